@@ -19,10 +19,10 @@ from triage.services.announcing import activity_announce, evidence_announce, fai
 from triage.services.deletion_record import deletion_record
 from triage.services.delivering import claims_free, deliveries_tidy, is_due
 from triage.services.indexing import search_entries_rename
+from triage.services.outbox import routes_wake
 from triage.services.ownership import team_follow
 from triage.services.retention import old_evidence_condense, old_evidence_remove
 from triage.services.role_groups import roles_make
-from triage.services.routes import routes_wake
 
 post_migrate.connect(roles_make, sender=apps.get_app_config("triage"), dispatch_uid="triage.roles")
 

@@ -5,8 +5,8 @@ from django.urls import path
 from triage.views import routes, summaries, tickets
 
 urlpatterns = [
-    path("incidents/<int:number>/tickets/", tickets.listing, name="incident-tickets"),
-    path("incidents/<int:number>/ticket/", tickets.make, name="incident-ticket"),
+    path("incidents/<int:number>/tickets/", tickets.of_incident, name="incident-tickets"),
+    path("incidents/<int:number>/ticket/", tickets.make_for_incident, name="incident-ticket"),
     path("incidents/<int:number>/summary/", summaries.summary, name="incident-summary"),
     path("incidents/<int:number>/summary/make/", summaries.make, name="incident-summary-make"),
     path("routes/", routes.listing, name="routes"),

@@ -1,8 +1,8 @@
-"""URLs of the statistics pages and of the flows' data."""
+"""URLs of the statistics pages, of nodes, and of the flows' data."""
 
 from django.urls import path
 
-from triage.views import flows, nodes, planning, statistics
+from triage.views import flows, nodes, planning, statistics, tickets
 
 urlpatterns = [
     path("statistics/", statistics.page, name="statistics"),
@@ -17,5 +17,7 @@ urlpatterns = [
     path("jobs/<slug:slug>/flows-attach/", flows.attach, name="flow-attach"),
     path("jobs/<slug:slug>/flows-detach/<int:act>/", flows.detach, name="flow-detach"),
     path("nodes/", nodes.fleet, name="nodes"),
+    path("nodes/<path:name>/tickets/", tickets.of_node, name="node-tickets"),
+    path("nodes/<path:name>/ticket/", tickets.make_for_node, name="node-ticket"),
     path("nodes/<path:name>/", nodes.node, name="node"),
 ]

@@ -11,6 +11,7 @@ from diagnosis import ParseHints, parse
 from diagnosis.flows import diagnose_flows
 from tests.factories import make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
+from tests.triage.desks import open_desks
 from tests.triage.receiver import receiving
 from triage.flow_tables import tables_store
 from triage.services import outbound, routes
@@ -76,3 +77,10 @@ def flow_job(client, flow_capture, tmp_path):
     tables_store(stored, copies)
     job.stored = stored
     return job
+
+
+@pytest.fixture
+def desks(settings):
+    settings.ROUTES_ALLOW = ["127.0.0.0/8"]
+    with open_desks() as found:
+        yield found

@@ -10,6 +10,12 @@ from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
+from tests.factories import make_attempt, make_job
+from tests.triage.report import sample
+from triage.models import Incident
+from triage.services import reviewing
+from triage.services.diagnosing import diagnosis_store
+
 
 @dataclass
 class Desks:
@@ -79,3 +85,16 @@ def open_desks() -> Iterator[Desks]:
     yield desks
     server.shutdown()
     server.server_close()
+
+
+def diagnosed(job: Any = "night-run", *, revision: int = 1, **changes: Any) -> Incident:
+    """An incident of the job, which is made if only its name is given."""
+    attempt = make_attempt(job if not isinstance(job, str) else make_job(job))
+    diagnosis_store(attempt=attempt, revision=revision, report=sample() | changes)
+    return attempt.incidents.get()
+
+
+def over(incident: Incident, by: Any) -> None:
+    """Confirmed and resolved."""
+    reviewing.decision_make(incident=incident, claim="category", word="confirm", by=by)
+    reviewing.incident_act(incident=incident, act="resolved", by=by)

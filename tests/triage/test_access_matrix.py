@@ -25,7 +25,7 @@ from tests.docs.test_addresses import ours
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.triage.report import sample
 from triage.models import Activity, CustomRule, Route, SavedView
-from triage.services import reviewing, routes
+from triage.services import outbox, reviewing
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -150,6 +150,8 @@ RULES: dict[str, Rule] = {
     "POST /incidents/<number>/summary/make/": Rule(TEAM, "review", is_bare=True),
     "GET /incidents/<number>/tickets/": Rule(TEAM),
     "POST /incidents/<number>/ticket/": post(TEAM, "review", route="0"),
+    "GET /nodes/<name>/tickets/": Rule(TEAM),
+    "POST /nodes/<name>/ticket/": post(TEAM, "review", route="0"),
     "GET /routes/": Rule(ALL, "routes"),
     "GET /routes/new/<kind>/": Rule(ALL, "routes"),
     "POST /routes/new/<kind>/": post(ALL, "routes", name="x", url="http://127.0.0.1:9/", events=["incident.opened"]),
@@ -196,6 +198,8 @@ RULES: dict[str, Rule] = {
     "routes_redeliver": post(OWNER, "routes"),
     "incidents_tickets": Rule(TEAM),
     "incidents_ticket_make": post(TEAM, "review", route=1_000_000),
+    "nodes_tickets": Rule(TEAM),
+    "nodes_ticket_make": post(TEAM, "review", route=1_000_000),
     # its signature says who it is: PagerDuty, never a person
     "routes_pagerduty": Rule(ALL, is_bare=True),
     "routes_ping": post(OWNER, "routes"),
@@ -259,7 +263,7 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
         "uidb36": "1",
         "key": "none",
         "sha256": "0" * 64,
-        "delivery": routes.ping(route=route).pk,
+        "delivery": outbox.ping(route=route).pk,
         "files.pk": artifact.pk if artifact else 0,
         "runs.pk": Run.objects.create(job=job, kind="parse", state="failed").pk,
         "rules.pk": CustomRule.objects.create(rule_id="site.x", body="", created_by=admin).pk,

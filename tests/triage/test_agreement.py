@@ -20,7 +20,7 @@ from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps
 from tests.factories import make_attempt, make_job
 from tests.triage.report import sample
 from triage.models import Incident
-from triage.services.announcing import incident_payload
+from triage.selectors.payloads import incident_payload
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db

@@ -17,7 +17,7 @@ from tests.triage.report import sample
 from triage.destinations import ALL, Address
 from triage.domain.route_message import message_of
 from triage.models import Delivery, Route
-from triage.services import delivering, previewing, reviewing, routes
+from triage.services import delivering, outbox, previewing, reviewing, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -63,7 +63,7 @@ def test_each_chat_takes_an_opened_incident_that_says_what_where_how_sure_and_wh
 @pytest.mark.parametrize("kind", ["slack_bot", "feishu", "dingtalk"])
 def test_a_refusal_inside_of_an_answer_200_is_no_delivery(chats, manager, kind):
     route = make_route(chats, manager, kind, secret="wrong")
-    routes.ping(route=route)
+    outbox.ping(route=route)
     delivery = route.deliveries.get()
     assert delivery.state == "waiting"
     assert "answered" in delivery.attempts[0]["error"]
@@ -147,7 +147,7 @@ def test_in_quiet_hours_messages_wait_and_then_come_in_order(chats, manager):
     assert not chats.got
     route.refresh_from_db()
     assert timedelta(hours=1) < route.resume_at - now <= timedelta(hours=2)
-    routes.ping(route=route)
+    outbox.ping(route=route)
     assert len(chats.got) == 1, "a test does not wait"
     Route.objects.update(quiet_from=None, quiet_until=None)
     due_now()

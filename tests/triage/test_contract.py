@@ -29,7 +29,7 @@ from scripts.openapi import KEPT
 from tests.factories import make_attempt, make_job, make_user
 from tests.triage.report import sample
 from triage.models import Route
-from triage.services import reviewing, routes
+from triage.services import outbox, reviewing
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -81,7 +81,7 @@ def rows(settings: Any) -> dict[str, Any]:
     route = Route.objects.create(
         owner=admin, name="x", url="http://127.0.0.1:9/", events=["incident.opened"], secret="whsec_AAAA"
     )
-    sent = routes.ping(route=route)
+    sent = outbox.ping(route=route)
     _, secret = token_create(user=admin, name="contract", scopes=Token.Scope.values)
     return {
         "secret": secret,
@@ -89,6 +89,7 @@ def rows(settings: Any) -> dict[str, Any]:
         "number": incident.pk,
         "decision": decision.pk,
         "sha256": DIGEST,
+        "name": "gpu-0412",
         "delivery": str(sent.pk),
         "/api/v1/uploads/": str(upload.pk),
         "/api/v1/routes/": route.pk,

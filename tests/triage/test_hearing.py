@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from tests.factories import make_cluster, make_incident, make_job, make_team, make_user
 from triage.models import Delivery, Reference
-from triage.services import reviewing, routes
+from triage.services import outbox, reviewing, routes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 SECRET = "made by PagerDuty"
@@ -34,7 +34,9 @@ def route(manager, receiver):
 def incident(route, receiver):
     """An incident that the route told of."""
     made = make_incident()
-    routes._keep([route], "incident.opened", "1", made.cluster_id, made, {"incident": {"number": made.pk}, "job": {}})
+    outbox.messages_keep(
+        [route], "incident.opened", "1", made.cluster_id, made, {"incident": {"number": made.pk}, "job": {}}
+    )
     receiver.got.clear()
     return made
 

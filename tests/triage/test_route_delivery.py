@@ -19,7 +19,7 @@ from tests.patience import wait_for
 from tests.triage.receiver import verify
 from triage.destinations import Request
 from triage.models import Activity, Delivery, Route
-from triage.services import delivering, outbound, recording, reviewing, routes
+from triage.services import delivering, outbound, outbox, recording, reviewing, routes
 from triage.services.exchanging import Result, lane_send
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -38,7 +38,7 @@ def due_now():
 
 def test_an_answer_that_no_database_keeps_is_kept_in_signs_and_the_message_is_done(route, receiver):
     receiver.answers = [(200, {}, b"a\0b \xff")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     delivery = Delivery.objects.get()
     assert (delivery.state, delivery.attempts[0]["said"]) == ("delivered", "a␀b \ufffd")
 
@@ -53,7 +53,7 @@ def still(monkeypatch):
 
 def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_id(route, receiver, still):
     receiver.answers = [(500, {}, b"down"), (503, {"Retry-After": "900"}, b"later"), (200, {}, b"thanks")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     delivery = Delivery.objects.get()
     assert delivery.state == "waiting"
     assert 4.5 <= (delivery.due_at - still).total_seconds() <= 5.5
@@ -85,7 +85,7 @@ def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holde
 
     monkeypatch.setattr(delivering, "lane_send", slow)
     monkeypatch.setattr(delivering, "_renew", renewed)
-    routes.ping(route=route)
+    outbox.ping(route=route)
     held = claims[:3]
     assert held == sorted(set(held)), "each renewal holds the route for longer"
     Route.objects.update(holder="another worker's")
@@ -96,7 +96,7 @@ def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holde
 
 def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(route, receiver, monkeypatch):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     claimed = delivering._claimed
     Delivery.objects.update(due_at=timezone.now())
 
@@ -119,11 +119,11 @@ def test_a_route_of_a_killed_worker_is_served_at_once_and_one_of_a_worker_elsewh
     until = timezone.now() + timedelta(hours=1)
     with transaction.atomic():
         Route.objects.update(holder=f"{name}/claim", claimed_until=until)
-        routes.ping(route=route)
+        outbox.ping(route=route)
     assert len(receiver.got) == 1
     for alive in (f"elsewhere#{ended.pid}:1/claim", f"{processes.own()}/claim"):
         Route.objects.update(holder=alive, claimed_until=until)
-        routes.ping(route=route)
+        outbox.ping(route=route)
         swept.send(sender=None)
         assert len(receiver.got) == 1
 
@@ -143,9 +143,9 @@ def test_receivers_that_never_answer_take_no_turn_from_one_that_does(route, rece
 
     monkeypatch.setattr(delivering, "lane_send", send)
     with monkeypatch.context() as patched:
-        patched.setattr(routes, "routes_wake", lambda: None)
+        patched.setattr(outbox, "routes_wake", lambda: None)
         for n in range(3):
-            routes._keep([*dead, route], "job.diagnosed", str(n), None, None, {"job": {"name": "x"}})
+            outbox.messages_keep([*dead, route], "job.diagnosed", str(n), None, None, {"job": {"name": "x"}})
     delivering.routes_send()
     assert route.deliveries.filter(state="delivered").count() == 3
     assert all([len(row.attempts) for row in one.deliveries.order_by("id")].count(1) == 1 for one in dead)
@@ -158,9 +158,9 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
         receiver.got.clear()
         body = {"incident": {"number": incident.pk}, "job": {"name": "x", "cluster": "default"}}
         with monkeypatch.context() as patched:
-            patched.setattr(routes, "routes_wake", lambda: None)
+            patched.setattr(outbox, "routes_wake", lambda: None)
             for n in range(count):
-                routes._keep([route], "incident.opened", f"{count} {n}", incident.cluster_id, incident, body)
+                outbox.messages_keep([route], "incident.opened", f"{count} {n}", incident.cluster_id, incident, body)
         for name in ("HOLD_S", "SLICE_S", "_POLL_S"):  # no query depends on the time that sending takes
             monkeypatch.setattr(delivering, name, 1e6)
         with CaptureQueriesContext(connection) as captured:
@@ -179,9 +179,9 @@ def test_a_route_with_many_messages_lets_others_have_a_turn(route, receiver, man
     monkeypatch.setattr(delivering, "HOLD_S", 0.0)
     monkeypatch.setattr(delivering, "SLICE_S", 1e9)
     with monkeypatch.context() as patched:
-        patched.setattr(routes, "routes_wake", lambda: None)
+        patched.setattr(outbox, "routes_wake", lambda: None)
         for n in range(3):
-            routes._keep([route, other], "job.diagnosed", str(n), None, None, {"job": {"name": "x"}})
+            outbox.messages_keep([route, other], "job.diagnosed", str(n), None, None, {"job": {"name": "x"}})
     delivering.routes_send()
     sent = dict(Delivery.objects.values_list("id", "route__name"))
     turns = [sent[uuid.UUID(headers["webhook-id"].removeprefix("msg_"))] for _, headers, _ in receiver.got]
@@ -202,7 +202,7 @@ def test_a_receiver_that_asks_for_an_odd_or_endless_pause_gets_the_usual_or_the_
     route, receiver, still, after, least_s, most_s
 ):
     receiver.answers = [(503, {"Retry-After": after}, b"")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     delivery = Delivery.objects.get()
     assert delivery.state == "waiting"
     assert least_s <= (delivery.due_at - still).total_seconds() <= most_s
@@ -210,19 +210,19 @@ def test_a_receiver_that_asks_for_an_odd_or_endless_pause_gets_the_usual_or_the_
 
 def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(route, receiver):
     receiver.answers = [(500, {}, b"")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     for _ in recording.BACKOFF_S:
         due_now()
     delivery = Delivery.objects.get()
     assert (delivery.state, len(receiver.got)) == ("given_up", len(recording.BACKOFF_S) + 1)
     receiver.answers = [(200, {}, b"")]
-    routes.redeliver(delivery=delivery)
+    outbox.redeliver(delivery=delivery)
     delivery.refresh_from_db()
     assert delivery.state == "delivered"
 
 
 def test_two_workers_send_one_message_once(route, receiver, monkeypatch):
-    routes.ping(route=route)
+    outbox.ping(route=route)
     Delivery.objects.update(state="waiting", due_at=timezone.now(), tries=0)
     claimed = delivering._claimed
 
@@ -263,9 +263,9 @@ def test_only_messages_given_up_in_a_row_count(route, receiver, manager):
 def test_for_a_day_after_a_rotation_both_secrets_verify(route, receiver, manager):
     old = route.secret
     new = routes.secret_rotate(route=route, by=manager)
-    routes.ping(route=route)
+    outbox.ping(route=route)
     Route.objects.update(former_until=timezone.now() - timedelta(seconds=1))
-    routes.ping(route=route)
+    outbox.ping(route=route)
     checks = [(verify(old, h, b), verify(new, h, b)) for _, h, b in receiver.got]
     assert checks == [(True, True), (False, True)]
     assert old not in str(list(Activity.objects.values("data"))) + str(list(Activity.objects.values("kind")))
@@ -273,7 +273,7 @@ def test_for_a_day_after_a_rotation_both_secrets_verify(route, receiver, manager
 
 def test_redirects_are_not_followed(route, receiver):
     receiver.answers = [(307, {"Location": f"{receiver.url}/elsewhere"}, b"")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     assert [path for path, _, _ in receiver.got] == ["/hook"]
     assert "not followed" in Delivery.objects.get().attempts[0]["error"]
 
@@ -282,11 +282,11 @@ def test_an_answer_that_drips_or_floods_holds_no_worker(route, receiver, monkeyp
     with monkeypatch.context() as patched:
         patched.setattr(outbound, "TIMEOUT_S", 0.4)
         receiver.drip_s = 0.05
-        routes.ping(route=route)
+        outbox.ping(route=route)
     assert "No answer within" in Delivery.objects.get().attempts[0]["error"]
     assert receiver.dripped < 1000, "eight bytes are due by then, and ten thousand would come"
     receiver.drip_s, receiver.answers = 0, [(200, {}, b"x" * (1 << 20))]
     answer = outbound.send(Request(receiver.url, b"{}"))
     assert (answer.status, len(answer.text)) == (200, outbound.MAX_ANSWER_BYTES)
-    routes.ping(route=route)
+    outbox.ping(route=route)
     assert [len(one.attempts[0]["said"]) for one in Delivery.objects.filter(state="delivered")] == [500]

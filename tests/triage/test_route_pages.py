@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from tests.factories import api_of, make_cluster, make_team, make_user
 from tests.pages import page_text
 from triage.models import Activity, Delivery, Route
-from triage.services import routes
+from triage.services import outbox
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -53,7 +53,7 @@ def test_a_route_is_its_owners_and_the_administrators(client, route, who, status
 def test_the_log_of_many_messages_takes_few_queries(client, route, manager, django_assert_max_num_queries):
     client.force_login(manager)
     for _ in range(5):
-        routes.ping(route=route)
+        outbox.ping(route=route)
     with django_assert_max_num_queries(8):
         page = client.get(f"/routes/{route.pk}/")
     assert page.content.count(b"<code>ping</code>") == 5

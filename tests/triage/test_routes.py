@@ -16,7 +16,7 @@ from tests.patience import wait_for
 from tests.triage.receiver import verify
 from tests.triage.report import sample
 from triage.models import Activity, Decision, Delivery, Route
-from triage.services import reviewing, routes
+from triage.services import outbox, reviewing, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -160,9 +160,9 @@ def test_a_route_that_makes_no_sense_is_refused_by_its_field(manager, receiver, 
 
 
 def test_what_is_done_with_a_month_ago_is_forgotten(route, receiver):
-    routes.ping(route=route)
+    outbox.ping(route=route)
     receiver.answers = [(500, {}, b"")]
-    routes.ping(route=route)
+    outbox.ping(route=route)
     Delivery.objects.update(created_at=timezone.now() - timedelta(days=31))
     tidied.send(sender=None)
     assert [one.state for one in Delivery.objects.all()] == ["waiting"], "what is not done with stays"

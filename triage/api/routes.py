@@ -20,6 +20,7 @@ from ingest.selectors import teams_of
 from triage.destinations import ALL
 from triage.models import Delivery, Route
 from triage.selectors.routes import EVENTS, deliveries_of, routes_of
+from triage.services import outbox
 from triage.services import routes as services
 
 TAGS = ["routes"]
@@ -231,7 +232,7 @@ class RoutePingView(RoutesApiView):
         responses={202: DeliverySerializer},
     )
     def post(self, request: Request, pk: int) -> Response:
-        sent = services.ping(route=self.route(request, pk))
+        sent = outbox.ping(route=self.route(request, pk))
         sent.refresh_from_db()
         return Response(DeliverySerializer(sent).data, status=202)
 
@@ -261,6 +262,6 @@ class RedeliverView(RoutesApiView):
     )
     def post(self, request: Request, pk: int, delivery: UUID) -> Response:
         found = get_object_or_404(self.route(request, pk).deliveries, pk=delivery)
-        sent = services.redeliver(delivery=found)
+        sent = outbox.redeliver(delivery=found)
         sent.refresh_from_db()
         return Response(DeliverySerializer(sent).data, status=202)

@@ -1,22 +1,28 @@
-"""``/api/v1/incidents/<number>/tickets/``: an incident's tickets in other systems, and making one."""
+"""``/api/v1/incidents/<number>/tickets/`` and ``/api/v1/nodes/<name>/tickets/``: tickets in other systems."""
 
 from __future__ import annotations
 
 from typing import Any
 
-from drf_spectacular.utils import extend_schema
+from django.http import Http404
+from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework import serializers
 from rest_framework.request import Request
 from rest_framework.response import Response
 
-from ingest.api.base import IDEMPOTENCY_KEY, ApiView
+from ingest.api.base import IDEMPOTENCY_KEY, ApiView, asks
 from ingest.api.serializers import PROBLEM
 from ingest.api.strict import StrictSerializer
-from ingest.models import Token
+from ingest.models import Node, Token
 from triage.api.incidents import incident_of
 from triage.models import Incident
-from triage.selectors.routes import tickets_of
-from triage.services.announcing import ticket_ask
+from triage.selectors.nodes import nodes_named
+from triage.selectors.tickets import tickets_of
+from triage.services.tickets import ticket_ask
+
+_CLUSTER = OpenApiParameter(
+    "cluster", str, description="Of nodes with one name, that of this cluster; else the first by the cluster's name"
+)
 
 
 class TicketSerializer(serializers.Serializer[Any]):
@@ -45,7 +51,7 @@ class TicketRouteSerializer(serializers.Serializer[Any]):
 
 
 class TicketsSerializer(serializers.Serializer[Any]):
-    """What an incident has elsewhere, what was asked for, and where else a ticket can be made."""
+    """What an incident or node has elsewhere, what was asked for, and where else a ticket can be made."""
 
     made = TicketSerializer(many=True)
     pending = TicketRequestSerializer(many=True)
@@ -56,14 +62,29 @@ class TicketInSerializer(StrictSerializer):
     route = serializers.IntegerField(min_value=1, help_text="The id of a route to a tracker")
 
 
-class TicketsView(ApiView):
+class _TicketsView(ApiView):
     serializer_class: Any = TicketsSerializer
     queryset: Any = Incident.objects.none()
     write_scope = Token.Scope.REVIEW.value
 
+    def shown(self, about: Incident | Node) -> Response:
+        return Response(TicketsSerializer(tickets_of(about)).data)
+
+    def made(self, request: Request, about: Incident | Node) -> Response:
+        form = TicketInSerializer(data=request.data)
+        form.is_valid(raise_exception=True)
+
+        def answer() -> tuple[int, Any]:
+            ticket_ask(route_id=form.validated_data["route"], about=about, by=request.user)
+            return 202, TicketsSerializer(tickets_of(about)).data
+
+        return self.once(request, form.validated_data, answer)
+
+
+class TicketsView(_TicketsView):
     @extend_schema(operation_id="incidents_tickets", tags=["incidents"], summary="An incident's tickets elsewhere")
     def get(self, request: Request, number: int) -> Response:
-        return Response(TicketsSerializer(tickets_of(incident_of(request, number))).data)
+        return self.shown(incident_of(request, number))
 
     @extend_schema(
         operation_id="incidents_ticket_make",
@@ -74,12 +95,30 @@ class TicketsView(ApiView):
         responses={202: TicketsSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int) -> Response:
-        incident = incident_of(request, number)
-        form = TicketInSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
+        return self.made(request, incident_of(request, number))
 
-        def answer() -> tuple[int, Any]:
-            ticket_ask(route_id=form.validated_data["route"], incident=incident, by=request.user)
-            return 202, TicketsSerializer(tickets_of(incident)).data
 
-        return self.once(request, form.validated_data, answer)
+class NodeTicketsView(_TicketsView):
+    @asks(_CLUSTER)
+    @extend_schema(operation_id="nodes_tickets", tags=["nodes"], summary="A node's tickets elsewhere")
+    def get(self, request: Request, name: str) -> Response:
+        return self.shown(_node(request, name))
+
+    @asks(_CLUSTER)
+    @extend_schema(
+        operation_id="nodes_ticket_make",
+        tags=["nodes"],
+        summary="Make a ticket of a node by a route to a tracker",
+        request=TicketInSerializer,
+        parameters=[IDEMPOTENCY_KEY],
+        responses={202: TicketsSerializer, 422: PROBLEM},
+    )
+    def post(self, request: Request, name: str) -> Response:
+        return self.made(request, _node(request, name))
+
+
+def _node(request: Request, name: str) -> Node:
+    found = nodes_named(request.user, name, cluster=request.query_params.get("cluster", ""))
+    if not found:
+        raise Http404
+    return found[0]

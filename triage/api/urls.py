@@ -9,6 +9,7 @@ urlpatterns = [
     path("incidents/<int:number>/", incidents.IncidentView.as_view(), name="api-incident"),
     path("incidents/<int:number>/findings/", incidents.FindingsView.as_view(), name="api-incident-findings"),
     path("incidents/<int:number>/tickets/", tickets.TicketsView.as_view(), name="api-incident-tickets"),
+    path("nodes/<path:name>/tickets/", tickets.NodeTicketsView.as_view(), name="api-node-tickets"),
     path("incidents/<int:number>/decisions/", incidents.DecisionsView.as_view(), name="api-incident-decisions"),
     path(
         "incidents/<int:number>/decisions/<int:decision>/undo/",

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.conf import settings
 from django.utils import timezone
 
 from diagnosis import taxonomy
@@ -27,16 +26,13 @@ from triage.selectors.jobs import artifact_for, job_for
 from triage.selectors.logs import window
 from triage.selectors.logsearch import UnreadablePattern, Wanted, find_in_all
 from triage.selectors.nodes import node_page
+from triage.selectors.payloads import link
 
 MAX_ROWS, MAX_LINES, MAX_FILES = 25, 120, 512
 
 
 class Unanswerable(Exception):
     """The question names nothing that this person may see, or cannot be read; the message says which."""
-
-
-def link(path: str) -> str:
-    return settings.SITE_URL.rstrip("/") + path
 
 
 def incidents_found(user: Any, query: str, *, limit: int = 10, before: int = 0) -> dict[str, Any]:

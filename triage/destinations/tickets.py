@@ -1,4 +1,4 @@
-"""Tickets of GitHub, GitLab and Jira: made from an incident by a person, commented on by what happens later.
+"""Tickets of GitHub, GitLab and Jira: made of an incident or a node by a person, commented on by what happens later.
 
 Nobody's ticket is closed from here: its state is read and shown, and a comment says that the incident is resolved.
 """
@@ -33,7 +33,12 @@ def _body(message: Message) -> str:
     lines = [f"**{markdown_escaped(label)}:** {markdown_escaped(cut(said, 2000))}" for label, said in message.facts]
     if message.evidence:  # indented: no line of a log can end it or be read as Markdown
         lines += ["**Evidence:**", "\n".join(f"    {line}" for line in message.evidence)]
-    return "\n\n".join([markdown_escaped(message.title), *lines, f"[Incident #{message.number}]({message.url})"])
+    return "\n\n".join([markdown_escaped(message.title), *lines, _links(message)])
+
+
+def _links(message: Message) -> str:
+    """The pages here in Markdown, each a paragraph."""
+    return "\n\n".join(f"[{markdown_escaped(cut(title, _TITLE))}]({url})" for title, url in message.links)
 
 
 def _news(message: Message) -> str:
@@ -45,7 +50,7 @@ def _news(message: Message) -> str:
 
 def _comment(message: Message) -> str:
     """A comment in Markdown."""
-    return f"{markdown_escaped(_news(message))} [Incident #{message.number}]({message.url})"
+    return f"{markdown_escaped(_news(message))}\n\n{_links(message)}"
 
 
 class _Desk(NamedTuple):
@@ -64,7 +69,7 @@ class _Desk(NamedTuple):
 
 def _requests(desk: _Desk, message: Message, *, is_known: bool) -> list[Request]:
     """A test, a new ticket, or the known one's state and a comment on it."""
-    if message.number is None:
+    if not message.links:
         return [Request(desk.test, b"", desk.headers, "GET")]
     if not is_known:
         return [Request(desk.tickets, as_json(desk.made), desk.headers)]
@@ -129,15 +134,23 @@ def _jira(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
 
 
 def _document(lines: Sequence[str], message: Message, evidence: Sequence[str] = ()) -> dict[str, Any]:
-    """Jira's document format: plain paragraphs, lines of evidence as code, and the link."""
-    link = {"type": "text", "text": f"Incident #{message.number}"}
-    link["marks"] = [{"type": "link", "attrs": {"href": message.url}}]  # type: ignore[assignment]
-    paragraphs = [[{"type": "text", "text": line}] for line in lines if line]
-    content = [{"type": "paragraph", "content": one} for one in [*paragraphs, [link]]]
+    """Jira's document format: plain paragraphs, lines of evidence as code, and the links."""
+    content: list[dict[str, Any]] = [_paragraph(line) for line in lines if line]
     if evidence:
-        code = {"type": "codeBlock", "content": [{"type": "text", "text": "\n".join(evidence)}]}
-        content.insert(-1, code)
+        content.append({"type": "codeBlock", "content": [{"type": "text", "text": "\n".join(evidence)}]})
+    content += [
+        _paragraph(cut(title, _TITLE), {"type": "link", "attrs": {"href": url}}) for title, url in message.links
+    ]
     return {"type": "doc", "version": 1, "content": content}
+
+
+def _to(url: str) -> dict[str, Any]:
+    return {"type": "link", "attrs": {"href": url}}
+
+
+def _paragraph(text: str, *marks: dict[str, Any]) -> dict[str, Any]:
+    words = {"type": "text", "text": text} | ({"marks": list(marks)} if marks else {})
+    return {"type": "paragraph", "content": [words]}
 
 
 def _read_jira(answers: Sequence[str]) -> Reading:
@@ -171,7 +184,7 @@ def _kind(name: str, title: str, step: str, fields: tuple[Field, ...], desk_of: 
         id=name,
         title=title,
         group="Tickets",
-        steps=(step, "Managers and engineers then make tickets from the page of an incident."),
+        steps=(step, "Managers and engineers then make tickets from the pages of incidents and nodes."),
         fields=(*fields, token),
         render=render,
         read=read,

@@ -60,6 +60,8 @@ class Message:
     condition: str = ""
     #: lines of the evidence with their places, only in messages to trackers
     evidence: tuple[str, ...] = ()
+    #: pages here that a ticket links, each with its name: what it is about is the first
+    links: tuple[tuple[str, str], ...] = ()
     #: what happened gave it back: nobody looks after it, or it was reopened or woken
     is_released: bool = False
 
@@ -87,6 +89,8 @@ def message_of(raw: str, *, key: str) -> Message:
     incident = data.get("incident")
     if incident:
         return _of_incident(key, told, raw)
+    if data.get("node"):
+        return _of_node(key, told, raw)
     title, facts = _of_job(event, job, data)
     return Message(
         key,
@@ -125,14 +129,61 @@ def _of_incident(key: str, told: dict[str, Any], raw: str) -> Message:
         happened_at=str(incident.get("happened_at") or at),
         condition=str(incident.get("condition") or ""),
         is_released=_is_released(event, data.get("act") or {}),
-        evidence=tuple(str(line) for line in data.get("evidence") or [])[:MAX_EVIDENCE],
+        evidence=_evidence(data),
+        links=((f"Incident #{incident['number']}", str(incident.get("url") or "")), *_node_links(data.get("node"))),
     )
 
 
-def evidence_told(report: dict[str, Any]) -> list[str]:
-    """The lines that a ticket quotes: an example of each of the first events, each with its file and line."""
+def _of_node(key: str, told: dict[str, Any], raw: str) -> Message:
+    """A ticket about a node: its record, what is advised, and the incidents that accuse it."""
+    data = told["data"]
+    node, incidents = data["node"], data["node"].get("incidents") or []
+    name, cluster, count = str(node.get("name")), str(node.get("cluster") or ""), int(node.get("accusations") or 0)
+    often = f"accused in {count:,} {'incident' if count == 1 else 'incidents'}" if count else "accused in no incident"
+    facts = [("Where", f"node {name} of cluster {cluster}")]
+    if count:
+        recent, confirmed = int(node.get("recent") or 0), int(node.get("confirmed") or 0)
+        facts.append(("Accused", f"{count:,} times, {recent:,} of them in 28 days, {confirmed:,} confirmed by people"))
+    facts += _advised(node.get("advice") or {})
+    if node.get("gpu_hours") is not None:
+        facts.append(("Cost", f"{amount(node['gpu_hours'])} GPU-hours in these incidents"))
+    if node.get("drained_at"):
+        facts.append(("Drained", f"since {str(node['drained_at'])[:10]}"))
+    if node.get("note"):
+        facts.append(("Note", str(node["note"])))
+    rows = ((f"Incident #{one['number']}, {str(one['happened_at'])[:10]}: {one['headline']}", one) for one in incidents)
+    return Message(
+        id=key,
+        event=str(told["type"]),
+        title=f"{name}: {often}",
+        news=_news(str(told["type"]), data),
+        facts=tuple(facts),
+        url=str(node.get("url") or ""),
+        raw=raw,
+        at=str(told["timestamp"]),
+        cluster=cluster,
+        accused=(name,),
+        evidence=_evidence(data),
+        links=(*_node_links(node), *((title, str(one["url"])) for title, one in rows)),
+    )
+
+
+def _node_links(node: dict[str, Any] | None) -> list[tuple[str, str]]:
+    return [(f"Node {node.get('name')}", str(node.get("url") or ""))] if node else []
+
+
+def _evidence(data: dict[str, Any]) -> tuple[str, ...]:
+    return tuple(str(line) for line in data.get("evidence") or [])[:MAX_EVIDENCE]
+
+
+def evidence_told(report: dict[str, Any], *, node: str = "") -> list[str]:
+    """The lines that a ticket quotes: an example of each of the first events, each with its file and line.
+
+    With ``node`` only events that name it.
+    """
+    rows = [row for row in findings_of(report) if not node or node in row.node_names]
     told = []
-    for row in findings_of(report)[:MAX_EVIDENCE]:
+    for row in rows[:MAX_EVIDENCE]:
         place = next((f"{line['file']}:{line.get('line')}: " for line in row.lines if line.get("file")), "")
         told.append(" ".join(f"{place}{(row.example or row.template)[:_MAX_LINE]}".split()))
     return told
@@ -141,15 +192,19 @@ def evidence_told(report: dict[str, Any]) -> list[str]:
 def _facts(incident: dict[str, Any], job: dict[str, Any], state: str, accused: tuple[str, ...]) -> list[Fact]:
     where = f"job {job.get('name') or ''} on cluster {job.get('cluster') or ''}"
     facts = [("Where", f"{named(accused)}, {where}" if accused else where), ("Cause", _cause(incident))]
-    advice = incident.get("advice") or {}
-    if advice.get("title"):
-        targets = named([str(one) for one in advice.get("targets") or []])
-        facts.append(("What to do", f"{advice['title']}: {targets}" if targets else str(advice["title"])))
+    facts += _advised(incident.get("advice") or {})
     if incident.get("gpu_hours") is not None:
         lost = f" ({duration(incident['lost_s'])} lost)" if incident.get("lost_s") else ""
         facts.append(("Cost", f"{amount(incident['gpu_hours'])} GPU-hours{lost}"))
     facts.append(("State", _STATES.get(state, state)))
     return facts
+
+
+def _advised(advice: dict[str, Any]) -> list[Fact]:
+    if not advice.get("title"):
+        return []
+    targets = named([str(one) for one in advice.get("targets") or []])
+    return [("What to do", f"{advice['title']}: {targets}" if targets else str(advice["title"]))]
 
 
 def _cause(incident: dict[str, Any]) -> str:
@@ -195,6 +250,8 @@ def _news(event: str, data: dict[str, Any]) -> str:
         "incident.updated": "New diagnosis",
         "incident.withdrawn": "A later diagnosis found no failure",
         "incident.ticket": "Ticket requested",
+        "node.ticket": "Ticket requested",
+        "node.accused": f"{(data.get('node') or {}).get('name')} was accused again",
     }.get(event, "")
 
 

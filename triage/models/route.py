@@ -7,8 +7,11 @@ import uuid
 from django.conf import settings
 from django.db import models
 
-from ingest.models import Cluster, Team
+from ingest.models import Cluster, Node, Team
 from triage.models.incident import Incident
+
+#: what a message, and what was made elsewhere, is about: the field that is set, and its id
+type About = tuple[str, int]
 
 
 class Route(models.Model):
@@ -77,6 +80,8 @@ class Delivery(models.Model):
     subject = models.CharField(max_length=120)
     cluster = models.ForeignKey(Cluster, on_delete=models.CASCADE, null=True, related_name="+")
     incident = models.ForeignKey(Incident, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
+    #: of a message for the ticket of a node, which is about no incident alone
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, related_name="+", db_index=False)
     #: the event as JSON; what is sent is made of it
     body = models.TextField()
     state = models.CharField(max_length=10, choices=State.choices, default=State.WAITING)
@@ -103,17 +108,23 @@ class Delivery(models.Model):
             ),
             models.Index(fields=("route", "-created_at", "-id"), name="delivery_route_created"),
             models.Index(fields=("route", "incident"), name="delivery_route_incident"),
+            models.Index(fields=("node", "route"), condition=models.Q(node__isnull=False), name="delivery_node_route"),
         )
 
     def __str__(self) -> str:
         return f"{self.event} to {self.route_id}"
 
+    @property
+    def about(self) -> About | None:
+        return about_of(self)
+
 
 class Reference(models.Model):
-    """What a route made of an incident elsewhere: the message to update, the ticket to comment on."""
+    """What a route made of an incident or a node elsewhere: the message to update, the ticket to comment on."""
 
     route = models.ForeignKey(Route, on_delete=models.CASCADE, related_name="references")
-    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, related_name="references")
+    incident = models.ForeignKey(Incident, on_delete=models.CASCADE, null=True, related_name="references")
+    node = models.ForeignKey(Node, on_delete=models.CASCADE, null=True, related_name="references")
     #: what the destination's ``read`` returned: {"channel", "ts"}, {"number"}
     data = models.JSONField(default=dict)
     #: where a person opens it, and its name and state there
@@ -125,8 +136,26 @@ class Reference(models.Model):
     updated_at = models.DateTimeField(auto_now=True)
 
     class Meta:
-        ordering = ("route", "incident")
-        constraints = (models.UniqueConstraint(fields=("route", "incident"), name="reference_once_a_route"),)
+        ordering = ("route", "pk")
+        constraints = (
+            models.UniqueConstraint(fields=("route", "incident"), name="reference_once_a_route"),
+            models.UniqueConstraint(fields=("route", "node"), name="reference_of_node_once_a_route"),
+            models.CheckConstraint(
+                condition=models.Q(incident__isnull=True) ^ models.Q(node__isnull=True),
+                name="reference_is_about_one",
+            ),
+        )
 
     def __str__(self) -> str:
-        return self.title or f"{self.incident_id} on {self.route_id}"
+        return self.title or f"{self.about} on {self.route_id}"
+
+    @property
+    def about(self) -> About | None:
+        return about_of(self)
+
+
+def about_of(row: Delivery | Reference) -> About | None:
+    """What the row is about; None for a message about a job or a route."""
+    if row.incident_id is not None:
+        return "incident", row.incident_id
+    return ("node", row.node_id) if row.node_id is not None else None

@@ -19,6 +19,7 @@ from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import remembered, renewed
+from triage.selectors.routes import latest_ticket
 from triage.selectors.strip import Strip, strip_of
 
 SIMILAR_LIMIT = 10
@@ -52,6 +53,8 @@ class SuspectView:
     word: Decision | None
     past: int
     past_confirmed: int
+    #: of the node, in another system: title, url, state
+    ticket: dict[str, str] | None
     #: whether the suspect before it has the same reasons
     repeats: bool
 
@@ -159,7 +162,9 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     last = standing.latest(decisions)
     rows = list(
         incident.suspects.select_related("node").annotate(
-            past=_past(incident), past_confirmed=_past(incident, node__suspicions__word=Decision.Word.CONFIRM)
+            past=_past(incident),
+            past_confirmed=_past(incident, node__suspicions__word=Decision.Word.CONFIRM),
+            ticket=latest_ticket("node"),
         )
     )
     rows.sort(key=lambda row: (not row.is_accused, -row.score, row.position))
@@ -169,6 +174,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
             word=last.get((Decision.Claim.SUSPECT, row.entity)),
             past=row.past,
             past_confirmed=row.past_confirmed,
+            ticket=row.ticket,
             repeats=n > 0 and bool(row.reasons) and row.reasons == rows[n - 1].reasons,
         )
         for n, row in enumerate(rows)

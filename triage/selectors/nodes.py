@@ -209,25 +209,42 @@ class NodePage:
     namesakes: list[Node] = field(default_factory=list)
 
 
+def nodes_named(user: Any, name: str, *, cluster: str = "") -> list[Node]:
+    """The visible nodes of this name by the names of their clusters; that of ``cluster`` first. One query."""
+    same_name = nodes_visible_to(user).filter(name=name).select_related("cluster").order_by("cluster__slug")
+    return sorted(same_name, key=lambda node: node.cluster.slug != cluster)
+
+
+def fleet_row(node: Node, *, now: datetime) -> FleetRow:
+    """One machine's row of the fleet table. Two queries."""
+    since = now - timedelta(days=LEMON_DAYS)
+    tally = _tallies([node.pk], since).get(node.pk, _NOTHING)
+    return _fleet_row(node, tally, _alone([node.pk], since)[node.pk])
+
+
+def accusing_incidents(node: Node) -> QuerySet[Incident]:
+    """Incidents in which it stands accused, the latest first."""
+    those = _standing([node.pk]).values("incident")
+    return Incident.objects.filter(pk__in=those).order_by("-happened_at", "-pk")
+
+
 def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> NodePage | None:
     """The node of this name and its history, newest first; None if the person sees none. Five queries."""
-    same_name = list(nodes_visible_to(user).filter(name=name).select_related("cluster").order_by("cluster__slug"))
-    node = next((node for node in same_name if node.cluster.slug == cluster), same_name[0] if same_name else None)
-    if node is None:
+    same_name = nodes_named(user, name, cluster=cluster)
+    if not same_name:
         return None
+    node, *others = same_name
     suspects = (
         Suspect.objects.filter(node=node, incident__is_withdrawn=False)
         .select_related("incident__job")
         .order_by("-incident__happened_at", "-pk")[: ACCUSATIONS_SHOWN + 1]
     )
-    since = now - timedelta(days=LEMON_DAYS)
-    tally = _tallies([node.pk], since).get(node.pk, _NOTHING)
     return NodePage(
-        row=_fleet_row(node, tally, _alone([node.pk], since)[node.pk]),
+        row=fleet_row(node, now=now),
         accusations=list(suspects)[:ACCUSATIONS_SHOWN],
         has_more=len(suspects) > ACCUSATIONS_SHOWN,
         categories=_categories(node),
-        namesakes=[other for other in same_name if other.pk != node.pk],
+        namesakes=others,
     )
 
 

@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
-from django.db.models import Count, Max, Q, QuerySet
+from django.db.models import Count, Max, OuterRef, Q, QuerySet, Subquery
+from django.db.models.functions import JSONObject
 
-from ingest.models import Cluster
+from ingest.models import Cluster, Node
 from ingest.roles import can
-from triage.destinations import ALL
 from triage.models import Delivery, Incident, Reference, Route
 from triage.selectors.access import visible_cluster_ids
 
@@ -84,32 +83,18 @@ def may_receive(route: Route, cluster_id: int | None) -> bool:
     return cluster_id in clusters_of(route)
 
 
-def is_told_of(route: Route, incident: Incident) -> bool:
-    """Whether a message about the incident was written for the route, or something was made of it there."""
-    return (
-        Delivery.objects.filter(route=route, incident=incident).exists()
-        or route.references.filter(incident=incident).exists()
-    )
+def is_told_of(route: Route, about: Incident | Node) -> bool:
+    """Whether a message about it was written for the route, or something was made of it there."""
+    those = about_filter(about)
+    return Delivery.objects.filter(those, route=route).exists() or route.references.filter(those).exists()
 
 
-@dataclass(frozen=True, slots=True)
-class Tickets:
-    """What an incident has elsewhere: tickets and alerts with a page, requests that wait or failed, and routes that can
-    make a ticket."""
-
-    made: list[Reference]
-    pending: list[Delivery]
-    routes: list[Route]
+def about_filter(about: Incident | Node) -> Q:
+    """Deliveries and references that are about it."""
+    return Q(node=about) if isinstance(about, Node) else Q(incident=about)
 
 
-def tickets_of(incident: Incident) -> Tickets:
-    """Three queries."""
-    by_hand = [kind.id for kind in ALL.values() if kind.is_by_hand]
-    shown = Q(route__kind__in=by_hand) | ~Q(url="")
-    made = list(incident.references.filter(shown).select_related("route"))
-    asked = Delivery.objects.filter(incident=incident, event="incident.ticket", route__kind__in=by_hand)
-    pending = list(asked.exclude(state=Delivery.State.DELIVERED).select_related("route"))
-    taken = {row.route_id for row in made} | {row.route_id for row in pending}
-    rows = Route.objects.filter(is_active=True, kind__in=by_hand).select_related("owner", "team")
-    routes = [row for row in rows if row.pk not in taken and may_receive(row, incident.cluster_id)]
-    return Tickets(made, pending, routes)
+def latest_ticket(node: str) -> Subquery:
+    """The latest ticket of the node in the field ``node`` of the outer query: its title, address and state, or None."""
+    made = Reference.objects.filter(node=OuterRef(node)).exclude(url="").order_by("-pk")
+    return Subquery(made.values(told=JSONObject(title="title", url="url", state="state"))[:1])

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from ingest.models import Artifact, Job, Run, Upload
-from ingest.refusals import Refused
 from triage.domain.report_facts import incident_of
-from triage.models import Activity, Delivery, Diagnosis, Incident, Route
-from triage.services.routes import announce, job_payload, link, ticket_request
+from triage.models import Activity, Incident, Route
+from triage.selectors.payloads import incident_payload, job_payload
+from triage.services.outbox import announce
+from triage.services.tickets import accusations_announce
 
 #: the event of each kind of act of a person
 EVENT_OF = {
@@ -23,8 +24,6 @@ EVENT_OF = {
 }
 #: maximum number of problems in one message, which also has their total
 _MAX_PROBLEMS = 50
-#: maximum number of machines in an advice
-_MAX_TARGETS = 20
 #: the fields of an activity that a message contains; not comments, which may be private
 _ACTIVITY_FIELDS = ("claim", "subject", "word", "before", "after", "reason")
 
@@ -82,52 +81,6 @@ def failure_announce(run_id: int) -> None:
         _unreadable(run.job, [{"path": run.upload.path, "problem": run.error}], run.job.revision)
 
 
-def ticket_ask(*, route_id: int, incident: Incident, by: Any) -> Delivery:
-    """Ask for a ticket about the incident by a route, on a person's wish.
-
-    Raises:
-        Refused: no such route, one that makes no tickets for it, or it has one there.
-    """
-    route = Route.objects.filter(pk=route_id).select_related("owner", "team").first()
-    if route is None:
-        raise Refused("Choose where to make the ticket.", code="invalid", fields={"route": "There is no such route."})
-    data = {"incident": incident_payload(incident), "job": job_payload(incident.job)}
-    data["act"] = {"kind": "ticketed", "by": by.get_username()}
-    return ticket_request(route=route, incident=incident, by=by, data=data)
-
-
-def incident_payload(incident: Incident) -> dict[str, Any]:
-    """The incident in a message: enough to route it and to act, without the evidence."""
-    return {
-        "number": incident.pk,
-        "url": link(f"/incidents/{incident.pk}/"),
-        "headline": incident.headline,
-        "state": incident.state,
-        "category": incident.category,
-        "confidence": incident.confidence,
-        "standing_category": incident.standing_category,
-        "condition": incident.condition,
-        "symptom": incident.symptom,
-        "stage": incident.stage,
-        "iteration": incident.iteration,
-        "accused": incident.accused,
-        "node_count": incident.node_count,
-        "gpu_hours": incident.gpu_hours,
-        "lost_s": incident.lost_s,
-        "happened_at": incident.happened_at.isoformat(),
-        "opened_at": incident.opened_at.isoformat(),
-        "fingerprint": incident.fingerprint,
-        "advice": _advice_payload(incident),
-    }
-
-
-def _advice_payload(incident: Incident) -> dict[str, Any]:
-    """What to do, for readers of the message. One query that loads only the advice of the report."""
-    found = Diagnosis.objects.filter(pk=incident.diagnosis_id).values_list("report__advice", flat=True).first() or {}
-    targets = found.get("targets") or []
-    return {"action": found.get("action"), "title": found.get("action_title"), "targets": targets[:_MAX_TARGETS]}
-
-
 def _diagnosed(activity: Activity) -> None:
     incident, job = activity.incident, activity.job
     if job is None:
@@ -145,25 +98,42 @@ def _diagnosed(activity: Activity) -> None:
         return
     if incident.is_withdrawn:
         _announce_for(activity, "incident.withdrawn", {}, told)
-    elif not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
+        return
+    if not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
         _announce_for(activity, "incident.opened", {}, told)
-    elif _says_more(incident):
-        _announce_for(activity, "incident.updated", {}, told)
+        before = None
+    else:
+        before, now = _last_told(incident)
+        if before != now:
+            _announce_for(activity, "incident.updated", {}, told)
+    known = before.accused if before else []
+    accusations_announce(incident, {"incident": told, "job": data["job"]}, known=known)
 
 
-def _says_more(incident: Incident) -> bool:
-    """Whether the latest diagnosis tells people something else than the one before. Two queries."""
+class _Told(NamedTuple):
+    """What people read of a diagnosis."""
+
+    headline: str
+    category: str
+    confidence: float
+    condition: str
+    accused: list[str]
+    advice: tuple[Any, ...]
+
+
+def _last_told(incident: Incident) -> tuple[_Told | None, _Told | None]:
+    """What the diagnosis before the latest told people, and the latest. Two queries."""
     told = [_told(report) for report in incident.attempt.diagnoses.values_list("report", flat=True)[:2]]
-    return len(told) < 2 or told[0] != told[1]
+    return (told[1] if len(told) > 1 else None), (told[0] if told else None)
 
 
-def _told(report: dict[str, Any]) -> tuple[Any, ...] | None:
+def _told(report: dict[str, Any]) -> _Told | None:
     facts = incident_of(report)
     if facts is None:
         return None
     advice = report.get("advice") or {}
     said = (advice.get("action"), tuple(advice.get("targets") or []))
-    return facts.headline, facts.category, round(facts.confidence, 1), facts.condition, facts.accused, said
+    return _Told(facts.headline, facts.category, round(facts.confidence, 1), facts.condition, facts.accused, said)
 
 
 def _announce_for(activity: Activity, event: str, more: dict[str, Any], told: dict[str, Any] | None = None) -> None:

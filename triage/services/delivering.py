@@ -23,10 +23,11 @@ from django.utils import timezone
 from ingest import processes
 from triage.destinations import ALL
 from triage.models import Delivery, Reference, Route
+from triage.models.route import About
 from triage.selectors.routes import may_receive
 from triage.services.exchanging import Lane, Result, lane_send
+from triage.services.outbox import PING, routes_wake
 from triage.services.recording import results_record
-from triage.services.routes import PING, routes_wake
 
 #: a sender renews its claims while it waits; one that was silent for this long has died
 _LEASE = timedelta(seconds=10)
@@ -204,12 +205,16 @@ def _superfluous(waiting: QuerySet[Delivery], found: Sequence[Delivery], now: da
     return {row.pk for row in stale if last.get(row.incident_id) != row.pk}
 
 
-def _known(route: Route, deliveries: Sequence[Delivery]) -> dict[int, dict[str, Any]]:
-    """What the destination made of the incidents; nothing is made of them by a program's receiver."""
-    incidents = {row.incident_id for row in deliveries if row.incident_id is not None}
-    if ALL[route.kind].is_program or not incidents:
+def _known(route: Route, deliveries: Sequence[Delivery]) -> dict[About, dict[str, Any]]:
+    """What the destination made of the incidents and nodes; nothing is made of them by a program's receiver."""
+    ids: dict[str, set[int]] = {}
+    for row in deliveries:
+        if row.about is not None:
+            ids.setdefault(row.about[0], set()).add(row.about[1])
+    if ALL[route.kind].is_program:
         return {}
-    return dict(Reference.objects.filter(route=route, incident__in=incidents).values_list("incident", "data"))
+    rows = [row for name, pks in ids.items() for row in Reference.objects.filter(route=route, **{f"{name}__in": pks})]
+    return {row.about: row.data for row in rows if row.about is not None}
 
 
 def _stop_reasons(route: Route, deliveries: Sequence[Delivery]) -> dict[Any, str]:

@@ -15,11 +15,11 @@ from typing import Any, NamedTuple
 
 from django.utils import timezone
 
-from triage.destinations import ALL, Destination, Mail, Reading, Request
+from triage.destinations import ALL, Address, Destination, Mail, Reading, Request
 from triage.domain.route_message import message_of
 from triage.models import Delivery, Route
+from triage.models.route import About
 from triage.services import outbound
-from triage.services.routes import address_of
 
 log = logging.getLogger(__name__)
 
@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class Lane:
     """A held route. ``claim`` proves the hold; ``reasons`` says of messages why they must not be sent any more;
-    ``known`` has by incident what the destination made of it."""
+    ``known`` has what the destination made of each incident and node."""
 
     route: Route
     claim: str
     deliveries: Sequence[Delivery]
     reasons: Mapping[Any, str]
-    known: dict[int, dict[str, Any]]
+    known: dict[About, dict[str, Any]]
     #: no further message is begun after this time (of ``time.monotonic``)
     until: float
     #: since when the message under way is under way
@@ -107,12 +107,20 @@ def _tried(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
     except Exception as error:  # so may an answer
         log.exception("the answer to message %s could not be read", delivery.pk)
         reading = Reading(error=f"The answer could not be read ({type(error).__name__}).")
-    if delivery.incident_id is not None and reading.reference is not None and not reading.error:
-        lane.known[delivery.incident_id] = reading.reference
+    if delivery.about is not None and reading.reference is not None and not reading.error:
+        lane.known[delivery.about] = reading.reference
     return Result(lane, delivery, answers[-1], reading)
 
 
 def _requests(lane: Lane, delivery: Delivery, now: datetime) -> Sequence[Request | Mail]:
     message = message_of(delivery.body, key=f"msg_{delivery.pk.hex}")
-    known = lane.known.get(delivery.incident_id, {}) if delivery.incident_id is not None else {}
-    return lane.kind.render(message, address_of(lane.route, now=now), known, now)
+    known = lane.known.get(delivery.about, {}) if delivery.about is not None else {}
+    return lane.kind.render(message, _address(lane.route, now=now), known, now)
+
+
+def _address(route: Route, *, now: Any) -> Address:
+    """Where the route's messages go, with the secrets that sign now."""
+    secrets_now = [route.secret] if route.secret else []
+    if route.former_secret and route.former_until and route.former_until > now:
+        secrets_now.append(route.former_secret)
+    return Address(route.url, tuple(secrets_now), route.options)

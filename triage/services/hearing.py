@@ -17,9 +17,9 @@ from ingest.roles import can
 from triage.destinations import ALL
 from triage.destinations.pagerduty import Heard, heard_of, is_signed
 from triage.models import Incident, Reference, Route
+from triage.selectors.payloads import link
 from triage.selectors.routes import is_told_of, may_receive
 from triage.services.reviewing import incident_act, log_act
-from triage.services.routes import link
 
 #: a webhook may be repeated for two days; what is older is a replay
 _OLDEST = timedelta(hours=49)

@@ -16,8 +16,8 @@ from triage.destinations import Destination
 from triage.domain.route_message import Message, message_of
 from triage.models import Activity, Incident
 from triage.selectors.incidents import incidents_visible_to
-from triage.services.announcing import EVENT_OF, incident_payload
-from triage.services.routes import job_payload
+from triage.selectors.payloads import incident_payload, job_payload
+from triage.services.announcing import EVENT_OF
 
 DAYS = 7
 #: messages shown in words, and rows read of the activity log
@@ -64,7 +64,7 @@ def preview_of(*, user: Any, kind: Destination, query: str, events: Iterable[str
 
 
 def _sent(rows: Iterable[Activity], kind: Destination, events: set[str]) -> Iterable[tuple[Activity, str]]:
-    """The rows that would have become messages, with their events: the rules of ``routes.announce``."""
+    """The rows that would have become messages, with their events: the rules of ``outbox.announce``."""
     seen: set[int | None] = set()
     told: set[int | None] = set()
     for row in rows:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import logging
 import random
+from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
@@ -13,9 +14,10 @@ from django.db.models import F
 from django.utils import timezone
 
 from triage.models import Delivery, Reference, Route
+from triage.models.route import About
 from triage.services import outbound
 from triage.services.exchanging import Lane, Result
-from triage.services.routes import PING
+from triage.services.outbox import PING
 
 log = logging.getLogger(__name__)
 
@@ -81,23 +83,23 @@ def _is_well(lane: Lane, results: Collection[Result]) -> None:
 
 
 def _refer(results: Collection[Result], now: datetime) -> None:
-    """Keep what destinations made of incidents, for later messages. The latest of one incident counts."""
-    rows: dict[tuple[int, int], Reference] = {}
+    """Keep what destinations made of incidents and nodes, for later messages. The latest of each counts."""
+    rows: dict[tuple[int, About], Reference] = {}
     for result in results:
         delivery, reading = result.delivery, result.reading
-        if delivery is not None and delivery.incident_id is not None and reading.reference is not None:
+        if delivery is not None and delivery.about is not None and reading.reference is not None:
             found = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
-            key = {"route_id": delivery.route_id, "incident_id": delivery.incident_id}
-            rows[delivery.route_id, delivery.incident_id] = Reference(**key, **found, updated_at=now)
-    # an answer without an address says nothing of what people see there
-    for names in (["data"], ["data", "url", "title", "state"]):
-        if some := [row for row in rows.values() if bool(row.url) == (len(names) > 1)]:
-            Reference.objects.bulk_create(
-                some,
-                update_conflicts=True,
-                unique_fields=["route", "incident"],
-                update_fields=[*names, "updated_at"],
-            )
+            key = {"route_id": delivery.route_id, "incident_id": delivery.incident_id, "node_id": delivery.node_id}
+            rows[delivery.route_id, delivery.about] = Reference(**key, **found, updated_at=now)
+    told = defaultdict(list)
+    for (_, about), row in rows.items():
+        told[about[0], bool(row.url)].append(row)
+    for (name, is_shown), some in told.items():
+        # an answer without an address says nothing of what people see there
+        names = ["data", "url", "title", "state"] if is_shown else ["data"]
+        Reference.objects.bulk_create(
+            some, update_conflicts=True, unique_fields=["route", name], update_fields=[*names, "updated_at"]
+        )
 
 
 def _failed(result: Result, now: datetime) -> None:

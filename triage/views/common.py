@@ -4,21 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import wraps
-from typing import Any
+from typing import Any, NamedTuple
 from uuid import UUID
 
 from django.contrib import messages
 from django.core.exceptions import PermissionDenied
-from django.http import Http404, HttpRequest, HttpResponseRedirect
+from django.http import Http404, HttpRequest, HttpResponse, HttpResponseRedirect
 from django.http.response import HttpResponseBase
-from django.shortcuts import redirect
+from django.shortcuts import redirect, render
 from django.utils.http import url_has_allowed_host_and_scheme
 
+from ingest.models import Node
 from ingest.roles import can
 from triage.models import Incident
 from triage.selectors.deletion import deleted_incident_words
 from triage.selectors.demonstration import Notice
 from triage.selectors.incidents import incident_for
+from triage.selectors.nodes import nodes_named
 
 View = Callable[..., HttpResponseBase]
 
@@ -54,6 +56,30 @@ def incident_or_404(request: HttpRequest, number: int) -> Incident:
         told = deleted_incident_words(request.user, number)
         raise Http404(told or f"There is no incident #{number}, or it belongs to a cluster that your teams do not see.")
     return incident
+
+
+def node_or_404(request: HttpRequest, name: str) -> Node:
+    """The node of this name, in the cluster that the address names or the first that has it."""
+    found = nodes_named(request.user, name, cluster=request.GET.get("cluster", ""))
+    if not found:
+        raise Http404(f"No node “{name}” is known in a cluster that you may see.")
+    return found[0]
+
+
+class Part(NamedTuple):
+    """What stands above a part of a page that is a page of its own: a link to the whole page, and its headline."""
+
+    link: str
+    url: str
+    headline: str
+    title: str
+
+
+def part_shown(request: HttpRequest, template: str, part: Part, context: dict[str, Any]) -> HttpResponse:
+    """A part of a page: for htmx alone, else as a page of its own."""
+    if request.headers.get("HX-Request"):
+        return render(request, template, context)
+    return render(request, "triage/part.html", {**context, "part": part, "template": template})
 
 
 def demonstration(request: HttpRequest, notice: Notice | None, *, name: str = "q") -> dict[str, Any]:

@@ -20,7 +20,9 @@ from ingest.selectors import teams_of
 from triage.destinations import ALL, Destination
 from triage.domain.route_message import message_of
 from triage.models import Delivery, Route
+from triage.selectors.payloads import link
 from triage.selectors.routes import EVENTS, deliveries_of, routes_of, with_counts
+from triage.services import outbox
 from triage.services import routes as services
 from triage.services.previewing import Preview, preview_of
 from triage.views.common import ability_required
@@ -86,7 +88,7 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
     context = {"route": found, "kind": kind, "page": page, "state": state, "states": Delivery.State.choices}
     context |= {"nav": "routes", "preview": preview, "address": services.address_shown(found), "now": timezone.now()}
     if "inbound_secret" in kind.form:
-        context |= {"hook": services.link(reverse("api-route-pagerduty", args=[pk])), "hears": found.inbound_secret}
+        context |= {"hook": link(reverse("api-route-pagerduty", args=[pk])), "hears": found.inbound_secret}
     context |= _choices(request, form, errors)
     return render(request, "triage/routes/route.html", context, status=422 if errors else 200)
 
@@ -98,7 +100,7 @@ def act(request: HttpRequest, pk: int) -> HttpResponse:
     found = get_object_or_404(routes_of(request.user), pk=pk)
     wanted = request.POST.get("act")
     if wanted == "ping":
-        sent = services.ping(route=found)
+        sent = outbox.ping(route=found)
         return redirect("delivery", pk, sent.pk)
     if wanted == "rotate":
         try:
@@ -133,7 +135,7 @@ def delivery(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
 def redeliver(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
     """Send the same message again, under its own id."""
     route = get_object_or_404(routes_of(request.user), pk=pk)
-    services.redeliver(delivery=get_object_or_404(route.deliveries, pk=delivery))
+    outbox.redeliver(delivery=get_object_or_404(route.deliveries, pk=delivery))
     messages.success(request, "It is sent again.")
     return redirect("delivery", pk, delivery)
 

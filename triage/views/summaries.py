@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from django.http import Http404, HttpRequest, HttpResponse
-from django.shortcuts import render
+from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
 from triage.domain.model_summary import Unusable
+from triage.models import Incident
 from triage.services import summarising
-from triage.views.common import ability_required, incident_or_404
+from triage.views.common import Part, ability_required, incident_or_404, part_shown
 
 
 @require_http_methods(["GET", "HEAD"])
@@ -16,7 +19,7 @@ def summary(request: HttpRequest, number: int) -> HttpResponse:
     """What was made before, or a button. A part of the incident's page, or a page of its own."""
     found = incident_or_404(request, number)
     _must_be_on()
-    return _shown(request, {"incident": found, "summary": summarising.summary_kept(found)})
+    return _shown(request, found, summary=summarising.summary_kept(found))
 
 
 @require_http_methods(["POST"])
@@ -26,9 +29,9 @@ def make(request: HttpRequest, number: int) -> HttpResponse:
     found = incident_or_404(request, number)
     _must_be_on()
     try:
-        return _shown(request, {"incident": found, "summary": summarising.summary_make(found)})
+        return _shown(request, found, summary=summarising.summary_make(found))
     except Unusable as error:
-        return _shown(request, {"incident": found, "problem": str(error)})
+        return _shown(request, found, problem=str(error))
 
 
 def _must_be_on() -> None:
@@ -36,6 +39,7 @@ def _must_be_on() -> None:
         raise Http404("Summaries by a language model are off on this site.")
 
 
-def _shown(request: HttpRequest, context: dict[str, object]) -> HttpResponse:
-    name = "_summary" if request.headers.get("HX-Request") else "summary"
-    return render(request, f"triage/incident/{name}.html", {**context, "nav": "incidents"})
+def _shown(request: HttpRequest, found: Incident, **context: Any) -> HttpResponse:
+    part = Part(f"#{found.pk}", reverse("incident", args=[found.pk]), found.headline, f"Summary of #{found.pk}")
+    context |= {"incident": found, "nav": "incidents"}
+    return part_shown(request, "triage/incident/_summary.html", part, context)

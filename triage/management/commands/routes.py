@@ -8,14 +8,17 @@ from typing import Any
 from django.contrib.auth import get_user_model
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from ingest.models import Node
 from ingest.refusals import Refused
 from ingest.roles import can
 from triage.destinations import ALL
-from triage.models import Delivery, Route
+from triage.models import Delivery, Incident, Route
 from triage.selectors.incidents import incident_for
+from triage.selectors.nodes import nodes_named
 from triage.selectors.routes import with_counts
+from triage.services import outbox
 from triage.services import routes as services
-from triage.services.announcing import ticket_ask
+from triage.services.tickets import ticket_ask
 
 
 class Command(BaseCommand):
@@ -31,9 +34,12 @@ class Command(BaseCommand):
         made.add_argument("--url", default=os.environ.get("FAULTLINE_ROUTE_URL", ""), help="or FAULTLINE_ROUTE_URL")
         made.add_argument("--query", default="")
         made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
-        asked = acts.add_parser("ticket", help="make a ticket of an incident by a route to a tracker")
+        asked = acts.add_parser("ticket", help="make a ticket of an incident or a node by a route to a tracker")
         asked.add_argument("route", type=int)
-        asked.add_argument("incident", type=int)
+        about = asked.add_mutually_exclusive_group(required=True)
+        about.add_argument("incident", type=int, nargs="?")
+        about.add_argument("--node", metavar="NAME")
+        asked.add_argument("--cluster", default="", help="of the node, if several have its name")
         asked.add_argument("--by", required=True, metavar="USER")
         for act in ("test", "redeliver", "delete"):
             acts.add_parser(act).add_argument("route", type=int)
@@ -78,25 +84,31 @@ class Command(BaseCommand):
 
     def _ticket(self, options: dict[str, Any]) -> None:
         person = get_user_model().objects.filter(username=options["by"], is_active=True).first()
-        incident = incident_for(person, options["incident"]) if person else None
-        if person is None or incident is None:
-            raise CommandError(f"There is no user {options['by']} who sees an incident #{options['incident']}.")
+        name: str = options["node"] or ""
+        about: Incident | Node | None = None
+        if person is not None and name:
+            about = next(iter(nodes_named(person, name, cluster=options["cluster"])), None)
+        elif person is not None:
+            about = incident_for(person, options["incident"])
+        if person is None or about is None:
+            what = f"a node {name}" if name else f"an incident #{options['incident']}"
+            raise CommandError(f"There is no user {options['by']} who sees {what}.")
         if not can(person, "review"):
             raise CommandError(f"{options['by']} may not review.")
-        asked = ticket_ask(route_id=options["route"], incident=incident, by=person)
-        self.stdout.write(f"A ticket is made by {asked.route.name}; the incident's page links it.")
+        asked = ticket_ask(route_id=options["route"], about=about, by=person)
+        self.stdout.write(f"A ticket is made by {asked.route.name}; the page of what it is about links it.")
 
     def _one(self, act: str, pk: int) -> None:
         route = Route.objects.filter(pk=pk).first()
         if route is None:
             raise CommandError(f"There is no route {pk}.")
         if act == "test":
-            services.ping(route=route)
+            outbox.ping(route=route)
             self.stdout.write("A worker sends the test now; the route's page shows the answer.")
         elif act == "redeliver":
             lost = list(route.deliveries.filter(state=Delivery.State.GIVEN_UP).order_by("created_at"))
             for delivery in lost:
-                services.redeliver(delivery=delivery)
+                outbox.redeliver(delivery=delivery)
             self.stdout.write(f"{len(lost)} messages are sent again.")
         else:
             services.route_delete(route=route, by=route.owner)

@@ -1,0 +1,93 @@
+"""Tickets of incidents and nodes in other systems, and what a new one says of a node."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+from django.db.models import Q
+from django.utils import timezone
+
+from ingest.models import Node
+from triage.destinations import ALL
+from triage.domain.route_message import MAX_EVIDENCE, evidence_told
+from triage.models import Delivery, Diagnosis, Incident, Reference, Route
+from triage.selectors.nodes import accusing_incidents, fleet_row
+from triage.selectors.payloads import advice_payload, link, node_payload
+from triage.selectors.routes import about_filter, may_receive
+
+#: the event of a ticket that a person asked for, by what it is about
+ASKED = ("incident.ticket", "node.ticket")
+BY_HAND = tuple(kind.id for kind in ALL.values() if kind.is_by_hand)
+#: the latest accusing incidents that a node's ticket lists, and those of them whose evidence is read
+_INCIDENTS, _READ = 10, 3
+#: for so long a page looks again whether a ticket that was asked for is there
+_SOON = timedelta(minutes=1)
+
+
+@dataclass(frozen=True, slots=True)
+class Tickets:
+    """What an incident or node has elsewhere: tickets and alerts with a page, requests that wait or failed, and routes
+    that can make a ticket."""
+
+    made: list[Reference]
+    pending: list[Delivery]
+    routes: list[Route]
+
+    @property
+    def is_under_way(self) -> bool:
+        """One was asked for just now and not tried yet: it is there in a moment."""
+        lately = timezone.now() - _SOON
+        return any(
+            row.state == row.State.WAITING and not row.attempts and row.created_at > lately for row in self.pending
+        )
+
+
+def tickets_of(about: Incident | Node) -> Tickets:
+    """Three queries."""
+    those = about_filter(about)
+    shown = Q(route__kind__in=BY_HAND) | ~Q(url="")
+    made = list(Reference.objects.filter(shown, those).select_related("route"))
+    asked = Delivery.objects.filter(those, event__in=ASKED, route__kind__in=BY_HAND)
+    pending = list(asked.exclude(state=Delivery.State.DELIVERED).select_related("route"))
+    taken = {row.route_id for row in made} | {row.route_id for row in pending}
+    rows = Route.objects.filter(is_active=True, kind__in=BY_HAND).select_related("owner", "team")
+    routes = [row for row in rows if row.pk not in taken and may_receive(row, about.cluster_id)]
+    return Tickets(made, pending, routes)
+
+
+def node_told(node: Node, *, now: datetime) -> dict[str, Any]:
+    """What a new ticket says of the node: how often it was accused of what, what is advised, and the evidence. Seven
+    queries."""
+    row = fleet_row(node, now=now)
+    incidents = list(accusing_incidents(node)[:_INCIDENTS])
+    reports = [(one, _report(one)) for one in incidents[:_READ]]
+    advice = [report.get("advice") or {} for _, report in reports]
+    lines = [f"#{one.pk} {line}" for one, report in reports for line in evidence_told(report, node=node.name)]
+    node_data = {
+        **node_payload(node),
+        "drained_at": node.drained_at.isoformat() if node.drained_at else None,
+        "note": node.note,
+        "accusations": row.accusations,
+        "recent": row.recent,
+        "confirmed": row.confirmed,
+        "gpu_hours": row.gpu_hours,
+        "advice": advice_payload(next((one for one in advice if node.name in (one.get("targets") or [])), {})),
+        "incidents": [
+            {
+                "number": one.pk,
+                "url": link(f"/incidents/{one.pk}/"),
+                "headline": one.headline,
+                "standing_category": one.standing_category,
+                "state": one.state,
+                "happened_at": one.happened_at.isoformat(),
+            }
+            for one in incidents
+        ],
+    }
+    return {"node": node_data, "evidence": lines[:MAX_EVIDENCE]}
+
+
+def _report(incident: Incident) -> dict[str, Any]:
+    return dict(Diagnosis.objects.filter(pk=incident.diagnosis_id).values_list("report", flat=True)[0])
