@@ -67,7 +67,7 @@ def parser() -> argparse.ArgumentParser:
     _grows(launch)
     launch.add_argument("--output", metavar="FILE", help="store the program's output here; default: a temporary file")
 
-    _watches(command("watch", "tell the site how jobs of a scheduler fare, or what exporters count about nodes"))
+    _watches(command("watch", "send the state of a scheduler's jobs, or what exporters count about nodes"))
 
     _answers(command("attribution", "tell a restart controller (NVRx) whether to restart, and without which machines"))
 
@@ -106,7 +106,7 @@ def _grows(command: argparse.ArgumentParser) -> None:
 
 
 def _watches(command: argparse.ArgumentParser) -> None:
-    """Options for telling of jobs and nodes."""
+    """Options for watching jobs and nodes."""
     command.add_argument("scheduler", choices=("slurm", "kubernetes", "prometheus"))
     command.add_argument("--every", type=float, default=30.0, metavar="S", help="seconds between looks; default: 30")
     command.add_argument("--once", action="store_true", help="look once, for a timer")
@@ -117,7 +117,7 @@ def _watches(command: argparse.ArgumentParser) -> None:
     command.add_argument("--namespace", default="", metavar="N", help="Kubernetes: only this namespace")
     command.add_argument("--server", metavar="URL", help="Prometheus: its address, http://prometheus:9090")
     command.add_argument("--objects", metavar="FILE", help="Kubernetes: objects that kubectl wrote as JSON; - is stdin")
-    command.add_argument("--state", metavar="FILE", help="records what was told; default: only in memory")
+    command.add_argument("--state", metavar="FILE", help="stores what was sent; default: only in memory")
 
 
 def _answers(command: argparse.ArgumentParser) -> None:

@@ -221,7 +221,7 @@ class Watcher:
             near.write_text(json.dumps(self._told))
             near.replace(self._state)
         except OSError as error:
-            self._note(f"{self._state} cannot be written ({error.strerror}): a restart tells these jobs again.")
+            self._note(f"{self._state} cannot be written ({error.strerror}): a restart sends these jobs again.")
             self._state = None
 
 

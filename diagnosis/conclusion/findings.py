@@ -144,7 +144,7 @@ def of_ceased(flows: Mapping[str, Any] | None) -> list[Finding]:
         rows.sort(key=lambda r: (not r.get("owes"), float(r["last_at"]), str(r["name"])))
         for row in rows[:KEPT]:
             name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
-            owed = f"; {row['by']} went on for {waited:.2f} s and got no answer" if row.get("owes") else ""
+            owed = f"; {row['by']} continued for {waited:.2f} s and got no answer" if row.get("owes") else ""
             text = f"{name} sent its last training message{owed}."
             found.append(
                 Finding("flows", "flows_ceased", text, at=float(row["last_at"]), places=(Place("node", name),))

@@ -71,7 +71,7 @@ def _watched(alarms: Sequence[Watched]) -> str:
     first = next((alarm for alarm in alarms if alarm.until is None), alarms[0])
     if first.until is None:
         return f"{_RUNNING.get(first.kind, 'The running job has an alarm.')} {first.text}"
-    return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and went on. {first.text}"
+    return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and continued. {first.text}"
 
 
 def _lost(logs: LogDiagnosis | None) -> str:

@@ -100,7 +100,7 @@ def _explanation(
         which = f"crosses {switches[0]} needed {times}.{avoiding}"
         if len(switches) > 1:
             shown = f"{', '.join(switches[:-1][:8])} and {switches[-1]}"
-            which = f"crosses {shown} needed {times}. Nothing tells these {len(switches)} switches apart: one is slow."
+            which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
         reason = f"{len(slowed)} groups and pairs whose traffic {which}"
         confidence = 0.9 / len(switches)
         return None, Slow(

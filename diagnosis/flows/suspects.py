@@ -45,9 +45,8 @@ def suspects(
 
 
 def _owing(row: dict[str, Any]) -> dict[str, Any]:
-    reason = (
-        f"{row['by']} went on for {row['unanswered_s']:.2f} s after the last answer of {row['name']}; then all waited."
-    )
+    waited = f"{row['by']} continued for {row['unanswered_s']:.2f} s"
+    reason = f"{waited} after the last answer of {row['name']}; then all waited."
     return {
         "entity": row["name"], "kind": "node", "score": OWING, "from": ["flows"], "reasons": [reason], "how": "ceased",
     }  # fmt: skip

@@ -54,9 +54,9 @@ def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
     if case.healthy:
         yield f"in {row['jobs_with_it']} of {case.healthy} healthy jobs"
     if row["event"] in case.survived:
-        yield "training went on after it"
+        yield "training continued after it"
     elif case.pace.last_at is not None:
-        yield "training did not go on after it"
+        yield "training did not continue after it"
 
 
 def _of_nodes(where: Place) -> list[Clue]:

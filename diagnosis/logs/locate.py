@@ -84,7 +84,7 @@ def _only_node(case: Case, cause: Category) -> Place | None:
     if len(known) != 1 or not told or not is_sure or cause.root != "hardware" or cause.blames != "machine":
         return None
     (node,) = told
-    why = f"{node} is the only node of this evidence, and a line tells of it: {case.in_words(case.lead)}"
+    why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(case.lead)}"
     return _ranked(case, [Clue(node, AT.named, why, detector="cause")], may_accuse=True)
 
 

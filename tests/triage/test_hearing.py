@@ -172,7 +172,7 @@ def test_an_incident_that_the_route_was_not_told_of_or_may_not_see_is_left_alone
     Delivery.objects.create(route=route, event="incident.opened", subject="x", incident=other, body="{}")
     answer = send(client, route, event("acknowledged", other))
     assert kinds(other) == []
-    assert "no such incident" in answer.json()["said"]
+    assert "has not sent this incident" in answer.json()["said"]
     unknown = send(client, route, event("acknowledged", data={"incident_key": "faultline/localhost:8000/" + "9" * 900}))
     assert unknown.status_code == 200
 

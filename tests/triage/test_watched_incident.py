@@ -50,7 +50,7 @@ def test_a_hang_is_an_incident_while_the_job_runs_and_its_files_decide_at_the_en
         train(13, 20)
         incident.refresh_from_db()
         assert (incident.condition, incident.is_withdrawn) == ("degraded", False)
-        assert incident.headline.startswith("The running job had an alarm for 362 s and went on.")
+        assert incident.headline.startswith("The running job had an alarm for 362 s and continued.")
 
     upload.refresh_from_db()
     resuming.upload_close(upload=upload)

@@ -82,7 +82,9 @@ class _TicketsView(ApiView):
 
 
 class TicketsView(_TicketsView):
-    @extend_schema(operation_id="incidents_tickets", tags=["incidents"], summary="An incident's tickets elsewhere")
+    @extend_schema(
+        operation_id="incidents_tickets", tags=["incidents"], summary="An incident's tickets in other systems"
+    )
     def get(self, request: Request, number: int) -> Response:
         return self.shown(incident_of(request, number))
 

@@ -117,7 +117,7 @@ ALL = (
     Key("is", "the state of an incident", "is:unreviewed", _is, _chosen, tuple(_FLAGS), is_closed=True),
     Key(
         "category",
-        "the category that stands, including subcategories",
+        "the current category, including subcategories",
         "category:hardware.gpu",
         category_condition("standing_category"),
         category_words("in"),

@@ -50,7 +50,7 @@ def webhook_hear(*, route_id: int, signatures: str, body: bytes) -> str:
         return "This event is too old, or of the future: nothing was done."
     incident = Incident.objects.filter(pk=heard.number).select_related("job").first() if heard.number else None
     if incident is None or not may_receive(route, incident.cluster_id) or not is_told_of(route, incident):
-        return "This route told PagerDuty of no such incident: nothing was done."
+        return "This route has not sent this incident to PagerDuty: nothing was done."
     return _follow(route, incident, heard)
 
 
@@ -67,7 +67,7 @@ def _follow(route: Route, incident: Incident, heard: Heard) -> str:
     reference.url = heard.url or reference.url
     reference.save()
     if not heard.person:
-        return "No person did this: only its state there is shown."
+        return "No person did this: only the state is shown."
     incident = Incident.objects.select_for_update().get(pk=incident.pk)
     if incident.is_withdrawn:
         return "A later diagnosis found no failure: nothing was done."
@@ -84,11 +84,11 @@ def _act(route: Route, incident: Incident, heard: Heard) -> str:
         return "The acknowledgement was recorded."
     if heard.act == "resolved" and state == Incident.State.AWAITING_REVIEW:
         log_act(incident, "resolved_elsewhere", None, who=who, heard_from=route.pk)
-        return "It was recorded. The incident stays open until somebody says here what it was."
+        return "It was recorded. The incident stays open until a person reviews it here."
     if heard.act == "resolved" and not is_over and keeper_may:
         incident_act(incident=incident, act="resolved", by=None, who=who, heard_from=route)
         return "The incident was resolved."
     if heard.act == "reopened" and state == Incident.State.RESOLVED and keeper_may:
         incident_act(incident=incident, act="reopened", by=None, who=who, heard_from=route)
         return "The incident was reopened."
-    return "It is so here already, or nothing follows from this: nothing was done."
+    return "The incident has this state already, or the event changes nothing: nothing was done."

@@ -96,7 +96,7 @@ def secret_rotate(*, route: Route, by: Any) -> str:
     """Create a new signing secret, which is shown only now. For a day, messages also have the old one's signature."""
     if not ALL[route.kind].makes_secret:
         raise Refused(
-            f"The secret of {route.name} is made elsewhere: enter the new one in its settings.", code="invalid"
+            f"The receiver creates the secret of {route.name}: enter the new one in its settings.", code="invalid"
         )
     route.former_secret, route.former_until = route.secret, timezone.now() + FORMER_KEPT
     route.secret = _secret()

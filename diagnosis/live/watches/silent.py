@@ -55,5 +55,5 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     if heard < (len(known) - len(gone)) / 2:
         return None
     names = ", ".join(gone[:NAMED]) + (f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else "")
-    text = f"Nothing from {names} any more; {heard:,} of {len(known):,} nodes go on."
+    text = f"Nothing from {names} any more; {heard:,} of {len(known):,} nodes continue."
     return Alarm(id, text, since, category)

@@ -167,7 +167,7 @@ def test_the_chain_of_a_hung_job_shows_when_each_machine_fell_silent() -> None:
     chain = reported(replace(FAILED, symptom="hang"), flows=flows)["conclusion"]["chain"]
     told = [(f["t"], f["places"][0]["name"], f["text"]) for f in chain if f["what"] == "flows_ceased"]
     assert told == [
-        (41.0, "a", "a sent its last training message; b went on for 0.50 s and got no answer."),
+        (41.0, "a", "a sent its last training message; b continued for 0.50 s and got no answer."),
         (41.5, "b", "b sent its last training message."),
     ]
     chain = reported(HEALTHY, flows=flows)["conclusion"]["chain"]

@@ -41,7 +41,7 @@ def test_an_alarm_that_ended_leaves_the_running_job_degraded_with_what_it_was() 
     over = replace(HANG, until=1_300.0)
     report = reported(RUNNING, hints=JobHints(outcome="running", watched=(over,)))
     assert report["conclusion"]["condition"] == "degraded"
-    assert report["headline"].startswith("The running job had an alarm for 300 s and went on. No progress after")
+    assert report["headline"].startswith("The running job had an alarm for 300 s and continued. No progress after")
     assert violations(report) == []
 
 
