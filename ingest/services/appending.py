@@ -155,7 +155,7 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
         held: dict[str, BinaryIO] = {}
         for name, upload in sorted(
             opened.items(), key=lambda pair: pair[1].pk
-        ):  # one order, so that none waits in turn
+        ):  # the same order for all, against deadlocks
             file = files.enter_context(_held(upload))
             if file is None:
                 left.add(name)

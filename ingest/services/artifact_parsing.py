@@ -91,7 +91,7 @@ def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, found: dict[
     if work.run.own_tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
         artifact.state = Artifact.State.FAILED
         artifact.problem = (
-            "Two workers died reading this, perhaps for want of memory: it was left out and the rest was read. "
+            "Two workers died reading this, perhaps from a lack of memory: it was left out and the rest was read. "
             "Send it in smaller parts, or give the workers more memory and retry."
         )
         artifact.settled_at = timezone.now()

@@ -1,4 +1,4 @@
-"""Statements about nodes become evidence of the jobs that ran there then: a file of each node and monitor.
+"""Statements about nodes become evidence of the jobs that ran on them at that time: a file of each node and monitor.
 
 A monitor repeats what still holds; each statement is a batch of its own, so that it is stored once.
 """

@@ -2,7 +2,7 @@
 
 Uploaders take turns: first the one with the fewest running runs, then the one that waited longest. Among the jobs of
 one uploader, the one with the least work in the last hour is next, so that a small job does not wait for earlier large
-ones. One turn in eight takes the oldest run of all, so that nothing waits for ever.
+ones. One turn in eight takes the oldest run of all, so that nothing waits without end.
 
 Long work (a large archive, file or diagnosis) needs a slot (:mod:`ingest.slots`): at least one process of each worker
 is kept free for short work. A run that turns out to be long after its start takes a slot then, or goes back to the
@@ -34,7 +34,7 @@ type Act = Callable[[Work], None]
 
 def work_next(acts: Mapping[str, Act], *, requested: int) -> None:
     """Do the next run of the kinds in ``acts``. If nothing is queued, do ``requested``: the run of a dead worker is
-    still marked as running, and only a claim can tell.
+    still marked as running, and only a claim shows that.
     """
     turn = next(_turns)
     run_id = next_run(acts, oldest=turn % _OLDEST_EVERY == 0)

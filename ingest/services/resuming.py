@@ -88,7 +88,7 @@ def upload_finish(*, upload: Upload, offset: int) -> None:
 
 
 class Piece:
-    """The bytes of one request, from ``offset`` on, written to the upload's part file, which is locked meanwhile.
+    """The bytes of one request, from ``offset`` on, written to the upload's part file, which is locked during this.
 
     Arrived bytes stay, however the request ends. Memory is one block.
     """
@@ -154,7 +154,7 @@ class Piece:
 
 
 def upload_close(*, upload: Upload) -> None:
-    """End a live upload where it stands: its file is what has arrived. Used when its sender has been silent for long.
+    """End a live upload at its present size. Used when its sender has been silent for long.
 
     Raises what :class:`Piece` raises.
     """

@@ -121,7 +121,7 @@ def run_claim(run_id: int) -> Run | None:
     run.refresh_from_db()
     if run.own_tries > MAX_TRIES:
         times = run.own_tries - 1
-        run_fail(run, f"This was begun {times} times, and its worker died each time; it may need more memory.")
+        run_fail(run, f"This was started {times} times, and its worker died each time; it may need more memory.")
         return None
     # a run that waits for a database or a disk says so; a unit that yielded to others made progress each time, and ends
     if before and run.parameters.get(Run.WAITS, 0) > MAX_WAITS:

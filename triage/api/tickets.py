@@ -102,7 +102,7 @@ class TicketsView(_TicketsView):
 
 class NodeTicketsView(_TicketsView):
     @asks(_CLUSTER)
-    @extend_schema(operation_id="nodes_tickets", tags=["nodes"], summary="A node's tickets elsewhere")
+    @extend_schema(operation_id="nodes_tickets", tags=["nodes"], summary="A node's tickets in other systems")
     def get(self, request: Request, name: str) -> Response:
         return self.shown(_node(request, name))
 

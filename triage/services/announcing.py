@@ -122,7 +122,7 @@ class _Told(NamedTuple):
 
 
 def _last_told(incident: Incident) -> tuple[_Told | None, _Told | None]:
-    """What the diagnosis before the latest told people, and the latest. Two queries."""
+    """What messages say after the diagnosis before the latest, and after the latest. Two queries."""
     told = [_told(report) for report in incident.attempt.diagnoses.values_list("report", flat=True)[:2]]
     return (told[1] if len(told) > 1 else None), (told[0] if told else None)
 

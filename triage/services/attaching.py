@@ -83,7 +83,7 @@ def capture_attach(*, source: Job, target: Job, user: Any) -> int:
     The bytes are stored once; ``source`` keeps its artifacts. Returns how many artifacts were new to ``target``; the
     act records which, so that ``capture_detach`` can remove them.
     """
-    attempt = _attempt_meanwhile(source, target)
+    attempt = _attempt_during(source, target)
     brought: list[int] = []
     captures = Artifact.objects.filter(attempt__job=source, is_superseded=False, kind="flow").order_by("path")
     others = dict(
@@ -104,7 +104,7 @@ def capture_attach(*, source: Job, target: Job, user: Any) -> int:
     return len(brought)
 
 
-def _attempt_meanwhile(source: Job, target: Job) -> int:
+def _attempt_during(source: Job, target: Job) -> int:
     """The number of the attempt of ``target`` that ran longest during the capture of ``source``; else the first."""
     latest = (
         Diagnosis.objects.filter(job=source).order_by("-created_at").values_list("report__flows", flat=True).first()

@@ -54,7 +54,7 @@ _BURY_EVERY_S = 1.0
 def routes_send() -> None:
     """Send what is due, for ``SLICE_S`` seconds. Safe to call from many workers at once.
 
-    Ends when nothing is due and every result is recorded. While it waits for a slow receiver it goes on sending on
+    Ends when nothing is due and every result is recorded. While it waits for a slow receiver it continues to send on
     other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken.
     """
     began, is_open, is_woken = clock.monotonic(), True, False

@@ -1,4 +1,4 @@
-"""The demonstration: a cluster of its own with recordings and a year of generated history, loaded and removed as a
+"""The demonstration: a separate cluster with recordings and a year of generated history, loaded and removed as a
 whole.
 
 The history is stored as real incidents, so that every page shows it. Its own cluster keeps it out of real figures

@@ -1,4 +1,4 @@
-"""Checks of an installation. Each is one function: it says what is, and what to do if that is not well.
+"""Checks of an installation. Each is one function: it states a fact, and what to do if there is a problem.
 
 A check changes nothing but one small object in each store, which it deletes again. An exception is a problem with its
 text, so that one broken part hides no other.
@@ -100,7 +100,7 @@ def queue() -> Finding:
 
 def workers() -> Finding:
     with _redis() as client:
-        client.ping()  # otherwise Celery waits long for a queue that is away
+        client.ping()  # otherwise Celery waits long for a queue that is down
     found = current_app.control.inspect(timeout=2).active_queues() or {}
     served = {row["name"] for rows in found.values() for row in rows}
     idle = [name for name in QUEUES if name not in served]

@@ -36,7 +36,7 @@ class Lane:
     known: dict[About, dict[str, Any]]
     #: no further message is begun after this time (of ``time.monotonic``)
     until: float
-    #: since when the message under way is under way
+    #: when the sending of the present message began
     began: float = field(default_factory=clock.monotonic)
 
     @property
@@ -90,7 +90,7 @@ def _tried(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
     if not reason:
         try:
             requests = _requests(lane, delivery, timezone.now())
-        except Exception as error:  # what is in an event may surprise a kind: one message is lost, not the route
+        except Exception as error:  # an event may have unexpected content: one message is lost, not the route
             log.exception("message %s could not be written", delivery.pk)
             reason = f"The message could not be written ({type(error).__name__})."
     if not requests:
@@ -104,7 +104,7 @@ def _tried(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
         answers.append(answer)
     try:
         reading = lane.kind.read([answer.text for answer in answers])
-    except Exception as error:  # so may an answer
+    except Exception as error:  # an answer may, too
         log.exception("the answer to message %s could not be read", delivery.pk)
         reading = Reading(error=f"The answer could not be read ({type(error).__name__}).")
     if delivery.about is not None and reading.reference is not None and not reading.error:

@@ -48,8 +48,8 @@ def incidents_merge(
 def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.UUID | None = None) -> int:
     """Take incidents out of their groups; returns how many.
 
-    A fingerprint whose last member of a cluster leaves is kept apart there from now on: new incidents with it stand
-    alone.
+    A fingerprint whose last member of a cluster leaves is separate there from now on: new incidents with it join no
+    group.
     """
     locked = Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False)
     found = list(locked.order_by("pk"))
@@ -72,7 +72,7 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
 
 
 def _rules_make(wanted: Iterable[tuple[int, str, Group | None]], by: Any) -> dict[tuple[int, str, int | None], int]:
-    """Rules for fingerprints of clusters, each with its group (None: kept apart); returns ids by all three."""
+    """Rules for fingerprints of clusters, each with its group (None: separate); returns ids by all three."""
     made = GroupRule.objects.bulk_create(
         GroupRule(cluster_id=cluster, fingerprint=name, group=group, made_by=by) for cluster, name, group in wanted
     )

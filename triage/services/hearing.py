@@ -1,7 +1,7 @@
-"""What people do with an incident in an on-call service, and what follows from it here.
+"""Applies to an incident what people do with its alert in an on-call service.
 
-A service is heard only about incidents that it was told of. People's words on causes are never made of it: an incident
-that nobody judged stays open here when its alert is resolved there.
+A service can change only incidents that the route sent to it. It never decides on causes: an incident that nobody
+reviewed stays open here when its alert is resolved there.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Imports faults from other records as resolved incidents, so that statistics begin with a past."""
+"""Imports faults from other records as resolved incidents, so that statistics have a history."""
 
 from __future__ import annotations
 

@@ -187,7 +187,7 @@ class _Closed(Exception):
 
 
 def send(item: Request | Mail) -> Answer:
-    """Send one request on a connection of its own. Never raises; uses no database."""
+    """Send one request on a separate connection. Never raises; uses no database."""
     with Sender() as sender:
         return sender.send(item)
 

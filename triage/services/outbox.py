@@ -77,8 +77,8 @@ def _may_want(route: Route, event: str, incident: Incident | None) -> bool:
 def _wants(route: Route, event: str, incident: Incident | None, job: Job) -> bool:
     """Whether the event goes this way: it is chosen and the search matches, or it follows up an incident sent there.
 
-    A conversation about an incident begins when it first matches, also by a later diagnosis, and hears its end even if
-    it does not match any more. One event begins it, not two.
+    A conversation about an incident begins when it first matches, also by a later diagnosis, and continues to its end
+    even if it does not match any more. One event begins it, not two.
     """
     kind = ALL[route.kind]
     if incident is None:

@@ -34,9 +34,9 @@ _GONE = 410
 
 @transaction.atomic
 def results_record(results: Sequence[Result]) -> None:
-    """Store the results of tries, and let go of the routes whose lanes have ended.
+    """Store the results of tries, and release the routes whose lanes have ended.
 
-    Results of a lane whose route was claimed by another worker meanwhile are dropped: that worker sends again. Four
+    Results of a lane whose route was claimed by another worker in between are dropped: that worker sends again. Four
     queries for any number of messages that arrived, about four more for each that did not.
     """
     claims = {result.lane.claim for result in results}

@@ -138,7 +138,7 @@ def incident_act(
 ) -> Incident:
     """``actioned``, ``resolved``, ``reopened``, ``snoozed`` (until a time) or ``woken``.
 
-    ``heard_from``: the route from whose destination it came, which is not told of it again; ``who`` did it there.
+    ``heard_from``: the route from whose destination it came, which gets no message about it; ``who`` did it there.
     """
     incident = _locked(incident)
     before, resolved_at = incident.state, incident.resolved_at
@@ -326,7 +326,7 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
 
 
 def _restate(incident: Incident, said: Decision, *, now: datetime) -> None:
-    """Update what stands after a decision was made or undone. A decision on a suspect neither reviews nor reopens."""
+    """Update the standing columns after a decision or its undoing. One on a suspect neither reviews nor reopens."""
     decisions = list(incident.decisions.all())
     if said.claim == Decision.Claim.SUSPECT:
         word = standing.suspect_words(decisions).get(said.subject, "")
@@ -341,7 +341,7 @@ STATED = ("state", "standing_category", "reviewed_at", "resolved_at", "repaired_
 
 
 def stand(incident: Incident, decisions: list[Decision], now: datetime) -> None:
-    """Set what stands after these decisions, without saving it; the columns are ``STATED``."""
+    """Set the columns ``STATED`` as these decisions determine them, without saving."""
     incident.state = standing.state_of(decisions)
     incident.standing_category = standing.category_of(incident.category, decisions)
     incident.reviewed_at = None if incident.state == Incident.State.AWAITING_REVIEW else now

@@ -31,7 +31,7 @@ SAMPLES = (
     Sample("sigkill_rank5", "Sample: a rank vanished", "The run died in the middle of training."),
     Sample("exc_one_rank_shape", "Sample: one rank raised", "One process failed, the others waited for it."),
     Sample("disk_full_ckpt", "Sample: checkpoint failed", "The run died while it saved a checkpoint."),
-    Sample("hang_dataloader", "Sample: a hang with stacks", "The run stood still, and its stacks were dumped."),
+    Sample("hang_dataloader", "Sample: a hang with stacks", "The run made no progress, and its stacks were dumped."),
     Sample("delay_100ms_node", "Sample: a slow network", "The run ended well, but was slow on the way.", _PP),
 )
 #: the recording to show first on an empty site

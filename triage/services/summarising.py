@@ -22,7 +22,7 @@ _KEPT_S = 7 * 24 * 3600
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Sentences with the lines that hold them; ``left_out`` others cited nothing that the evidence has."""
+    """Sentences with the lines that support them; ``left_out`` others are not supported."""
 
     sentences: list[Sentence]
     left_out: int

@@ -38,7 +38,7 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     return len(done | undone)
 
 
-#: the undo key reaches back this far: nobody means an act of last week
+#: the undo key reaches back this far: nobody wants to undo an act of last week with it
 LAST_WITHIN = timedelta(days=1)
 _UNDOABLE = ("decided", "assigned", "merged", "split", "tried", *_STATES, *_SLEEP)
 
