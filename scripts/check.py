@@ -1,7 +1,7 @@
-"""``make test``: every check of this project, four at a time; if one stage fails, the command fails.
+"""``make test``: every check of this project, five at a time; if one stage fails, the command fails.
 
 The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
-the processor idle at times, so four long stages run together and keep both cores of a small machine busy to the end.
+the processor idle at times, so all long stages run together and keep both cores of a small machine busy to the end.
 The browser's stage waits for one program after the other and would end last, so the others run at a lower
 priority. The output of a stage is shown when it has ended; the last line counts all tests, like pytest.
 `python -m scripts.check NAME…` runs the named stages only.
@@ -36,8 +36,8 @@ PYTHON = sys.executable
 #: The checks test only this checkout, so variables of the shell for another server must not change them. Nor may a
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-AT_ONCE = 4
-#: CPU seconds, because four stages run at a time and durations would depend on the load
+AT_ONCE = 5
+#: CPU seconds, because five stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
 #: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. One stage of all
 #: tests on SQLite would end after all others.

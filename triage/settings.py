@@ -40,7 +40,7 @@ INSTALLED_APPS = [
     "django.contrib.humanize",
     "django.contrib.messages",
     "django.contrib.sessions",
-    "django.contrib.staticfiles",
+    "triage.static_files.Config",
     "rest_framework",
     "drf_spectacular",
     "drf_spectacular_sidecar",
@@ -144,6 +144,7 @@ STORAGES = {
 STATIC_URL = "/static/"
 STATIC_ROOT = Path(env_str("FAULTLINE_STATIC_DIR", str(DATA_DIR / "static")))
 STATICFILES_DIRS = [BASE_DIR / "static"]
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # pages name no others, and each would be compressed, too
 
 USE_TZ = True
 TIME_ZONE = "UTC"

@@ -162,7 +162,7 @@ SCENES: dict[str, dict[str, bytes]] = {
 }  # fmt: skip
 
 
-def variants(files: dict[str, bytes], most: int = 60) -> Iterator[tuple[str, dict[str, bytes]]]:
+def variants(files: dict[str, bytes], most: int = 24) -> Iterator[tuple[str, dict[str, bytes]]]:
     """The files with one number made huge: one of each kind, in paths and in contents, and ``most`` of a binary file's,
     in which every four bytes may be one. Which of the huge values it gets goes in turn.
     """

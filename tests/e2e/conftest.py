@@ -85,9 +85,11 @@ def new_context(site: Site, browser: Browser, **options: Any) -> BrowserContext:
 
 @pytest.fixture(scope="session")
 def browser_type_launch_args(browser_type_launch_args: dict[str, Any]) -> dict[str, Any]:
-    """The system's Chromium. It may run as root in a container (no sandbox) and must not phone home."""
+    """The system's Chromium. It may run as root in a container (no sandbox), must not phone home, and starts no process
+    ahead for a page that may follow."""
     path = find()
     quiet = ["--no-sandbox", "--disable-gpu", "--disable-background-networking", "--disable-component-update"]
+    quiet.append("--renderer-process-limit=1")
     return {**browser_type_launch_args, "args": quiet, **({"executable_path": path} if path else {})}
 
 

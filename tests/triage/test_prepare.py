@@ -7,7 +7,9 @@ import stat
 from pathlib import Path
 
 import pytest
+from django.apps import apps
 from django.contrib.auth import get_user_model
+from django.contrib.staticfiles.finders import get_finders
 from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.db import OperationalError
@@ -115,3 +117,10 @@ def test_static_files_of_an_image_are_not_collected_again(called, monkeypatch):
     monkeypatch.setenv("FAULTLINE_STATIC_DIR", "/opt/static")
     prepared()
     assert called == ["migrate"]
+
+
+def test_what_no_page_uses_is_not_collected():
+    patterns = apps.get_app_config("staticfiles").ignore_patterns
+    names = {name for finder in get_finders() for name, _ in finder.list(patterns)}
+    assert "css/base.css" in names
+    assert not [name for name in names if "/redoc/" in name or name.startswith("rest_framework/")]
