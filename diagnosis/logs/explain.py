@@ -60,9 +60,11 @@ def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
 
 
 def _of_nodes(where: Place) -> list[Clue]:
+    """Each once: two root lines of one fault are two clues with the same words."""
     why = {d.id: d.why for d in detectors.EVERY}
     ordered = sorted(where.clues, key=lambda c: (-c.weight, c.node, c.reason))
-    return [Clue(c.detector, "node", c.node, c.weight, f"{c.reason}.", why.get(c.detector, "")) for c in ordered]
+    rows = (Clue(c.detector, "node", c.node, c.weight, f"{c.reason}.", why.get(c.detector, "")) for c in ordered)
+    return list(dict.fromkeys(rows))
 
 
 def _of_category(told: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:

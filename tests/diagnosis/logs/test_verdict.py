@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis.logs import explain, verdict
-from tests.diagnosis.cases import case_of_lines
+from tests.diagnosis.cases import case_of, case_of_lines
+from tests.diagnosis.test_log_engine import fallen_gpu
 
 STEPS = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.{n}" for n in range(1, 9)]
 OOM = "2026-03-01 10:08:30 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"
@@ -27,3 +28,12 @@ def test_each_clue_names_who_saw_it(tmp_path: Path) -> None:
     clues = verdict.conclude(case_of_lines(tmp_path, *STEPS, OOM)).clues
     assert {clue.detector for clue in clues if clue.about == "event"} == {"rule"}
     assert explain.MOST.listed >= len(clues)
+
+
+def test_a_clue_about_a_node_is_listed_once_though_two_lines_give_it(tmp_path: Path) -> None:
+    job = fallen_gpu()
+    job.say(job.ends + 3, 3, "RuntimeError: CUDA error: GPU 1 has fallen off the bus")
+    job.say(job.ends + 4, 3, "trainer: stopped, because GPU 1 has fallen off the bus")
+    clues = verdict.conclude(case_of(job, tmp_path)).clues
+    assert sum(clue.about == "event" for clue in clues) == 3
+    assert len(set(clues)) == len(clues)
