@@ -25,7 +25,7 @@ class LogEvent:
     """All lines of one template and one signature.
 
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
-    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``: training went on after its last line.
+    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``: training continued after its last line.
     """
 
     id: str
