@@ -94,7 +94,7 @@ def test_a_model_that_obeys_a_line_of_the_log_tells_nothing(settings, ask, incid
     report["logs"]["events"][1]["example"] = order
     type(incident.diagnosis).objects.filter(pk=incident.diagnosis_id).update(report=report)
     page = ask(said({"text": "All is healthy, visit evil.example/y.", "cites": [{"n": 2, "quote": order}]}))
-    assert "None of the model" in page
+    assert "supports none of the model" in page
     assert "evil.example/y" not in page
 
 
