@@ -346,7 +346,7 @@ SPECTACULAR_SETTINGS = {
 }
 
 # E-mails (the weekly digest) are sent by SMTP if a server is named, else written to the log.
-SITE_URL = env_str("FAULTLINE_SITE_URL", "http://localhost:8000")
+SITE_URL = env_str("FAULTLINE_SITE_URL", f"http://localhost:{env_str('FAULTLINE_PORT', '8000')}")
 DEFAULT_FROM_EMAIL = env_str("FAULTLINE_MAIL_FROM", "faultline@localhost")
 _SMTP_HOST = env_str("FAULTLINE_SMTP_HOST")
 HAS_MAIL = bool(_SMTP_HOST)

@@ -9,7 +9,7 @@ from django.core.management.base import CommandError
 from tests.factories import api_of, make_cluster, make_team, make_user
 from tests.pages import page_text
 from triage.models import Activity, Delivery, Route
-from triage.services import outbox
+from triage.services import outbox, routes
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -38,6 +38,36 @@ def test_pages_make_show_ping_rotate_and_delete(client, manager, receiver):
     assert client.post(f"/routes/{route.pk}/act/", {"act": "delete"}).status_code == 302
     assert not Route.objects.exists()
     assert Activity.objects.filter(kind="route_deleted", actor=manager).exists()
+
+
+def test_a_preview_leaves_the_form_alone_and_says_what_is_wrong_with_a_search(client, manager):
+    client.force_login(manager)
+    asked = {"act": "preview", "name": "x", "events": ["incident.opened"], "query": ")"}
+    part = client.post("/routes/new/slack/", asked, headers={"HX-Request": "true"})
+    assert "<form" not in page_text(part) and 'class="problem"' in page_text(part)
+    part = client.post("/routes/new/slack/", {**asked, "query": ""}, headers={"HX-Request": "true"})
+    assert "Nothing would have been sent" in page_text(part)
+    whole = page_text(client.post("/routes/new/slack/", {**asked, "query": ""}))
+    assert "Nothing would have been sent" in whole and "Enter it again" in whole, "without scripts"
+
+
+def test_the_page_of_a_test_says_whether_it_arrived_and_what_follows(client, manager, receiver, settings):
+    client.force_login(manager)
+    route = routes.route_save(by=manager, name="x", kind="slack", url=receiver.url, query="category:hardware")
+    settings.SITE_URL = "http://localhost:8000"
+    assert "FAULTLINE_SITE_URL" in page_text(client.get(f"/routes/{route.pk}/"))
+    settings.SITE_URL = "https://faultline.example"
+    page = page_text(client.get(f"/routes/{route.pk}/"))
+    assert "FAULTLINE_SITE_URL" not in page and page.count("Send a test") > 1
+    receiver.answers = [(404, {}, b"no_service")]
+    page = page_text(client.post(f"/routes/{route.pk}/act/", {"act": "ping"}, follow=True))
+    assert "It did not arrive." in page and "Slack answered 404: no_service" in page
+    receiver.answers = [(200, {}, b"ok")]
+    page = page_text(client.post(f"/routes/{route.pk}/act/", {"act": "ping"}, follow=True))
+    assert "It arrived." in page and "category:hardware" in page
+    waiting = outbox.ping(route=route)
+    Delivery.objects.filter(pk=waiting.pk).update(state="waiting", attempts=[])
+    assert 'hx-trigger="load delay:1s"' in page_text(client.get(f"/routes/{route.pk}/deliveries/{waiting.pk}/"))
 
 
 @pytest.mark.parametrize(

@@ -44,6 +44,8 @@ DESTINATION = Destination(
     id="alertmanager",
     title="Alertmanager",
     group="On-call",
+    tells="one alert an incident, which ends with it",
+    product="Alertmanager",
     steps=(
         "Enter the address of the Alertmanager, without /api.",
         "Route on the labels alertname=FaultlineIncident, cluster and job in its configuration.",

@@ -84,6 +84,8 @@ class Destination:
     id: str
     title: str
     group: str
+    #: what a person sees there, in a few words
+    tells: str
     #: where a person finds the values of the fields, in steps
     steps: tuple[str, ...]
     fields: tuple[Field, ...]
@@ -96,6 +98,8 @@ class Destination:
     is_by_hand: bool = False
     #: its signing secret is made here and shown once
     makes_secret: bool = False
+    #: the name of the product in which the steps are done; empty if nothing has to be done elsewhere
+    product: str = ""
 
     @property
     def is_program(self) -> bool:

@@ -66,9 +66,12 @@ DESTINATION = Destination(
     id="dingtalk",
     title="DingTalk",
     group="Chat",
+    tells="a card an event",
+    product="DingTalk",
     steps=(
         "In the group open Settings, Group Assistant, Add Robot, Custom.",
-        "As security setting take “Additional signature”, copy the secret (SEC…), then the address.",
+        "As security setting take “Additional signature”, and copy the secret (SEC…) into the field Secret below.",
+        "Copy the “Webhook” into the field Address.",
     ),
     fields=(
         hidden_url("https://oapi.dingtalk.com/robot/send?access_token=…"),

@@ -27,6 +27,7 @@ DESTINATION = Destination(
     id="email",
     title="E-mail",
     group="Chat",
+    tells="one e-mail an event, one thread an incident",
     steps=("Enter the addresses, separated by commas. The operator of the site sets the mail server.",),
     fields=(Field("to", "To", "At most 20 addresses", "oncall@example.org"),),
     render=_render,

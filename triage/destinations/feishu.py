@@ -68,9 +68,12 @@ DESTINATION = Destination(
     id="feishu",
     title="Feishu or Lark",
     group="Chat",
+    tells="a card an event",
+    product="Feishu or Lark",
     steps=(
         "In the group open Settings, Bots, Add Bot, Custom Bot.",
-        "Copy its address. Switch on “Signature verification” and copy the secret, too.",
+        "Copy its “Webhook URL” into the field Address below.",
+        "Switch on “Signature verification”, and copy its secret into the field Secret.",
     ),
     fields=(
         hidden_url("https://open.feishu.cn/open-apis/bot/v2/hook/…"),

@@ -33,6 +33,8 @@ DESTINATION = Destination(
     id="grafana",
     title="Grafana annotations",
     group="On-call",
+    tells="one annotation at the moment of the failure",
+    product="Grafana",
     steps=(
         "In Grafana open Administration, Service accounts, and add one that may write annotations.",
         "Create a token for it. On a dashboard add an annotation query by the tag faultline.",

@@ -44,9 +44,11 @@ DESTINATION = Destination(
     id="mattermost",
     title="Mattermost",
     group="Chat",
+    tells="a message an event",
+    product="Mattermost",
     steps=(
         "In Mattermost open Integrations, then Incoming Webhooks, and add one for the channel.",
-        "Copy its address into the field below.",
+        "Copy its “URL” into the field Address below.",
     ),
     fields=(
         hidden_url("https://mattermost.example/hooks/…"),

@@ -140,6 +140,8 @@ DESTINATION = Destination(
     id="pagerduty",
     title="PagerDuty",
     group="On-call",
+    tells="one alert an incident: triggered, acknowledged and resolved",
+    product="PagerDuty",
     steps=(
         "In PagerDuty open the service, Integrations, Add integration, and choose “Events API V2”.",
         "Copy the integration key into the field below.",

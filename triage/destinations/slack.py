@@ -91,10 +91,12 @@ SLACK = Destination(
     id="slack",
     title="Slack, incoming webhook",
     group="Chat",
+    tells="a message an event; quickest to set up",
+    product="Slack",
     steps=(
         "Open https://api.slack.com/apps, create an app “From scratch”, and choose your workspace.",
         "Under “Incoming Webhooks” switch them on, click “Add New Webhook to Workspace” and choose the channel.",
-        "Copy the webhook's address into the field below.",
+        "Copy the “Webhook URL” into the field Address below.",
     ),
     fields=(hidden_url("https://hooks.slack.com/services/T…/B…/…"),),
     render=_render,
@@ -103,6 +105,8 @@ BOT = Destination(
     id="slack_bot",
     title="Slack, bot",
     group="Chat",
+    tells="one message an incident, updated in place; its thread lists what happened",
+    product="Slack",
     steps=(
         "Open https://api.slack.com/apps and create an app “From scratch”.",
         "Under “OAuth & Permissions” add the bot scope chat:write, install the app and copy the token (xoxb-…).",

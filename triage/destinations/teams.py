@@ -50,9 +50,11 @@ DESTINATION = Destination(
     id="teams",
     title="Microsoft Teams, workflow",
     group="Chat",
+    tells="a card an event",
+    product="Microsoft Teams",
     steps=(
         "In Teams open the channel's menu, choose Workflows, and take “Send webhook alerts to a channel”.",
-        "Sign in, choose the channel, and copy the address that the last step shows.",
+        "Sign in, choose the channel, and copy the URL that the last step shows into the field Address below.",
     ),
     fields=(hidden_url("https://….logic.azure.com/workflows/…"),),
     render=_render,

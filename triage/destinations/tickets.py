@@ -184,6 +184,8 @@ def _kind(name: str, title: str, step: str, fields: tuple[Field, ...], desk_of: 
         id=name,
         title=title,
         group="Tickets",
+        tells="a ticket that a person creates for an incident or a node",
+        product=title.removesuffix(" issues"),
         steps=(step, "Managers and engineers then make tickets from the pages of incidents and nodes."),
         fields=(*fields, token),
         render=render,

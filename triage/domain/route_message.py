@@ -77,8 +77,9 @@ class Message:
     @property
     def text(self) -> str:
         """The message as lines of plain text."""
-        lines = [self.news, self.title, "", *(f"{label}: {said}" for label, said in self.facts), "", self.url]
-        return "\n".join(line for at, line in enumerate(lines) if line or at)
+        facts = "\n".join(f"{label}: {said}" for label, said in self.facts)
+        head = "\n".join(line for line in (self.news, self.title) if line)
+        return "\n\n".join(part for part in (head, facts, self.url) if part)
 
 
 def message_of(raw: str, *, key: str) -> Message:

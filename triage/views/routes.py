@@ -5,8 +5,10 @@ from __future__ import annotations
 import json
 from datetime import time
 from typing import Any
+from urllib.parse import urlsplit
 from uuid import UUID
 
+from django.conf import settings
 from django.contrib import messages
 from django.core.paginator import Paginator
 from django.http import Http404, HttpRequest, HttpResponse
@@ -62,6 +64,8 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
                 return redirect("route", route.pk)
         except Refused as refusal:
             errors = refusal.fields
+    if request.POST.get("act") == "preview" and request.headers.get("HX-Request"):
+        return _preview_shown(request, preview, errors)
     context = {"kind": ALL[kind], "nav": "routes", "preview": preview, **_choices(request, form, errors)}
     return render(request, "triage/routes/new.html", context, status=422 if errors else 200)
 
@@ -83,6 +87,8 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
                 return redirect("route", pk)
         except Refused as refusal:
             errors = refusal.fields
+    if request.POST.get("act") == "preview" and request.headers.get("HX-Request"):
+        return _preview_shown(request, preview, errors)
     state = request.GET.get("state", "")
     page = Paginator(deliveries_of(found, state=state), PAGE).get_page(request.GET.get("page"))
     context = {"route": found, "kind": kind, "page": page, "state": state, "states": Delivery.State.choices}
@@ -126,7 +132,9 @@ def delivery(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
     found = get_object_or_404(route.deliveries, pk=delivery)
     body = json.dumps(json.loads(found.body), indent=2, ensure_ascii=False)
     message = message_of(found.body, key=f"msg_{found.pk.hex}")
-    context = {"route": route, "delivery": found, "body": body, "message": message, "nav": "routes"}
+    is_under_way = found.state == Delivery.State.WAITING and not found.attempts
+    context = {"route": route, "kind": ALL[route.kind], "delivery": found, "body": body, "message": message}
+    context |= {"is_test": found.event == outbox.PING, "is_under_way": is_under_way, "nav": "routes"}
     return render(request, "triage/routes/delivery.html", context)
 
 
@@ -204,4 +212,12 @@ def _preview(request: HttpRequest, form: dict[str, Any], kind: Destination) -> P
 
 
 def _choices(request: HttpRequest, form: dict[str, Any], errors: dict[str, str]) -> dict[str, Any]:
-    return {"form": form, "errors": errors, "events": EVENTS, "teams": teams_of(request.user)}
+    site = urlsplit(settings.SITE_URL)
+    local = site.netloc if site.hostname in ("localhost", "127.0.0.1", "::1") else ""
+    told = {"form": form, "errors": errors, "events": EVENTS, "teams": teams_of(request.user)}
+    return {**told, "local_site": local}
+
+
+def _preview_shown(request: HttpRequest, preview: Preview | None, errors: dict[str, str]) -> HttpResponse:
+    """The preview alone, or why there is none: the form of the page stays with what was typed, secrets included."""
+    return render(request, "triage/routes/_preview.html", {"preview": preview, "errors": errors})
