@@ -100,6 +100,40 @@ def test_a_launcher_that_received_a_stop_after_an_error_explains_nothing(tmp_pat
     assert (logs["outcome"], logs["subcategory"]) == ("failed", "cuda_oom")
 
 
+@pytest.mark.parametrize(
+    "told",
+    ["Epoch 0: 31%|###| 9/29\rEpoch 0: 32%|###| 10/29 [00:07<00:10][rank: 2] Received SIGTERM: 15", "Terminated"],
+    ids=["Lightning behind a progress bar", "the shell"],
+)
+def test_a_program_that_was_told_to_stop_was_cancelled_whatever_its_workers_print_then(
+    told: str, tmp_path: Path
+) -> None:
+    after = "RuntimeError: DataLoader worker (pid 811) is killed by signal: Terminated. "
+    logs = logs_of(tmp_path, *STEPS, told, after)
+    assert (logs["outcome"], logs["subcategory"]) == ("cancelled", "cancelled")
+    assert logs["lines"][0]["line"] == 9
+    assert "31%" not in logs["indicators"][0]["text"]  # an overwritten state of the bar
+
+
+def test_a_download_that_is_tried_again_is_no_outage(tmp_path: Path) -> None:
+    lost = (
+        "2026-03-01 10:09:00 WARNING (ReadTimeoutError(\"HTTPSConnectionPool(host='hub.example', port=443): Read timed"
+        ' out.")) thrown while requesting GET https://hub.example/datasets/a/b.zst'
+    )
+    again = "2026-03-01 10:09:00 WARNING Retrying in 1s [Retry 1/5]."
+    assert logs_of(tmp_path, *STEPS, lost, again)["category"] == "none"
+    (tmp_path / "later").mkdir()
+    assert logs_of(tmp_path / "later", *STEPS, lost, again, lost)["subcategory"] == "storage_outage"
+
+
+def test_devices_that_a_library_looks_for_in_vain_are_no_cause(tmp_path: Path) -> None:
+    probe = "INFO:jax._src.xla_bridge:925: Unable to initialize backend 'tpu': INTERNAL: Failed to open libtpu.so"
+    end = ["Traceback (most recent call last):", "FileExistsError: Checkpoint directory /data/run7 already exists."]
+    logs = logs_of(tmp_path, probe, *end)
+    assert logs["category"] == "user"
+    assert logs["lines"][0]["line"] == 3
+
+
 def test_a_worker_that_died_hours_before_the_limit_is_the_cause(tmp_path: Path) -> None:
     lines = [
         "2026-03-01 10:00:00 INFO starting 4 workers",
