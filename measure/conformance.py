@@ -9,14 +9,14 @@ and prompts of its own example server, which ours does not have: what counts are
 from __future__ import annotations
 
 import argparse
-import os
 import subprocess
 import sys
-import tempfile
 import threading
 import time
 from pathlib import Path
 from typing import Any
+
+from scripts.scratch import scratch_site
 
 
 def main() -> int:
@@ -24,20 +24,11 @@ def main() -> int:
     parser.add_argument("package", type=Path)
     parser.add_argument("--scenario", default="", help="one scenario, with all that it says")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="faultline-measure-") as folder:
-        os.environ |= {
-            "DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
-            "FAULTLINE_DATA_DIR": folder,
-            "DJANGO_SETTINGS_MODULE": "triage.settings",
-        }
-        subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], check=True)
+    with scratch_site():
         return _run(asked)
 
 
 def _run(asked: argparse.Namespace) -> int:
-    import django
-
-    django.setup()
     import uvicorn
     from django.contrib.auth import get_user_model
 

@@ -17,9 +17,7 @@ import os
 import random
 import signal
 import socket
-import subprocess
 import sys
-import tempfile
 import threading
 import time
 from collections import Counter, defaultdict
@@ -27,7 +25,8 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
+from scripts.scratch import scratch_site
+
 #: seconds until a receiver answers; None: never
 RECEIVERS: dict[str, float | None] = {
     "at-once": 0.0,
@@ -46,18 +45,8 @@ def main() -> int:
     parser.add_argument("--kill-every", type=float, default=8, metavar="S", help="0: never")
     parser.add_argument("--kill-on", type=float, default=30, metavar="S", help="kill workers after the last incident")
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="faultline-measure-") as folder:
-        os.environ |= {
-            "DATABASE_URL": f"sqlite:///{folder}/db.sqlite3",
-            "FAULTLINE_DATA_DIR": folder,
-            "FAULTLINE_ROUTES_ALLOW": "127.0.0.0/8",
-            "DJANGO_SETTINGS_MODULE": "triage.settings",
-        }
-        subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], check=True, cwd=ROOT)
-        import django
-
-        django.setup()
-        return _run(asked, Path(folder))
+    with scratch_site(FAULTLINE_ROUTES_ALLOW="127.0.0.0/8") as folder:
+        return _run(asked, folder)
 
 
 class _Receivers:

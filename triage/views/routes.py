@@ -66,7 +66,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
             errors = refusal.fields
     if request.POST.get("act") == "preview" and request.headers.get("HX-Request"):
         return _preview_shown(request, preview, errors)
-    context = {"kind": ALL[kind], "nav": "routes", "preview": preview, **_choices(request, form, errors)}
+    context = {"kind": ALL[kind], "nav": "routes", "preview": preview, **_choices(request, form, errors, None)}
     return render(request, "triage/routes/new.html", context, status=422 if errors else 200)
 
 
@@ -95,7 +95,7 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
     context |= {"nav": "routes", "preview": preview, "address": services.address_shown(found), "now": timezone.now()}
     if "inbound_secret" in kind.form:
         context |= {"hook": link(reverse("api-route-pagerduty", args=[pk])), "hears": found.inbound_secret}
-    context |= _choices(request, form, errors)
+    context |= _choices(request, form, errors, found)
     return render(request, "triage/routes/route.html", context, status=422 if errors else 200)
 
 
@@ -211,11 +211,12 @@ def _preview(request: HttpRequest, form: dict[str, Any], kind: Destination) -> P
     return preview_of(user=request.user, kind=kind, query=form["query"], events=form["events"])
 
 
-def _choices(request: HttpRequest, form: dict[str, Any], errors: dict[str, str]) -> dict[str, Any]:
+def _choices(request: HttpRequest, form: dict[str, Any], errors: dict[str, str], route: Route | None) -> dict[str, Any]:
     site = urlsplit(settings.SITE_URL)
     local = site.netloc if site.hostname in ("localhost", "127.0.0.1", "::1") else ""
     told = {"form": form, "errors": errors, "events": EVENTS, "teams": teams_of(request.user)}
-    return {**told, "local_site": local}
+    secrets = [name for name, one in ALL[route.kind].form.items() if one.is_secret] if route else []
+    return {**told, "local_site": local, "stored": [name for name in secrets if getattr(route, name)]}
 
 
 def _preview_shown(request: HttpRequest, preview: Preview | None, errors: dict[str, str]) -> HttpResponse:
