@@ -1,7 +1,5 @@
 """Which static files are collected, and under which names."""
 
-from typing import ClassVar
-
 from django.contrib.staticfiles.apps import StaticFilesConfig
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
@@ -11,7 +9,7 @@ class Config(StaticFilesConfig):
     and the first start compresses each file.
     """
 
-    ignore_patterns: ClassVar = [*StaticFilesConfig.ignore_patterns, "redoc", "rest_framework"]
+    ignore_patterns = [*StaticFilesConfig.ignore_patterns, "redoc", "rest_framework"]  # noqa: RUF012  # as Django's
 
 
 class Storage(CompressedManifestStaticFilesStorage):  # type: ignore[misc]  # whitenoise has no types
