@@ -6,8 +6,9 @@ import re
 from collections.abc import Callable
 
 import pytest
-from playwright.sync_api import BrowserContext, Page, expect
+from playwright.sync_api import BrowserContext, Page, Route, expect
 
+from tests.e2e.conftest import until
 from tests.patience import PATIENCE_S
 
 pytestmark = pytest.mark.e2e
@@ -110,6 +111,35 @@ def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: No
     expect(page.locator(".bulkbar")).not_to_be_visible()
     with page.expect_response(lambda response: response.url.endswith("/"), timeout=PATIENCE_S * 1000):
         page.clock.run_for("00:06")
+
+
+def test_counts_of_a_long_list_appear_without_moving_its_rows(engineer: Page, samples_ready: None) -> None:
+    page = engineer
+    held: list[Route] = []
+    # Playwright sets attributes of what it calls, which a method of a list does not take
+    page.route(re.compile(r"count=all"), lambda route: held.append(route))  # noqa: PLW0108
+    page.goto("/incidents/")
+    rows, said, facets = page.locator("#rows"), page.locator("#said"), page.locator("#facets")
+    expect(said).to_have_text(re.compile(r"^\s*50\+ · "))
+    until(page, lambda: held, "the counts were never asked for")
+    before = rows.bounding_box()
+    held[0].continue_()
+    expect(facets.locator("details")).not_to_have_count(0)
+    expect(said).not_to_have_text(re.compile(r"\+ · "))
+    total = re.findall(r"[\d,]+", said.inner_text())[0]
+    expect(page.locator("#shown")).to_have_text(f"1–50 of {total}")
+    states = facets.locator("details").first.locator(".n").all_inner_texts()
+    assert sum(int(n.replace(",", "")) for n in states) == int(total.replace(",", ""))
+    assert rows.bounding_box() == before
+
+    # a fold that was closed stays so when the list is renewed
+    state = facets.locator("details").first
+    state.locator("summary").click()
+    page.unroute_all()
+    with page.expect_response(re.compile(r"count=all"), timeout=PATIENCE_S * 1000):
+        pass
+    page.wait_for_load_state("networkidle")
+    expect(state).not_to_have_attribute("open", re.compile(""))
 
 
 def test_a_manager_goes_from_a_bar_to_the_incident_and_back_to_the_same_picture(

@@ -59,8 +59,11 @@ def test_the_list_keeps_its_budget_however_long_it_is(client, ada, incident):
     for n in range(60):
         make_incident(headline=f"Failure number {n}", accused=(f"gpu-{n}",), assignee=ada)
     page = budget(client, "/incidents/")
-    assert "1–50 of 61" in page
-    assert "Failure number 5" in budget(client, "/incidents/?page=2")
+    assert "1–50 of 50+" in page
+    last = budget(client, "/incidents/?page=2")
+    assert "51–61 of 61" in last
+    assert "Failure number 5" in last
+    assert "1–50 of 61" in budget(client, "/incidents/?count=all")
 
 
 def test_a_word_of_a_page_leads_to_its_meaning(client, ada, incident):

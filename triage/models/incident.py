@@ -161,7 +161,13 @@ class Incident(models.Model):
                 name="incident_state_opened",
             ),
             models.Index(fields=("cluster", "-opened_at", "-id"), name="incident_cluster_opened"),
-            models.Index(fields=("-opened_at", "-id"), name="incident_opened"),
+            # a search walks it, newest first, and reads no row of what its facets exclude
+            models.Index(
+                fields=(
+                    *("-opened_at", "-id", "is_withdrawn", "cluster", "state", "standing_category", "symptom", "team"),
+                ),
+                name="incident_opened",
+            ),
             # what the list counts, and the time that searches limit
             models.Index(
                 fields=("is_withdrawn", "cluster", "state", "standing_category", "symptom", "team", "opened_at"),

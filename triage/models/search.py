@@ -11,7 +11,7 @@ class SearchEntry(models.Model):
     """The words of one incident, split by ``triage.search.word_rules``; written in the transaction that stores its
     diagnosis.
 
-    Triggers of the database update the indexes (migrations 0004 and 0006): on SQLite the FTS5 tables
+    Triggers of the database update the indexes (migrations 0004, 0006 and 0012): on SQLite the FTS5 tables
     ``triage_search_words`` and ``triage_search_parts``, on PostgreSQL the column ``words`` (tsvector, weights A, B, C
     for the three fields) and trigrams. People who may see the incident may see its entry.
     """

@@ -9,14 +9,12 @@ from __future__ import annotations
 import hashlib
 import re
 from collections.abc import Iterable
-from typing import Any
+from typing import Any, NamedTuple
 
 from django.core.cache import cache
 from django.db import connection
 from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.models import BigAutoField, Q
-from django.db.models.expressions import RawSQL
-from django.db.models.lookups import In
+from django.db.models import BigAutoField, Lookup, Q
 from django.db.models.sql.compiler import SQLCompiler
 
 from diagnosis import numbers
@@ -31,7 +29,7 @@ _MIN_BEGUN = 3
 _TRIGRAM = 3
 MAX_RANKS = 64
 #: Incidents found from which on all are walked through; whether a text finds as many is asked again after so long.
-_COMMON = 4_000
+_COMMON = 2_000
 _COMMON_KEPT_S = 600
 
 _HAS_LETTER = re.compile(r"[^\W\d]")
@@ -82,42 +80,51 @@ def _phrase(found: list[str], is_begun: bool, field: str) -> str:
 
 def _matching(asked: list[str]) -> Q:
     if connection.vendor == "sqlite":
-        sql, joint = "SELECT rowid FROM triage_search_words WHERE triage_search_words MATCH %s", " AND "
-    else:
-        sql, joint = "SELECT incident_id FROM triage_searchentry WHERE words @@ %s::tsquery", " & "
-    return _among(sql, [joint.join(f"({one})" for one in asked)])
+        found = "SELECT rowid FROM triage_search_words WHERE triage_search_words MATCH %s"
+        return Q(pk__found=Asked(found, "", (" AND ".join(f"({one})" for one in asked),)))
+    words = (" & ".join(f"({one})" for one in asked),)
+    return Q(pk__found=Asked("SELECT triage_search_found(%s::tsquery)", "words @@ %s::tsquery", words))
 
 
-def _among(sql: str, parameters: list[str]) -> Q:
-    # the statements are constants of this module, values are parameters
-    return Q(pk__found=RawSQL(sql, parameters))  # noqa: S611
+class Asked(NamedTuple):
+    """A text to find. The statements are constants of this module, values are parameters."""
+
+    #: selects the incidents from the index
+    found: str
+    #: PostgreSQL's condition on one entry
+    said: str
+    parameters: tuple[str | None, ...]
 
 
 @BigAutoField.register_lookup
-class Found(In):
-    """``pk__in`` for what the index finds.
+class Found(Lookup):
+    """Whether the index finds the incident's entry.
 
-    SQLite looks up each row found by its key. Where a word is in every second incident, that takes three times as long
-    as to walk all incidents in order and ask of each whether it was found. A key with a sign is no key to SQLite: it
-    walks then. PostgreSQL chooses by itself.
+    The best way depends on how many it finds, which neither database estimates well for phrases. Few are looked up by
+    their keys. Many would take long to collect and sort: the incidents are walked in order instead, and each is asked,
+    until the page is full. A key with a sign is no key to SQLite, and its list of those found costs little; PostgreSQL
+    reads the entry of each incident that it walks past, which pays only if it may stop.
     """
 
     lookup_name = "found"
+    prepare_rhs = False
+    rhs: Asked
 
-    def process_lhs(
-        self, compiler: SQLCompiler, connection: BaseDatabaseWrapper, lhs: Any = None
-    ) -> tuple[str, tuple[str | int, ...]]:
-        sql, parameters = super().process_lhs(compiler, connection, lhs)
-        is_walked = connection.vendor == "sqlite" and isinstance(self.rhs, RawSQL) and _is_common(self.rhs)
-        return f"+{sql}" if is_walked else sql, parameters
+    def as_sql(self, compiler: SQLCompiler, connection: BaseDatabaseWrapper) -> tuple[str, tuple[Any, ...]]:
+        incident, parameters = self.process_lhs(compiler, connection)
+        is_walked = (connection.vendor == "sqlite" or compiler.query.is_sliced) and _is_common(self.rhs)
+        if is_walked and connection.vendor != "sqlite":
+            entry = f"SELECT {self.rhs.said} FROM triage_searchentry WHERE incident_id = {incident}"  # noqa: S608
+            return f"coalesce(({entry}), false)", (*self.rhs.parameters, *parameters)
+        return f"{'+' if is_walked else ''}{incident} IN ({self.rhs.found})", (*parameters, *self.rhs.parameters)
 
 
-def _is_common(found: RawSQL) -> bool:
-    key = f"search-common:{hashlib.sha256(f'{found.sql} {found.params}'.encode()).hexdigest()[:32]}"
+def _is_common(asked: Asked) -> bool:
+    key = f"search-common:{hashlib.sha256(repr(asked).encode()).hexdigest()[:32]}"
     known = cache.get(key)
     if known is None:
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT count(*) FROM ({found.sql} LIMIT %s)", [*found.params, _COMMON])  # noqa: S608
+            cursor.execute(f"SELECT count(*) FROM ({asked.found} LIMIT %s) found", [*asked.parameters, _COMMON])  # noqa: S608
             known = cursor.fetchone()[0] >= _COMMON
         cache.set(key, known, _COMMON_KEPT_S)
     return bool(known)
@@ -132,17 +139,16 @@ def _parts_q(text: str, field: str) -> Q:
     parts = f"{first}{'*'.join(part for part in parts if part)}{last}".split("*")
     pattern = f"%{'%'.join(parts)}%"
     fields = [field] if field else ["about", "said"]
-    if connection.vendor == "sqlite":
-        phrases = " AND ".join(f'"{part}"' for part in parts if len(part) >= _TRIGRAM)
-        sql = "SELECT rowid FROM triage_search_parts WHERE triage_search_parts MATCH %s"
-        asked = [f"{{{' '.join(fields)}}} : ({phrases})"]
-        if len(parts) == 1:  # the positions in the index tell all: no text is read
-            return _among(sql, asked)
-        in_order = " OR ".join(f"{name} LIKE %s" for name in fields)
-        return _among(f"{sql} AND ({in_order})", asked + [pattern] * len(fields))
-    select = "SELECT incident_id FROM triage_searchentry WHERE"
-    sql = " UNION ALL ".join(f"{select} {name} LIKE %s" for name in fields)
-    return _among(sql, [pattern] * len(fields))
+    if connection.vendor != "sqlite":
+        both = tuple(pattern if name in fields else None for name in ("about", "said"))
+        return Q(pk__found=Asked("SELECT triage_search_found(%s, %s)", "about LIKE %s OR said LIKE %s", both))
+    phrases = " AND ".join(f'"{part}"' for part in parts if len(part) >= _TRIGRAM)
+    found = "SELECT rowid FROM triage_search_parts WHERE triage_search_parts MATCH %s"
+    asked = (f"{{{' '.join(fields)}}} : ({phrases})",)
+    if len(parts) == 1:  # the positions in the index tell all: no text is read
+        return Q(pk__found=Asked(found, "", asked))
+    in_order = " OR ".join(f"{name} LIKE %s" for name in fields)
+    return Q(pk__found=Asked(f"{found} AND ({in_order})", "", (*asked, *[pattern] * len(fields))))
 
 
 def rank_q(term: Term) -> Q:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from datetime import datetime, timedelta
 from itertools import groupby
 from typing import Any
@@ -12,16 +12,15 @@ from typing import Any
 from django.db.models import Count, F, Q, QuerySet
 from django.utils import timezone
 
-from ingest.models import Cluster, Team
+from ingest.models import Team
 from triage.models import Incident
 from triage.search import Query
-from triage.selectors.access import visible_cluster_ids
+from triage.selectors.access import visible_cluster_ids, visible_clusters
 from triage.selectors.memory import remembered
+from triage.wording import number
 
 PAGE_SIZE = 50
 QUEUE_SIZE = 100
-#: up to this many matches, sorting them is faster than walking the index
-FEW = 2000
 #: more is shown as "999+": an exact count costs more than it is worth
 QUEUE_COUNT_LIMIT = 1000
 
@@ -66,14 +65,17 @@ class IncidentPage:
     """What the list shows."""
 
     incidents: list[Incident]
-    total: int
     page: int
     query: Query
-    facets: dict[str, list[FacetValue]] = field(default_factory=dict)
+    has_next: bool
+    #: None: not counted yet
+    total: int | None
+    facets: dict[str, list[FacetValue]] | None
 
     @property
-    def has_next(self) -> bool:
-        return self.page * PAGE_SIZE < self.total
+    def matches(self) -> str:
+        """The total as the page says it; uncounted, what is known of it."""
+        return f"{number(self.last)}+" if self.total is None else number(self.total)
 
     @property
     def first(self) -> int:
@@ -143,29 +145,52 @@ def queue_sections(user: Any, now: datetime) -> list[tuple[str, list[Incident]]]
     return [(_SECTIONS[n][0], list(inside)) for n, inside in sections]
 
 
-def incident_page(user: Any, query: Query, *, sort: str = "newest", page: int = 1) -> IncidentPage:
-    """One page of the list with its facets. Four queries for any size."""
-    matching = query.apply(incidents_visible_to(user), user=user)
-    facets, total = remembered(
+def incident_page(
+    user: Any, query: Query, *, sort: str = "newest", page: int = 1, is_counted: bool = False
+) -> IncidentPage:
+    """One page of the list. Total and facets come with it if it shows all matches, if they are known, or if it
+    ``is_counted``: to count takes several times as long as to find one page.
+
+    At most four queries for any size, and on SQLite one for each new text of the search.
+    """
+    visible = incidents_visible_to(user)
+    matching = query.apply(visible, user=user)
+    ordered = matching.order_by(*SORTS.get(sort, SORTS["newest"])[1]).values_list("pk", flat=True)
+
+    def found_on(page: int) -> list[int]:
+        return list(ordered[(page - 1) * PAGE_SIZE : page * PAGE_SIZE + 1])
+
+    page = max(1, page)
+    found = found_on(page)
+    is_whole, is_behind = page == 1 and len(found) <= PAGE_SIZE, page > 1 and not found
+    counting = visible.filter(pk__in=found) if is_whole else matching
+    counted = remembered(
         "facets",
         user=user,
         parts=(query,),
         is_personal=query.is_personal,
         now=timezone.now(),
-        compute=lambda: _facets(matching, query),
+        compute=lambda: (
+            _facets(counting, query, visible_clusters(user)) if is_whole or is_behind or is_counted else None
+        ),
     )
-    page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
-    ordering = SORTS.get(sort, SORTS["newest"])[1]
-    if total <= FEW:
-        # if few match, walking all incidents in order is slow: find the matches first, then sort
-        matching = Incident.objects.filter(pk__in=matching.order_by().values("pk"))
-    rows = _as_rows(matching).order_by(*ordering)[(page - 1) * PAGE_SIZE : page * PAGE_SIZE] if total else ()
-    return IncidentPage(list(rows), total, page, query, facets)
+    facets, total = counted or (None, None)
+    if is_behind and total:  # the last page instead of an empty one
+        page = -(-total // PAGE_SIZE)
+        found = found_on(page)
+    elif total is None and 0 < len(found) <= PAGE_SIZE:
+        total = (page - 1) * PAGE_SIZE + len(found)
+    rows = _as_rows(visible.filter(pk__in=found[:PAGE_SIZE])).in_bulk() if found else {}
+    return IncidentPage([rows[pk] for pk in found if pk in rows], page, query, len(found) > PAGE_SIZE, total, facets)
 
 
-def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[FacetValue]], int]:
-    """All facets and the total from one grouping: there are far fewer combinations than incidents."""
-    # in the order of the index incident_facets, so that nothing is sorted; names are read for the few results
+def _facets(
+    matching: QuerySet[Incident], query: Query, slugs: dict[int, str]
+) -> tuple[dict[str, list[FacetValue]], int]:
+    """All facets and the total from one grouping: there are far fewer combinations than incidents. ``slugs`` are those
+    of the clusters.
+    """
+    # in the order of the index incident_facets, so that nothing is sorted; teams are named for the few results
     columns = ("cluster_id", "state", "standing_category", "symptom", "team_id")
     states: Counter[str] = Counter()
     categories: Counter[str] = Counter()
@@ -178,13 +203,12 @@ def _facets(matching: QuerySet[Incident], query: Query) -> tuple[dict[str, list[
         categories[category] += n
         symptoms[symptom] += n
         teams[team] += n
-    slugs = dict(Cluster.objects.filter(pk__in=clusters).values_list("pk", "slug"))
     named = dict(Team.objects.filter(pk__in=[team for team in teams if team]).values_list("pk", "slug"))
     found: dict[str, list[tuple[str, int]]] = {
         "is": [(_STATE_WORDS[state], n) for state, n in states.items()],
         "category": [(value, n) for name, n in categories.items() for value in _category_values(name, query)],
         "symptom": list(symptoms.items()),
-        "cluster": [(slugs[cluster], n) for cluster, n in clusters.items()],
+        "cluster": [(slugs.get(cluster, ""), n) for cluster, n in clusters.items()],
         "team": [(named.get(team or 0, ""), n) for team, n in teams.items()],
     }
     facets = {}

@@ -152,7 +152,7 @@ def _options(machine: str, runner_up: str, frequent: tuple[str, ...]) -> SafeStr
 def facet_rail(context: dict[str, Any], facets: dict[str, list[FacetValue]]) -> SafeString:
     """The facets of a list; their links keep the other parameters of the address."""
     kept = context["request"].GET.copy()
-    for name in ("q", "page", "filter"):
+    for name in ("q", "page", "filter", "count"):
         kept.pop(name, None)
     return _rail(tuple((key, tuple(values)) for key, values in facets.items()), kept.urlencode())
 

@@ -85,8 +85,11 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
         problem, shown["meant"] = str(error), error.meant
     else:
         if not problem:
-            page = incident_page(request.user, query, sort=sort, page=whole(request.GET.get("page"), 1))
-            hints = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.total)
+            is_counted = request.GET.get("count") == "all"
+            page = incident_page(
+                request.user, query, sort=sort, page=whole(request.GET.get("page"), 1), is_counted=is_counted
+            )
+            hints = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.incidents)
             shown |= {"page": page, "hints": hints, "words": query.words()}
             shown |= _demonstrated(request, page.incidents, query)
     return {
