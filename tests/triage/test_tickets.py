@@ -13,6 +13,7 @@ from tests.factories import api_of, make_cluster, make_job, make_user
 from tests.pages import page_text
 from tests.triage.desks import diagnosed, over
 from tests.triage.report import sample
+from triage.domain.route_message import evidence_told
 from triage.models import Activity, Delivery, Reference
 from triage.services import outbox, routes, tickets
 
@@ -120,6 +121,16 @@ def test_a_test_of_a_tracker_makes_no_ticket(desks, manager):
     assert route.deliveries.get().state == "delivered"
 
 
+def test_the_evidence_about_a_node_names_it_and_is_no_teardown():
+    def event(role, *nodes):
+        lines = [{"node": node, "file": f"{node}.log", "line": 1} for node in nodes]
+        return {"role": role, "template": f"{role} {nodes[0]}", "lines": lines, "node_names": nodes}
+
+    report = {"logs": {"events": [event("root", "a"), event("cascade", "b"), event("teardown", "a", "b")]}}
+    assert evidence_told(report, node="a") == ["a.log:1: root a"]
+    assert len(evidence_told(report)) == 3
+
+
 def tracker(manager, desks, kind="github"):
     return routes.route_save(by=manager, name="Tracker", kind=kind, url=desks.url, secret="t", **FIELDS[kind])
 
@@ -137,6 +148,7 @@ def test_a_ticket_of_a_node_says_what_accuses_it_and_is_made_once(client, desks,
     said = json.dumps(made).replace("\\\\", "")
     for words in (
         "gpu-0412: accused in 1 incident",
+        f"Why (#{incident.pk})",
         "Evict: gpu-0412",
         "RMA 4711",
         f"#{incident.pk} logs/gpu-0412.log",

@@ -27,6 +27,7 @@ from triage.selectors.logs import window
 from triage.selectors.logsearch import UnreadablePattern, Wanted, find_in_all
 from triage.selectors.nodes import node_page
 from triage.selectors.payloads import link
+from triage.selectors.tickets import tickets_of
 
 MAX_ROWS, MAX_LINES, MAX_FILES = 25, 120, 512
 
@@ -234,6 +235,10 @@ def node_told(user: Any, name: str, cluster: str = "") -> dict[str, Any]:
                     "url": link(f"/incidents/{row.incident_id}/"),
                 }
                 for row in page.accusations[:MAX_ROWS]
+            ],
+            "tickets": [
+                {"title": clipped(row.title, 120), "state": clipped(row.state, 40), "url": row.url}
+                for row in tickets_of(page.row.node).made[:MAX_ROWS]
             ],
             "same_name_in": [other.cluster.slug for other in page.namesakes],
             "links": {"node": link(f"/nodes/{name}/")},

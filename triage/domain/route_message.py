@@ -33,6 +33,8 @@ _MOVED = {
 MAX_EVIDENCE, _MAX_LINE = 5, 300
 #: accused that a message names; the page has all
 _MAX_NAMES = 5
+#: incidents of which a ticket about a node has the reasons
+_MAX_WHY = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -145,6 +147,8 @@ def _of_node(key: str, told: dict[str, Any], raw: str) -> Message:
     if count:
         recent, confirmed = int(node.get("recent") or 0), int(node.get("confirmed") or 0)
         facts.append(("Accused", f"{count:,} times, {recent:,} of them in 28 days, {confirmed:,} confirmed by people"))
+    said = [(one["number"], "; ".join(map(str, one.get("reasons") or []))) for one in incidents[:_MAX_WHY]]
+    facts += [(f"Why (#{number})", reasons) for number, reasons in said if reasons]
     facts += _advised(node.get("advice") or {})
     if node.get("gpu_hours") is not None:
         facts.append(("Cost", f"{amount(node['gpu_hours'])} GPU-hours in these incidents"))
@@ -180,9 +184,9 @@ def _evidence(data: dict[str, Any]) -> tuple[str, ...]:
 def evidence_told(report: dict[str, Any], *, node: str = "") -> list[str]:
     """The lines that a ticket quotes: an example of each of the first events, each with its file and line.
 
-    With ``node`` only events that name it.
+    With ``node`` only events that name it, except of the teardown, which says nothing about the node.
     """
-    rows = [row for row in findings_of(report) if not node or node in row.node_names]
+    rows = [row for row in findings_of(report) if not node or (node in row.node_names and row.role != "teardown")]
     told = []
     for row in rows[:MAX_EVIDENCE]:
         place = next((f"{line['file']}:{line.get('line')}: " for line in row.lines if line.get("file")), "")

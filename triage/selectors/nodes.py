@@ -222,10 +222,9 @@ def fleet_row(node: Node, *, now: datetime) -> FleetRow:
     return _fleet_row(node, tally, _alone([node.pk], since)[node.pk])
 
 
-def accusing_incidents(node: Node) -> QuerySet[Incident]:
-    """Incidents in which it stands accused, the latest first."""
-    those = _standing([node.pk]).values("incident")
-    return Incident.objects.filter(pk__in=those).order_by("-happened_at", "-pk")
+def standing_accusations(node: Node) -> QuerySet[Suspect]:
+    """Its accusations that stand, with their incidents, the latest first."""
+    return _standing([node.pk]).select_related("incident").order_by("-incident__happened_at", "-incident")
 
 
 def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> NodePage | None:

@@ -13,7 +13,7 @@ from ingest.models import Node
 from triage.destinations import ALL
 from triage.domain.route_message import MAX_EVIDENCE, evidence_told
 from triage.models import Delivery, Diagnosis, Incident, Reference, Route
-from triage.selectors.nodes import accusing_incidents, fleet_row
+from triage.selectors.nodes import fleet_row, standing_accusations
 from triage.selectors.payloads import advice_payload, link, node_payload
 from triage.selectors.routes import about_filter, may_receive
 
@@ -22,6 +22,8 @@ ASKED = ("incident.ticket", "node.ticket")
 BY_HAND = tuple(kind.id for kind in ALL.values() if kind.is_by_hand)
 #: the latest accusing incidents that a node's ticket lists, and those of them whose evidence is read
 _INCIDENTS, _READ = 10, 3
+#: reasons of one accusation
+_REASONS = 3
 #: for so long a page looks again whether a ticket that was asked for is there
 _SOON = timedelta(minutes=1)
 
@@ -61,8 +63,8 @@ def node_told(node: Node, *, now: datetime) -> dict[str, Any]:
     """What a new ticket says of the node: how often it was accused of what, what is advised, and the evidence. Seven
     queries."""
     row = fleet_row(node, now=now)
-    incidents = list(accusing_incidents(node)[:_INCIDENTS])
-    reports = [(one, _report(one)) for one in incidents[:_READ]]
+    accusations = list(standing_accusations(node)[:_INCIDENTS])
+    reports = [(one.incident, _report(one.incident)) for one in accusations[:_READ]]
     advice = [report.get("advice") or {} for _, report in reports]
     lines = [f"#{one.pk} {line}" for one, report in reports for line in evidence_told(report, node=node.name)]
     node_data = {
@@ -76,14 +78,15 @@ def node_told(node: Node, *, now: datetime) -> dict[str, Any]:
         "advice": advice_payload(next((one for one in advice if node.name in (one.get("targets") or [])), {})),
         "incidents": [
             {
-                "number": one.pk,
-                "url": link(f"/incidents/{one.pk}/"),
-                "headline": one.headline,
-                "standing_category": one.standing_category,
-                "state": one.state,
-                "happened_at": one.happened_at.isoformat(),
+                "number": one.incident.pk,
+                "url": link(f"/incidents/{one.incident.pk}/"),
+                "headline": one.incident.headline,
+                "standing_category": one.incident.standing_category,
+                "state": one.incident.state,
+                "happened_at": one.incident.happened_at.isoformat(),
+                "reasons": one.reasons[:_REASONS],
             }
-            for one in incidents
+            for one in accusations
         ],
     }
     return {"node": node_data, "evidence": lines[:MAX_EVIDENCE]}
