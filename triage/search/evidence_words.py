@@ -29,7 +29,7 @@ _MIN_BEGUN = 3
 _TRIGRAM = 3
 MAX_RANKS = 64
 #: Incidents found from which on all are walked through; whether a text finds as many is asked again after so long.
-_COMMON = 2_000
+_COMMON = 500
 _COMMON_KEPT_S = 600
 
 _HAS_LETTER = re.compile(r"[^\W\d]")
