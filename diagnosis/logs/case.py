@@ -54,7 +54,8 @@ LOST: Final = "hardware.host.lost"
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
-    node; ``pods``: pod to node; ``scope`` and ``healthy``: kind and number of the healthy jobs for comparison;
+    node; ``pods``: pod to node; ``addresses``: IP address to host; ``scope`` and ``healthy``: kind and number of the
+    healthy jobs for comparison;
     ``unlike``: number of those that print other messages; ``is_complete``: the last planned step was reached.
     """
 
@@ -74,6 +75,7 @@ class Facts:
     listed: tuple[str, ...] = ()
     homes: Mapping[int, str] = field(default_factory=dict)
     pods: Mapping[str, str] = field(default_factory=dict)
+    addresses: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -136,6 +138,11 @@ class Case(Facts):
         """Lines with the ``node`` and ``rank`` of their writer."""
         who = self.table.sources.select("source", "node", "rank")
         return rows.join(who, on="source", how="left", maintain_order="left")
+
+    def home(self, rank: int) -> str | None:
+        """The node of a rank, by its name in this case, as lists of the logs or the ranks of the writers say."""
+        node = self.homes.get(rank) or self.ranks().get(rank)
+        return self.alias.get(node, node) if node else None
 
     def ranks(self) -> dict[int, str | None]:
         """Every known rank of the job with its node."""
@@ -211,6 +218,7 @@ def gather(
         listed=tuple(listed.nodes),
         homes=homes,
         pods=listed.home_of_pod,
+        addresses=listed.host_of_address,
     )
 
 
@@ -229,7 +237,8 @@ def decide(
     survived, undated = _survived(catalogue, facts, restarted_at)
     catalogue = catalogues.resolved(catalogue, facts.rules, survived)
     on_stage("spatial", 3, 5)
-    alias = {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.pods) | dict(facts.inventory.alias)
+    hosts_ = {address: facts.pods.get(host, host) for address, host in facts.addresses.items()}
+    alias = hosts_ | {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.pods) | dict(facts.inventory.alias)
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
     numbers = catalogue.events["event"].to_list()
     since = _since(pace, consequence_at if is_dated else None)

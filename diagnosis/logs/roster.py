@@ -48,13 +48,15 @@ class Statement:
 @dataclass(frozen=True)
 class Roster:
     """``nodes`` in the order in which they are stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
-    node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node that it was assigned to."""
+    node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node that it was assigned to,
+    ``host_of_address``: IP address to the host that states it as its own."""
 
     nodes: tuple[str, ...] = ()
     node_of: Mapping[int, str] = field(default_factory=dict)
     task_of: Mapping[int, str] = field(default_factory=dict)
     per_node: int | None = None
     home_of_pod: Mapping[str, str] = field(default_factory=dict)
+    host_of_address: Mapping[str, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
         """Rank to node: as stated, the rest computed if the stated ones agree with the computation.
@@ -111,6 +113,7 @@ def of_lines(lines: Iterable[str]) -> Roster:
     node_of: dict[int, str] = {}
     task_of: dict[int, str] = {}
     home_of_pod: dict[str, str] = {}
+    host_of_address: dict[str, str] = {}
     doubtful: list[tuple[str, int | None]] = []
     per_node: set[int] = set()
     open_table: tuple[str, re.Pattern[str]] | None = None
@@ -125,7 +128,7 @@ def of_lines(lines: Iterable[str]) -> Roster:
             for found in one.pattern.finditer(line):
                 parts = found.groupdict()
                 names = [parts["node"]] if parts.get("node") else expand(parts.get("list") or "")
-                names = [n for n in (name.rstrip(".:,") for name in names) if n]
+                names = [n for n in (_bare(name) for name in names) if n]
                 names = [n for n in names if n.lower() not in (NOWHERE if one.is_exact else said.no_name)]
                 rank = parts.get("rank")
                 if one.is_listed:
@@ -136,6 +139,8 @@ def of_lines(lines: Iterable[str]) -> Roster:
                     _keep_rank(node_of, rank, names[0])
                 if names and parts.get("pod") and len(home_of_pod) < MOST:
                     home_of_pod[parts["pod"]] = names[0]  # the last assignment
+                if names and parts.get("address") and len(host_of_address) < MOST:
+                    host_of_address[parts["address"]] = names[0]
                 for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
                     _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:
@@ -149,7 +154,8 @@ def of_lines(lines: Iterable[str]) -> Roster:
             if number is not None:
                 _keep_rank(node_of, str(number), name)
     counts = per_node - {0}
-    return Roster(tuple(nodes), node_of, task_of, counts.pop() if len(counts) == 1 else None, home_of_pod)
+    count = counts.pop() if len(counts) == 1 else None
+    return Roster(tuple(nodes), node_of, task_of, count, home_of_pod, host_of_address)
 
 
 def expand(text: str) -> list[str]:
@@ -176,6 +182,12 @@ def expand(text: str) -> list[str]:
 
 def _numbers(text: str) -> list[int]:
     return [n for name in expand(f"[{text.strip('[]')}]") if (n := numbers.whole(name)) is not None]
+
+
+def _bare(name: str) -> str:
+    """A name without the marks around it, as of "[default0]:node-7:"; "::" begins an address."""
+    name = name.rstrip(".:,")
+    return name if name.startswith("::") else name.lstrip(":")
 
 
 def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:

@@ -20,8 +20,12 @@ needs: Final = "root events of few nodes"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The heaviest root events of each node of the cause."""
+    """The heaviest root events of each node of the cause. What the source that speaks for the job says of its speed is
+    no sign of that source's own machine.
+    """
     roots = case.roots
+    if is_of_the_job(case):
+        return
     cells = case.catalogue.cells.filter(pl.col("event").is_in(list(roots.members)))
     for node in roots.nodes:
         present = set(cells.filter(pl.col("node") == node)["event"].to_list())
@@ -31,6 +35,21 @@ def look(case: Case) -> Iterator[Clue]:
             places = row["n_nodes"] or len(roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
             yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {case.in_words(row)}")
+
+
+def is_of_the_job(case: Case) -> bool:
+    """Whether the leading event is about speed, and one source wrote it that speaks for the job: the only one that
+    reports progress, or one of the machine of rank 0.
+    """
+    lead = case.lead
+    if not lead or not (lead["category"] or "").startswith("performance."):
+        return False
+    written = case.catalogue.cells.filter(pl.col("event") == lead["event"]).select("source", "node").unique()
+    if written.height != 1:
+        return False
+    source, node = written.row(0)
+    reporters = set(case.progress.beats["source"].to_list())
+    return reporters == {source} or (node is not None and node == case.home(0))
 
 
 def place(strength: str | None, weight: float = 1.0) -> float:

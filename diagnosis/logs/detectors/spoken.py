@@ -9,7 +9,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import hosts, progress
+from diagnosis.logs import hosts, progress, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import cause, peers
@@ -17,10 +17,11 @@ from diagnosis.logs.detectors import cause, peers
 MOST: Final = thresholds.limits("spoken")
 
 AT: Final = thresholds.of("spoken")
+_AWAITED: Final = words.regex("phrases", "awaited_rank")
 
 id: Final = "spoken"
 why: Final = "a monitor reports of another machine"
-needs: Final = "a leading event that names one machine other than its writer"
+needs: Final = "a leading event that names one machine, or one awaited rank, other than its writer"
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -54,7 +55,7 @@ def _spoken_of(case: Case, event: int) -> str | None:
         has_header = rows.height <= AT.few and writer is not None and writer in line
         text = _message(case, line, writer, rows.row(number, named=True)) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
-        named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
+        named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others}) or _awaited(case, text)
         # a line that names its own writer, or several nodes, is about its writer
         if writer is None or len(named) != 1 or writer in named:
             return None
@@ -63,6 +64,13 @@ def _spoken_of(case: Case, event: int) -> str | None:
         return None
     best = min(votes, key=lambda n: (-votes[n], n))
     return best if votes[best] >= AT.agreeing * rows.height else None
+
+
+def _awaited(case: Case, text: str) -> set[str]:
+    """The node of the one rank that this text says is waited for, or is slowest."""
+    ranks = {int(found) for found in _AWAITED.findall(text)}
+    node = case.home(ranks.pop()) if len(ranks) == 1 else None
+    return {node} if node is not None else set()
 
 
 def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:

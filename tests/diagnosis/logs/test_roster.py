@@ -67,6 +67,17 @@ def test_a_pod_is_the_machine_that_it_was_assigned_to() -> None:
     assert roster.of_lines(lines).home_of_pod == {"w-4": "K7QXM02"}
 
 
+def test_the_rank_before_a_machines_name_is_no_part_of_it() -> None:
+    lines = [
+        "[default0]:K7QXM02:812:812 [0] NCCL INFO Bootstrap : Using eno1:10.3.0.7<0>",
+        "[default0]:K7QXM02:812:990 [0] NCCL INFO comm 0x55d0 rank 37 nranks 512 cudaDev 5 nvmlDev 5 busId 9b000",
+    ]
+    found = roster.of_lines(lines)
+    assert found.nodes == ("K7QXM02",)
+    assert found.home_of_rank()[37] == "K7QXM02"
+    assert found.host_of_address == {"10.3.0.7": "K7QXM02"}
+
+
 def test_a_statement_names_its_machine_for_every_form_of_name() -> None:
     known = {name: name for name in ("a", "n1", "n10", "fd00:9::45")}
     assert roster.named_in("srun: error: Node failure on a", known) == {"a"}

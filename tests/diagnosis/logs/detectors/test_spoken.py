@@ -58,6 +58,22 @@ def test_a_report_that_names_one_rank_and_its_machine_is_no_list_of_the_jobs_mac
     assert accused(told(logs_of(report), tmp_path)) == ["r3-n03"]
 
 
+@pytest.mark.parametrize("awaited", ["missing [16]", "still waiting for rank 16"])
+def test_the_machine_of_the_one_rank_that_is_waited_for_is_accused_not_the_one_that_waits(
+    awaited: str, tmp_path: Path
+) -> None:
+    logs = logs_of(["replica check failed after step 29", f"stopping, 31 of 32 ranks are here, {awaited}"])
+    for number, node in enumerate(NODES):
+        start = f"{node}:812:990 [0] NCCL INFO comm 0x55d0 rank {8 * number} nranks 32 cudaDev 0 nvmlDev 0 busId 9b000"
+        logs[f"logs/{node}.log"] = f"{start}\n".encode() + logs[f"logs/{node}.log"]
+    assert accused(told(logs, tmp_path)) == ["r3-n03"]
+
+
+def test_several_awaited_ranks_accuse_no_machine(tmp_path: Path) -> None:
+    report = ["replica check failed after step 29", "stopping, 30 of 32 ranks are here, missing [8, 16]"]
+    assert accused(told(logs_of(report), tmp_path)) in ([], ["r3-n01"])
+
+
 def test_a_machine_that_reports_of_itself_is_accused_itself(tmp_path: Path) -> None:
     report = [
         "replica check failed on r3-n01, r3-n03 agrees with the others",
