@@ -267,17 +267,29 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 
 def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Launchers received a stop before any line reports a problem. After a hang the stop is only the end."""
+    """Launchers received a stop before any line reports a problem or who ordered it. After a hang the stop is only the
+    end.
+    """
     events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
     if _stop_received(scene, events) is None:
         return None
     is_told = (
         (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(STOP_RECEIVED) & ~scene.is_survived
     )
+    is_order = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
+    if _order(scene, events, is_order) < _order(scene, events, is_told):
+        return None
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
     if temporal.is_hang(scene.pace, ordered_at, has_death=False):  # type: ignore[arg-type]
         return None
     return _set(scene, weights, is_told, AT.flap)
+
+
+def _order(scene: Scene, events: pl.DataFrame, is_here: pl.Expr) -> int:
+    """When the first of these events began: its line in a job of one file, else its time; a large number if none."""
+    at = "first_line" if scene.catalogue.cells["file"].n_unique() == 1 else "at"
+    first = events.filter(is_here.fill_null(False))[at].min()
+    return 2**62 if first is None else int(first)  # type: ignore[arg-type]
 
 
 def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:

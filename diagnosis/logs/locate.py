@@ -184,10 +184,11 @@ def _is_reported(case: Case, cause: Category) -> bool:
 
 
 def _has_missing(case: Case) -> bool:
-    """Whether a node wrote no log and no strong error explains more: then a weak error of nearly all nodes is about the
-    missing one.
+    """Whether a node wrote no log, and the error is weak or says that others are waited for: then an error of nearly
+    all nodes is about the missing one.
     """
-    return case.lead.get("strength") in (None, "weak") and bool(absent.names(case))
+    is_awaited = "waits" in taxonomy.load().get(case.lead.get("category") or "").traits
+    return (is_awaited or case.lead.get("strength") in (None, "weak")) and bool(absent.names(case))
 
 
 def _kernel_speaks(case: Case) -> bool:

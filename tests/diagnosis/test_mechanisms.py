@@ -115,6 +115,21 @@ def test_a_program_that_was_told_to_stop_was_cancelled_whatever_its_workers_prin
     assert "31%" not in logs["indicators"][0]["text"]  # an overwritten state of the bar
 
 
+def test_who_ordered_the_stop_comes_before_who_received_it(tmp_path: Path) -> None:
+    step = "slurmstepd: error: *** STEP 9.0 ON trn-1 CANCELLED AT 2026-03-01T10:08:20 ***"
+    logs = logs_of(tmp_path, *STEPS, step, "Killing subprocess 811", "Main process received SIGTERM, exiting")
+    assert (logs["outcome"], logs["lines"][0]["line"]) == ("cancelled", 9)
+    (tmp_path / "alone").mkdir()
+    logs = logs_of(tmp_path / "alone", *STEPS, "Killing subprocess 811", "Main process received SIGTERM, exiting")
+    assert (logs["outcome"], logs["lines"][0]["line"]) == ("cancelled", 10)
+
+
+def test_a_line_of_source_below_a_warning_is_no_failed_import(tmp_path: Path) -> None:
+    quoted = ["/a/imports.py:22: UserWarning: deprecated", "  from pkg_resources import DistributionNotFound"]
+    end = ["Traceback (most recent call last):", "torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB"]
+    assert logs_of(tmp_path, *quoted, *end)["subcategory"] == "cuda_oom"
+
+
 def test_a_download_that_is_tried_again_is_no_outage(tmp_path: Path) -> None:
     lost = (
         "2026-03-01 10:09:00 WARNING (ReadTimeoutError(\"HTTPSConnectionPool(host='hub.example', port=443): Read timed"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import re
+from collections.abc import Collection, Iterator
 from typing import Final
 
 from diagnosis import stats, thresholds
@@ -10,6 +11,7 @@ from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
 
 AT: Final = thresholds.of("absent")
+_NUMBER: Final = re.compile(r"\d+")
 
 id: Final = "absent"
 why: Final = "a lost machine sends no log"
@@ -28,6 +30,13 @@ def look(case: Case) -> Iterator[Clue]:
 
 def names(case: Case) -> list[str]:
     """The nodes without a log; half a log tree is an incomplete upload, not half a cluster of dead nodes."""
-    expected = {*(case.inventory.nodes or case.hints.nodes), *case.catalogue.nodes}
-    missing = sorted(expected - (case.table.trainers or set(case.catalogue.nodes)))
+    wrote = case.table.trainers or set(case.catalogue.nodes)
+    expected = {*(case.inventory.nodes or case.hints.nodes), *case.catalogue.nodes, *_assigned(case, wrote)}
+    missing = sorted(expected - wrote)
     return missing if stats.minority(len(missing), len(expected)) else []
+
+
+def _assigned(case: Case, wrote: Collection[str]) -> set[str]:
+    """Nodes that got a pod whose name differs only in numbers from one that wrote: events tell of other jobs, too."""
+    kinds = {_NUMBER.sub("#", pod) for pod, node in case.pods.items() if node in wrote}
+    return {node for pod, node in case.pods.items() if _NUMBER.sub("#", pod) in kinds}

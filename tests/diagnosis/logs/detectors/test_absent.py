@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis.logs.detectors import absent
-from tests.diagnosis.cases import case_of
+from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 
@@ -19,3 +19,15 @@ def test_the_one_node_without_a_log_is_seen(tmp_path: Path) -> None:
 
 def test_half_of_the_nodes_without_logs_are_an_incomplete_upload(tmp_path: Path) -> None:
     assert clues_of(Job(nodes=6, iterations=12, absent=frozenset({3, 4, 5})), tmp_path) == []
+
+
+def test_a_machine_that_got_a_pod_of_the_job_and_wrote_nothing_is_seen(tmp_path: Path) -> None:
+    logs = {
+        f"pods/job-worker-{n}.log": [f"2026-03-01 10:0{m}:00 INFO rank {n}: waiting" for m in range(5)]
+        + ["RuntimeError: rendezvous closed after 600s: 4 of 5 machines joined"]
+        for n in range(4)
+    }
+    pods = ["job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4", "monitoring-agent-x"]
+    told = "2026-03-01T10:00:00Z Normal Scheduled {0} Successfully assigned ml/{0} to gpu-{1}"
+    logs["events.txt"] = [told.format(pod, number) for number, pod in enumerate(pods)]
+    assert absent.names(case_of_files(tmp_path, logs)) == ["gpu-4"]
