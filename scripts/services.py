@@ -35,15 +35,16 @@ class Postgres:
 
 
 @contextlib.contextmanager
-def postgres() -> Iterator[str]:
+def postgres(*options: str) -> Iterator[str]:
     """The address (DATABASE_URL) of a :func:`postgres_server` on a unix socket."""
-    with postgres_server() as server:
+    with postgres_server(options=options) as server:
         yield server.url
 
 
 @contextlib.contextmanager
-def postgres_server(address: str = "") -> Iterator[Postgres]:
-    """A temporary PostgreSQL from the wheel, on a unix socket, or for the network of an IPv4 ``address``.
+def postgres_server(address: str = "", options: tuple[str, ...] = ()) -> Iterator[Postgres]:
+    """A temporary PostgreSQL from the wheel, on a unix socket, or for the network of an IPv4 ``address``, with these
+    settings (``name=value``).
 
     PostgreSQL refuses to run as root, so root runs it as ``nobody``. If ``nobody`` cannot read the checkout (root's
     home), the server is copied to its data directory.
@@ -69,9 +70,9 @@ def postgres_server(address: str = "") -> Iterator[Postgres]:
             user=user, cwd="/", capture_output=True, check=True,
         )  # fmt: skip
         # A temporary database needs no durability; without it tests run as fast as on SQLite.
-        options = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", f"listen_addresses={address}")
+        quick = ("fsync=off", "synchronous_commit=off", "full_page_writes=off", f"listen_addresses={address}")
         argv = [str(binaries / "postgres"), "-D", str(data), "-k", str(base)]
-        argv += [part for option in options for part in ("-c", option)]
+        argv += [part for option in (*quick, *options) for part in ("-c", option)]
         if address:
             with (data / "pg_hba.conf").open("a") as rules:
                 rules.write(f"host all all {address}/24 trust\n")
