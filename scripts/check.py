@@ -1,4 +1,4 @@
-"""``make test``: every check of this project, five at a time; if one stage fails, the command fails.
+"""``make test``: every check of this project, six at a time; if one stage fails, the command fails.
 
 The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
 the processor idle at times, so all long stages run together and keep both cores of a small machine busy to the end.
@@ -36,11 +36,11 @@ PYTHON = sys.executable
 #: The checks test only this checkout, so variables of the shell for another server must not change them. Nor may a
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-AT_ONCE = 5
-#: CPU seconds, because five stages run at a time and durations would depend on the load
+AT_ONCE = 6
+#: CPU seconds, because six stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
-#: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. One stage of all
-#: tests on SQLite would end after all others.
+#: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. A stage that holds
+#: more would end after all others, alone on one of two cores.
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
 _PAGES = "tests/triage"
 #: added to the niceness of all stages but the first one
@@ -102,8 +102,9 @@ STAGES = (
     _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
     _tests("tests of pages on SQLite", _PAGES),
     _tests("tests of the rest on SQLite", "tests", *_without(_PAGES, *_ENGINE), "-m", "not e2e"),
-    _tests("tests of the engine", *_ENGINE, "exams", "measure"),
+    _tests("tests of the engine", *_ENGINE),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
+    _tests("tests of exams and measures", "exams", "measure"),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
     Stage("layers", ["lint-imports"]),
