@@ -54,7 +54,7 @@ LOST: Final = "hardware.host.lost"
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
-    node; ``pods``: pod to node; ``addresses``: IP address to host; ``scope`` and ``healthy``: kind and number of the
+    node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope`` and ``healthy``: kind and number of the
     healthy jobs for comparison;
     ``unlike``: number of those that print other messages; ``is_complete``: the last planned step was reached.
     """
@@ -74,8 +74,8 @@ class Facts:
     is_complete: bool = False
     listed: tuple[str, ...] = ()
     homes: Mapping[int, str] = field(default_factory=dict)
-    pods: Mapping[str, str] = field(default_factory=dict)
-    addresses: Mapping[str, str] = field(default_factory=dict)
+    pods: dict[str, str] = field(default_factory=dict)
+    addresses: dict[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -217,8 +217,8 @@ def gather(
         is_complete=progress.is_complete(found, table, read),
         listed=tuple(listed.nodes),
         homes=homes,
-        pods=listed.home_of_pod,
-        addresses=listed.host_of_address,
+        pods=dict(listed.home_of_pod),
+        addresses=listed.home_of_address(),
     )
 
 
@@ -237,8 +237,7 @@ def decide(
     survived, undated = _survived(catalogue, facts, restarted_at)
     catalogue = catalogues.resolved(catalogue, facts.rules, survived)
     on_stage("spatial", 3, 5)
-    hosts_ = {address: facts.pods.get(host, host) for address, host in facts.addresses.items()}
-    alias = hosts_ | {n: n for n in (*facts.listed, *catalogue.nodes)} | dict(facts.pods) | dict(facts.inventory.alias)
+    alias = facts.addresses | {n: n for n in (*facts.listed, *catalogue.nodes)} | facts.pods | {**facts.inventory.alias}
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
     numbers = catalogue.events["event"].to_list()
     since = _since(pace, consequence_at if is_dated else None)

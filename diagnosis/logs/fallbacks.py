@@ -146,8 +146,7 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     """The same if only launchers and step daemons report that they received a stop. An earlier problem, even a
     consequence or a death, is the reason of the stop; then only kills after it are its echo.
     """
-    if scene.catalogue.cells["file"].n_unique() == 1:
-        events = events.with_columns(at=pl.col("first_line").cast(pl.Int64))
+    events = _in_order(scene, events)
     is_told = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
     at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
     if at is None:
@@ -277,7 +276,8 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
         (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(STOP_RECEIVED) & ~scene.is_survived
     )
     is_order = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
-    if _order(scene, events, is_order) < _order(scene, events, is_told):
+    stops = _in_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
+    if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
     if temporal.is_hang(scene.pace, ordered_at, has_death=False):  # type: ignore[arg-type]
@@ -285,11 +285,11 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     return _set(scene, weights, is_told, AT.flap)
 
 
-def _order(scene: Scene, events: pl.DataFrame, is_here: pl.Expr) -> int:
-    """When the first of these events began: its line in a job of one file, else its time; a large number if none."""
-    at = "first_line" if scene.catalogue.cells["file"].n_unique() == 1 else "at"
-    first = events.filter(is_here.fill_null(False))[at].min()
-    return 2**62 if first is None else int(first)  # type: ignore[arg-type]
+def _in_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:
+    """``at`` counts lines in a job of one file, whose order is known without clocks."""
+    if scene.catalogue.cells["file"].n_unique() > 1:
+        return events
+    return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
 
 
 def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:

@@ -58,6 +58,10 @@ class Roster:
     home_of_pod: Mapping[str, str] = field(default_factory=dict)
     host_of_address: Mapping[str, str] = field(default_factory=dict)
 
+    def home_of_address(self) -> dict[str, str]:
+        """IP address to node; to that of the pod, if a pod states the address."""
+        return {address: self.home_of_pod.get(host, host) for address, host in self.host_of_address.items()}
+
     def home_of_rank(self) -> dict[int, str]:
         """Rank to node: as stated, the rest computed if the stated ones agree with the computation.
 

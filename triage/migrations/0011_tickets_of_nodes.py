@@ -5,42 +5,56 @@ from django.db import migrations, models
 
 
 class Migration(migrations.Migration):
-
     dependencies = [
-        ('ingest', '0008_kept_lines'),
-        ('triage', '0010_heard'),
+        ("ingest", "0008_kept_lines"),
+        ("triage", "0010_heard"),
     ]
 
     operations = [
         migrations.AlterModelOptions(
-            name='reference',
-            options={'ordering': ('route', 'pk')},
+            name="reference",
+            options={"ordering": ("route", "pk")},
         ),
         migrations.AddField(
-            model_name='delivery',
-            name='node',
-            field=models.ForeignKey(db_index=False, null=True, on_delete=django.db.models.deletion.CASCADE, related_name='+', to='ingest.node'),
+            model_name="delivery",
+            name="node",
+            field=models.ForeignKey(
+                db_index=False,
+                null=True,
+                on_delete=django.db.models.deletion.CASCADE,
+                related_name="+",
+                to="ingest.node",
+            ),
         ),
         migrations.AddField(
-            model_name='reference',
-            name='node',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='references', to='ingest.node'),
+            model_name="reference",
+            name="node",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.CASCADE, related_name="references", to="ingest.node"
+            ),
         ),
         migrations.AlterField(
-            model_name='reference',
-            name='incident',
-            field=models.ForeignKey(null=True, on_delete=django.db.models.deletion.CASCADE, related_name='references', to='triage.incident'),
+            model_name="reference",
+            name="incident",
+            field=models.ForeignKey(
+                null=True, on_delete=django.db.models.deletion.CASCADE, related_name="references", to="triage.incident"
+            ),
         ),
         migrations.AddIndex(
-            model_name='delivery',
-            index=models.Index(condition=models.Q(('node__isnull', False)), fields=['node', 'route'], name='delivery_node_route'),
+            model_name="delivery",
+            index=models.Index(
+                condition=models.Q(("node__isnull", False)), fields=["node", "route"], name="delivery_node_route"
+            ),
         ),
         migrations.AddConstraint(
-            model_name='reference',
-            constraint=models.UniqueConstraint(fields=('route', 'node'), name='reference_of_node_once_a_route'),
+            model_name="reference",
+            constraint=models.UniqueConstraint(fields=("route", "node"), name="reference_of_node_once_a_route"),
         ),
         migrations.AddConstraint(
-            model_name='reference',
-            constraint=models.CheckConstraint(condition=models.Q(('incident__isnull', True), ('node__isnull', True), _connector='XOR'), name='reference_is_about_one'),
+            model_name="reference",
+            constraint=models.CheckConstraint(
+                condition=models.Q(("incident__isnull", True), ("node__isnull", True), _connector="XOR"),
+                name="reference_is_about_one",
+            ),
         ),
     ]

@@ -1,8 +1,8 @@
-"""An index from which lists are read in order; PostgreSQL's words of an entry in the entry's own row, and how to find by
-them.
+"""An index from which lists are read in order; PostgreSQL's words of an entry in the entry's own row, and how to find
+by them.
 
-PostgreSQL reads the words again for phrases, and for each incident that a list walks past. Out of line, as it puts large
-values by itself, each costs a look-up of its own.
+PostgreSQL reads the words again for phrases, and for each incident that a list walks past. Out of line, as it puts
+large values by itself, each costs a look-up of its own.
 """
 
 from typing import Any

@@ -124,7 +124,8 @@ def _is_common(asked: Asked) -> bool:
     known = cache.get(key)
     if known is None:
         with connection.cursor() as cursor:
-            cursor.execute(f"SELECT count(*) FROM ({asked.found} LIMIT %s) found", [*asked.parameters, _COMMON])  # noqa: S608
+            counted = f"SELECT count(*) FROM ({asked.found} LIMIT %s) found"  # noqa: S608
+            cursor.execute(counted, [*asked.parameters, _COMMON])
             known = cursor.fetchone()[0] >= _COMMON
         cache.set(key, known, _COMMON_KEPT_S)
     return bool(known)

@@ -79,7 +79,7 @@ def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice |
     """For a list with ``rows`` rows of the demonstration, and its query; None without such rows."""
     if not rows or not is_there(user):
         return None
-    said = "1 row is a recording or made up." if rows == 1 else f"{rows:,} rows are recordings or made up."
+    said = "1 row here is a recording or made up." if rows == 1 else f"{rows:,} rows here are recordings or made up."
     without = "" if query is None else str(query.without("cluster").plus("cluster", DEMONSTRATION, is_negated=True))
     return Notice(said, True, without=without)
 
