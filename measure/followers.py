@@ -1,12 +1,15 @@
 """Followers of growing logs: processor and memory of each, what the site spends, and how late lines arrive.
 
 ``python -m measure followers [--followers 8] [--lines-per-s 2000] [--seconds 30]``. Real `faultline follow` processes
-send to a running site, one file each. The lag is the age of the oldest line that the site has not acknowledged.
+send to a running site, one file each. The lag is the age of the oldest line that the site has not acknowledged. A
+reader requests pages meanwhile, one each second. The memory is private memory of all processes of the site together,
+median of the second and of the last fifth of the time.
 """
 
 from __future__ import annotations
 
 import argparse
+import http.client
 import os
 import signal
 import subprocess
@@ -65,6 +68,50 @@ class Writer(threading.Thread):
         return 0.0 if late is None else time.perf_counter() - late
 
 
+class Reader(threading.Thread):
+    """Requests the pages of a running job, one a second, each over a new connection."""
+
+    PAGES = ("/running/", "/jobs/run/", "/jobs/run/live/0/", "/incidents/")
+
+    def __init__(self, made: site.Site) -> None:
+        super().__init__(daemon=True)
+        self._made = made
+        self.ended = threading.Event()
+        self.waits: dict[str, list[float]] = {path: [] for path in self.PAGES}
+        self.failed: list[str] = []
+
+    def run(self) -> None:
+        n = 0
+        while not self.ended.wait(1):
+            path, n = self.PAGES[n % len(self.PAGES)], n + 1
+            connection = http.client.HTTPConnection("localhost", self._made.port, timeout=60)
+            began = time.perf_counter()
+            try:
+                connection.request("GET", path, headers={"Cookie": f"sessionid={self._made.cookie}"})
+                answer = connection.getresponse()
+                answer.read()
+                if answer.status != 200:
+                    self.failed.append(f"{path} {answer.status}")
+            except OSError as error:
+                self.failed.append(f"{path} {error}")
+            finally:
+                connection.close()
+            self.waits[path].append(time.perf_counter() - began)
+
+
+def private_mib(folder: Path) -> float:
+    """Private memory, in MiB, of all processes of the site whose data lies in ``folder``."""
+    total = 0
+    for process in Path("/proc").glob("[0-9]*"):
+        try:
+            if str(folder).encode() in (process / "environ").read_bytes():
+                rows = (process / "status").read_text().splitlines()
+                total += sum(int(row.split()[1]) for row in rows if row.startswith("RssAnon:"))
+        except OSError:
+            continue
+    return total / 1024
+
+
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--followers", type=int, default=8)
@@ -93,12 +140,16 @@ def main(arguments: list[str] | None = None) -> None:
         before, own = cpu_s(made.data), [used(one.pid) for one in followers]
         writer = Writer(logs, asked.lines_per_s, asked.seconds)
         writer.start()
-        lags = []
+        reader = Reader(made)
+        reader.start()
+        lags, memory = [], []
         parts = made.data / "parts"
         while writer.is_alive():
             time.sleep(1)
             sizes = [part.stat().st_size for part in parts.rglob("*.part")]
             lags += [writer.lag_s(size) for size in sizes]
+            memory.append(private_mib(made.data))
+        reader.ended.set()
         time.sleep(6)
         lines = asked.followers * asked.lines_per_s * asked.seconds
         spent = [used(one.pid) for one in followers]
@@ -110,6 +161,15 @@ def main(arguments: list[str] | None = None) -> None:
             f"{whole} of {len(logs)} files whole; a follower used at most {100 * each:.1f} % of a core and "
             f"{max(one.peak_mib for one in spent):.0f} MiB; the site {million:.1f} CPU s per million lines; "
             f"lag median {site.quantile(lags, 0.5):.1f} s, p95 {site.quantile(lags, 0.95):.1f} s"
+        )
+        fifth = max(1, len(memory) // 5)
+        for path, waits in {**reader.waits, "all pages": [s for each in reader.waits.values() for s in each]}.items():
+            p50, p95 = (1000 * site.quantile(waits, share) for share in (0.5, 0.95))
+            print(f"{path}: {len(waits)} times, p50 {p50:.0f} ms, p95 {p95:.0f} ms")
+        print(
+            f"not answered with 200: {', '.join(sorted(set(reader.failed))) or 'none'}; memory of the site "
+            f"{site.quantile(memory[fifth : 2 * fifth], 0.5):.0f} MiB, at the end "
+            f"{site.quantile(memory[-fifth:], 0.5):.0f} MiB, peak {max(memory):.0f} MiB"
         )
         for one in followers:
             one.send_signal(signal.SIGKILL)

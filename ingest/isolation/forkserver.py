@@ -26,6 +26,9 @@ from ingest.isolation import framing
 _PAGE: Final = resource.getpagesize()
 _DEATH_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 _TOLD_EVERY_S: Final = 1.0
+#: Added to the niceness of the worker: pages and uploads of the same machine come before the reading of evidence. A
+#: reader holds no lock of the database, so nobody waits for one that the system has put off.
+_NICENESS: Final = 10
 
 
 def main(descriptor: int, module: str) -> None:
@@ -75,6 +78,7 @@ def _serve(worker: socket.socket, inside: Any) -> None:
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")  # the system should rather end this than the database
+    os.nice(_NICENESS)
     before = data_bytes()
     limit = 0
     while True:

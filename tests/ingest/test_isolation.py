@@ -38,6 +38,10 @@ def test_a_reader_stays_for_the_next_call(keeper: Keeper) -> None:
     assert ask(keeper, "pid") == ask(keeper, "pid") != os.getpid()
 
 
+def test_a_reader_yields_the_processor_to_the_pages_of_the_same_machine(keeper: Keeper) -> None:
+    assert ask(keeper, "niceness") == min(os.nice(0) + 10, 19)
+
+
 @pytest.mark.parametrize(
     ("name", "told"),
     [

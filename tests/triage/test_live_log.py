@@ -65,6 +65,17 @@ def test_the_first_answer_shows_the_end_of_a_long_file(attempt: Attempt, monkeyp
     assert texts(attempt)[0] == ["03:00:57 line", "03:00:58 line", "03:00:59 line"]
 
 
+def test_many_files_share_one_answer_and_a_filter_by_file_gives_it_to_fewer(
+    attempt: Attempt, monkeypatch: Any
+) -> None:
+    monkeypatch.setattr(tails, "FIRST_ANSWER_BYTES", 80)
+    monkeypatch.setattr(tails, "LEAST_BYTES", 10)
+    for node in range(4):
+        grow(attempt, f"node-{node}/a.log", b"".join(b"03:00:%02d line\n" % n for n in range(60)))
+    assert len(texts(attempt)[0]) == 4
+    assert len(texts(attempt, who="node-2")[0]) == 5
+
+
 def test_a_page_that_is_far_behind_skips_and_says_how_much(attempt: Attempt, monkeypatch: Any) -> None:
     monkeypatch.setattr(tails, "FILE_BYTES", 100)
     grow(attempt, "a.log", b"03:00:00 first\n")

@@ -12,11 +12,15 @@ from triage.domain.live_lines import Line, lines_of, merged
 
 #: files that one page follows: those that grew last
 FILES: Final = 200
-#: bytes of one file, and lines, in one answer. A page that is further behind skips
+#: bytes of one file, bytes of all files, and lines, in one answer. A page that is further behind skips
 FILE_BYTES: Final = 64 << 10
+ANSWER_BYTES: Final = 1 << 20
 LINES: Final = 1_000
-#: bytes of each file that a page shows first
+#: bytes of one file, and of all files, that a page shows first
 FIRST_BYTES: Final = 16 << 10
+FIRST_ANSWER_BYTES: Final = 128 << 10
+#: bytes that each file may always fill, so that no file is left out because there are many
+LEAST_BYTES: Final = 1 << 10
 _MARK = re.compile(r"([0-9a-f]{8})-(\d{1,15})")
 
 
@@ -44,44 +48,54 @@ class Tail(NamedTuple):
 def tail(attempt: Attempt, *, cursor: str, wanted: Wanted) -> Tail:
     """The lines after ``cursor`` of an earlier answer; without one, the last lines of each file.
 
-    One query; reads at most :data:`FILE_BYTES` of each file. Only bytes that the database confirms are shown.
+    One query, or two; reads at most :data:`ANSWER_BYTES`, of which each file has the same share. Only bytes that the
+    database confirms are shown.
     """
     live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
-    rows = list(live.only("pk", "path", "offset_bytes").order_by("-updated_at")[: FILES + 1])
-    more = len(rows) > FILES
+    chosen = live.filter(path__icontains=wanted.who) if wanted.who else live
+    rows = list(chosen.only("pk", "path", "offset_bytes").order_by("-updated_at")[: FILES + 1])
+    is_part = len(rows) > FILES or bool(wanted.who)
+    rows = rows[:FILES]
+    first = _share(FIRST_BYTES, FIRST_ANSWER_BYTES, len(rows))
+    most = _share(FILE_BYTES, ANSWER_BYTES, len(rows))
     at = {mark: int(offset) for mark, offset in _MARK.findall(cursor[:8_000])}
     files: list[str] = []
     found: list[list[Line]] = []
     marks: list[str] = []
     skipped = 0
-    for upload in rows[:FILES]:
+    for upload in rows:
         mark = upload.pk.hex[:8]
-        begin, end, missed = _span(upload, at.get(mark) if cursor else None, has_cursor=bool(cursor))
+        begin, end, missed = _span(upload, at.get(mark), first=None if cursor else first, most=most)
         skipped += missed
-        data, end = _whole_lines(upload, begin, end)
+        data, end = _whole_lines(upload, begin, end, most)
         marks.append(f"{mark}-{end}")
-        if not data or (wanted.who and wanted.who.lower() not in upload.path.lower()):
+        if not data:
             continue
         files.append(upload.path)
         found.append([line for line in lines_of(len(files) - 1, data) if _passes(line, wanted)])
     lines = merged(found)
-    growing = live.count() if more else len(rows)
+    growing = live.count() if is_part else len(rows)
     return Tail(lines[-LINES:], files, ".".join(marks), skipped, growing)
 
 
-def _span(upload: Upload, known: int | None, *, has_cursor: bool) -> tuple[int, int, int]:
-    """Where to read from and to, and how many bytes are passed over. A file that appeared later is read from its
-    beginning.
+def _share(each: int, together: int, files: int) -> int:
+    """Bytes that one of ``files`` may fill."""
+    return max(min(each, together // max(1, files)), min(LEAST_BYTES, each))
+
+
+def _span(upload: Upload, known: int | None, *, first: int | None, most: int) -> tuple[int, int, int]:
+    """Where to read from and to, and how many bytes are passed over. ``known``: the end of what the page has.
+    ``first``: bytes of a first answer, None in later ones: a file that appeared later is read from its beginning.
     """
     end = upload.offset_bytes
-    begin = known if known is not None else 0 if has_cursor else max(0, end - FIRST_BYTES)
+    begin = known if known is not None else 0 if first is None else max(0, end - first)
     begin = min(begin, end)
-    if end - begin > FILE_BYTES:
-        return end - FILE_BYTES, end, end - FILE_BYTES - begin
+    if end - begin > most:
+        return end - most, end, end - most - begin
     return begin, end, 0
 
 
-def _whole_lines(upload: Upload, begin: int, end: int) -> tuple[bytes, int]:
+def _whole_lines(upload: Upload, begin: int, end: int, most: int) -> tuple[bytes, int]:
     """The whole lines between, and where they end. A longer line than one answer is cut."""
     if end <= begin:
         return b"", begin
@@ -98,7 +112,7 @@ def _whole_lines(upload: Upload, begin: int, end: int) -> tuple[bytes, int]:
             data = data[data.find(b"\n") + 1 :] if b"\n" in data else data
     last = data.rfind(b"\n")
     if last < 0:
-        return (data, end) if end - begin >= FILE_BYTES else (b"", begin)
+        return (data, end) if end - begin >= most else (b"", begin)
     return data[: last + 1], end - (len(data) - last - 1)
 
 
