@@ -65,9 +65,7 @@ def test_the_first_answer_shows_the_end_of_a_long_file(attempt: Attempt, monkeyp
     assert texts(attempt)[0] == ["03:00:57 line", "03:00:58 line", "03:00:59 line"]
 
 
-def test_many_files_share_one_answer_and_a_filter_by_file_gives_it_to_fewer(
-    attempt: Attempt, monkeypatch: Any
-) -> None:
+def test_many_files_share_one_answer_and_a_filter_by_file_gives_it_to_fewer(attempt: Attempt, monkeypatch: Any) -> None:
     monkeypatch.setattr(tails, "FIRST_ANSWER_BYTES", 80)
     monkeypatch.setattr(tails, "LEAST_BYTES", 10)
     for node in range(4):
