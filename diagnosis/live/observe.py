@@ -15,6 +15,7 @@ import polars as pl
 from diagnosis.live.meanings import LINE_BYTES, Meaning, meanings
 from diagnosis.live.news import nothing
 from diagnosis.logs import progress, signatures, stages, words
+from diagnosis.logs.lines import overwritten
 from diagnosis.model import Level, Parsed
 
 #: Maximum number of lines with a counter that are read: the last ones of a range.
@@ -65,9 +66,10 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
 
 
 def _texts(rows: pl.DataFrame, read: Callable[[int, int], bytes]) -> Iterator[str]:
-    """The lines of rows; of an overwritten progress bar what is visible."""
+    """The lines of rows, at most :data:`LINE_BYTES`; of an overwritten progress bar what is visible."""
     for offset, length in rows.select("offset", "length").iter_rows():
-        yield read(offset, min(length, LINE_BYTES)).decode("utf-8", "replace").rstrip("\r\n").rsplit("\r", 1)[-1]
+        text = read(offset, min(length, LINE_BYTES)).decode("utf-8", "replace").rstrip("\r\n")
+        yield overwritten(text) if "\r" in text else text
 
 
 def _rows(known: Mapping[int, Meaning], of: str, columns: pl.DataFrame) -> pl.DataFrame:

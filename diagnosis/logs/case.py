@@ -277,6 +277,7 @@ def decide(
         beat_s=pace.usual_s,
         as_of=as_of,
         unrecovered=set(bad) - survived,
+        survived=survived,
         is_cancelled=stands and catalogue.event(chosen.leader or 0)["category"] == roots.CANCELLED,
         is_complete=facts.is_complete,
     )
@@ -306,7 +307,8 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     """
     events, found, pace = catalogue.events, facts.progress, facts.pace
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
-    survived |= temporal.ignored(catalogue) | relaunches.of_earlier_launches(catalogue)
+    earlier = relaunches.of_earlier_launches(catalogue)
+    survived |= temporal.ignored(catalogue) | earlier
     taken_back = temporal.taken_back(catalogue, facts.rules)
     if restarted_at is not None:
         # the cause that ended the earlier run does not belong to this one
@@ -343,7 +345,7 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
             .agg(pl.col("first_line").min(), pl.col("start").min())
         )
         survived -= set(rows.filter(pl.col("first_line") >= pl.col("start"))["event"].to_list())
-    return survived | taken_back, undated - taken_back
+    return survived | taken_back | earlier, undated - taken_back - earlier
 
 
 def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tuple[int | None, bool]:

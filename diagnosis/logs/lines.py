@@ -31,7 +31,9 @@ _END_BYTES = 4 * _END_CHARS
 
 #: Control sequences of terminals: colours, titles, movements.
 ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
-_BAR = re.compile(r"\d+%\|")
+#: What makes a state of an overwritten line a progress bar: its share, or its times and speed.
+_BAR: Final = re.compile(r"\d+%\||\d/\d+ ?\[|\[(?:\d+:)+\d\d[<,]")
+_FIGURES: Final = re.compile(r"\d[\d:.,]*")
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,9 +160,7 @@ def _clean_line(line: str) -> str:
     """A line without ANSI sequences, NUL bytes, carriage returns and overwritten progress bars."""
     line = line.rstrip("\r")
     if "\r" in line:
-        states = [state for state in line.split("\r") if state]
-        # Overwritten text is kept, except progress bars; the last state is always kept.
-        line = " ".join([state for state in states[:-1] if not _BAR.search(state)] + states[-1:])
+        line = overwritten(line)
     if len(line) > LINE_CHARS:
         line = f"{line[:_END_CHARS]} … {line[-_END_CHARS:]}"
     if "\x1b" in line:
@@ -168,6 +168,19 @@ def _clean_line(line: str) -> str:
     if "\0" in line:
         line = line.replace("\0", "")
     return line
+
+
+def overwritten(line: str) -> str:
+    """What a line with carriage returns says: the text of its states, without progress bars and without states that
+    differ from the next one in figures alone. The last state is always kept. O(characters).
+    """
+    states = [state for state in line.split("\r") if state.strip()]
+    kept = states[-1:]
+    shape = _FIGURES.sub("0", states[-1]) if states else ""
+    for state in reversed(states[:-1]):
+        if not _BAR.search(state) and shape != (shape := _FIGURES.sub("0", state)):
+            kept.append(state)
+    return " ".join(reversed(kept))
 
 
 class _Cutter:

@@ -4,6 +4,7 @@ frameworks print messages at the end; success before a kill is still success.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -74,6 +75,7 @@ def ending(
     beat_s: float | None,
     as_of: float | None,
     unrecovered: set[int],
+    survived: Collection[int] = (),
     is_cancelled: bool = False,
     is_complete: bool = False,
 ) -> Ending:
@@ -84,8 +86,8 @@ def ending(
         has_root: whether there is a root candidate; ``root_outweighs``: whether it outweighs the job's message of
         success. last_beat_at: last progress (ns); ``beat_s`` the usual seconds between progress lines. as_of: seconds
         since the epoch at which the evidence was taken; None: its own last time. unrecovered: events of failure that
-        training did not survive. is_cancelled: whether the cause is that somebody cancelled the job. is_complete:
-        whether the last planned step was reached.
+        training did not survive; survived: events that it did, or of an earlier launch. is_cancelled: whether the cause
+        is that somebody cancelled the job. is_complete: whether the last planned step was reached.
     """
     hits = _said(messages)
     success = hits.filter("success")["masked"].to_list()
@@ -93,8 +95,10 @@ def ending(
     # a watchdog's limit is not the scheduler's time limit
     waited = catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]
     others = catalogue.of.filter(pl.col("event").is_in(waited.implode()))["masked"]
+    over = catalogue.of.filter(pl.col("event").is_in(sorted(survived)))["masked"]
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
-    cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"].to_list()
+    is_over = pl.col("masked").is_in(over.implode())
+    cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit") & ~is_over)["masked"].to_list()
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])

@@ -19,24 +19,27 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.logs import counters, durations, words
 from diagnosis.logs.events import LogTable
+from diagnosis.logs.lines import overwritten
 from diagnosis.model import ReadRange
 
 AT: Final = thresholds.of("progress")
 
 #: The text between a counter's name and its number.
 _IS: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
+#: The number, perhaps with a comma between thousands.
+_COUNT: Final = r"(\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 #: Its name in other languages than English.
 _STEP: Final = words.pattern("phrases", "step").removeprefix("(?i)")
 #: The times after a progress bar: elapsed and left, or the speed alone.
 _BAR_TIME: Final = r"\[(?:[\d:]+\s*[<,]|\d[\d.]*\s?(?:s/it|it/s))"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
-    ("iteration", rf"(?i)\bglobal[_ ]?step{_IS}(\d+)(?!\.?\d)"),
-    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_IS}(\d+)(?!\.?\d)"),
+    ("iteration", rf"(?i)\bglobal[_ ]?step{_IS}{_COUNT}(?!\.?\d)"),
+    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_IS}{_COUNT}(?!\.?\d)"),
     (
         "iteration",
         r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?"
-        rf"|{_STEP}){_IS}(\d+)(?!\.?\d)",
+        rf"|{_STEP}){_IS}{_COUNT}(?!\.?\d)",
     ),
     ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
@@ -122,7 +125,7 @@ def counter(text: str) -> tuple[str, int, int] | None:
     """The counter in one line, by its most trusted word: kind, number, position in the line."""
     for kind, pattern in _counters():
         if found := pattern.search(text):
-            return kind, int(found.group(1)[:15]), found.start()
+            return kind, int(found.group(1).replace(",", "")[:15]), found.start()
     return None
 
 
@@ -142,10 +145,13 @@ def _beat_kind(text: str) -> str | None:
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
     """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
-    empty. Lines that are close to each other are read at once.
+    empty. Of a line with carriage returns, the end and what it says (:func:`lines.overwritten`). Lines close to each
+    other are read at once.
     """
     out: list[str] = []
-    spans = [(file, at, at + min(length, limit)) for file, at, length in rows.select(_PLACE).iter_rows()]
+    places = list(rows.select(_PLACE).iter_rows())
+    spans = [(file, at, at + min(length, limit)) for file, at, length in places]
+    ends = [at + length for _, at, length in places]
     first = 0
     while first < len(spans):
         file, low, high = spans[first]
@@ -154,15 +160,23 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit:
             high, last = spans[last][2], last + 1
             if high - low > _WINDOW:
                 break
-        try:
-            data = read(files[file], low, high - low)
-        except (OSError, ValueError, KeyError):
-            data = b""
-        for _, begin, end in spans[first:last]:
-            text = data[begin - low : end - low].decode("utf-8", "replace").rstrip("\r\n")
+        data = _bytes(read, files[file], low, high - low)
+        for row, (_, begin, end) in enumerate(spans[first:last], first):
+            line = data[begin - low : end - low]
+            if b"\r" in line and end < ends[row]:
+                line = _bytes(read, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
+            text = line.decode("utf-8", "replace").rstrip("\r\n")
+            text = overwritten(text) if "\r" in text else text
             out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
         first = last
     return out
+
+
+def _bytes(read: ReadRange, file: str, offset: int, length: int) -> bytes:
+    try:
+        return read(file, offset, length)
+    except (OSError, ValueError, KeyError):
+        return b""
 
 
 def _unescaped(text: str) -> str:
@@ -246,7 +260,7 @@ def _beats(
         return pl.DataFrame()
     rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
     texts = read_lines(rows, table.files, read)
-    found = [counted(t.rsplit("\r", 1)[-1] if "\r" in t else t) for t in texts]
+    found = [counted(text) for text in texts]
     took: list[float | None] = []
     untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
     timed = durations.Durations()

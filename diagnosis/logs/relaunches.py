@@ -8,7 +8,7 @@ command of the script that fails, while other programs go on, ended nothing.
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -35,9 +35,7 @@ def of_earlier_launches(catalogue: Catalogue) -> set[int]:
         .agg(pl.col("first_line").min(), pl.col("last_line").max(), pl.col("n").sum())
         .join(_kinds(catalogue.events), on="event")
     )
-    # one error alone has nothing before it that could be of another launch, unless it is a command's
-    is_open = (pl.col("is_end").sum() > 1) | pl.col("is_command").any()
-    files = rows.filter(is_open.over("file"))
+    files = rows.filter(pl.col("is_end").any().over("file"))
     if files.is_empty() or files["file"].n_unique() > AT.files:
         return set()
     found = pl.concat(_of_file(file) for file in files.partition_by("file"))
@@ -68,16 +66,27 @@ def _of_file(rows: pl.DataFrame) -> pl.DataFrame:
     plain = rows.filter("is_plain")
     # a launch prints its beginning a few times, once by each of its programs: what is printed more often is a loop's
     first = plain.filter(pl.col("n") <= AT.beginning * (ends["n"].sum() + 1))
-    found = []
-    for end in ends.iter_rows(named=True):
-        fresh = plain.filter(pl.col("last_line") > end["last_line"])
-        if end["is_command"] and fresh.height >= AT.fresh:
-            found.append(end["event"])
-        if end["event"] == last["event"]:
-            continue
-        until = pl.col("last_line").is_between(end["last_line"], last["first_line"], closed="none")
-        again = first.filter(until & (pl.col("first_line") < end["first_line"]))
+    found: list[int] = []
+    is_earlier = False
+    for end in reversed(ends.rows(named=True)):
         before = plain.filter(pl.col("first_line") < end["first_line"])
-        if again.height >= AT.again or (before.height < AT.again and plain.filter(until).height >= AT.fresh):
+        after = plain.filter(pl.col("last_line") > end["last_line"])
+        if end["event"] == last["event"]:
+            is_earlier = _begins_again(end, first)
+        else:
+            until = pl.col("last_line").is_between(end["last_line"], last["first_line"], closed="none")
+            again = first.filter(until & (pl.col("first_line") < end["first_line"]))
+            is_other = before.height < AT.again and plain.filter(until).height >= AT.fresh
+            is_earlier = is_earlier or again.height >= AT.again or is_other
+        if is_earlier or (end["is_command"] and after.height >= AT.fresh):
             found.append(end["event"])
     return pl.DataFrame({"event": found}, schema={"event": rows.schema["event"]}).unique()
+
+
+def _begins_again(end: dict[str, Any], first: pl.DataFrame) -> bool:
+    """Whether most of what was printed before the last error is printed again after it: a further launch, which no
+    error has ended so far. What is printed at the end of a program repeats little of its beginning.
+    """
+    before = first.filter(pl.col("first_line") < end["first_line"])
+    again = before.filter(pl.col("last_line") > end["last_line"])
+    return again.height >= AT.again and again.height >= AT.most * before.height

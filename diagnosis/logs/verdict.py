@@ -362,7 +362,6 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
             {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
         )
         text = progress.read_lines(frame, case.table.files, case.read)[0]
-        text = event.example if "\r" in text else text  # which has the last state of a progress bar
         told = indicators.extract(text, event.signature or None, case.rules)
         parameters = dict(told.parameters)
         if ref.node:

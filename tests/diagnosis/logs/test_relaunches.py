@@ -41,6 +41,16 @@ def test_an_error_before_anything_else_belongs_to_another_program(tmp_path: Path
     assert found.verdict.id == "user.code.shape"
 
 
+def test_a_launch_that_goes_on_after_one_that_failed_is_no_failure(tmp_path: Path) -> None:
+    for error in (SHAPE, "KeyboardInterrupt"):
+        found = conclude(tmp_path, *BEGINNING, *TRACEBACK, error, *BEGINNING, *STEPS)
+        assert (found.is_failure, found.outcome) == (False, "running")
+
+
+def test_a_line_of_the_beginning_that_is_printed_at_the_end_shows_no_launch(tmp_path: Path) -> None:
+    assert conclude(tmp_path, *BEGINNING, *STEPS, *TRACEBACK, SHAPE, BEGINNING[0]).verdict.id == "user.code.shape"
+
+
 def test_errors_close_together_are_of_one_launch(tmp_path: Path) -> None:
     found = conclude(tmp_path, *BEGINNING, *TRACEBACK, MISSING, "cleaning up", *TRACEBACK, SHAPE)
     assert found.verdict.id == "user.environment.import"
