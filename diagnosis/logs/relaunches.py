@@ -89,4 +89,4 @@ def _begins_again(end: dict[str, Any], first: pl.DataFrame) -> bool:
     """
     before = first.filter(pl.col("first_line") < end["first_line"])
     again = before.filter(pl.col("last_line") > end["last_line"])
-    return again.height >= AT.again and again.height >= AT.most * before.height
+    return bool(again.height >= AT.again and again.height >= AT.most * before.height)
