@@ -28,10 +28,10 @@ settings.load_profile("repeatable")
 ROOT = Path(__file__).resolve().parent.parent
 _OF_MIGRATIONS = {"django_content_type", "auth_permission", "auth_group", "auth_group_permissions"}
 #: Files of tests of what pages, charts and readers make of evidence, of bytes on their way, and of what other programs
-#: are sent. Their rows are saved and read by the queries that `test_access_matrix`, `test_pages`, `test_contract`,
-#: `test_diagnosing` and `test_collectors` send to both databases, so that PostgreSQL would only repeat their drawing,
-#: reading and sending. All other tests with a database run on both: `tests/test_databases.py` says which words keep a
-#: file from this list.
+#: are sent. Their rows are saved and read by the queries that `test_access_matrix`, `test_incident_page`,
+#: `test_contract`, `test_diagnosing` and `test_collectors` send to both databases, so that PostgreSQL would only repeat
+#: their drawing, reading and sending. All other tests with a database run on both: `tests/test_databases.py` says which
+#: words keep a file from this list.
 ON_SQLITE_ALONE = frozenset(
     f"{folder}/test_{name}.py"
     for folder, names in {
@@ -110,7 +110,9 @@ def django_db_keepdb(django_db_use_migrations: bool) -> bool:
 
 
 @pytest.fixture(scope="session")
-def django_db_setup(django_db_setup: None, django_db_keepdb: bool, django_db_use_migrations: bool) -> Iterator[None]:
+def django_db_setup(
+    django_db_setup: None, django_db_keepdb: bool, django_db_use_migrations: bool, django_db_blocker: Any
+) -> Iterator[None]:
     """After a test with transactions all rows are deleted, except what migrations made: roles, permissions, types.
     Django would delete these, too, and make them again, which takes ten times as long."""
     from django.core.management.commands import flush
@@ -119,6 +121,9 @@ def django_db_setup(django_db_setup: None, django_db_keepdb: bool, django_db_use
 
     if connection.vendor == "sqlite" and django_db_use_migrations and not django_db_keepdb:
         migrated.keep(Path(connection.settings_dict["NAME"]))
+    with django_db_blocker.unblock():
+        # Django asks once for each process, so a budget of queries would depend on which test is the first.
+        _ = connection.features.supports_json_field
 
     call = testcases.call_command
 

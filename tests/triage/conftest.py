@@ -13,6 +13,7 @@ from tests.factories import make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
 from tests.triage.desks import open_desks
 from tests.triage.receiver import receiving
+from tests.triage.report import sample
 from triage.flow_tables import tables_store
 from triage.services import outbound, routes
 from triage.services.diagnosing import diagnosis_store
@@ -35,6 +36,17 @@ def ada(client):
 @pytest.fixture
 def manager():
     return make_user("mara", "manager")
+
+
+@pytest.fixture
+def incident():
+    """The incident of a job whose evidence is all diagnosed."""
+    attempt = make_attempt(make_job("llama"))
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    attempt.job.refresh_from_db()
+    attempt.job.diagnosing_revision = attempt.job.revision
+    attempt.job.save()
+    return attempt.incidents.get()
 
 
 @pytest.fixture

@@ -66,3 +66,8 @@ def test_a_broken_page_is_reported_without_asking_the_database(django_assert_num
     assert response.status_code == 500
     assert b"Internal server error" in response.content
     assert b"<style" not in response.content
+
+
+def test_errors_say_what_to_do(client, ada):
+    assert "There is no incident #404" in page_text(client.get("/incidents/404/"))
+    assert "There is no job" in page_text(client.get("/jobs/nope/"))

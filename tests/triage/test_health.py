@@ -9,7 +9,7 @@ import pytest
 from django.utils import timezone
 
 from ingest.models import Run
-from tests.factories import make_job, make_user
+from tests.factories import make_incident, make_job, make_user
 from tests.pages import page_text
 from triage.models import Delivery, Route
 
@@ -59,3 +59,9 @@ def test_space_and_queue_are_reported(client: Any) -> None:
     assert found["faultline_data_free_bytes"] > 0
     assert found["faultline_broker_up"] in (0, 1)
     assert found["faultline_evidence_bytes"] == 0
+
+
+def test_health_and_metrics_answer_without_signing_in(client):
+    assert client.get("/healthz").json()["status"] == "ok"
+    make_incident()
+    assert 'faultline_incidents{state="awaiting_review"} 1' in page_text(client.get("/metrics"))

@@ -31,13 +31,6 @@ from triage.services.undoing import act_undo, last_act_undo
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def incident():
-    attempt = make_attempt(make_job("llama"))
-    diagnosis_store(attempt=attempt, revision=1, report=sample())
-    return attempt.incidents.get()
-
-
 def words(incident):
     return dict(incident.suspects.values_list("entity", "word"))
 

@@ -5,21 +5,65 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from tests.factories import make_attempt, make_incident, make_job, make_team, make_user
+from tests.factories import make_incident, make_team, make_user
 from tests.pages import page_text
-from tests.triage.report import sample
 from triage.models import Activity, Incident
-from triage.services.diagnosing import diagnosis_store
 from triage.services.grouping import incidents_merge
 
 pytestmark = pytest.mark.django_db
 
 
-@pytest.fixture
-def incident():
-    attempt = make_attempt(make_job("llama"))
-    diagnosis_store(attempt=attempt, revision=1, report=sample())
-    return attempt.incidents.get()
+def test_judging_by_plain_forms_works_and_offers_an_undo(client, ada, incident):
+    url = reverse("decide", args=[incident.pk])
+    page = page_text(client.post(url, {"claim": "category", "word": "confirm"}, follow=True))
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.CONFIRMED
+    request_id = Activity.objects.get(kind="decided").request_id
+    assert reverse("undo", args=[request_id]) in page
+    client.post(reverse("undo", args=[request_id]))
+    incident.refresh_from_db()
+    assert incident.state == Incident.State.AWAITING_REVIEW
+
+
+def test_correcting_a_suspect_shows_before_and_after_in_the_activity(client, ada, incident):
+    data = {"claim": "suspect", "subject": "gpu-0412", "word": "correct", "value": "gpu-0413", "reason": "PSU"}
+    page = page_text(client.post(reverse("decide", args=[incident.pk]), data, follow=True))
+    assert "corrected suspect gpu-0412: gpu-0412 → gpu-0413" in page
+    assert "PSU" in page
+
+
+def test_a_form_cannot_send_people_to_another_site(client, ada, incident):
+    data = {"claim": "category", "word": "confirm", "next": "https://evil.example/"}
+    response = client.post(reverse("decide", args=[incident.pk]), data)
+    assert response["Location"] == f"/incidents/{incident.pk}/"
+
+
+def test_a_bulk_act_on_several_asks_with_the_count_before_it_acts(client, ada):
+    rows = [make_incident() for _ in range(3)]
+    data = {"act": "reject", "id": [row.pk for row in rows]}
+    asked = client.post(reverse("bulk"), data)
+    assert "Reject 3 incidents?" in page_text(asked)
+    assert Incident.objects.filter(state="rejected").count() == 0
+    client.post(reverse("bulk"), data | {"expected": "3"})
+    assert Incident.objects.filter(state="rejected").count() == 3
+
+
+def test_a_bulk_act_says_what_kinds_it_takes_in_and_goes_back_only_within_the_site(client, ada):
+    rows = [make_incident() for _ in range(14)] + [make_incident(category="network.link_down")]
+    data = {"act": "confirm", "id": [row.pk for row in rows], "next": "https://evil.example/"}
+    page = page_text(client.post(reverse("bulk"), data))
+    assert "Confirm 15 incidents</button>" in page
+    assert "14 × GPU lost from the PCIe bus" in page and "1 × Fabric link down" in page
+    assert "and 3 more" in page
+    assert "evil.example" not in page.partition("<footer")[2].partition("</footer>")[0]
+
+
+def test_a_bulk_act_whose_count_changed_meanwhile_is_refused(client, ada):
+    for _ in range(3):
+        make_incident()
+    response = client.post(reverse("bulk"), {"act": "confirm", "scope": "query", "q": "is:unreviewed", "expected": "2"})
+    assert response.status_code == 409
+    assert not Incident.objects.filter(state="confirmed").exists()
 
 
 def test_the_grouping_is_explained_by_words_masks_and_rules(client, ada, incident, django_assert_max_num_queries):

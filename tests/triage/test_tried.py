@@ -8,7 +8,7 @@ from django.urls import reverse
 from diagnosis.stacks import diagnose_stacks
 from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
-from tests.pages import page_text
+from tests.pages import INCIDENT_QUERIES, page_text
 from tests.triage.report import sample
 from triage.models import Activity, Incident
 from triage.services.diagnosing import diagnosis_store
@@ -165,6 +165,6 @@ def test_the_page_of_a_first_attempt_asks_nothing_more_for_its_advice(
     client, ada, incident, django_assert_max_num_queries
 ):
     tried_record(incident=incident, by=ada, **EVICT)
-    with django_assert_max_num_queries(9):  # as for any incident (test_pages)
+    with django_assert_max_num_queries(INCIDENT_QUERIES):
         client.get(reverse("incident", args=[incident.pk]))
     assert Incident.objects.get(pk=incident.pk).state == incident.state
