@@ -55,8 +55,8 @@ LOST: Final = "hardware.host.lost"
 class Facts:
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
     node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope`` and ``healthy``: kind and number of the
-    healthy jobs for comparison;
-    ``unlike``: number of those that print other messages; ``is_complete``: the last planned step was reached.
+    healthy jobs for comparison; ``unlike``: those that print other messages; ``is_complete``: the last planned step was
+    reached.
     """
 
     table: LogTable
@@ -324,9 +324,8 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
     if ends.is_empty() and pace.slow_from is None:
         survived |= undated
         undated = set()
-    if (
-        pace.is_even and pace.last_at is not None
-    ):  # a complaint that something is slow, before the last progress, had no effect
+    if pace.is_even and pace.last_at is not None:
+        # a complaint that something is slow, before the last progress, had no effect
         is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
         is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
         survived |= set(events.filter(is_slowness & is_before)["event"].to_list())

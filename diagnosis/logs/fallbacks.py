@@ -160,14 +160,18 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
 
 
 def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """If consequences of most nodes have no time, a launcher's message that no rule knows and that names no node is its
-    reaction to them.
+    """A launcher's message that no rule knows and that names no node is its reaction to consequences of most nodes, if
+    it does not come before them.
     """
-    if scene.is_dated or not roots.has_wide_echo(scene.catalogue.events, scene.total):
+    if not roots.has_wide_echo(scene.catalogue.events, scene.total):
         return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
     is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
-    return _set(scene, weights, is_answer & (pl.lit(weights) <= roots.AT.unknown_sign), 0.0)
+    most = roots.AT.unknown_sign
+    if scene.is_dated:
+        is_answer &= pl.col("first_at") > scene.consequence_at
+        most = roots.AT.unknown_exception
+    return _set(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
 
 
 def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:

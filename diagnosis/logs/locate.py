@@ -55,11 +55,9 @@ def _no_failure(case: Case, cause: Category) -> Place | None:
 
 def _outside(case: Case, cause: Category) -> Place | None:
     """A decision of the scheduler; but a failed check on one machine names that machine."""
-    named = case.roots.nodes or case.roots.named.get(_leader(case), ())
-    of_one = cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
     # a stop that launchers received has another reason: perhaps a machine that fell silent before
     is_open = case.roots.by == fallbacks.LAUNCHER_STOPPED
-    if cause.blames == "nobody" and not of_one and not is_open:
+    if cause.blames == "nobody" and not _is_of_one(case, cause) and not is_open:
         return Place((), "no faulty node: the cause is outside the nodes")
     return None
 
@@ -115,7 +113,8 @@ def _programme(case: Case, cause: Category) -> Place | None:
 
 def _by_clues(case: Case, cause: Category) -> Place:
     """The clues of the detectors of the cause; if there are none, or the cause is doubtful, those of structure."""
-    is_echo = _is_reported(case, cause) or case.roots.is_wide or cause.blames == "nobody"
+    is_outside = cause.blames == "nobody" and not _is_of_one(case, cause)
+    is_echo = _is_reported(case, cause) or case.roots.is_wide or is_outside
     found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
     mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
     if not found or not case.is_sure:
@@ -156,6 +155,12 @@ def _answer(case: Case, accused: Sequence[str]) -> str:
     if case.roots.members:
         return "no faulty node"
     return "cannot say: no line, silence or protocol state identifies a node"
+
+
+def _is_of_one(case: Case, cause: Category) -> bool:
+    """Whether a check or a start of the job failed on one of its machines, and the lines name it."""
+    named = case.roots.nodes or case.roots.named.get(_leader(case), ())
+    return cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
 
 
 def _leader(case: Case) -> int:

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import hosts, progress, roots, roster
+from diagnosis.logs import hosts, raw_lines, roots, roster
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
@@ -38,7 +38,7 @@ def nodes(
     for event in homeless["event"].to_list():
         rows = table.rows(catalogue.masked(event), limit=MOST.lines)
         names: set[str] = set()
-        for text in (roots.SAID_ON.sub(" ", line) for line in progress.read_lines(rows, table.files, read)):
+        for text in (roots.SAID_ON.sub(" ", line) for line in raw_lines.read(rows, table.files, read)):
             ranks = {int(r) for r in roots.RANK.findall(text)}
             if not homes_ and ranks:
                 homes_ = _homes(table, read)
@@ -67,7 +67,7 @@ def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:
     )
     rows = rows.drop_nulls("node")
     found: dict[int, set[str]] = {}
-    for text, node in zip(progress.read_lines(rows, table.files, read, 400), rows["node"], strict=True):
+    for text, node in zip(raw_lines.read(rows, table.files, read, 400), rows["node"], strict=True):
         ranks = roots.RANK.findall(text)
         if len(ranks) == 1:
             found.setdefault(int(ranks[0]), set()).add(node)

@@ -20,6 +20,10 @@ from diagnosis.model import Role
 
 AT: Final = thresholds.of("outcome")
 
+#: A launcher's message that a worker ended with a code or by a signal; that a worker was told to stop.
+WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
+TOLD_TO_STOP: Final = words.pattern("phrases", "told_to_stop")
+
 
 @dataclass(frozen=True, slots=True)
 class Ending:
@@ -98,8 +102,9 @@ def ending(
     over = catalogue.of.filter(pl.col("event").is_in(sorted(survived)))["masked"]
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     is_over = pl.col("masked").is_in(over.implode())
-    cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit") & ~is_over)["masked"].to_list()
     bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
+    cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit") & ~is_over)["masked"].to_list()
+    cancelled = _by_somebody(catalogue, bad, cancelled)
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
         | (pl.col("is_exception") & pl.col("role").is_null())
@@ -127,3 +132,19 @@ def ending(
     )  # fmt: skip
     outcome, reason = next((outcome, reason) for is_so, outcome, reason in told if is_so)
     return Ending(outcome, reason, tuple(success), tuple(cancelled), tuple(limit))
+
+
+def _by_somebody(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
+    """Without the messages that a launcher prints as it ends a job of which a worker has failed: in their file, the
+    worker's end is told before. O(cells).
+    """
+    is_end = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(WORKER_ENDED)
+    ends = bad.filter(is_end & ~pl.col("example").str.contains(TOLD_TO_STOP))["event"]
+    cells = catalogue.cells.select("file", "masked", "event", "first_line")
+    ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())
+    told = cells.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))
+    own = told.join(ended, on="file", how="left").filter(
+        pl.col("since").is_null() | (pl.col("first_line") <= pl.col("since"))
+    )
+    stays = set(own["masked"].to_list())
+    return [masked for masked in cancelled if masked in stays]

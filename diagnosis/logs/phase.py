@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import progress, roots, stages, temporal, words
+from diagnosis.logs import progress, raw_lines, roots, stages, temporal, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
@@ -56,7 +56,7 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
         silence = (ended_at - case.pace.last_at) / SECOND
-    stopped_by_hand = _stopped_after_silence(case)
+    stopped_by_hand = stopped_after_silence(case)
     if _is_slow(case):
         symptom = "slow"
     elif not has_trained and is_seen and stage in stages.BEFORE_TRAINING:
@@ -84,7 +84,7 @@ def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
     return any(float(w.group(1)) * (1e-3 if w.group(2)[:2] in ("ms", "mi") else 1.0) >= AT.long_wait_s for w in waited)
 
 
-def _stopped_after_silence(case: Case) -> bool:
+def stopped_after_silence(case: Case) -> bool:
     """Whether a person or a limit ended a job that had hung long before."""
     decided = case.catalogue.events.filter(
         roots.has_trait(case.catalogue.events, "decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
@@ -174,7 +174,7 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
             before = case.table.around(file, max(1, line - MOST.frames_back), line)
             source = before.filter(pl.col("line") == line)["source"][0]
             mine = before.filter(pl.col("source") == source)
-            out.append((file, line, at, progress.read_lines(mine, case.table.files, case.read, 400)))
+            out.append((file, line, at, raw_lines.read(mine, case.table.files, case.read, 400)))
     return out
 
 

@@ -17,9 +17,8 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import counters, durations, words
+from diagnosis.logs import counters, durations, raw_lines, words
 from diagnosis.logs.events import LogTable
-from diagnosis.logs.lines import overwritten
 from diagnosis.model import ReadRange
 
 AT: Final = thresholds.of("progress")
@@ -71,10 +70,6 @@ _SAVED: Final = re.compile(
 _NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
 #: Maximum of bytes and lines read of one job.
 LINES_PER_FILE = 4_000
-#: Bytes between two lines up to which they are read at once, and bytes of all such lines.
-_GAP: Final = 4 << 10
-_WINDOW: Final = 1 << 20
-_PLACE: Final = ("file", "offset", "length")
 #: Number of lines of one message without a duration after which the search stops: its words are always the same.
 UNTIMED_LINES = 64
 FILES_READ = 12
@@ -143,47 +138,6 @@ def _beat_kind(text: str) -> str | None:
     return None if re.search(_NOT_A_BEAT, re.sub(words.MODULE, "", before)) else found[0]
 
 
-def read_lines(rows: pl.DataFrame, files: Sequence[str], read: ReadRange, limit: int = 2_000) -> list[str]:
-    """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
-    empty. Of a line with carriage returns, the end and what it says (:func:`lines.overwritten`). Lines close to each
-    other are read at once.
-    """
-    out: list[str] = []
-    places = list(rows.select(_PLACE).iter_rows())
-    spans = [(file, at, at + min(length, limit)) for file, at, length in places]
-    ends = [at + length for _, at, length in places]
-    first = 0
-    while first < len(spans):
-        file, low, high = spans[first]
-        last = first + 1
-        while last < len(spans) and spans[last][0] == file and high <= spans[last][1] <= high + _GAP:
-            high, last = spans[last][2], last + 1
-            if high - low > _WINDOW:
-                break
-        data = _bytes(read, files[file], low, high - low)
-        for row, (_, begin, end) in enumerate(spans[first:last], first):
-            line = data[begin - low : end - low]
-            if b"\r" in line and end < ends[row]:
-                line = _bytes(read, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
-            text = overwritten(text) if "\r" in text else text
-            out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
-        first = last
-    return out
-
-
-def _bytes(read: ReadRange, file: str, offset: int, length: int) -> bytes:
-    try:
-        return read(file, offset, length)
-    except (OSError, ValueError, KeyError):
-        return b""
-
-
-def _unescaped(text: str) -> str:
-    """A collector's JSON line, with the escapes of the wrapped line removed where they hide words."""
-    return text.replace("\\t", "\t").replace('\\"', '"')
-
-
 def find(table: LogTable, read: ReadRange) -> Progress:
     """Find the job's counter. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ`
     machines.
@@ -212,7 +166,7 @@ def find(table: LogTable, read: ReadRange) -> Progress:
 
 def _wordless(table: LogTable, read: ReadRange, start: int | None) -> Progress:
     """Counters without a known word; if there are none, those of checkpoints."""
-    masked, counted = counters.find(table, lambda rows: read_lines(rows, table.files, read), _NOT_A_BEAT)
+    masked, counted = counters.find(table, lambda rows: raw_lines.read(rows, table.files, read), _NOT_A_BEAT)
     beats = _beats(table, sorted(masked), read, counted)
     if beats.is_empty():
         return _saved(table, read, start)
@@ -259,7 +213,7 @@ def _beats(
     if not masked:
         return pl.DataFrame()
     rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
-    texts = read_lines(rows, table.files, read)
+    texts = raw_lines.read(rows, table.files, read)
     found = [counted(text) for text in texts]
     took: list[float | None] = []
     untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
@@ -342,14 +296,18 @@ def _measuring(table: LogTable, beats: pl.DataFrame) -> list[int]:
 
 
 def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
-    """Drop counters that count something else: those whose range does not overlap that of the message with most
-    lines."""
+    """Drop counters that count something else: those whose range neither overlaps that of the message with most lines
+    nor continues it (a line is worded anew once a number in it gets longer)."""
     size = beats.group_by("masked").agg(
         lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max(), first=pl.col("line").min()
     )
     main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
+    counted = beats.filter(pl.col("masked") == main["masked"])["n"].unique().sort().diff().drop_nulls()
+    next_to = int(counted.median() or 0)  # type: ignore[arg-type]
     same = size.filter(
-        (pl.col("high") >= main["low"]) & (pl.col("low") <= main["high"]) & (pl.col("high") <= main["high"] * 1.2 + 10)
+        (pl.col("high") >= main["low"] - next_to)
+        & (pl.col("low") <= main["high"] + next_to)
+        & (pl.col("high") <= main["high"] * 1.2 + 10)
     )
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
 
@@ -364,7 +322,7 @@ def is_complete(progress: Progress, table: LogTable, read: ReadRange) -> bool:
         table.around(file, line, line).filter(pl.col("line") == line)
         for file, line in rows.select("file", "line").iter_rows()
     ]
-    lines = read_lines(pl.concat(found), table.files, read) if found else []
+    lines = raw_lines.read(pl.concat(found), table.files, read) if found else []
     return any(int(a[:15]) == int(b[:15]) >= max(last, 2) for text in lines for a, b in _OF.findall(text))
 
 

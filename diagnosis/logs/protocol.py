@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.logs import progress, words
+from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
 
 MOST: Final = thresholds.limits("protocol")
@@ -59,7 +59,7 @@ def states(case: Case) -> list[State]:
     if not told:
         return []
     rows = case.placed(case.table.rows(told, limit=MOST.read_back))
-    texts = progress.read_lines(rows, case.table.files, case.read, MOST.line_bytes)
+    texts = raw_lines.read(rows, case.table.files, case.read, MOST.line_bytes)
     return read(zip(texts, rows["rank"], rows["node"], strict=True))
 
 

@@ -141,6 +141,8 @@ def weigh(
         # a line without a rule is a cause only if it comes first
         slack = pl.when(base == AT.unknown_sign).then(AT.sign_late_s).otherwise(AT.late_s) * SECOND
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
+        # a watcher outside the job reports a lost machine when its own time-out is over
+        is_late &= ~(has_trait(events, "reported_late") & (pl.col("n_nodes") == 0))
         late = pl.when(is_late).then(AT.late).otherwise(1.0)
     is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") > consequence_at)
     late = (

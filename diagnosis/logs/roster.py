@@ -18,7 +18,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import numbers
-from diagnosis.logs import homes, hosts, progress
+from diagnosis.logs import homes, hosts, raw_lines
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
@@ -207,7 +207,7 @@ def read(table: LogTable, read: ReadRange) -> Roster:
     words = sorted({word for one in (*said.naming, *said.counting) for word in one.needs})
     told = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words)).filter(_matches(said))
     rows = table.rows(told["masked"].to_list(), limit=LINES).sort("file", "line")
-    return of_lines(progress.read_lines(rows, table.files, read, CHARACTERS))
+    return of_lines(raw_lines.read(rows, table.files, read, CHARACTERS))
 
 
 def _matches(said: Statements) -> pl.Expr:

@@ -126,7 +126,12 @@ def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: 
     if style.is_iso:
         value = np.empty(len(rows), np.int64)
         stamps.iso_times(lines.data, lines.start, lines.end, rows, style.reach, style.zoned, value)
-        return value if style.zoned else _from_zone(value, time_zone)
+        if style.zoned:
+            return value
+        other = np.flatnonzero(value == stamps.NO_TIME)
+        if len(other):
+            value[other] = _bare(_dashed(lines.text(rows[other], style.reach)))
+        return _from_zone(value, time_zone)
     if style.name not in _COMPILED:
         return _bare(_matched(lines.text(rows, style.reach), style, time_zone))
     value = np.empty(len(rows), np.int64)
@@ -198,6 +203,15 @@ def _with_month(found: pl.Series) -> tuple[pl.Series, str]:
     clock = found.str.extract(r"[ :,]([0-9]{2}:[0-9]{2}:[0-9]{2})", 1)
     year, day = date.str.extract(r"([0-9]{4})", 1), date.str.extract(r"(?:^|[^0-9])([0-9]{1,2})(?:[^0-9]|$)", 1)
     return year + " " + date.str.extract(f"({MONTH})", 1) + " " + day + " " + clock, "%Y %b %d %H:%M:%S"
+
+
+def _dashed(text: pl.Series) -> pl.Series:
+    """Naive times of stamps like ISO 8601 whose year has two digits ("25-09-28 05:30:59.25") or comes last."""
+    found = text.str.extract(
+        r"(?:^|[^0-9-])([0-9]{2}-[0-9]{2}-[0-9]{2}(?:[0-9]{2})?[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?)", 1
+    )
+    digits = found.str.extract(r"[.,]([0-9]+)$", 1).fill_null("").str.pad_end(9, "0").cast(pl.Int64)
+    return _slashed(found.str.replace_all(r"[-_]", "/").str.replace(r"/([0-9]{2}:)", " $1")) + digits
 
 
 def _slashed(found: pl.Series) -> pl.Series:

@@ -22,8 +22,8 @@ from diagnosis.logs import (
     locate,
     mixed,
     phase,
-    progress,
     quotes,
+    raw_lines,
     sentences,
     timeline,
 )
@@ -361,7 +361,7 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
         frame = pl.DataFrame(
             {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
         )
-        text = progress.read_lines(frame, case.table.files, case.read)[0]
+        text = raw_lines.read(frame, case.table.files, case.read)[0]
         told = indicators.extract(text, event.signature or None, case.rules)
         parameters = dict(told.parameters)
         if ref.node:

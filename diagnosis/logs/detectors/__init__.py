@@ -15,6 +15,7 @@ from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import (
     absent,
+    awaited,
     cause,
     early,
     lacking,
@@ -48,7 +49,7 @@ OF_CAUSE: Final[Sequence[Detector]] = (spoken, cause)
 #: alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (
-    early, uneven, watchdogs, lacking, undismissed, quiet, peers,
+    early, uneven, watchdogs, awaited, lacking, undismissed, quiet, peers,
 )  # fmt: skip
 #: Ranks nodes if no other detector does.
 LAST: Final[Sequence[Detector]] = (unlike,)

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import progress, words
+from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
@@ -27,7 +27,7 @@ def look(case: Case) -> Iterator[Clue]:
     told = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
     masked = [m for e in told for m in case.catalogue.masked(e)]
     rows = case.placed(case.table.rows(masked, limit=MOST.lines))
-    lines = progress.read_lines(rows, case.table.files, case.read, MOST.chars)
+    lines = raw_lines.read(rows, case.table.files, case.read, MOST.chars)
     yield from named(zip(lines, rows["node"], strict=True), case.alias)
 
 

@@ -9,15 +9,14 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import hosts, progress, words
+from diagnosis.logs import hosts, raw_lines
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
-from diagnosis.logs.detectors import cause, peers
+from diagnosis.logs.detectors import awaited, cause, peers
 
 MOST: Final = thresholds.limits("spoken")
 
 AT: Final = thresholds.of("spoken")
-_AWAITED: Final = words.regex("phrases", "awaited_rank")
 
 id: Final = "spoken"
 why: Final = "a monitor reports of another machine"
@@ -50,7 +49,7 @@ def _spoken_of(case: Case, event: int) -> str | None:
     """The one node that most lines of an event name, if none names its own writer or several."""
     rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=MOST.lines))
     votes: dict[str, int] = {}
-    lines = progress.read_lines(rows, case.table.files, case.read, MOST.chars)
+    lines = raw_lines.read(rows, case.table.files, case.read, MOST.chars)
     for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
         has_header = rows.height <= AT.few and writer is not None and writer in line
         text = _message(case, line, writer, rows.row(number, named=True)) if has_header else line
@@ -68,7 +67,7 @@ def _spoken_of(case: Case, event: int) -> str | None:
 
 def _awaited(case: Case, text: str) -> set[str]:
     """The node of the one rank that this text says is waited for, or is slowest."""
-    ranks = {int(found) for found in _AWAITED.findall(text)}
+    ranks = awaited.ranks_in(text)
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     return {node} if node is not None else set()
 
@@ -81,7 +80,7 @@ def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
     before = before.filter(pl.col("source") == row["source"])
     at = [
         m.start()
-        for b in progress.read_lines(before, case.table.files, case.read, MOST.chars)
+        for b in raw_lines.read(before, case.table.files, case.read, MOST.chars)
         for m in re.finditer(re.escape(writer), b)
     ]
     ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= AT.few for a in at)]

@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.logs import progress, words
+from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
@@ -92,7 +92,7 @@ def _of_message(case: Case, masked: int, since: int | None) -> list[Odd]:
             late = late.filter((pl.col("at") >= since).fill_null(True)) if since is not None else late
             rows = pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(MOST.lines)
         rows = rows.join(homes, on="source", how="left")
-        for node, text in zip(rows["node"], progress.read_lines(rows, case.table.files, case.read, 500), strict=True):
+        for node, text in zip(rows["node"], raw_lines.read(rows, case.table.files, case.read, 500), strict=True):
             if node is not None:
                 by_node[node].append(text)
     return compare(by_node, total=len(case.catalogue.nodes))

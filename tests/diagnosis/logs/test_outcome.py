@@ -59,3 +59,15 @@ def test_a_final_save_that_raises_a_known_error_has_failed_after_the_training(tm
     full = "OSError: [Errno 28] No space left on device"
     assert case_of_lines(tmp_path / "a", "step 1", end, full).ending.outcome == "failed"
     assert case_of_lines(tmp_path / "b", "step 1", end, "KeyError: 'x'").ending.outcome == "succeeded"
+
+
+def test_a_step_that_its_launcher_ends_after_a_worker_failed_was_not_cancelled(tmp_path: Path) -> None:
+    steps = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.{n}" for n in range(1, 9)]
+    failed = "srun: error: n4: task 9: Exited with exit code 1"
+    ended = [
+        "srun: Terminating StepId=7.0",
+        "slurmstepd: error: *** STEP 7.0 ON n1 CANCELLED AT 2026-03-01T10:09:00 ***",
+    ]
+    assert case_of_lines(tmp_path / "a", *steps, failed, *ended).ending.outcome == "failed"
+    after = "srun: error: n4: task 9: Exited with exit code 143"
+    assert case_of_lines(tmp_path / "b", *steps, *ended[1:], after).ending.outcome == "cancelled"

@@ -1,4 +1,4 @@
-"""Counters of progress in lines, and the text of lines that are read again from a file."""
+"""Counters of progress in lines."""
 
 from __future__ import annotations
 
@@ -22,9 +22,7 @@ def test_a_counter_may_have_commas_between_thousands(line: str, number: int) -> 
     assert found is not None and found[1] == number
 
 
-def test_of_a_long_overwritten_line_its_end_is_read() -> None:
-    bar = b"\r".join(b"%3d%%|##| %d/100 [00:%02d<01:00, 1.00it/s]" % (n, n, n % 60) for n in range(101))
-    data = b"first line\n" + bar + b" done\n"
-    rows = pl.DataFrame({"file": [0, 0], "offset": [0, 11], "length": [11, len(data) - 11]})
-    texts = progress.read_lines(rows, ["a.log"], lambda _file, offset, size: data[offset : offset + size], limit=200)
-    assert texts == ["first line", "100%|##| 100/100 [00:40<01:00, 1.00it/s] done"]
+def test_a_counter_goes_on_in_another_wording_of_its_line() -> None:
+    beats = pl.DataFrame({"masked": [1] * 6 + [2] * 3 + [3] * 3, "n": [*range(10, 16), 7, 8, 9, 2, 3, 4]})
+    beats = beats.with_columns(line=pl.int_range(pl.len()))
+    assert set(progress._agreeing(beats)["masked"]) == {1, 2}

@@ -50,3 +50,19 @@ def test_a_stamp_that_is_cut_by_the_reach_is_no_time() -> None:
     assert (found == stamps.NO_TIME).all()
     stamps.syslog_times(block.data, block.start, block.end, np.arange(2), 14, found)
     assert (found == stamps.NO_TIME).all()
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("0: INFO    25-09-28 05:30:59.256169 - 0:07:42 - step: 80", "2025-09-28T05:30:59.256169"),
+        ("[25-09-28T05:30:59] x", "2025-09-28T05:30:59"),
+        ("09-28-2025 05:30:59,5 x", "2025-09-28T05:30:59.5"),
+        ("28-09-2025_05:30:59 x", "2025-09-28T05:30:59"),
+        ("25-13-28 05:30:59 x", None),
+    ],
+)
+def test_a_date_with_dashes_may_have_a_short_year_or_end_with_its_year(text: str, time: str | None) -> None:
+    block = lines.read(lines.Block(text.encode() + b"\n", 0, "utf-8"))
+    found = times.read(block, np.arange(1), _STYLES["iso"], "UTC")[0]
+    assert found == (stamps.NO_TIME if time is None else np.datetime64(time, "ns").astype(np.int64))

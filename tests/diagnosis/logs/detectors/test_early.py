@@ -20,3 +20,31 @@ def test_the_node_that_fell_silent_first_is_seen(tmp_path: Path) -> None:
 def test_nodes_that_all_write_to_the_end_are_not(tmp_path: Path) -> None:
     job = Job(nodes=6, iterations=12)
     assert list(early.look(case_of(job.timed_out(job.ends + 600), tmp_path))) == []
+
+
+def _stopped_by_hand(silent: tuple[int, ...], cut: tuple[int, ...] = ()) -> Job:
+    """Training stands still; the monitor of each node goes on for an hour, until a person cancels the job."""
+    job = Job(nodes=8, iterations=12)
+    for at in range(int(job.ends), int(job.ends) + 3_600, 30):
+        job.all_say(at, "gpu-mon: gpu=0 temp=51C power=90W util=100%", but=silent)
+    job.cut = dict.fromkeys((*silent, *cut), job.ends - 5)
+    return job.say(
+        job.ends + 3_610, None, "srun: error: *** STEP 77.0 ON gpu-0000 CANCELLED AT 2025-10-09T09:55:20 ***"
+    )
+
+
+def test_a_node_whose_monitor_ceased_in_a_hang_that_a_person_ended_is_seen(tmp_path: Path) -> None:
+    clues = list(early.look(case_of(_stopped_by_hand(silent=(5,)), tmp_path)))
+    assert [clue.node for clue in clues] == ["gpu-0005"]
+    assert clues[0].tells == "hardware.host.lost"
+    assert "writes nothing any more, while the others go on for 3," in clues[0].reason
+
+
+def test_a_hang_in_which_all_monitors_go_on_accuses_nobody(tmp_path: Path) -> None:
+    assert list(early.look(case_of(_stopped_by_hand(silent=()), tmp_path))) == []
+
+
+def test_a_job_that_a_person_ended_while_it_trained_accuses_nobody(tmp_path: Path) -> None:
+    job = Job(nodes=8, iterations=40, cut={5: 200.0})
+    job.say(job.ends + 3, None, "srun: error: *** STEP 77.0 ON gpu-0000 CANCELLED AT 2025-10-09T09:00:00 ***")
+    assert list(early.look(case_of(job, tmp_path))) == []

@@ -1,0 +1,54 @@
+"""The machine of the one rank that consequences say is waited for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final
+
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.logs import fallbacks, raw_lines, words
+from diagnosis.logs.case import Case
+from diagnosis.logs.clues import Clue
+
+MOST: Final = thresholds.limits("spoken")
+
+AT: Final = thresholds.of("awaited")
+
+id: Final = "awaited"
+why: Final = "a barrier that prints who is missing names the rank that stands still"
+needs: Final = "consequences that name one awaited rank, and the machine of that rank"
+
+#: What a machine's process does that still writes while others wait for one of its ranks.
+STUCK: Final = "hardware.host.stuck"
+_AWAITED: Final = words.regex("phrases", "awaited_rank")
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The machine, if all consequences that name an awaited rank name the same one. Reads at most ``MOST.lines`` lines
+    of each.
+    """
+    events = fallbacks.unsurvived_consequences(case.catalogue, case.survived)
+    named = events.filter(pl.col("example").str.contains(_AWAITED.pattern)).sort("event")
+    ranks: set[int] = set()
+    for event in named["event"].to_list():
+        rows = case.table.rows(case.catalogue.masked(event), limit=MOST.lines)
+        for text in raw_lines.read(rows, case.table.files, case.read, MOST.chars):
+            ranks |= ranks_in(text)
+    node = case.home(ranks.pop()) if len(ranks) == 1 else None
+    if node is not None:
+        goes_on = _writes_after(case, node, named["first_at"].min())  # type: ignore[arg-type]
+        why = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
+        yield Clue(node, AT.named, why, STUCK if goes_on else "")
+
+
+def ranks_in(text: str) -> set[int]:
+    """The ranks that a text says are waited for, or are slowest."""
+    return {int(found) for found in _AWAITED.findall(text)}
+
+
+def _writes_after(case: Case, node: str, at: int | None) -> bool:
+    """Whether the machine still writes at a time (ns): it is not lost."""
+    last = case.catalogue.cells.filter(pl.col("node") == node)["last_at"].max()
+    return at is not None and last is not None and int(last) >= at  # type: ignore[arg-type]
