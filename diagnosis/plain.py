@@ -48,6 +48,8 @@ def visible(value: str) -> str:
     """``value`` in which no character acts on a terminal, a page or the direction of reading: ESC becomes its symbol
     ``\u241b``, U+202E becomes ``[U+202E]``. Tabs and line ends stay. A second call changes nothing. O(length).
     """
+    if value.isascii() and value.isprintable():  # almost every line
+        return value
     value = value.translate(_PICTURES)
     return value if value.isascii() else _NAMED.sub(_name, value)
 

@@ -7,7 +7,7 @@ last byte it sends the same request again, and the view gets the filled sink (``
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple, Protocol
 
 from django.http import HttpRequest, HttpResponse
@@ -34,9 +34,10 @@ class Sink(Protocol):
 
 
 class Received(NamedTuple):
-    """A received body, or the error that happened while it was written."""
+    """A received body, or the error that happened while it was written. ``rate_headers``: those of its admission."""
 
     sink: Any
+    rate_headers: Mapping[str, str]
     problem: Exception | None = None
 
 
@@ -49,6 +50,11 @@ class GoAhead(HttpResponse):
         super().__init__(status=202)
         self.sink = sink
         self.who = who
+
+    @property
+    def rate_headers(self) -> dict[str, str]:
+        """What the caller is told of its limit, when the body is complete."""
+        return {name: value for name, value in self.items() if name.startswith("RateLimit-")}
 
 
 def takes_bytes(*methods: str) -> Callable[[Any], Any]:

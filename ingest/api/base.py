@@ -69,9 +69,12 @@ class Throttle(BaseThrottle):
     """
 
     def allow_request(self, request: Request, view: Any) -> bool:
+        there = request.META.get(RECEIVED)
+        if there is not None and there.rate_headers:  # the admission of this body was counted
+            view.rate_headers = there.rate_headers
+            return True
         who = request.auth.pk if isinstance(request.auth, Token) else request.user.pk or self.get_ident(request)
-        step = 0 if RECEIVED in request.META else 1  # the admission of this body was counted
-        rate = rate_use(view.rate, f"{type(request.auth).__name__}:{who}", step=step)
+        rate = rate_use(view.rate, f"{type(request.auth).__name__}:{who}")
         self.reset_s = rate.reset_s
         view.rate_headers = {
             "RateLimit-Limit": str(rate.limit),

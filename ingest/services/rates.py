@@ -23,15 +23,23 @@ class Used(NamedTuple):
         return self.used <= self.limit
 
 
-def rate_use(rate: str, who: str, *, step: int = 1) -> Used:
-    """Count ``step`` requests of ``who`` in this fixed window. ``rate`` is the setting with the limit a minute.
+def rate_use(rate: str, who: str) -> Used:
+    """Count a request of ``who`` in this fixed window. ``rate`` is the setting with the limit a minute.
 
     Without a cache nobody is limited: what people ask for matters more than limits.
     """
     window = int(time.time()) // _WINDOW_S
     key = f"rate:{rate}:{who}:{window}"
     try:
-        count = step if cache.add(key, step, _WINDOW_S + 5) else cache.incr(key, step)
+        count = _counted(key)
     except Exception:  # any error of the cache's client
         count = 0
     return Used(int(count), getattr(settings, rate), (window + 1) * _WINDOW_S - int(time.time()))
+
+
+def _counted(key: str) -> int:
+    """The count with this request. Only the first request of a window creates it: each step asks the cache's server."""
+    try:
+        return cache.incr(key)
+    except ValueError:  # not there yet
+        return 1 if cache.add(key, 1, _WINDOW_S + 5) else cache.incr(key)

@@ -18,6 +18,7 @@ from django.http import StreamingHttpResponse
 
 from ingest import services, temp_files
 from ingest.models import Artifact, Upload
+from ingest.services import resuming
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
 from tests.patience import PATIENCE_S
@@ -214,9 +215,34 @@ def test_a_form_with_files_is_checked_for_its_token_when_it_is_whole(site: Front
     assert parts() == []
 
 
-def test_a_resumable_upload_keeps_what_came_before_the_connection_broke(site: Front, token: str) -> None:
-    from ingest.services import resuming
+@pytest.mark.parametrize("body", [LOG[:2000], BIG])
+def test_bytes_of_a_growing_file_use_no_thread_that_makes_pages(
+    site: Front, token: str, body: bytes, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    pages = Here()
+    monkeypatch.setattr(pages, "until_ended", site._take.until_ended)  # type: ignore[attr-defined]
+    monkeypatch.setattr(site, "_make", pages)
+    upload = resuming.upload_begin(job=make_job(), path="a.log", size_bytes=None)
+    kind = "application/offset+octet-stream"
+    headers = {"authorization": token, "content_type": kind, "upload_offset": "0"}
+    line = Line("PATCH", f"/api/v1/uploads/{upload.pk}", body, **headers)  # type: ignore[arg-type]
+    assert (line.through(site).status, pages.work.qsize()) == (204, 0)
+    assert resuming.upload_offset(upload) == len(body)
 
+
+@pytest.mark.parametrize("size", [20, 70_000])
+def test_a_request_with_a_body_counts_once(site: Front, token: str, same_minute: None, size: int) -> None:
+    def document() -> Line:
+        body = json.dumps({"name": "x"}).encode().ljust(size)
+        return Line("POST", "/api/v1/jobs/", body, content_type="application/json", authorization=token)
+
+    for sent in (document, lambda: put(make_job(), BIG, authorization=token)):
+        lines = [sent().through(site) for _ in range(2)]
+        left = [int(dict(line.sent[0]["headers"])[b"RateLimit-Remaining"]) for line in lines]
+        assert left[0] - left[1] == 1
+
+
+def test_a_resumable_upload_keeps_what_came_before_the_connection_broke(site: Front, token: str) -> None:
     upload = resuming.upload_begin(job=make_job(), path="a.log", size_bytes=len(BIG))
     headers = {"authorization": token, "content_type": "application/offset+octet-stream"}
     path = f"/api/v1/uploads/{upload.pk}"

@@ -41,19 +41,23 @@ urlpatterns = [path("", signed_in), re_path("", signed_in)]
 
 def takes_chunks(method: str, path_info: str) -> bool:
     """Whether the view takes bodies without a length: it checks the sender and limits the bytes itself."""
-    try:
-        view: Any = resolve(path_info).func
-    except Exception:  # unknown address
-        return False
-    view = getattr(view, "cls", view)
-    return method in getattr(view, "takes_bytes", ()) and getattr(view, "takes_chunks", False)
+    return takes_bytes(method, path_info) and getattr(_view(path_info), "takes_chunks", False)
+
+
+def takes_bytes(method: str, path_info: str) -> bool:
+    """Whether the view takes bodies of any size, and checks their senders itself."""
+    return method in getattr(_view(path_info), "takes_bytes", ())
 
 
 def admission_of(method: str, path_info: str) -> str:
     """The URL configuration of the check; empty if the view checks this method itself."""
+    return "" if takes_bytes(method, path_info) else __name__
+
+
+def _view(path_info: str) -> Any:
+    """The view, or its class; None for an unknown address: its caller is checked first, and gets 404 later."""
     try:
         view: Any = resolve(path_info).func
-    except Exception:  # unknown address: check the caller first, answer 404 later
-        return __name__
-    view = getattr(view, "cls", view)
-    return "" if method in getattr(view, "takes_bytes", ()) else __name__
+    except Exception:  # any error of a resolver
+        return None
+    return getattr(view, "cls", view)

@@ -21,9 +21,9 @@ from typing import Any
 
 from django.db import close_old_connections
 
-from ingest.bodies import ADMISSION, RECEIVED, GoAhead, Received, Sink
+from ingest.bodies import ADMISSION, RECEIVED, Received, Sink
 from ingest.problems import problem_of
-from triage.server.admission import admission_of, takes_chunks
+from triage.server.admission import admission_of, takes_bytes, takes_chunks
 from triage.server.body_reader import BrokenOff, Pace, Receive, TooSlow, Waiting, blocks
 from triage.server.environ import Scope, body_length, environ_of
 from triage.server.pages import Answer, Pages
@@ -77,8 +77,8 @@ class Refusal(Exception):
 
 
 class Front:
-    """The ASGI application. ``page_threads`` threads make pages and as many process received bodies, which may take
-    long. Two threads write received bytes, four read downloads for slow clients.
+    """The ASGI application. ``page_threads`` threads make pages. As many admit and process bodies, which may take long:
+    pages never wait for senders. Two threads write received bytes, four read downloads for slow clients.
     """
 
     def __init__(self, *, page_threads: int = 4, limits: Limits | None = None) -> None:
@@ -119,14 +119,16 @@ class Front:
                 body = await self._small.read(receive, pace, length)
             except TooSlow:
                 raise Refusal(408, "too_slow", _SLOW, pending=pace.pending) from None
-        answer = await self._page(environ_of(scope, io.BytesIO(body)))
+        pool = self._take if takes_bytes(scope["method"], scope["path"]) else self._make
+        answer = await self._in(pool, self._pages.answer, environ_of(scope, io.BytesIO(body)))
         assert isinstance(answer, Answer)  # it was no admission
         await self._send(answer, receive, send)
 
     async def _receive_large(self, scope: Scope, receive: Receive, send: Send) -> None:
         if self._large.total() >= self._limits.at_once:
             raise Refusal(503, "busy", _BUSY)
-        said = await self._page(environ_of(scope, more={ADMISSION: admission_of(scope["method"], scope["path"])}))
+        environ = environ_of(scope, more={ADMISSION: admission_of(scope["method"], scope["path"])})
+        said = await self._in(self._take, self._pages.answer, environ)
         if isinstance(said, Answer):
             await self._send(said, receive, send, is_cut=True)
             return
@@ -136,7 +138,7 @@ class Front:
             if self._large[who] > self._limits.per_person:
                 raise Refusal(429, "too_many_bodies", _YOURS, is_known=True)
             problem = await self._pour(receive, sink)
-            environ = environ_of(scope, more={RECEIVED: Received(sink, problem)})
+            environ = environ_of(scope, more={RECEIVED: Received(sink, said.rate_headers, problem)})
             answer = await self._in(self._take, self._conclude, environ, sink)
             await self._send(answer, receive, send, is_cut=problem is not None)
         finally:
@@ -190,9 +192,6 @@ class Front:
             environ["wsgi.input"].close()
         assert isinstance(answer, Answer)  # it was no admission
         return answer
-
-    async def _page(self, environ: dict[str, Any]) -> Answer | GoAhead:
-        return await self._in(self._make, self._pages.answer, environ)
 
     async def _in[**P, T](self, pool: ThreadPoolExecutor, do: Callable[P, T], *given: P.args, **_: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, do, *given)
