@@ -1,6 +1,7 @@
 """The wheel has everything that a checkout has, and starts without one."""
 
 import ast
+import json
 import os
 import re
 import subprocess
@@ -12,6 +13,7 @@ import zipfile
 from collections.abc import Iterator
 from importlib.metadata import packages_distributions
 from pathlib import Path
+from urllib.parse import urljoin
 
 import pytest
 
@@ -26,6 +28,8 @@ MOVED = {"client/faultline": "faultline"} | {
 PACKAGES = ("diagnosis", "ingest", "triage", "client/faultline")
 #: optional: the extras of pyproject.toml with what they bring
 GUARDED = {"boto3", "botocore", "mcp", "anyio", "pydantic", "uvicorn"}
+#: the address of another file in a script's `import`, or in a style's `url()`
+_NAMED_BY_FILES = r"""(?:^(?:import|export)[^"';]*["']|url\(["']?)(\.{1,2}/[^"')]+)"""
 
 
 def test_the_wheel_has_every_file_of_the_product(wheel: Path) -> None:
@@ -105,9 +109,16 @@ def test_an_installed_wheel_starts_the_site_to_its_first_page(installed: Path, t
         wait_until(lambda: "Ctrl-C ends it" in log.read_text(), process, what="faultline", log=log, timeout_s=WORK_S)
         page = _get(port, "/sign-in/").decode()
         assert "<title>Sign in · Faultline</title>" in page
-        style = re.search(r'href="(/static/css/base\.[0-9a-f]+\.css)"', page)
-        assert style, "the wheel's static files were not collected"
-        assert _get(port, style[1])
+        assert re.search(r'href="/static/css/base\.[0-9a-f]+\.css"', page), "the wheel's files were not collected"
+        collected = json.loads((tmp_path / "faultline" / "static" / "staticfiles.json").read_text())["paths"]
+        named = {f"/static/{collected[name]}" for name in _named_by_pages()}
+        served: set[str] = set()
+        while named - served:  # scripts and styles name others
+            address = (named - served).pop()
+            served.add(address)
+            text = _get(port, address).decode()
+            named |= {urljoin(address, found) for found in re.findall(_NAMED_BY_FILES, text, re.MULTILINE)}
+        assert len(served) > len(set(_named_by_pages())), "no script imports another"
         (tmp_path / "faultline.pyz").write_bytes(_get(port, "/faultline.pyz"))
     finally:
         stop(process)
@@ -115,6 +126,12 @@ def test_an_installed_wheel_starts_the_site_to_its_first_page(installed: Path, t
     for argv in ([str(installed / "faultline")], [sys.executable, str(tmp_path / "faultline.pyz")]):
         done = subprocess.run([*argv, "--version"], capture_output=True, text=True, timeout=PATIENCE_S, check=True)
         assert re.fullmatch(r"\d+\.\d+\.\d+\n", done.stdout)
+
+
+def _named_by_pages() -> Iterator[str]:
+    """The static files that templates of the product name."""
+    for path in (ROOT / "templates").rglob("*.*"):
+        yield from re.findall(r"{% static ['\"](.+?)['\"] %}", path.read_text())
 
 
 def _get(port: int, path: str) -> bytes:
