@@ -20,7 +20,7 @@ _GAP = r"(?: *[|,-]+)?[ \t]?"
 _CLOCK = r"0:0:0(?:[.,:]0)*"
 _ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
 _STAMP = (
-    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0-{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
+    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0[- ]{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
     rf"|0\.0(?:\.0)? {_CLOCK}"
     rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0[/ -]{_MONTH}[/ -]+0[ :]{_CLOCK}|0:0:0[.,]0"
     rf"|{_MONTH}[/ -]0[/, -]+0[ ,]+{_CLOCK}){_ZONE}[\])]?[:,]?"
@@ -35,9 +35,9 @@ _LEVEL = (
 )
 _WRITER = (
     r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\]|\[0,0\]<std(?:out|err)>:?|std(?:out|err) [FP] "
-    r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):)"
+    r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):|\([A-Za-z_][\w.:]{0,80} pid=0(?:, ip=[0-9A-Fa-f.:]{1,45})?\))"
 )
-_GLOG = r"(?:\[?[IWEFD]0 0:0:0\.0(?: +0)? ?)"
+_GLOG = r"(?:\[?[IWEFD] ?0 0:0:0\.0(?: +0)? ?)"
 _TASK = r"0:(?: |$)"  # srun --label
 _PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
 _HEADER = rf"^\s*{_PIECES}+"
@@ -79,14 +79,14 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
         Level.FATAL,
         (
             r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]"
-            r"|\bF0 0:0:0|: F \S+\.\w+:0\] "
+            r"|\bF ?0 0:0:0|: F \S+\.\w+:0\] "
             r"|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
         ),
     ),
     (
         Level.ERROR,
         (
-            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE0 0:0:0"
+            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE ?0 0:0:0"
             r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
             r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
         ),
@@ -94,13 +94,13 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.WARNING,
         (
-            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW0 0:0:0|: W \S+\.\w+:0\] "
+            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
             r"|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b"
             r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),
     ),
-    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\[NeMo I |\blevel=info\b|\bI0 0:0:0|\bNormal\b"),
-    (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|\[debug\]|\blevel=debug\b|\bD0 0:0:0"),
+    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\[NeMo I |\blevel=info\b|\bI ?0 0:0:0|\bNormal\b"),
+    (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|\[debug\]|\blevel=debug\b|\bD ?0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
@@ -146,6 +146,7 @@ def split(normal: pl.Expr, form: Form = same) -> dict[str, pl.Expr]:
         (SRUN, normal.str.contains(form(r"^srun: error: \S+: tasks? 0"))),
         (POD, header.str.contains("[pod/", literal=True)),
         (MPI, header.str.contains(form(r"\[0,0\]<std"))),
+        (RAY, header.str.contains(form(r" pid=0, ip="))),
     ):
         who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(pl.lit(0, dtype=pl.UInt16))
     return {"message": message, "level": level.cast(pl.UInt8), "style": style, "who": who}
@@ -170,10 +171,11 @@ def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
 
 
 #: Bits of ``who``: the ways in which a line names its writer. Compiled code reads numbers and most words.
-LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI = (1 << index for index in range(9))
+LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI, RAY = (1 << index for index in range(10))
 #: bit -> (part, pattern over raw lines) of those that patterns read.
 RAW: dict[int, tuple[str, str]] = {
     POD: ("label", r"\[pod/([^/\]]+)"),
+    RAY: ("host", r" pid=[0-9]+, ip=([0-9A-Fa-f.:]{1,45})\)"),
     SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
     SYSLOG: (
         "host",
@@ -184,7 +186,7 @@ RAW: dict[int, tuple[str, str]] = {
     ),
 }
 #: Bits whose words are read by RAW.
-WORDS = SYSLOG | SRUN | POD
+WORDS = SYSLOG | SRUN | POD | RAY
 #: Number of bytes from the start of a line in which its writer is searched.
 WRITER_CHARS = 160
 PARTS = ("label", "rank", "local", "host")

@@ -21,6 +21,10 @@ AT: Final = thresholds.of("homes")
 #: A file numbered within the directory of a machine.
 _NUMBERED: Final = re.compile(r"(?i)(worker|rank|task|proc|process|local|gpu|npu)[-_.]?\d+(\.\w+)*")
 
+_MARK: Final = re.compile(r"[^A-Za-z0-9]")
+#: A machine's name behind other words.
+_NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{4,}")
+
 type _Row = tuple[int, str | None, int | None]
 
 
@@ -43,7 +47,7 @@ def settle(
 
 def _listed(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Row]:
     """With an inventory: a machine of the inventory in a path outranks a name that the inventory lacks."""
-    own = [_component(path, known) for path in paths]
+    own = [component(path, known) for path in paths]
     if not any(own) and not any(node in known for _, node, _ in rows):
         return rows
     said: dict[int, set[str]] = defaultdict(set)
@@ -57,13 +61,18 @@ def _listed(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Ro
     ]
 
 
-def _component(path: str, known: set[str]) -> str | None:
-    """The name of a known machine that the innermost part of a path is, begins with, or holds behind a dot."""
+def component(path: str, known: set[str]) -> str | None:
+    """The name of a known machine that the innermost part of a path is, begins with, or holds behind a dot; behind
+    another mark ("node_gpu7.log") it must look like a name, with a digit.
+    """
     for part in reversed(PurePosixPath(path).parts):
-        pieces = part.split(".")
-        tails = [".".join(pieces[k:]) for k in range(len(pieces))]
-        ends = ((t, k) for t in tails for k in range(len(t), 0, -1) if not t[k : k + 1].isalnum())
-        named = [t[:k] for t, k in ends if t[:k] in known]
+        marks = [found.start() for found in _MARK.finditer(part)]
+        named = []
+        for first in [0, *(mark + 1 for mark in marks)]:
+            for end in [*(mark for mark in marks if mark > first), len(part)]:
+                is_plain = first == 0 or part[first - 1] == "."
+                if part[first:end] in known and (is_plain or _NAME.fullmatch(part[first:end])):
+                    named.append(part[first:end])
         if named:
             return max(named, key=len)
     return None

@@ -237,10 +237,14 @@ def applied(
     # writers in a pod name the pod, but the machine fails; one machine for all pods does not distinguish them
     if len(machines) > 1 or len(found.home_of_pod) == 1:
         table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(dict(found.home_of_pod))))
+    # a launcher's prefix may name a machine by its address only
+    table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(found.home_of_address())))
     home = found.home_of_rank() | dict(node_of)
     seen = table.sources["node"].drop_nulls().unique().to_list()
     # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
-    listed = found.nodes if len(found.nodes) >= len(seen) else tuple(sorted({*found.nodes, *seen}))
+    stated = set(found.nodes)
+    seen = [name for name in seen if name in stated or homes.component(name, stated) is None]
+    listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
     names = known or listed
     settled = homes.settle(table.sources, table.files, names, home)
     return replace(table, sources=settled), found

@@ -43,6 +43,8 @@ class TimeStyle:
     reach: int = 300  # number of bytes from the start of a line in which it is searched
 
 
+#: Words between which and a date without a year nothing stands.
+_LEVEL = "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL"
 _FRACTION = r"(?:[.,][0-9]+)?"
 #: The styles for lines that only look like a kernel's: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
 OTHERWISE = ("epoch", "iso_zoned", "iso")
@@ -68,6 +70,12 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         r"0-0-0-0:0:0",
         r"([0-9]{4}-[0-9]{2}-[0-9]{2}-[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]+)?)",
         "%Y-%m-%d-%H:%M:%S",
+    ),
+    TimeStyle(
+        "compact",
+        r"(?:^|[\[(|])0[ T]0:0:0",
+        r"(?:^|[\[(|])([12][0-9]{7}[ T][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]+)?)",
+        "%Y%m%d %H:%M:%S",
     ),
     TimeStyle(
         "slashed",
@@ -102,9 +110,9 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
     ),
     TimeStyle(
         "month_day",
-        r"^\[?0/0 0:0:0",
-        r"^\[?([0-9]{2}/[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2})",
-        "%m/%d %H:%M:%S",
+        rf"(?:^\[?|\b(?:{_LEVEL})\]? +)0(?:[/-]0)? 0:0:0",
+        rf"(?:^\[?|\b(?:{_LEVEL})\]? +)([0-9]{{2}}[/-]?[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)",
+        "%m%d %H:%M:%S",
         yearless=True,
     ),
     TimeStyle("mllog", r'"time_ms": 0', r'"time_ms": ([0-9]{13})\b', epoch=1_000, reach=6_000),
@@ -187,11 +195,15 @@ def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
         return found.str.slice(0, 19), style.format
     if style.name == "iso_ampm":
         return found, style.format
+    if style.name == "compact":
+        return found.str.slice(0, 17).str.replace("T", " "), style.format
     if style.name == "glog":
         stamp = found.str.extract(r"^([0-9]+ [0-9:]+)", 1)
         bare = stamp.str.len_bytes() == len("0301 08:00:00")
         return stamp.zip_with(~bare, "1972" + stamp), "%Y" + style.format
-    parts = found.str.replace_all(r" +", " ").str.replace(r"\.[0-9]+", "").str.replace(r" [A-Z]{2,5} ", " ")
+    parts = found.str.replace_all(r" +", " ").str.replace(r"[.,][0-9]+", "").str.replace(r" [A-Z]{2,5} ", " ")
+    if style.name == "month_day":
+        parts = parts.str.replace("[/-]", "")
     if style.name == "ctime":
         return parts, style.format
     return "1972 " + parts, "%Y " + style.format

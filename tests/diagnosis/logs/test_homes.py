@@ -64,3 +64,9 @@ def test_a_description_places_ranks_unless_the_lines_contradict_it() -> None:
 def test_ranks_fill_nodes_in_order_only_where_the_sizes_agree() -> None:
     assert Inventory(nodes=("a", "b"), gpus_per_node=2, world_size=4).home_of_rank() == {0: "a", 1: "a", 2: "b", 3: "b"}
     assert Inventory(nodes=("a", "b"), gpus_per_node=2, world_size=6).home_of_rank() == {}
+
+
+def test_a_machines_name_behind_a_word_in_a_path_is_the_machines() -> None:
+    paths = ["logs/node_gpu7-17.log", "logs/node_gpu7-18.log", "logs/run-a.log"]
+    rows = [(0, "node_gpu7-17", None), (0, "gpu7-17", 3), (1, "node_gpu7-18", None), (2, "run-a", None)]
+    assert settled(rows, paths, ("gpu7-17", "gpu7-18", "a")) == ["gpu7-17", "gpu7-17", "gpu7-18", None]

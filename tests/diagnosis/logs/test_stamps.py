@@ -66,3 +66,18 @@ def test_a_date_with_dashes_may_have_a_short_year_or_end_with_its_year(text: str
     block = lines.read(lines.Block(text.encode() + b"\n", 0, "utf-8"))
     found = times.read(block, np.arange(1), _STYLES["iso"], "UTC")[0]
     assert found == (stamps.NO_TIME if time is None else np.datetime64(time, "ns").astype(np.int64))
+
+
+@pytest.mark.parametrize(
+    ("text", "time"),
+    [
+        ("[20250906 14:44:23][node-0][rank-0/64][INFO ] step 4", "2025-09-06T14:44:23"),
+        ("20250906T14:44:23,250 step 4", "2025-09-06T14:44:23.25"),
+        ("[20251306 14:44:23] step 4", None),
+        ("[12345 14:44:23] step 4", None),
+    ],
+)
+def test_a_date_may_be_one_number(text: str, time: str | None) -> None:
+    block = lines.read(lines.Block(text.encode() + b"\n", 0, "utf-8"))
+    found = times.read(block, np.arange(1), _STYLES["compact"], "UTC")[0]
+    assert found == (stamps.NO_TIME if time is None else np.datetime64(time, "ns").astype(np.int64))
