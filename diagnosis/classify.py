@@ -38,7 +38,8 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_first``: it is the earliest of the root events; ``is_wide``: more than a few machines report it;
+    ``is_first``: it is the earliest of the root events; ``is_wide``: more than a few machines report it; ``is_lone``:
+    one alone does, of many that did the same;
     ``raised_in``: the category of the software that raised an exception.
     """
 
@@ -49,6 +50,7 @@ class Hint:
     is_first: bool = False
     is_wide: bool = False
     raised_in: str = ""
+    is_lone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -91,7 +93,9 @@ def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     if rule is None or rule.category in _SILENT:
         return []
     weight = rule.strength.weight * _heard(hint)
-    first, *others = _ordered(rule.category, rule.also) if hint.is_wide else (rule.category, *rule.also)
+    first, *others = (rule.category, *rule.also)
+    if hint.is_wide or (hint.is_lone and "shared" in taxonomy.load().get(first).traits):
+        first, *others = _ordered(first, others, is_wide=hint.is_wide)
     return [(first, weight, rule.title), *((other, weight * AT.also, rule.title) for other in others)]
 
 
@@ -101,12 +105,12 @@ def _is_form(hint: Hint, rules: SignatureSet) -> bool:
     return rule is not None and rule.is_form and not hint.raised_in
 
 
-def _ordered(category: str, also: Sequence[str]) -> list[str]:
-    """The categories of a rule's words that many machines report: a fault that they share comes before one of a single
-    machine.
+def _ordered(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
+    """The categories of a rule's words: of those that many machines report, a fault that they share comes before one
+    of a single machine; of those that one of them reports, after it.
     """
     tree = taxonomy.load()
-    return sorted((category, *also), key=lambda name: tree.get(name).category == "hardware")
+    return sorted((category, *also), key=lambda name: (tree.get(name).category == "hardware") == is_wide)
 
 
 def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple[str, float, str]]:

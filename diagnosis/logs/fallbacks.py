@@ -168,7 +168,7 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
     names_one = [event for event, nodes in scene.named.items() if nodes]
     is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
     most = roots.AT.unknown_sign
-    if scene.is_dated:
+    if scene.is_dated and scene.consequence_at is not None:
         is_answer &= pl.col("first_at") > scene.consequence_at
         most = roots.AT.unknown_exception
     return _set(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)

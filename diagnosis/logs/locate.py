@@ -103,6 +103,13 @@ def _wide(case: Case, cause: Category) -> Place | None:
     return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
 
 
+def _shared(case: Case, cause: Category) -> Place | None:
+    """What all machines share fails for several of them, or for writers that name none: no machine is at fault."""
+    if "shared" not in cause.traits or not case.is_sure or len(case.roots.nodes) == 1:
+        return None
+    return Place((), "no faulty node: the fault is in what the machines share")
+
+
 def _programme(case: Case, cause: Category) -> Place | None:
     rows = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)))
     has_place = bool(case.roots.nodes) or bool((rows["n_nodes"] > 0).any())
@@ -132,7 +139,7 @@ def _by_clues(case: Case, cause: Category) -> Place:
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _no_failure, _outside, _named_lost, _only_node, _wide, _programme, _by_clues,
+    _no_failure, _outside, _named_lost, _only_node, _wide, _shared, _programme, _by_clues,
 )  # fmt: skip
 
 

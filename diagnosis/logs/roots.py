@@ -36,6 +36,8 @@ CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
 DIED: Final = "hardware.host.killed"
+#: An event of Kubernetes, whose worst level is a warning.
+CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 _SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
 #: A launcher's message that a worker ended with a code or by a signal.
 DEATH: Final = words.pattern("phrases", "worker_ended")
@@ -125,8 +127,11 @@ def weigh(
         pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value)
         & ~pl.col("is_system")
         & ~pl.col("is_exception")
+        & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
-    base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * AT.warned).otherwise(base)
+    is_calm = pl.col("level") < Level.WARNING.value
+    told = pl.when(is_calm).then(AT.informed).otherwise(AT.warned)
+    base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * told).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
         has_trait(events, "communication")

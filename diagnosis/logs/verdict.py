@@ -197,9 +197,9 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
     for place_, event in enumerate(roots):
         row = rows[event]
-        library = _raised_in(case, row) if place_ == 0 else ""
-        is_wide = row["n_nodes"] > max(few, 1)
-        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, place_ == 0, is_wide, library))
+        first, wide, lone = place_ == 0, row["n_nodes"] > max(few, 1), _is_lone(case, row)
+        library = _raised_in(case, row) if first else ""
+        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, first, wide, library, lone))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     elsewhere = fallbacks.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
@@ -210,6 +210,12 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
+
+
+def _is_lone(case: Case, row: dict[str, Any]) -> bool:
+    """Whether one machine of many prints an event, other than that of rank 0, which may be the only one to do so."""
+    nodes = case.nodes_of([row["event"]])
+    return len(nodes) == 1 and len(case.catalogue.nodes) > 2 and case.home(0) not in (None, *nodes)
 
 
 def _raised_in(case: Case, row: dict[str, Any]) -> str:

@@ -42,7 +42,10 @@ def is_of_the_job(case: Case) -> bool:
     reports progress, or one of the machine of rank 0.
     """
     lead = case.lead
-    if not lead or not (lead["category"] or "").startswith("performance."):
+    if not lead:
+        return False
+    is_open = lead["signature"] is None and case.pace.slow_from is not None
+    if not is_open and not (lead["category"] or "").startswith("performance."):
         return False
     written = case.catalogue.cells.filter(pl.col("event") == lead["event"]).select("source", "node").unique()
     if written.height != 1:
