@@ -64,7 +64,8 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
     messages = table.messages.with_columns(text=hosts.hide(table.messages["text"], nodes))
     template_of = _templates(messages, pool)
-    matched = _with_inner(rules.match(messages.select("masked", "text", "example")), messages, rules)
+    said = messages.select("masked", "text", example=hosts.anonymous(messages["example"], nodes))
+    matched = _with_inner(rules.match(said), messages, rules)
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category", "order"),
         on="masked",

@@ -10,6 +10,9 @@ import polars as pl
 
 HOST = "<HOST>"
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
+#: Different shapes of names that are searched, more are no scheme; what counts processes and is no name.
+_SHAPES: Final = 64
+_COUNTED: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|device|epoch|stage)[-_.]?\d+$")
 #: A word that may be a machine's name or address.
 WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
@@ -28,6 +31,18 @@ def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
     if not known:
         return texts
     return texts.str.replace_many(known, [HOST] * len(known), leftmost=True)
+
+
+def anonymous(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:
+    """``lines`` with ``n0`` for each machine of :data:`_SHAPES` shapes at most, so that a rule for words does not see
+    them in a name ("mlu590-17"). O(characters).
+    """
+    named = {node for node in nodes if len(node) >= 4 and re.search(r"\d", node) and re.search(r"[A-Za-z]", node)}
+    found = {re.sub(r"\d+", r"\\d+", re.escape(node)) for node in named if not _COUNTED.match(node)}
+    if not found or len(found) > _SHAPES:
+        return lines
+    every = "|".join(sorted(found, key=lambda shape: (-len(shape), shape)))
+    return lines.str.replace_all(rf"\b(?:{every})\b", "n0")
 
 
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:

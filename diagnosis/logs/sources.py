@@ -10,7 +10,7 @@ from pathlib import PurePosixPath
 from diagnosis import numbers
 from diagnosis.model import Source
 
-_RANK = re.compile(r"(?:^|[-_./])(?:global[-_]?)?rank[-_.]?(\d{1,7})(?![\d])", re.IGNORECASE)
+_RANK = re.compile(r"(?:^|[-_./])(?:global[-_]?)?ran[kg][-_.]?(\d{1,7})(?![\d])", re.IGNORECASE)
 _ATTEMPT = re.compile(r"^attempt_(\d{1,9})$")
 _KERNEL_TAIL = re.compile(
     r"[-_.](?:dmesg|kern(?:el)?|syslog|messages|journal|var-log)$|^(?:dmesg|kern(?:el)?|syslog|journal)[-_.]",

@@ -39,7 +39,8 @@ def _places(texts: pl.Series) -> list[int | None]:
     expr = pl.lit(None, dtype=pl.Int32)
     for place, row in reversed(list(enumerate(words.load("stages")))):
         expr = pl.when(pl.col("text").str.contains(row.pattern)).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
-    is_frame = pl.col("text").str.contains(r'^\W*file "|^\s*at |traceback|#\d+ |^\W*\^+\W*$')
+    # "while reading model.bin of checkpoint 40" is a note below an exception
+    is_frame = pl.col("text").str.contains(r'^\W*file "|^\s*at |^while \w+ing |traceback|#\d+ |^\W*\^+\W*$')
     is_bad = pl.col("text").str.contains(r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not called)\b")
     found = pl.DataFrame({"text": texts}).select(pl.when(is_frame | is_bad).then(None).otherwise(expr))
     return found.to_series().to_list()

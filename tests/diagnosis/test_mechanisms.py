@@ -230,3 +230,15 @@ def test_the_only_machine_of_the_evidence_is_named_by_a_decisive_line_about_it(l
     (node,) = logs_of(tmp_path, "step 1 loss 2.1", "step 2 loss 2.1", line)["nodes"]
     assert node["node"] in line
     assert node["suspect"]
+
+
+def test_a_note_directly_below_an_exception_is_no_next_step_of_its_process(tmp_path: Path) -> None:
+    logs = logs_of(
+        tmp_path,
+        "INFO building the model",
+        "SafetensorError: Error while deserializing header: MetadataIncompleteBuffer",
+        "while reading model-00000-of-00030.safetensors of checkpoint 40050",
+        "srun: error: trn-1: task 0: Exited with exit code 1",
+    )
+    assert logs["lines"][0]["line"] == 2
+    assert logs["outcome"] == "failed"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from diagnosis.logs import hosts
 from diagnosis.logs.hosts import hide
 
 
@@ -20,3 +21,15 @@ from diagnosis.logs.hosts import hide
 )
 def test_names_of_machines_become_one_word_longest_first(nodes: list[str], text: str, hidden: str) -> None:
     assert hide(pl.Series([text]), nodes).to_list() == [hidden]
+
+
+def test_rules_see_no_machine_names() -> None:
+    lines = pl.Series(["mlu590-254: plugin failed", "Nodes gpu-node-7 not responding", "rank12 died near gpu-node-77x"])
+    said = hosts.anonymous(lines, ["mlu590-254", "mlu590-31", "gpu-node-7", "rank12", "a", "1234"])
+    assert said.to_list() == ["n0: plugin failed", "Nodes n0 not responding", "rank12 died near gpu-node-77x"]
+
+
+def test_names_without_a_scheme_are_not_searched() -> None:
+    names = [f"n{'x' * k}{k}y" for k in range(1, 90)]
+    lines = pl.Series([f"{names[5]} failed"])
+    assert hosts.anonymous(lines, names).to_list() == lines.to_list()
