@@ -30,9 +30,9 @@ from measure.recordings import Recording, recordings
 
 #: Pull of the weights towards ``PRIOR``: so few recordings are separable, and their weights would grow without limit.
 #: Few recordings show uplinks, so what is known counts more there: several pairs across an uplink that are slow at once
-#: are no accident, and if it is one pair, the port of a machine is the usual cause.
-RIDGE = np.array([{"across": 0.3, "narrow": 0.3}.get(name, 0.03) for name in (*EVIDENCE, "nobody")])
-PRIOR = np.array([{"across": 8.0, "narrow": 2.0}.get(name, 4.0) for name in (*EVIDENCE, "nobody")])
+#: are no accident.
+RIDGE = np.array([{"across": 0.3}.get(name, 0.03) for name in (*EVIDENCE, "nobody")])
+PRIOR = np.array([{"across": 8.0}.get(name, 4.0) for name in (*EVIDENCE, "nobody")])
 #: Number of stretches with the answer nobody, from the usual steps of a recording, and of shorter stretches from
 #: injected ones.
 DRAWN = 5
@@ -42,11 +42,13 @@ FAULTY = 3.0
 
 @dataclass(frozen=True)
 class Case:
-    """One stretch: evidence of the candidates, the right one (-1: nobody), its weight and names."""
+    """One stretch: evidence of the candidates, the right ones (the faulty one; any of those of several faults; -1:
+    nobody), its weight and names.
+    """
 
     recording: str
     evidence: np.ndarray
-    right: int
+    right: tuple[int, ...]
     weight: float
     names: tuple[str, ...]
     steps: int
@@ -63,7 +65,7 @@ def cases(recording: Recording) -> list[Case]:
     if capture is None:
         return []
     capture = aligned(capture)
-    jobs, _, _ = analyse(capture)
+    jobs, _, _ = analyse(capture, without=frozenset({"stragglers"}))
     job = max(jobs, key=lambda a: 0 if a.steps is None else len(a.steps))
     if job.steps is None:
         return []
@@ -79,7 +81,7 @@ def cases(recording: Recording) -> list[Case]:
         hit = np.mean([np.abs(injected - (k + 1)).min() <= 1 for k in stretch.steps])
         if 0 < hit <= 0.5:
             continue
-        right = _right(recording, held) if hit else -1
+        right = _right(recording, held) if hit else (-1,)
         found += _case(recording.name, held, list(stretch.steps), right, 1.0, is_whole=True)
         for _ in range(DRAWN if len(stretch.steps) > LEAST else 0):
             part = dice.choice(stretch.steps, int(dice.integers(LEAST, len(stretch.steps) + 1)), replace=False)
@@ -90,7 +92,7 @@ def cases(recording: Recording) -> list[Case]:
         run = [k for k in range(begun, begun + length) if k < len(mask) and not near[k] and k in held.steps]
         run = [k for k in run if np.abs(injected - (k + 1)).min() > 1]
         if len(run) >= LEAST:
-            found += _case(recording.name, held, run, -1, 1.0 / DRAWN)
+            found += _case(recording.name, held, run, (-1,), 1.0 / DRAWN)
     return found
 
 
@@ -106,16 +108,18 @@ def _injected(recording: Recording) -> np.ndarray:
     return np.array(sorted({*(job["slow_steps_injected"] or job["slow_steps_observed"] or [-9]), *long}))
 
 
-def _right(recording: Recording, held: Held) -> int:
-    """The number of the faulty candidate; -1 if it is none of them."""
-    names = list(recording.truth["faulty_nodes"])
+def _right(recording: Recording, held: Held) -> tuple[int, ...]:
+    """The numbers of the faulty candidates; -1 if there is none."""
+    names = set(recording.truth["faulty_nodes"])
     if "uplink" in recording.truth["subcategory"]:
-        return next((n for n, c in enumerate(held.candidates) if c.kind == "switch"), -1)
-    return next((n for n, c in enumerate(held.candidates) if list(c.names) == names), -1)
+        found = [n for n, c in enumerate(held.candidates) if c.kind == "switch"][:1]
+    else:
+        found = [n for n, c in enumerate(held.candidates) if set(c.names) <= names]
+    return tuple(found) or (-1,)
 
 
 def _case(
-    name: str, held: Held, stretch: Sequence[int], right: int, weight: float, *, is_whole: bool = False
+    name: str, held: Held, stretch: Sequence[int], right: tuple[int, ...], weight: float, *, is_whole: bool = False
 ) -> list[Case]:
     evidence = held.evidence(stretch)
     if evidence is None:
@@ -128,7 +132,8 @@ def fit(known: Sequence[Case]) -> np.ndarray:
     """The weights of the evidence, none negative, and that of nobody."""
 
     def loss(weights: np.ndarray) -> float:
-        wrong = -sum(c.weight * np.log(max(probabilities(c.evidence, weights[:-1], weights[-1])[c.right], 1e-12)) for c in known)  # fmt: skip # noqa: E501
+        sure = [float(probabilities(c.evidence, weights[:-1], weights[-1])[list(c.right)].sum()) for c in known]
+        wrong = -sum(c.weight * np.log(max(p, 1e-12)) for c, p in zip(known, sure, strict=True))
         return float(wrong + (RIDGE * (weights - PRIOR) ** 2).sum())
 
     begun = np.ones(len(EVIDENCE) + 1)
@@ -156,15 +161,15 @@ def main() -> int:
         for case in rows:
             p = probabilities(case.evidence, without[:-1], without[-1])
             best = int(np.argmax(p))
-            if case.right < 0:
+            if case.right == (-1,):
                 calm += 1
                 false += best < len(case.names)
             if not case.is_whole:
                 continue
-            of += case.right >= 0
-            first += case.right >= 0 and int(np.argmax(p[:-1])) == case.right
+            of += case.right != (-1,)
+            first += int(np.argmax(p[:-1])) in case.right
             said = ", ".join(f"{case.names[n]} {p[n]:.2f}" for n in np.argsort(-p[:-1])[:3])
-            right = case.names[case.right] if case.right >= 0 else "nobody"
+            right = " or ".join(case.names[n] for n in case.right if n >= 0) or "nobody"
             print(f"{name:20} {case.steps:3} steps: {said}; nobody {p[-1]:.2f}; true: {right}")
             if chosen.evidence:
                 for at, row in enumerate(case.evidence):

@@ -2,7 +2,8 @@
 
 If every step moves B bytes, boundaries lie where whole multiples of B have passed. Dynamic programming finds the chain
 of idle gaps with the longest pauses and the most even parts between them. B comes from trial cuts: if most parts of a
-cut are whole steps, their median is B.
+cut are whole steps, their median is B. It also comes from the places of the pauses on the axis of bytes: they repeat
+every step, also if none of them is longer than the others (weights gathered and gradients reduced layer by layer).
 """
 
 from __future__ import annotations
@@ -21,6 +22,15 @@ SCATTER = 0.08
 FINEST = 0.004
 #: A chain always exists; it is accepted only if its parts are this even.
 EVEN = 0.05
+#: Pauses whose places are compared (the longest ones), each with so many after it.
+PLACES = 4096
+REACH = 96
+#: Places agree to this share of the bytes between them.
+AGREE = 0.004
+#: The bytes of a step are the smallest shift under which nearly as many places agree as under the best one; the best
+#: one must join at least this share of them.
+NEARLY = 0.8
+JOINS = 0.5
 #: Slices of a part in which its bytes are compared with its neighbour's.
 PROFILE = 24
 #: Cost of a break, in steps: with a lower cost a slow stretch would be cut at its longest pause, not at its ends.
@@ -106,7 +116,29 @@ def _candidates(total: Floats, gaps: Floats) -> list[float]:
         if alike >= 0.35 and not any(abs(middle / f - 1) < 0.03 for f in found):
             found.append(middle)
         k = max(k + 1, int(k * 1.1))
-    return found[:12]
+    return [*found[:12], *_repeating(total, gaps)]
+
+
+def _repeating(total: Floats, gaps: Floats) -> list[float]:
+    """The shift in bytes under which the places of the pauses repeat, if there is one. O(PLACES · REACH)."""
+    long = np.sort(np.argsort(-gaps, kind="stable")[:PLACES])
+    place = total[long]
+    shifts = [place[k:] - place[:-k] for k in range(1, min(REACH, len(place) - 1) + 1)]
+    shift = np.concatenate(shifts) if shifts else np.empty(0)
+    shift = shift[shift > 0]
+    if not len(shift):
+        return []
+    code = np.floor(np.log(shift) / AGREE).astype(np.int64)
+    code -= code.min()
+    count = np.bincount(code)
+    both = count + np.append(count[1:], 0)  # a shift on the border of two classes is in either
+    # By chance a place has as many others at this shift as lie on so many bytes.
+    chance = 2.0 * AGREE * np.exp(AGREE * np.arange(len(both))) * float(shift.min()) / (total[-1] - total[0])
+    joined = both / len(place) - chance * len(place)
+    if joined.max() < JOINS:
+        return []
+    at = int(np.flatnonzero(joined >= NEARLY * joined.max())[0])
+    return [float(np.median(shift[(code == at) | (code == at + 1)]))]
 
 
 def _chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:

@@ -7,8 +7,8 @@ stretch lost. O(steps · hops).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Final
 
 import numpy as np
@@ -19,7 +19,7 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.waiting import Waiting, waiting
-from diagnosis.stats import SIGMA, spread
+from diagnosis.stats import SIGMA
 
 #: More steps than this with the same evidence add no certainty.
 VOICES: Final = 16
@@ -27,19 +27,21 @@ VOICES: Final = 16
 MOST: Final = 1.5
 #: Seconds count beyond this many standard deviations of usual steps.
 NOISE: Final = 2.0
-#: A slow link shows hanging transfers; silence of its two sides counts up to this many times that.
-BESIDE: Final = 2.0
 #: A slow uplink delays more than one of the pairs across it: all but the slowest together this share of the slowest.
 OTHERS: Final = 0.4
 #: Slow steps of one stretch may have this many usual ones between them.
 BETWEEN: Final = 2
 
 #: The evidence on a candidate, as shares of the lost time: ``late``: it should have sent; ``into``, ``sent``: transfers
-#: to it or from it hung; ``silent``: transfers to it got no answer; ``across``: transfers across the uplinks hung;
-#: ``narrow``: only those of one pair, as if one of its two machines were slow; ``elsewhere`` (negative): other
-#: transfers hung, more than for the candidate that explains most. ``lost``: share of the steps in which bytes to it
-#: were repeated.
-EVIDENCE: Final = ("late", "into", "sent", "silent", "across", "narrow", "elsewhere", "lost")
+#: to it or from it hung (for uplinks, ``into``: those of one pair of machines across them alone, which the port of one
+#: of the two explains as well); ``silent``: transfers to it got no answer; ``across``: those of several pairs across
+#: the uplinks hung; ``beside``: machines of other pairs than the one that hung sent late across them, because answers
+#: wait in the same queue; ``elsewhere`` (negative): other transfers hung, more than for the candidate that explains
+#: most; ``others`` (negative): another machine was late too. ``lost``: share of the steps in which bytes to it were
+#: repeated.
+EVIDENCE: Final = ("late", "into", "sent", "silent", "across", "beside", "elsewhere", "others", "lost")
+
+_UPLINK: Final = [EVIDENCE.index(name) for name in ("across", "into", "beside")]
 
 #: A candidate's delay is raised from this many standard deviations, and this share of a usual step.
 RAISED: Final = 4.0
@@ -47,6 +49,8 @@ RAISED_SHARE: Final = 0.03
 #: So many steps, and this share of their stretch, must have it.
 RAISED_STEPS: Final = 5
 RAISED_PART: Final = 0.5
+#: Its delays must be this share of the time that those steps lost.
+EXPLAINS: Final = 0.25
 #: Those steps must lose this share of the usual time, and this many times as much as steps outside lose.
 LOST: Final = 0.03
 LOST_MORE: Final = 1.5
@@ -67,10 +71,40 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
+class Pairs:
+    """How long transfers of each pair of machines hung (``hanging``) and its machines were silent before they sent to
+    each other (``thinking``): [analysed steps, pairs], seconds beyond the usual and its variation in usual steps.
+    """
+
+    hanging: Floats
+    thinking: Floats
+    calm: Bools
+
+    def shares(self, rows: Sequence[int], most: Floats) -> Floats:
+        """The seconds for ``across``, ``into`` and ``beside``, as mean of the rows."""
+        hung, silent = (
+            np.maximum(
+                np.clip(part[rows], -most[:, None], most[:, None]).mean(axis=0)
+                - NOISE * _scatter(part[self.calm]) / np.sqrt(len(rows)),
+                0.0,
+            )
+            for part in (self.hanging, self.thinking)
+        )
+        total, at = float(hung.sum()), int(hung.argmax())
+        largest = float(hung[at])
+        several = total
+        if len(hung) > 1:
+            several *= min(1.0, (total - largest) / (OTHERS * max(largest, 1e-9)))
+        narrow = max(largest - several, 0.0)  # of one pair alone
+        return np.array([several, narrow, min(float(np.delete(silent, at).sum()), narrow)])
+
+
+@dataclass(frozen=True, slots=True)
 class Held:
     """The delays by each candidate: ``seconds`` [analysed steps, candidates, evidence] beyond the usual (``lost``: 0 or
     1, less the share in usual steps), ``scatter`` [candidates, evidence]: their variation in usual steps; ``excess``
     [steps]: how much longer than usual each step took; ``least``: an excess below which a step lost nothing.
+    ``pairs``: of each candidate that is no machine, the seconds of each pair of machines across it [steps, pairs].
     """
 
     candidates: tuple[Candidate, ...]
@@ -79,6 +113,7 @@ class Held:
     scatter: Floats
     excess: Floats
     least: float
+    pairs: Mapping[int, Pairs] = field(default_factory=dict)
 
     def evidence(self, stretch: Iterable[int]) -> Floats | None:
         """Candidates × evidence of a stretch; None if none of its steps was analysed."""
@@ -101,8 +136,14 @@ class Held:
         lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.least))
         lost[counted] = 1.0
         shares = np.clip(beyond / lost, 0.0, MOST)
+        for at, pairs in self.pairs.items():
+            shares[at, _UPLINK] = pairs.shares(rows, most[:, 0, 0]) / lost[0]
+        shares = np.minimum(shares, MOST)
         other = EVIDENCE.index("elsewhere")
         shares[:, other] = shares[:, other].min() - shares[:, other]
+        late = shares[:, EVIDENCE.index("late")]
+        for at in range(len(late)):
+            shares[at, EVIDENCE.index("others")] = -np.delete(late, at).max(initial=0.0)
         return np.asarray(shares)
 
     def _rows(self, stretch: Iterable[int]) -> list[int]:
@@ -124,6 +165,7 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
     hops = [(name_of[a], name_of[b]) for a, b in found.hops]
     candidates: list[Candidate] = []
     seconds: list[Floats] = []
+    pairs: dict[int, Pairs] = {}
     nothing = np.zeros(len(found.steps))
     for name in sorted(set(name_of.values())):
         members = tuple(sorted(m for m, n in name_of.items() if n == name))
@@ -134,41 +176,51 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
         parts = (found.thinking[:, out], found.hanging[:, into], found.hanging[:, out], found.unanswered[:, into])
         again = (found.repeated[:, into] > 0).any(axis=1).astype(float)
         row = [part.sum(axis=1) for part in parts]
-        row += [nothing, nothing, found.hanging[:, ~(out | into)].sum(axis=1), again]
+        row += [nothing, nothing, found.hanging[:, ~(out | into)].sum(axis=1), nothing, again]
         seconds.append(np.stack(row, axis=1))
     for names, crossing in _uplinks(hops, leaf_of):
         candidates.append(Candidate("switch", names, ()))
-        row = [nothing] * 4 + [*_across(found, hops, crossing, calm), found.hanging[:, ~crossing].sum(axis=1), nothing]
-        seconds.append(np.stack(row, axis=1))
+        pairs[len(seconds)] = across = _pairs(found, hops, crossing, calm)
+        row = [nothing] * 4 + [across.hanging.sum(axis=1), nothing]
+        seconds.append(np.stack([*row, found.hanging[:, ~crossing].sum(axis=1), nothing, nothing], axis=1))
     table = np.stack(seconds, axis=1)
-    scatter = SIGMA * np.median(np.abs(table[calm] - np.median(table[calm], axis=0)), axis=0)
-    for name in ("across", "narrow", "lost"):  # never negative, so their median and its distances say little
-        at = EVIDENCE.index(name)
-        table[:, :, at] -= table[calm, :, at].mean(axis=0)
-        scatter[:, at] = table[calm, :, at].std(axis=0)
+    scatter = _scatter(table[calm])
+    at = EVIDENCE.index("lost")  # never negative, so its median and the distances from it say little
+    table[:, :, at] -= table[calm, :, at].mean(axis=0)
+    scatter[:, at] = table[calm, :, at].std(axis=0)
     excess = steps.judged[found.steps] - usual
-    return Held(tuple(candidates), tuple(int(k) for k in found.steps), table, scatter, excess, 0.5 * (limit - usual))
+    numbers = tuple(int(k) for k in found.steps)
+    return Held(tuple(candidates), numbers, table, scatter, excess, 0.5 * (limit - usual), pairs)
 
 
 def raised(held: Held, usual: float) -> list[tuple[int, ...]]:
     """Stretches in which one candidate delayed the job in step after step, although the single steps need not be
-    slow: a fault of little strength in a noisy job. Only where consecutive steps were analysed.
+    slow: a fault of little strength in a noisy job. Those with the longest delays first. Only where consecutive steps
+    were analysed.
     """
-    found: list[tuple[int, ...]] = []
+    found: list[tuple[float, tuple[int, ...]]] = []
     if len(held.steps) < 4 * RAISED_STEPS or np.any(np.diff(held.steps) != 1):
-        return found
-    own = [at for at, name in enumerate(EVIDENCE) if name not in ("elsewhere", "lost")]
+        return []
+    own = [at for at, name in enumerate(EVIDENCE) if name not in ("elsewhere", "others", "lost")]
     least = np.maximum(RAISED_SHARE * usual, RAISED * held.scatter[:, own])
+    lost = np.maximum(held.excess, 0.0)
     for at in range(len(held.candidates)):
         series = held.seconds[:, at]
         high = (series[:, own] > least[at]).any(axis=1) | (series[:, -1] > 0)
+        delay = np.clip(series[:, own].max(axis=1), 0.0, np.maximum(lost, held.least))
         for first, last in runs(closed(high)):
             inside = np.zeros(len(high), dtype=bool)
             inside[first : last + 1] = True
             often = high[inside].sum() >= RAISED_STEPS and high[inside].mean() >= RAISED_PART
-            if often and inside.mean() <= 0.5 and _loses(held.excess, inside, usual):
-                found.append(tuple(held.steps[k] for k in range(first, last + 1)))
-    return found
+            explained = float(delay[inside].sum())
+            if (
+                often
+                and inside.mean() <= 0.5
+                and explained >= EXPLAINS * lost[inside].sum()
+                and _loses(held.excess, inside, usual)
+            ):
+                found.append((explained, tuple(held.steps[k] for k in range(first, last + 1))))
+    return [steps for _, steps in sorted(found, key=lambda row: -row[0])]
 
 
 def _loses(excess: Floats, inside: Bools, usual: float) -> bool:
@@ -187,20 +239,21 @@ def closed(mask: Bools) -> Bools:
     return closed
 
 
-def _across(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> tuple[Floats, Floats]:
-    """Seconds by which uplinks delayed each step: of several pairs, and of one pair alone."""
+def _scatter(calm: Floats) -> Floats:
+    """The variation along the first axis, robust."""
+    return np.asarray(SIGMA * np.median(np.abs(calm - np.median(calm, axis=0)), axis=0))
+
+
+def _pairs(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> Pairs:
+    """The seconds of each pair of machines across uplinks, both directions together."""
     pairs: dict[frozenset[str], list[int]] = {}
     for at in np.flatnonzero(crossing).tolist():
         pairs.setdefault(frozenset(hops[at]), []).append(at)
-    both = found.hanging + found.thinking
-    each = np.stack([both[:, own].sum(axis=1) for own in pairs.values()])
-    each = np.maximum(each - NOISE * np.array([spread(row[calm]) for row in each])[:, None], 0.0)
-    total, largest = each.sum(axis=0), each.max(axis=0)
-    if len(pairs) > 1:
-        total *= np.clip((total - largest) / (OTHERS * np.maximum(largest, 1e-9)), 0.0, 1.0)
-    hanging = np.maximum(found.hanging[:, crossing], 0.0)
-    across = np.minimum(total, BESIDE * hanging.sum(axis=1))
-    return across, np.maximum(hanging.max(axis=1) - across, 0.0)
+    hanging, thinking = (
+        np.stack([part[:, own].sum(axis=1) for own in pairs.values()], axis=1)
+        for part in (found.hanging, found.thinking)
+    )
+    return Pairs(hanging, thinking, calm)
 
 
 def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[tuple[tuple[str, ...], Bools]]:

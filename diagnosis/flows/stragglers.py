@@ -29,18 +29,19 @@ LEAST: Final = 3
 STANDSTILL: Final = 4.0
 #: Somebody is named if nobody is less probable than this.
 TOLD: Final = 0.5
-#: Reported is the smallest set that is together this probable (of those that are not nobody), of at most this many.
+#: Reported is the smallest set that is together this probable (of those that are not nobody), of at most this many, and
+#: of at most half of the candidates: a larger set says nothing.
 TOGETHER: Final = 0.8
 SET: Final = 4
 
 #: Evidence that a slow network shows and a slow machine does not; this share of the lateness is enough, because whoever
 #: waits for the network is late too.
-_NETWORK: Final = ("into", "sent", "silent", "across", "narrow", "lost")
+_NETWORK: Final = ("into", "sent", "silent", "across", "lost")
 NETWORK: Final = 0.35
 
 #: Fitted weights of the evidence, and of nobody (per candidate).
-WEIGHTS: Final = np.array([4.6, 2.0, 0.5, 5.6, 8.2, 2.7, 4.3, 5.2])
-NOBODY: Final = 2.9
+WEIGHTS: Final = np.array([4.0, 6.2, 1.7, 6.7, 7.8, 2.7, 7.3, 1.5, 4.4])
+NOBODY: Final = 3.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,11 +97,11 @@ def stretches(slow: Bools) -> list[Stretch]:
 def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[Stretch]:
     """The stretches of slow steps, and the ones in which somebody delayed step after step (``lasting``). One that holds
     a whole stretch of slow steps shows where that began and ended; of others that overlap such a stretch, none; of
-    those that overlap each other, the longest.
+    those that overlap each other, the one with the longest delays, which comes first in ``lasting``.
     """
     out: list[Stretch] = []
     left = list(slow)
-    for steps in sorted(lasting, key=lambda s: (-len(s), s)):
+    for steps in lasting:
         inside = [s for s in left if steps[0] <= s.first and s.last <= steps[-1]]
         beside = [s for s in (*out, *left) if s not in inside and steps[0] <= s.last and steps[-1] >= s.first]
         if not beside:
@@ -164,7 +165,7 @@ def _told(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
         return []
     order = [int(at) for at in np.argsort(-p[:-1] / sizes, kind="stable")]
     total, told = 0.0, list[tuple[int, float]]()
-    for at in order[:SET]:
+    for at in order[: min(SET, max(1, len(order) // 2))]:
         told.append((at, float(p[at])))
         total += float(p[at])
         if total >= TOGETHER * (1.0 - float(p[-1])):
@@ -179,7 +180,6 @@ _WHY: Final = {
     "sent": "what it sent came through late",
     "silent": "what was sent to it was not answered",
     "across": "what crosses them came through late",
-    "narrow": "what crosses them came through late",
     "lost": "what was sent to it was lost and repeated",
 }
 
@@ -193,6 +193,8 @@ def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, st
     network = max(_NETWORK, key=lambda name: mine[name])
     is_late = mine[network] < NETWORK * mine["late"]
     kind = "late" if is_late else network
+    if chosen[0].kind == "switch":
+        kind = max(("across", "into"), key=lambda name: mine[name])
     of = "of the steps" if kind == "lost" else "of the lost time"
     is_link = chosen[0].kind == "switch"
     who = ", or ".join(f"the uplinks of {' and '.join(c.names)}" if c.kind == "switch" else c.names[0] for c in chosen)
@@ -200,7 +202,7 @@ def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, st
         "slow_switch" if is_link else "slow_group",
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),
-        f"{'' if len(chosen) == 1 else 'Either '}{who}: {_WHY[kind]} ({mine[kind]:.0%} {of}).",
+        f"{'' if len(chosen) == 1 else 'Either '}{who}: {_WHY['across' if is_link else kind]} ({mine[kind]:.0%} {of}).",
         factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
         shares={

@@ -4,11 +4,14 @@ In a synchronous job every rank waits for another, so a slow step looks like sil
 could have ended it:
 
 * **Thinking.** A member has received everything that was sent to it, has no transfer in progress, and then sends: it
-* computed, loaded data, or got no processor. A member that is silent until another sends to it only waited.
-* **Hanging.** A transfer hangs until an answer comes: a queue, a delay or a loss in the network. Neither end can act
-* meanwhile. **Unanswered.** Transfers (also small ones) without an answer for longer than a kernel delays one: the
-* receiver, or its port, is gone. **Repeated.** More bytes than usual: the network lost some behind the place where they
-* were seen, so the sender's pause before them was not its own.
+  computed, loaded data, or got no processor. A member that is silent until another sends to it only waited.
+* **Hanging.** All of a transfer is sent, and its answers still come or have yet to come: a queue, a delay or a loss in
+  the network. Neither end can act meanwhile. A transfer that its sender continues does not hang: a ring passes data on
+  as it arrives, so behind a slow link all its transfers last long.
+* **Unanswered.** Transfers (also small ones) without an answer for longer than a kernel delays one: the receiver, or
+  its port, is gone.
+* **Repeated.** More bytes than usual: the network lost some behind the place where they were seen, so the sender's
+  pause before them was not its own.
 
 Needs records short enough to show pauses, including small ones; a capture with only whole transfers has no such pauses
 (see ``transfers``). A connection without answers at usual times shows no hanging. O(records log records) of the
@@ -182,8 +185,11 @@ def _spread(numbers: Ints, most: int) -> Ints:
 
 def _until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
     """The programs' transfers (no bare acknowledgements), with ``until``: the time of an answer or of the sender's next
-    transfer; the end of the transfer if an answer came during it or if answers are not visible.
+    transfer; the end of the answers that began during it, or of the transfer if answers are not visible.
     """
+    low = table.filter(~pl.col("data")).sort("start").select(
+        "low", src="dst", dst="src", low_start="start", low_end=pl.col("end").cum_max().over("src", "dst", "low")
+    )  # fmt: skip
     back = table.select(
         "low", src="dst", dst="src", back_start="start", back_end=pl.col("end").cum_max().over("src", "dst", "low")
     )
@@ -192,7 +198,11 @@ def _until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
         check_sortedness=False,
     )  # fmt: skip
     said = said.with_columns(again=pl.col("start").shift(-1).over(*_ENDS))
+    said = said.join_asof(
+        low, left_on="end", right_on="low_start", by=list(_ENDS), strategy="backward", check_sortedness=False
+    )  # fmt: skip
     answer = pl.when(pl.col("back_start") <= pl.col("end")).then("end").otherwise("back_start")
+    answer = pl.max_horizontal(answer, pl.when("data").then("low_end"))
     until = pl.min_horizontal(answer.fill_null(_NEVER), pl.col("again").fill_null(_NEVER))
     until = pl.when(until < _NEVER).then(pl.max_horizontal(until, "end")).otherwise("end")
     said = said.with_columns(until=until)
@@ -234,10 +244,14 @@ def _thinking(said: pl.DataFrame, ready: float) -> pl.DataFrame:
 
 
 def _hanging(said: pl.DataFrame) -> pl.DataFrame:
-    """For each step and hop: how long transfers were in progress, overlaps counted once."""
+    """For each step and hop: how long transfers were in progress although nothing was sent, overlaps counted once."""
     data = said.filter("data").sort("src", "dst", "start")
-    before = pl.col("until").cum_max().shift(1).over("src", "dst").fill_null(-1.0)
-    seconds = (pl.col("until") - pl.max_horizontal("start", before)).clip(lower_bound=0.0)
+
+    def lasting(end: str) -> pl.Expr:
+        before = pl.col(end).cum_max().shift(1).over("src", "dst").fill_null(-1.0)
+        return (pl.col(end) - pl.max_horizontal("start", before)).clip(lower_bound=0.0)
+
+    seconds = lasting("until") - lasting("end")
     return data.with_columns(seconds=seconds).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 
 

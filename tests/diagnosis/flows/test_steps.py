@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from diagnosis.flows.capture import Capture, Flows
+from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.segment import Cut
 from diagnosis.flows.steps import _filled, _moved
 
@@ -47,3 +48,33 @@ def test_uneven_parts_are_left_as_they_are() -> None:
     cut = cut_without(6)
     cut = Cut(cut.stop, cut.begin, 0.2, cut.uneven_time, cut.odd, cut.outside, cut.how)
     assert filled(traffic(late=4), cut) is cut
+
+
+def layers(steps: int, *, merged: float) -> Flows:
+    """Steps of ten bursts of three sizes; the pauses between bursts, and between steps, are alike and vary. Of the
+    pauses, this share is missing: the bursts around it overlap.
+    """
+    dice = np.random.default_rng(5)
+    sizes = np.tile([9.0, 3.5, 3.5, 3.5, 3.5, 7.0, 7.0, 7.0, 7.0, 20.0], steps) * 1e5
+    start = np.cumsum(np.exp(dice.normal(-4.0, 0.4, len(sizes))) + 0.01)
+    end = start + 0.01
+    late = dice.random(len(start)) < merged
+    end[:-1] = np.where(late[:-1], start[1:] + 0.001, end[:-1])
+    ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
+    return Flows(start, end, ids, ids + 1, sizes, ids, ids, no, no)
+
+
+@pytest.mark.parametrize(("merged", "found"), [(0.0, 59), (0.15, 50)])
+def test_steps_whose_pauses_are_all_alike_are_found_where_the_places_of_the_pauses_repeat(
+    merged: float, found: int
+) -> None:
+    cut = by_bytes(layers(60, merged=merged), True)
+    assert cut is not None
+    assert found <= len(cut.stop) <= 61
+    assert cut.odd < 0.1
+
+
+def test_pauses_at_places_that_never_repeat_make_no_steps() -> None:
+    flows = layers(60, merged=0.0)
+    flows.size[:] = np.random.default_rng(6).lognormal(13.0, 1.0, len(flows))
+    assert by_bytes(flows, True) is None

@@ -16,7 +16,7 @@ from diagnosis.flows.delays import EVIDENCE, MOST, Candidate, Held, held_up, rai
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.stragglers import SET, Stretch, joined, probabilities, settled, stragglers, stretches
+from diagnosis.flows.stragglers import SET, Stretch, _told, joined, probabilities, settled, stragglers, stretches
 from diagnosis.model import ParseHints
 
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -91,6 +91,22 @@ def test_transfers_that_hang_both_ways_between_leaves_blame_the_uplink_and_no_ma
     assert sum(found.shares.values()) <= 1.0
 
 
+def test_if_only_one_pair_across_the_uplink_hangs_the_uplink_explains_it_as_well_as_the_port_of_the_receiver() -> None:
+    job, steps, whole = capture(hangs=frozenset({(3, 0)}))
+    held = held_up(job, steps, whole)
+    assert held is not None
+    evidence = held.evidence(SLOW)
+    assert evidence is not None
+    uplink, receiver = evidence[NODES], evidence[0]
+    assert uplink[EVIDENCE.index("across")] == 0.0
+    assert uplink[EVIDENCE.index("into")] == pytest.approx(receiver[EVIDENCE.index("into")], rel=0.1)
+
+
+def test_a_set_of_more_than_half_of_the_candidates_says_nothing() -> None:
+    assert _told(np.array([0.3, 0.2, 0.2, 0.0, 0.3]), np.ones(4)) == []
+    assert _told(np.array([0.4, 0.3, 0.0, 0.0, 0.3]), np.ones(4)) == [(0, 0.4), (1, 0.3)]
+
+
 def test_a_steady_job_names_nobody() -> None:
     assert named(*capture()) == []
 
@@ -142,6 +158,21 @@ def test_bytes_that_are_repeated_make_a_stretch_only_if_steps_lose_time() -> Non
     slow = dict.fromkeys(range(10, 20, 2), 0.3)
     assert raised(made(slow, lost=range(10, 20)), 1.0) == [tuple(range(10, 20))]
     assert raised(made({}, lost=range(10, 20)), 1.0) == []
+
+
+def test_of_two_that_delay_at_the_same_time_the_one_with_the_longer_delays_shows_the_stretch() -> None:
+    held = made(dict.fromkeys(range(10, 16), 0.4))
+    held.seconds[12:24, 1, EVIDENCE.index("into")] = 0.06
+    held.excess[16:24] = 0.06
+    (longest, *rest) = raised(held, 1.0)
+    assert longest == tuple(range(10, 16))
+    assert joined([], [longest, *rest]) == [Stretch(longest)]
+
+
+def test_delays_that_explain_little_of_what_was_lost_make_no_stretch() -> None:
+    held = made(dict.fromkeys(range(10, 20), 0.06))
+    held.excess[10:20] = 0.8
+    assert raised(held, 1.0) == []
 
 
 def test_a_stretch_of_slow_steps_comes_before_one_of_a_single_machine() -> None:
