@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from diagnosis import checks, report
-from diagnosis.evidence import gather
-from diagnosis.pipeline import diagnose
+from diagnosis import checks
+from tests.diagnosis.conclusion.conftest import SAMPLES, reported
 
-SAMPLES = Path(__file__).parents[3] / "samples"
 #: What happened in each sample: condition, and who is accused first.
 TRUE = {
     "delay_100ms_node": ("degraded", "gpu-node-03"),
@@ -24,20 +23,9 @@ TRUE = {
 }
 
 
-def concluded(path: Path, work: Path, *more: Path) -> dict[str, Any]:
-    """The conclusion on one recording, with more evidence."""
-    work.mkdir(exist_ok=True)
-    evidence = gather([path, *more], work)
-    try:
-        told: dict[str, Any] = report.to_json(diagnose(evidence.parsed, read=evidence.read))["conclusion"]
-    finally:
-        evidence.close()
-    return told
-
-
 @pytest.mark.parametrize("name", TRUE)
-def test_each_sample_is_concluded_as_it_happened(name: str, tmp_path: Path) -> None:
-    told = concluded(SAMPLES / f"{name}.tar.gz", tmp_path)
+def test_each_sample_is_concluded_as_it_happened(name: str, report_on: Callable[[str], dict[str, Any]]) -> None:
+    told = report_on(name)["conclusion"]
     first = told["fault"][0]["name"] if told["fault"] else None
     assert (told["condition"], first) == TRUE[name]
 
@@ -48,7 +36,7 @@ def test_the_output_of_a_check_is_evidence_that_moves_the_culprit(outcome: str, 
     path = tmp_path / "more" / "checks" / "gpu-node-02" / "dcgm.txt"
     path.parent.mkdir(parents=True)
     path.write_text(output)
-    told = concluded(SAMPLES / "sigkill_rank5.tar.gz", tmp_path / "work", tmp_path / "more")
+    told = reported(tmp_path / "work", SAMPLES / "sigkill_rank5.tar.gz", tmp_path / "more")["conclusion"]
     before = TRUE["sigkill_rank5"][1]
     first = told["fault"][0] if told["fault"] else {"name": None, "p": 0.0}
     assert (first["name"] == before) is is_first

@@ -3,17 +3,14 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from diagnosis import report
-from diagnosis.evidence import gather
-from diagnosis.pipeline import diagnose
+from tests.diagnosis.conclusion.conftest import SAMPLES, reported
 
-SAMPLES = Path(__file__).parents[3] / "samples"
 #: the reference jobs that fail, of a size that can be diagnosed in a second
 SMALL_BYTES = 60_000
 _RAW = re.compile(
@@ -32,26 +29,20 @@ def sentences(found: dict[str, Any]) -> Iterator[str]:
     yield from found["missing"]
 
 
-def raw(path: Path, work: Path) -> list[str]:
-    """The sentences on this evidence that hold raw text."""
-    evidence = gather([path], work)
-    try:
-        found: dict[str, Any] = report.to_json(diagnose(evidence.parsed, read=evidence.read))
-    finally:
-        evidence.close()
+def raw(found: dict[str, Any]) -> list[str]:
+    """The sentences of one report that hold raw text."""
     return [text for text in sentences(found) if _RAW.search(text)]
 
 
-@pytest.mark.parametrize("path", sorted(SAMPLES.glob("*.tar.gz")), ids=lambda path: path.name)
-def test_no_sentence_on_a_sample_holds_raw_text(path: Path, tmp_path: Path) -> None:
+@pytest.mark.parametrize("name", sorted(path.name.removesuffix(".tar.gz") for path in SAMPLES.glob("*.tar.gz")))
+def test_no_sentence_on_a_sample_holds_raw_text(name: str, report_on: Callable[[str], dict[str, Any]]) -> None:
     """Before, three of them: codes and paths as the reason for a suspect, a frame within two pairs of brackets."""
-    assert raw(path, tmp_path) == []
+    assert raw(report_on(name)) == []
 
 
 def test_no_sentence_on_a_reference_job_holds_raw_text(shared: Path, tmp_path: Path) -> None:
     jobs = sorted((shared / "data" / "practice" / "logs").glob("*/cases/*.zip"))
     told = {}
     for job in [path for path in jobs if path.stat().st_size < SMALL_BYTES]:
-        (work := tmp_path / job.stem).mkdir()
-        told[job.stem] = raw(job, work)
+        told[job.stem] = raw(reported(tmp_path / job.stem, job))
     assert {name: texts for name, texts in told.items() if texts} == {}
