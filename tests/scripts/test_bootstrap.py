@@ -103,9 +103,20 @@ def test_a_python_without_venv_is_told_what_to_install(machine):
 
 
 def test_a_python_that_was_asked_for_and_does_not_run_is_reported_with_its_own_words(machine):
-    machine.has("python3", python("3.9.2", is_old=True))
+    """Before, another Python or one of uv took its place without a word."""
+    machine.has("python3.13", python("3.13.0"))
+    machine.has("uv", VENV)
     machine.has("broken", "echo 'error while loading shared libraries: libpython3.12.so.1.0' >&2; exit 127")
     done = machine.boot(PYTHON="broken")
     assert done.returncode == 1
     assert done.stderr.startswith("PYTHON=broken cannot be used (error while loading shared libraries")
+    assert done.stderr.count("\n") == 1
+
+
+def test_a_python_that_uv_cannot_download_is_one_line_that_says_what_to_do(machine):
+    failed = "error: Failed to download https://example.org/cpython-3.13.tar.gz\n  cause: failed to lookup address"
+    machine.has("uv", f'[ "$1" = venv ] || exit 2\nprintf \'{failed}\' >&2; exit 2')
+    done = machine.boot()
+    assert done.returncode == 1
+    assert done.stderr.startswith("No Python 3.12 or newer is here and uv could not download one: install one")
     assert done.stderr.count("\n") == 1
