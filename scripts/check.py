@@ -20,7 +20,7 @@ import tempfile
 import threading
 import time
 from collections import Counter
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -37,6 +37,8 @@ PYTHON = sys.executable
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 AT_ONCE = 6
+#: More threads of polars than one, for each of six stages, cost processor time: 7 % of that of the engine's tests.
+_FOR_ALL = {"PYTHONUNBUFFERED": "1", "POLARS_MAX_THREADS": "1"}
 #: CPU seconds, because six stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]
 #: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. A stage that holds
@@ -83,21 +85,20 @@ def _browser() -> Iterator[dict[str, str]]:
 def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_first: bool = False) -> Stage:
     """A run of pytest. Each has its own output folder, because pytest empties it at the start."""
     argv = [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments]
-    return Stage(name, argv, service, after=_COMPILED, is_first=is_first)
+    return Stage(name, argv, service, after=_PREPARED, is_first=is_first)
 
 
 def _without(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
-#: A fresh checkout has no compiled loops. All stages and workers that begin together would compile each of them.
-_COMPILED = "compiled code of the engine"
+_PREPARED = "what all tests share"
 _TEMPLATES = sorted(str(path.relative_to(ROOT)) for path in (ROOT / "templates").rglob("*.html"))
 _SCRIPTS = ("static/js", "tests/page_scripts")
 _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-read=.", "--location=http://localhost")
 #: longest first: short stages fill the gaps
 STAGES = (
-    Stage(_COMPILED, [PYTHON, "-m", "scripts.compile"]),
+    Stage(_PREPARED, [PYTHON, "-m", "tests.prepare"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
     _tests("tests of pages on SQLite", _PAGES),
@@ -132,28 +133,33 @@ class Runner:
     _is_over: bool = False
 
     def run_stage(self, stage: Stage) -> None:
-        """Run one stage and print its result; the output of a test stage or a failed stage is printed in full."""
-        if stage.after in self.ended:
-            self.ended[stage.after].wait()
+        """Run one stage and print its result; the output of a test stage or a failed stage is printed in full. Its
+        service starts, and is installed if need be, while it waits for another stage.
+        """
         try:
-            if not self._is_over:
-                self._run_stage(stage)
+            with stage.service() as variables:
+                if stage.after in self.ended:
+                    self.ended[stage.after].wait()
+                if not self._is_over:
+                    self._run_stage(stage, variables or {})
+        except ServiceError as error:
+            self._tell(stage, 1, str(error), 0)
         finally:
             self.ended[stage.name].set()
 
-    def _run_stage(self, stage: Stage) -> None:
+    def _run_stage(self, stage: Stage, variables: Mapping[str, str]) -> None:
         self._say(f"begins {stage.name}")
         began = time.monotonic()
-        try:
-            status, output = self._run(stage)
-        except ServiceError as error:
-            status, output = 1, str(error)
+        status, output = self._run(stage, variables)
+        self._tell(stage, status, output, time.monotonic() - began)
+
+    def _tell(self, stage: Stage, status: int, output: str, took_s: float) -> None:
         is_test = stage.argv[: len(PYTEST)] == PYTEST
         if is_test:
             self.counted.update(counted(output))
         if status:
             self.failed.append(stage.name)
-        ended = f"{'FAILED' if status else 'ok    '} {stage.name} ({time.monotonic() - began:.0f} s)"
+        ended = f"{'FAILED' if status else 'ok    '} {stage.name} ({took_s:.0f} s)"
         self._say(f"{output.rstrip()}\n{ended}\n" if (is_test or status) else ended)
 
     def end(self) -> None:
@@ -162,27 +168,26 @@ class Runner:
         for process in list(self._running):
             process.terminate()
 
-    def _run(self, stage: Stage) -> tuple[int, str]:
+    def _run(self, stage: Stage, variables: Mapping[str, str]) -> tuple[int, str]:
         kept = {name: value for name, value in os.environ.items() if name not in UNSET}
-        env = {**kept, "PATH": f"{Path(PYTHON).parent}{os.pathsep}{kept.get('PATH', '')}", "PYTHONUNBUFFERED": "1"}
-        with stage.service() as more:
-            process = subprocess.Popen(
-                stage.argv,
-                cwd=ROOT,
-                env={**env, **(more or {})},
-                stdin=subprocess.DEVNULL,
-                stdout=subprocess.PIPE,
-                stderr=subprocess.STDOUT,
-                text=True,
-                errors="replace",
-            )
-            self._running.add(process)
-            if not stage.is_first:
-                os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICE)
-            try:
-                output, _ = process.communicate()
-            finally:
-                self._running.discard(process)
+        path = f"{Path(PYTHON).parent}{os.pathsep}{kept.get('PATH', '')}"
+        process = subprocess.Popen(
+            stage.argv,
+            cwd=ROOT,
+            env={**_FOR_ALL, **kept, "PATH": path, **variables},
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.STDOUT,
+            text=True,
+            errors="replace",
+        )
+        self._running.add(process)
+        if not stage.is_first:
+            os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICE)
+        try:
+            output, _ = process.communicate()
+        finally:
+            self._running.discard(process)
         return process.returncode, output
 
     def _say(self, text: str) -> None:

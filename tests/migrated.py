@@ -30,6 +30,14 @@ def _file() -> Path:
     return _FOLDER / f"{digest.hexdigest()[:32]}.sqlite3"
 
 
+def make() -> None:
+    """Migrate a database and keep it, if none is kept for this code. Django is set up; the database is SQLite."""
+    from django.db import connection
+
+    if not _file().exists():
+        keep(Path(connection.creation.create_test_db(verbosity=0, autoclobber=True)))
+
+
 def restore(database: Path) -> bool:
     """Copy the kept database to this path, if there is one."""
     try:

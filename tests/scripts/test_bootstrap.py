@@ -115,7 +115,7 @@ def test_a_python_that_was_asked_for_and_does_not_run_is_reported_with_its_own_w
 
 def test_a_python_that_uv_cannot_download_is_one_line_that_says_what_to_do(machine):
     failed = "error: Failed to download https://example.org/cpython-3.13.tar.gz\n  cause: failed to lookup address"
-    machine.has("uv", f'[ "$1" = venv ] || exit 2\nprintf \'{failed}\' >&2; exit 2')
+    machine.has("uv", f"[ \"$1\" = venv ] || exit 2\nprintf '{failed}' >&2; exit 2")
     done = machine.boot()
     assert done.returncode == 1
     assert done.stderr.startswith("No Python 3.12 or newer is here and uv could not download one: install one")
