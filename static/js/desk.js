@@ -63,8 +63,11 @@ document.addEventListener("click", (event) => {
   // keyboard over what it just opened.
   const editor = hit(event, "details.editor > summary")?.parentElement;
   const isTouched = event instanceof PointerEvent && event.pointerType === "touch";
-  if (editor && !editor.hasAttribute("open") && !isTouched)
-    editor.addEventListener("toggle", () => one(FIELD, editor)?.focus(), { once: true });
+  if (editor && !editor.hasAttribute("open") && !isTouched) {
+    event.preventDefault(); // opened here, because a letter may come before the browser's "toggle"
+    editor.setAttribute("open", "");
+    one(FIELD, editor)?.focus();
+  }
   const whole = hit(event, "[data-select-all]");
   if (whole instanceof HTMLInputElement) {
     for (const box of boxes()) box.checked = whole.checked;
