@@ -154,8 +154,10 @@ class Keeper:
             try:
                 self._fork()
                 break
-            except (OSError, EOFError):  # the fork server has ended
+            except (OSError, EOFError) as error:  # the fork server has ended
                 self.stop()
+                if is_last and isinstance(error, EOFError | ConnectionError):
+                    raise Lost(_KILLED, is_foreign=True) from None
                 if is_last:
                     raise
         assert self._reader is not None
@@ -198,12 +200,13 @@ class Keeper:
             status = self._status()
         except (OSError, EOFError, AssertionError):
             self.stop()
-            return Lost(_GONE.format(how="its process is gone"), is_foreign=True)
+            return Lost(_KILLED, is_foreign=True)
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGABRT:  # native code aborts if it gets no memory
             return Lost(_ABORTED.format(size=_size(limits.memory_bytes)))
-        how = signal.strsignal(-code) if code < 0 else f"exit code {code}"
-        return Lost(_GONE.format(how=how), is_foreign=code == -signal.SIGKILL)
+        if code == -signal.SIGKILL:
+            return Lost(_KILLED, is_foreign=True)
+        return Lost(_GONE.format(how=signal.strsignal(-code) if code < 0 else f"exit code {code}"))
 
     def _drop(self) -> None:
         """End the reader in any state."""
@@ -236,6 +239,10 @@ _TOO_MUCH = (
 _ABORTED = (
     "A library aborted on this, because it needs more than the {size} that one reading may take or because it is "
     "malformed: it was left out. Send it in smaller parts or as text, or give readings more memory and retry."
+)
+_KILLED = (
+    "Something outside ended the process that read this, perhaps the system for lack of memory: it was left out. Retry "
+    "it; if it stays, send it in smaller parts or give the machine more memory."
 )
 _GONE = (
     "The process that read this crashed ({how}): it was left out. The file is most likely malformed; export it again "

@@ -91,7 +91,15 @@ def test_what_the_system_ended_may_succeed_another_time(keeper: Keeper, tmp_path
     with pytest.raises(Lost) as raised:
         ask(keeper, "killed", marker=str(tmp_path / "was-here"))
     assert raised.value.is_foreign
+    assert "malformed" not in str(raised.value)
     assert ask(keeper, "killed", marker=str(tmp_path / "was-here")) == "read"
+
+
+def test_a_fork_server_that_ends_before_it_forks_is_no_fault_of_the_file() -> None:
+    never_ready = Keeper("tests.ingest.no_such_module")
+    with pytest.raises(Lost, match="Something outside ended") as raised:
+        ask(never_ready, "pid")
+    assert raised.value.is_foreign
 
 
 def test_a_call_may_ask_its_worker(keeper: Keeper) -> None:
