@@ -37,7 +37,7 @@ PYTHON = sys.executable
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 AT_ONCE = 6
-#: More threads of polars than one, for each of six stages, cost processor time: 7 % of that of the engine's tests.
+#: Six stages share the cores: more threads of polars for each only cost processor time.
 _FOR_ALL = {"PYTHONUNBUFFERED": "1", "POLARS_MAX_THREADS": "1"}
 #: CPU seconds, because six stages run at a time and durations would depend on the load
 PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.costs", "--costs=10"]

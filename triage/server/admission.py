@@ -7,7 +7,7 @@ from typing import Any
 from django.conf import settings
 from django.contrib.auth.decorators import login_not_required
 from django.http import HttpRequest, HttpResponse, JsonResponse
-from django.urls import path, re_path, resolve
+from django.urls import Resolver404, path, re_path, resolve
 from django.views.decorators.csrf import csrf_exempt
 from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
@@ -58,6 +58,6 @@ def _view(path_info: str) -> Any:
     """The view, or its class; None for an unknown address: its caller is checked first, and gets 404 later."""
     try:
         view: Any = resolve(path_info).func
-    except Exception:  # any error of a resolver
+    except Resolver404:
         return None
     return getattr(view, "cls", view)
