@@ -54,9 +54,8 @@ LOST: Final = "hardware.host.lost"
 @dataclass(frozen=True, kw_only=True)
 class Facts:
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
-    node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope`` and ``healthy``: kind and number of the
-    healthy jobs for comparison; ``unlike``: those that print other messages; ``is_complete``: the last planned step was
-    reached.
+    node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope``, ``healthy``: kind and number of healthy
+    jobs for comparison; ``unlike``: those with other messages; ``is_complete``: the last planned step was reached.
     """
 
     table: LogTable

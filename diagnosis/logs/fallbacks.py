@@ -16,7 +16,7 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.history import POOL_MIN
-from diagnosis.logs import roots, temporal, words
+from diagnosis.logs import roots, temporal
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue, began
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.pacing import Pace
@@ -26,7 +26,6 @@ from diagnosis.taxonomy import UNKNOWN
 
 AT: Final = thresholds.of("fallbacks")
 LAUNCHER_STOPPED: Final = "launcher_stopped"
-STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
 
 
 @dataclass(frozen=True)
@@ -277,7 +276,9 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     if _stop_received(scene, events) is None:
         return None
     is_told = (
-        (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(STOP_RECEIVED) & ~scene.is_survived
+        (pl.col("role") == Role.TEARDOWN.value)
+        & pl.col("example").str.contains(roots.STOP_RECEIVED)
+        & ~scene.is_survived
     )
     is_order = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
     stops = _in_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())

@@ -10,8 +10,9 @@ import polars as pl
 
 HOST = "<HOST>"
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
-#: Different shapes of names that are searched, more are no scheme; what counts processes and is no name.
+#: Different shapes of names that are searched; names with a scheme; what counts processes and is no name.
 _SHAPES: Final = 64
+_SCHEMED: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{2,62}[A-Za-z0-9]")
 _COUNTED: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|device|epoch|stage)[-_.]?\d+$")
 #: A word that may be a machine's name or address.
 WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
@@ -34,12 +35,16 @@ def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
 
 
 def anonymous(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:
-    """``lines`` with ``n0`` for each machine of :data:`_SHAPES` shapes at most, so that a rule for words does not see
-    them in a name ("mlu590-17"). O(characters).
+    """``lines`` with ``n0`` for each machine, so that a rule for words does not see them in a name ("mlu590-17"). Names
+    of more than :data:`_SHAPES` shapes have no scheme and stay. O(characters).
     """
-    named = {node for node in nodes if len(node) >= 4 and re.search(r"\d", node) and re.search(r"[A-Za-z]", node)}
-    found = {re.sub(r"\d+", r"\\d+", re.escape(node)) for node in named if not _COUNTED.match(node)}
-    if not found or len(found) > _SHAPES:
+    found: set[str] = set()
+    for node in nodes:
+        if _SCHEMED.fullmatch(node) and not _COUNTED.match(node):
+            found.add(re.sub(r"[0-9]+", "[0-9]+", re.escape(node)))
+        if len(found) > _SHAPES:
+            return lines
+    if not found:
         return lines
     every = "|".join(sorted(found, key=lambda shape: (-len(shape), shape)))
     return lines.str.replace_all(rf"\b(?:{every})\b", "n0")

@@ -15,14 +15,11 @@ from diagnosis.logs import words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.remembered import Remembered
+from diagnosis.logs.roots import DEATH, STOP_RECEIVED
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
 AT: Final = thresholds.of("outcome")
-
-#: A launcher's message that a worker ended with a code or by a signal; that a worker was told to stop.
-WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
-TOLD_TO_STOP: Final = words.pattern("phrases", "told_to_stop")
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,8 +135,8 @@ def _by_somebody(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) 
     """Without the messages that a launcher prints as it ends a job of which a worker has failed: in their file, the
     worker's end is told before. O(cells).
     """
-    is_end = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(WORKER_ENDED)
-    ends = bad.filter(is_end & ~pl.col("example").str.contains(TOLD_TO_STOP))["event"]
+    is_end = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(DEATH)
+    ends = bad.filter(is_end & ~pl.col("example").str.contains(STOP_RECEIVED))["event"]
     cells = catalogue.cells.select("file", "masked", "event", "first_line")
     ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())
     told = cells.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))

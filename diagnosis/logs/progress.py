@@ -302,8 +302,7 @@ def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
         lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max(), first=pl.col("line").min()
     )
     main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
-    counted = beats.filter(pl.col("masked") == main["masked"])["n"].unique().sort().diff().drop_nulls()
-    next_to = int(counted.median() or 0)  # type: ignore[arg-type]
+    next_to = Progress("iteration", beats.filter(pl.col("masked") == main["masked"])).interval
     same = size.filter(
         (pl.col("high") >= main["low"] - next_to)
         & (pl.col("low") <= main["high"] + next_to)

@@ -41,6 +41,8 @@ CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 _SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
 #: A launcher's message that a worker ended with a code or by a signal.
 DEATH: Final = words.pattern("phrases", "worker_ended")
+#: A program's or launcher's message that it was told to stop.
+STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
 
 
 @dataclass(frozen=True)

@@ -43,7 +43,7 @@ class TimeStyle:
     reach: int = 300  # number of bytes from the start of a line in which it is searched
 
 
-#: Words between which and a date without a year nothing stands.
+#: Levels directly behind which a date without a year is recognised.
 _LEVEL = "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL"
 _FRACTION = r"(?:[.,][0-9]+)?"
 #: The styles for lines that only look like a kernel's: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
@@ -110,7 +110,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
     ),
     TimeStyle(
         "month_day",
-        rf"(?:^\[?|\b(?:{_LEVEL})\]? +)0(?:[/-]0)? 0:0:0",
+        rf"^\[?0[/-]0 0:0:0|\b(?:{_LEVEL})\]? +0(?:[/-]0)? 0:0:0",
         rf"(?:^\[?|\b(?:{_LEVEL})\]? +)([0-9]{{2}}[/-]?[0-9]{{2}} [0-9]{{2}}:[0-9]{{2}}:[0-9]{{2}}(?:[.,][0-9]+)?)",
         "%m%d %H:%M:%S",
         yearless=True,

@@ -21,10 +21,10 @@ def case_of(job: Job, work: Path, without: frozenset[str] = frozenset()) -> Case
     return case
 
 
-def case_of_files(work: Path, files: dict[str, list[str]]) -> Case:
-    """The case of these logs, by path."""
+def case_of_files(work: Path, files: dict[str, list[str]], nodes: tuple[str, ...] = ()) -> Case:
+    """The case of these logs, by path; ``nodes``: the job's machines, if they are known."""
     parsed, read = read_files({path: "\n".join([*lines, ""]).encode() for path, lines in files.items()}, work)
-    hints = JobHints()
+    hints = JobHints(nodes=nodes)
     case = open_case(parsed, inventory=inventory.read(parsed, hints), hints=hints, history=History(), read=read)
     assert case is not None
     return case

@@ -20,7 +20,7 @@ id: Final = "awaited"
 why: Final = "a barrier that prints who is missing names the rank that stands still"
 needs: Final = "consequences that name one awaited rank, and the machine of that rank"
 
-#: What a machine's process does that still writes while others wait for one of its ranks.
+#: The category if the machine still writes while others wait for one of its ranks.
 STUCK: Final = "hardware.host.stuck"
 _AWAITED: Final = words.regex("phrases", "awaited_rank")
 
@@ -38,9 +38,8 @@ def look(case: Case) -> Iterator[Clue]:
             ranks |= ranks_in(text)
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     if node is not None:
-        goes_on = _writes_after(case, node, named["first_at"].min())  # type: ignore[arg-type]
-        why = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
-        yield Clue(node, AT.named, why, STUCK if goes_on else "")
+        reason = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
+        yield Clue(node, AT.named, reason, STUCK if _writes_on(case, node, named) else "")
 
 
 def ranks_in(text: str) -> set[int]:
@@ -48,7 +47,7 @@ def ranks_in(text: str) -> set[int]:
     return {int(found) for found in _AWAITED.findall(text)}
 
 
-def _writes_after(case: Case, node: str, at: int | None) -> bool:
-    """Whether the machine still writes at a time (ns): it is not lost."""
-    last = case.catalogue.cells.filter(pl.col("node") == node)["last_at"].max()
-    return at is not None and last is not None and int(last) >= at  # type: ignore[arg-type]
+def _writes_on(case: Case, node: str, waits: pl.DataFrame) -> bool:
+    """Whether the machine still writes once others wait: it is not lost."""
+    mine = case.catalogue.cells.filter(pl.col("node") == node)
+    return not mine.filter(pl.col("last_at") >= waits["first_at"].min()).is_empty()

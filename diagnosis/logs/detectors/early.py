@@ -21,16 +21,15 @@ needs: Final = "times, and logs of three nodes"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The few nodes that fell silent first, in a failed job or in one that a person stopped after a silence. A node
-    that no longer prints what it printed regularly, and the others still print, is told with more weight: other
-    silence may be a log that was cut.
+    """The few nodes that fell silent first, in a failed job or in one that a person stopped after a silence. Silence in
+    several files at once weighs more: one file alone may have been cut.
     """
     if case.ending.outcome != "failed" and not phase.stopped_after_silence(case):
         return
     ceased = _ceased(case)
-    for node, seconds in sorted(ceased.items()):
+    for node, (seconds, files) in sorted(ceased.items()):
         told = f"{node} writes nothing any more, while the others go on for {seconds:,.0f} s"
-        yield Clue(node, AT.ceased, told, LOST)
+        yield Clue(node, AT.ceased if files > 1 else AT.one_file, told, LOST)
     if case.ending.outcome == "failed":
         yield from (clue for clue in _first(case) if clue.node not in ceased)
 
@@ -39,30 +38,32 @@ def _first(case: Case) -> Iterator[Clue]:
     """The few nodes whose own log ended first; it may also have been cut, so that this is half a proof."""
     system = sorted(case.table.system_files) if case.table.trainers else []
     last = _last(case.catalogue.cells.filter(~pl.col("file").is_in(system)))
-    if last.height < 3:
+    if last.height < AT.nodes:
         return
     typical = float(last["at"].median())  # type: ignore[arg-type]
     limit = max(AT.least_s, AT.beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < typical - limit)
     if stats.minority(first.height, last.height):
-        weight = 0.55 if case.consequence_at is not None else 0.3
-        for node, at in first.iter_rows():
+        weight = AT.one_file if case.consequence_at is not None else AT.open_end
+        for node, at, _ in first.iter_rows():
             told = f"{node} wrote its last line {(typical - at) / SECOND:,.0f} s before its peers"
             yield Clue(node, weight, told, LOST)
 
 
 def _last(cells: pl.DataFrame) -> pl.DataFrame:
-    """``node`` and the time ``at`` (ns) of its last line, in the order of time."""
+    """``node``, the time ``at`` (ns) of its last line, and the number of its ``files``, in the order of time."""
     rows = cells.drop_nulls(["node", "last_at"])
-    return rows.group_by("node").agg(at=pl.col("last_at").max()).sort("at", "node")
+    return rows.group_by("node").agg(at=pl.col("last_at").max(), files=pl.col("file").n_unique()).sort("at", "node")
 
 
-def _ceased(case: Case) -> dict[str, float]:
+def _ceased(case: Case) -> dict[str, tuple[float, int]]:
     """The few nodes that are silent in every file while the others go on with a message that each node prints
-    regularly, and the seconds of that silence. O(cells).
+    regularly: the seconds of that silence, and the number of the node's files. O(cells).
     """
     cells = case.catalogue.cells.drop_nulls(["node", "first_at", "last_at"])
     last = _last(cells)
+    if last.height < AT.nodes:
+        return {}
     regular = (
         cells.group_by("masked", "node")
         .agg(n=pl.col("n").sum(), since=pl.col("first_at").min(), until=pl.col("last_at").max())
@@ -72,10 +73,10 @@ def _ceased(case: Case) -> dict[str, float]:
         .agg(nodes=pl.len(), gap=pl.col("gap").median(), until=pl.col("until").median())
         .filter((pl.col("nodes") >= (1 - stats.MINORITY) * last.height) & (pl.col("gap") > 0))
     )
-    found: dict[str, float] = {}
+    found: dict[str, tuple[float, int]] = {}
     for gap, until in regular.sort("masked").select("gap", "until").iter_rows():
         silent = last.filter(pl.col("at") < until - max(AT.gaps * gap, AT.least_s * SECOND))
         if stats.minority(silent.height, last.height):
-            for node, at in silent.iter_rows():
-                found[node] = max(found.get(node, 0.0), (until - at) / SECOND)
+            for node, at, files in silent.iter_rows():
+                found[node] = max(found.get(node, (0.0, files)), ((until - at) / SECOND, files))
     return found

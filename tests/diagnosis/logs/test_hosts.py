@@ -30,6 +30,12 @@ def test_rules_see_no_machine_names() -> None:
 
 
 def test_names_without_a_scheme_are_not_searched() -> None:
-    names = [f"n{'x' * k}{k}y" for k in range(1, 90)]
+    names = [f"{a}{b}{a}7y" for a in "abcdefghij" for b in "klmnopqrst"]
     lines = pl.Series([f"{names[5]} failed"])
+    assert hosts.anonymous(lines, names).to_list() == lines.to_list()
+
+
+def test_names_of_any_length_and_characters_end_no_diagnosis() -> None:
+    names = ["1a" * 20_000, "n7(", "n7[", "n\n7x", "٣gpu", "n7\\"] + [f"{'a1' * 30}{letter}" for letter in "bcdefgh"]
+    lines = pl.Series(["n7( failed", "plain"])
     assert hosts.anonymous(lines, names).to_list() == lines.to_list()

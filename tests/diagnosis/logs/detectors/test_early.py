@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis.logs.detectors import early
-from tests.diagnosis.cases import case_of
+from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 
@@ -36,7 +36,7 @@ def _stopped_by_hand(silent: tuple[int, ...], cut: tuple[int, ...] = ()) -> Job:
 def test_a_node_whose_monitor_ceased_in_a_hang_that_a_person_ended_is_seen(tmp_path: Path) -> None:
     clues = list(early.look(case_of(_stopped_by_hand(silent=(5,)), tmp_path)))
     assert [clue.node for clue in clues] == ["gpu-0005"]
-    assert clues[0].tells == "hardware.host.lost"
+    assert (clues[0].tells, clues[0].weight) == ("hardware.host.lost", early.AT.one_file)  # its one file may be cut
     assert "writes nothing any more, while the others go on for 3," in clues[0].reason
 
 
@@ -48,3 +48,19 @@ def test_a_job_that_a_person_ended_while_it_trained_accuses_nobody(tmp_path: Pat
     job = Job(nodes=8, iterations=40, cut={5: 200.0})
     job.say(job.ends + 3, None, "srun: error: *** STEP 77.0 ON gpu-0000 CANCELLED AT 2025-10-09T09:00:00 ***")
     assert list(early.look(case_of(job, tmp_path))) == []
+
+
+def test_silence_in_several_files_of_a_node_weighs_more_than_in_one(tmp_path: Path) -> None:
+    job = _stopped_by_hand(silent=(5,))
+    files = {path: data.decode().splitlines() for path, data in job.files().items()}
+    for node in map(job.name, range(job.nodes)):
+        files[f"monitor/{node}.log"] = [line for line in files[f"logs/{node}.log"] if "gpu-mon" in line]
+    (clue,) = early.look(case_of_files(tmp_path, files, job.hints().nodes))
+    assert (clue.node, clue.weight) == ("gpu-0005", early.AT.ceased)
+
+
+def test_of_two_nodes_neither_is_the_first(tmp_path: Path) -> None:
+    job = _stopped_by_hand(silent=(1,))
+    files = {path: data.decode().splitlines() for path, data in job.files().items() if path[-8:-4] in ("0000", "0001")}
+    files["launcher.log"] = job.files()["launcher.log"].decode().splitlines()
+    assert list(early.look(case_of_files(tmp_path, files, job.hints().nodes[:2]))) == []
