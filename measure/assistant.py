@@ -1,7 +1,7 @@
 """Time and size of what assistants read: each tool's 95th percentile over a database of many incidents.
 
-``python -m measure assistant DATABASE [--calls N]`` copies an SQLite database of the site, migrates the copy, and asks
-each tool N times through the SDK's client. Targets: 300 ms, 25 kB.
+``python -m measure assistant [DATABASE] [--calls N]`` asks each tool N times through the SDK's client, over a copy of
+an SQLite database of a site or over a generated one. Targets: 300 ms, 25 kB.
 """
 
 from __future__ import annotations
@@ -9,15 +9,13 @@ from __future__ import annotations
 import argparse
 import json
 import logging
-import os
 import random
-import shutil
-import subprocess
-import sys
-import tempfile
 import time
 from pathlib import Path
 from typing import Any
+
+from measure.search import filled
+from scripts.scratch import scratch_site
 
 QUERIES = (
     "",
@@ -31,26 +29,20 @@ QUERIES = (
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("database", type=Path)
+    parser.add_argument("database", type=Path, nargs="?", help="default: generate one")
+    parser.add_argument("--incidents", type=int, default=100_000, help="of the generated database")
+    parser.add_argument("--findings", type=int, default=10, help="an incident of it")
     parser.add_argument("--calls", type=int, default=60)
     asked = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="faultline-measure-") as folder:
-        copy = Path(folder) / "db.sqlite3"
-        shutil.copyfile(asked.database, copy)
-        os.environ |= {
-            "DATABASE_URL": f"sqlite:///{copy}",
-            "FAULTLINE_DATA_DIR": folder,
-            "DJANGO_SETTINGS_MODULE": "triage.settings",
-        }
-        subprocess.run([sys.executable, "manage.py", "migrate", "-v", "0"], check=True)
+    with scratch_site(copy_of=asked.database):
+        if asked.database is None:
+            filled(asked)
         return _measure(asked.calls)
 
 
 def _measure(calls: int) -> int:
     import anyio
-    import django
 
-    django.setup()
     logging.disable(logging.WARNING)  # there is no cache: each page is computed
     from django.contrib.auth import get_user_model
     from mcp import Client

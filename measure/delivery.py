@@ -5,8 +5,9 @@ answer at once, after 20 ms, or after 200 ms; one receiver accepts connections a
 once in a hundred times. Every few seconds a whole worker is killed (-9) and started again, until all incidents are
 open and for `--kill-on` further seconds. Then it checks that each living route got every message, in order, and prints
 the states of the messages, repeats (a worker was killed between sending and recording), delays, and the CPU seconds of
-the workers (without `--kill-every`: no starts of workers among them). Also sends 100 requests to private addresses,
-written in many ways, and counts connections.
+the workers (without `--kill-every`: no starts of workers among them). Meanwhile somebody reads the list of incidents
+twice a second; the times are compared with those of 15 s before. Also sends 100 requests to private addresses, written
+in many ways, and counts connections.
 """
 
 from __future__ import annotations
@@ -25,6 +26,7 @@ from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
+from measure.site import Reader, quantile, served
 from scripts.scratch import scratch_site
 
 #: seconds until a receiver answers; None: never
@@ -137,15 +139,10 @@ def _cpu_s(group: int) -> float:
 
 
 def _run(asked: argparse.Namespace, folder: Path) -> int:
-    from django.conf import settings
     from django.contrib.auth import get_user_model
 
-    from ingest.signals import swept
-    from triage.models import Delivery, Route
-    from triage.serve.children import stop
-    from triage.serve.valkey import start_valkey
+    from triage.models import Route
 
-    valkey = start_valkey(folder, url=settings.REDIS_URL)
     receivers = _Receivers()
     owner = get_user_model().objects.create_superuser("measure")
     for n, name in enumerate(RECEIVERS):
@@ -157,6 +154,14 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
             events=["incident.opened"],
             secret="whsec_AAAA",
         )
+    with served(folder, owner) as reader:
+        return _deliver(asked, folder, receivers, reader)
+
+
+def _deliver(asked: argparse.Namespace, folder: Path, receivers: _Receivers, reader: Reader) -> int:
+    from ingest.signals import swept
+    from triage.models import Delivery
+
     workers = _Workers(folder, asked.kill_every)
     started_s = workers.started()
     over = threading.Event()
@@ -166,6 +171,10 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
             swept.send(sender=None)
 
     threading.Thread(target=sweep, daemon=True).start()
+    quiet = _read(reader, threading.Event(), 15)
+    busy: list[float] = []
+    reading = threading.Thread(target=lambda: busy.extend(_read(reader, over, asked.seconds)), daemon=True)
+    reading.start()
     began = time.monotonic()
     took = _open(asked.incidents, asked.seconds)
     opened_s = time.monotonic() - began
@@ -178,18 +187,28 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
     all_s = time.monotonic() - began
     workers.end()
     over.set()
-    stop(valkey.process)
+    reading.join()
     took.sort()
     print(
         f"{asked.incidents:,} incidents in {opened_s:.0f} s, {len(RECEIVERS)} routes, {workers.killed} workers killed"
     )
     p50, p95 = took[len(took) // 2], took[int(len(took) * 0.95)]
     print(f"writing an incident with its messages: p50 {p50:.0f} ms, p95 {p95:.0f} ms")
+    for title, waits in (("before", quiet), ("meanwhile", busy)):
+        print(f"the list of incidents {title}: p50 {quantile(waits, 0.5):.0f} ms, p95 {quantile(waits, 0.95):.0f} ms")
     print(f"everything that can arrive has arrived after {all_s:.0f} s")
     sent = max(1, Delivery.objects.filter(state=Delivery.State.DELIVERED).count())
     each_ms = (workers.cpu_s - started_s) * 1000 / sent
     print(f"CPU of the workers: {started_s:.1f} s to start two, then {each_ms:.1f} ms a delivered message")
     return 0 if _checked(receivers) & _guarded() else 1
+
+
+def _read(reader: Reader, over: threading.Event, seconds: float) -> list[float]:
+    """Milliseconds of each reading of the list, twice a second."""
+    waits, end = [], time.monotonic() + seconds
+    while time.monotonic() < end and not over.wait(0.5):
+        waits.append(reader.read("/incidents/")[0])
+    return waits
 
 
 def _open(count: int, seconds: float) -> list[float]:

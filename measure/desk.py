@@ -12,7 +12,6 @@ from __future__ import annotations
 import argparse
 import contextlib
 import gzip
-import http.client
 import os
 import random
 import statistics
@@ -24,6 +23,8 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 from urllib.parse import quote_plus
+
+from measure.site import Reader, quantile, served
 
 ROOT = Path(__file__).resolve().parent.parent
 
@@ -67,36 +68,14 @@ def database(kind: str, url: str, data: Path) -> Iterator[str]:
             yield made
 
 
-def percentile(values: list[float], share: float) -> float:
-    return sorted(values)[min(len(values) - 1, int(len(values) * share))]
-
-
-class Reader:
-    """One person with one connection."""
-
-    def __init__(self, port: int, cookie: str) -> None:
-        self.connection = http.client.HTTPConnection("127.0.0.1", port)
-        self.headers = {"Cookie": cookie}
-
-    def read(self, path: str) -> tuple[float, bytes]:
-        """Milliseconds until the page is here, and the page."""
-        began = time.perf_counter()
-        self.connection.request("GET", path, headers=self.headers)
-        response = self.connection.getresponse()
-        body = response.read()
-        if response.status != 200:
-            raise SystemExit(f"{path} answered {response.status}")
-        return (time.perf_counter() - began) * 1000, body
-
-
-def readers(port: int, cookie: str, paths: list[str], count: int, seconds: float) -> float:
+def readers(person: Reader, paths: list[str], count: int, seconds: float) -> float:
     """Pages a second that ``count`` readers get together; each repeats ``paths``, with another start."""
     done = [0] * count
     began = time.perf_counter()
     end = began + seconds
 
     def one(n: int) -> None:
-        reader = Reader(port, cookie)
+        reader = Reader(person.port, person.cookie)
         while time.perf_counter() < end:
             reader.read(paths[(7 * n + done[n]) % len(paths)])
             done[n] += 1
@@ -175,45 +154,23 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     import django
 
     django.setup()
-    from django.conf import settings
     from django.core.management import call_command
     from django.test import Client
 
-    from triage.serve.children import free_port, spawn, stop, wait_until
-    from triage.serve.parts import web_command
-    from triage.serve.valkey import start_valkey
-
     call_command("migrate", verbosity=0)
-    call_command("collectstatic", verbosity=0, interactive=False)
     user, names = prepared(asked)
     client = Client(headers={"host": "localhost"})
     client.force_login(user)
-    cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
-    valkey = start_valkey(folder, url=settings.REDIS_URL)
-    port = free_port()
-    server = spawn(web_command("127.0.0.1", port, "2"), log=folder / "web.log", env={**os.environ})
-
-    def is_up() -> bool:
-        with contextlib.suppress(OSError):
-            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
-            connection.request("GET", "/healthz")
-            return connection.getresponse().status < 500
-        return False
-
-    try:
-        wait_until(is_up, server, what="The server", log=folder / "web.log", timeout_s=120)
+    with served(folder, user) as reader:
         pages = {title: pattern.format(**names) for title, pattern in PAGES.items()}
-        measure_pages(Reader(port, cookie), client, pages, asked.times, user)
-        measure_timeline(Reader(port, cookie), asked.times)
-        measure_searches(Reader(port, cookie), asked.times, user)
+        measure_pages(reader, client, pages, asked.times, user)
+        measure_timeline(reader, asked.times)
+        measure_searches(reader, asked.times, user)
         read = {f"the {title}": [pages[title]] for title in ("list", "incident", "queue", "job")}
         read["500 incidents"] = [f"/incidents/{pk}/" for pk in names["incidents"]]
         for title, paths in read.items():
-            rate = readers(port, cookie, paths, 50, asked.seconds)
+            rate = readers(reader, paths, 50, asked.seconds)
             print(f"50 readers of {title}: {rate:.0f} pages/s", flush=True)
-    finally:
-        stop(server)
-        stop(valkey.process)
 
 
 def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
@@ -266,8 +223,8 @@ def measure_pages(reader: Reader, client: Any, pages: dict[str, str], times: int
         queries = queries_of(client, path), queries_of(client, path)
         waited, page = [ms for ms, _ in again], again[0][1]
         row = (
-            *(statistics.median(new), percentile(new, 0.95), costs[0]),
-            *(statistics.median(waited), percentile(waited, 0.95), costs[1]),
+            *(statistics.median(new), quantile(new, 0.95), costs[0]),
+            *(statistics.median(waited), quantile(waited, 0.95), costs[1]),
         )
         print(
             f"{title:22}{queries[0]:>7}{queries[1]:>7}{''.join(f'{ms:>8.0f}' for ms in row)}"
@@ -280,7 +237,7 @@ def measure_timeline(reader: Reader, times: int) -> None:
     found = [reader.read("/jobs/wide/timeline/0/") for _ in range(times)]
     waited, body = [ms for ms, _ in found], found[0][1]
     print(
-        f"timeline, 1,024 nodes × 7 days: p50 {statistics.median(waited):.0f} ms, p95 {percentile(waited, 0.95):.0f} ms"
+        f"timeline, 1,024 nodes × 7 days: p50 {statistics.median(waited):.0f} ms, p95 {quantile(waited, 0.95):.0f} ms"
         f", {len(body) / 1000:.0f} kB, {len(gzip.compress(body)) / 1000:.0f} kB gz",
         flush=True,
     )
@@ -299,4 +256,4 @@ def measure_searches(reader: Reader, times: int, user: Any) -> None:
         print(told.format(text, *row), flush=True)
     for text in BOXES:
         waited = [reader.read(f"/incidents/suggest/?q={quote_plus(text)}")[0] for _ in range(times)]
-        print(f"box {text:24} p50 {statistics.median(waited):.0f} p95 {percentile(waited, 0.95):.0f} ms", flush=True)
+        print(f"box {text:24} p50 {statistics.median(waited):.0f} p95 {quantile(waited, 0.95):.0f} ms", flush=True)

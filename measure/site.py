@@ -1,16 +1,19 @@
-"""A separate site for a measuring program, started like `make run`, in its own directory."""
+"""A separate site for a measuring program, started like `make run` in its own directory, or its web server alone."""
 
 from __future__ import annotations
 
+import http.client
 import os
 import re
 import subprocess
 import sys
 import tempfile
+import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 from triage.serve.children import free_port, spawn, stop, wait_until
 
@@ -64,6 +67,59 @@ def running(root: Path = ROOT, **variables: str) -> Iterator[Site]:
             yield Site(port, found["token"], found["cookie"], data)
         finally:
             stop(process, grace_s=30)
+
+
+@contextmanager
+def served(folder: Path, user: Any) -> Iterator[Reader]:
+    """A web server (two processes) and a broker over the database that Django is set up with; yields a reader that is
+    signed in as ``user``.
+    """
+    from django.conf import settings
+    from django.core.management import call_command
+    from django.test import Client
+
+    from triage.serve.parts import web_command
+    from triage.serve.valkey import start_valkey
+
+    call_command("collectstatic", verbosity=0, interactive=False)
+    client = Client(headers={"host": "localhost"})
+    client.force_login(user)
+    cookie = f"{settings.SESSION_COOKIE_NAME}={client.cookies[settings.SESSION_COOKIE_NAME].value}"
+    valkey = start_valkey(folder, url=settings.REDIS_URL)
+    port = free_port()
+    server = spawn(web_command("127.0.0.1", port, "2"), log=folder / "web.log", env={**os.environ})
+
+    def is_up() -> bool:
+        with suppress(OSError):
+            connection = http.client.HTTPConnection("127.0.0.1", port, timeout=1)
+            connection.request("GET", "/healthz")
+            return connection.getresponse().status < 500
+        return False
+
+    try:
+        wait_until(is_up, server, what="The server", log=folder / "web.log", timeout_s=120)
+        yield Reader(port, cookie)
+    finally:
+        stop(server)
+        stop(valkey.process)
+
+
+class Reader:
+    """One person with one connection."""
+
+    def __init__(self, port: int, cookie: str) -> None:
+        self.port, self.cookie = port, cookie
+        self.connection = http.client.HTTPConnection("127.0.0.1", port)
+
+    def read(self, path: str) -> tuple[float, bytes]:
+        """Milliseconds until the page is here, and the page."""
+        began = time.perf_counter()
+        self.connection.request("GET", path, headers={"Cookie": self.cookie})
+        response = self.connection.getresponse()
+        body = response.read()
+        if response.status != 200:
+            raise SystemExit(f"{path} answered {response.status}")
+        return (time.perf_counter() - began) * 1000, body
 
 
 def quantile(values: list[float], share: float) -> float:
