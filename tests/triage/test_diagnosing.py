@@ -45,6 +45,13 @@ def test_lost_time_runs_from_the_last_iteration_to_the_end():
     assert incident.gpu_hours == pytest.approx(incident.node_hours * incident.cluster.gpus_per_node)
 
 
+def test_the_age_of_a_recording_is_no_time_to_detection():
+    incident = store(make_attempt())
+    assert incident.detected_s == pytest.approx((incident.opened_at - incident.happened_at).total_seconds())
+    recording = store(make_attempt(job=make_job(cluster=make_cluster("demonstration"))))
+    assert recording.detected_s is None
+
+
 def test_the_same_revision_stored_twice_doubles_nothing():
     attempt = make_attempt()
     store(attempt)

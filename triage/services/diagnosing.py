@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest import selectors as evidence
-from ingest.models import Attempt, Job, Node
+from ingest.models import DEMONSTRATION, Attempt, Job, Node
 from ingest.services import Work
 from ingest.services.engine_calls import engine_call
 from ingest.services.history import history_for, history_learn
@@ -138,6 +138,13 @@ def diagnosis_store(
     return diagnosis
 
 
+def _detected_s(job: Job, incident: Incident, facts: IncidentFacts) -> float | None:
+    """Seconds from the failure to its incident; None if unknown, and for a recording, whose age is no detection."""
+    if facts.happened_at is None or job.cluster.slug == DEMONSTRATION:
+        return None
+    return max(0.0, (incident.opened_at - facts.happened_at).total_seconds())
+
+
 def _incident_write(
     *, job: Job, incident: Incident | None, diagnosis: Diagnosis, facts: IncidentFacts, now: datetime
 ) -> Incident:
@@ -173,7 +180,7 @@ def _incident_write(
         "lost_s": facts.lost_s,
         "node_hours": node_hours,
         "gpu_hours": gpu_hours,
-        "detected_s": max(0.0, (incident.opened_at - happened_at).total_seconds()) if facts.happened_at else None,
+        "detected_s": _detected_s(job, incident, facts),
         "is_withdrawn": False,
     }
     for name, value in values.items():
