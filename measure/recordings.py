@@ -1,23 +1,22 @@
 """Scores the whole engine on recordings of real training: `python -m measure recordings DIR…`.
 
-Each ``DIR`` is a recording of the testbed (``flows.parquet``, ``logs``, ``stacks``, ``truth.json``,
-``truth_steps.csv``), a directory of them, or a directory of ``NAME.tar.gz`` with ``truth/NAME.tar.gz``. The engine gets
-the files that a person would upload, without the truth. Prints for each: condition, the accused in order, the truth,
-the slow steps; then totals, in brackets without the recordings whose fault made no iteration longer (marked ~ where
-missed). ``--totals-only`` prints only the totals, for recordings that nobody may read. ``--without`` switches
-mechanisms off; ``--former DIR`` also runs the command line of another checkout.
+Each ``DIR`` is a recording of the testbed, a directory of them, or a directory of ``NAME.tar.gz`` with
+``truth/NAME.tar.gz`` (:mod:`measure.recorded`). The engine gets the files that a person would upload, without the
+truth. Prints for each: condition, the accused in order, the truth, the slow steps; then one row a figure (for the
+condition also without the recordings whose fault made no iteration longer, marked ~ where missed). ``--totals-only``
+prints only these rows, for recordings that nobody may read. ``--without`` switches mechanisms off; ``--former DIR``
+also runs the command line of another checkout, whose figures stand beside.
 """
 
 from __future__ import annotations
 
 import argparse
-import csv
-import io
 import json
 import subprocess
 import sys
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections import defaultdict
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
@@ -26,84 +25,34 @@ import numpy as np
 
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
-from measure.evidence import members, parse_files
+from measure.evidence import parse_files
+from measure.recorded import Ends, Recording, recordings
 
-#: Not evidence, or the same evidence in another form.
-_KEPT_BACK: Final = ("truth.json", "truth_steps.csv", "connections.json", "flows.csv", "sample.pcap")
-#: A fault that makes its iterations longer by less than this share, or costs less GPU-time than this, leaves the job as
-#: it was: the machine's noise hides it. The totals tell the other recordings apart.
-COST: Final = 0.05
-COST_GPU_S: Final = 5.0
 #: A true step this many times the median must be reported as slow; one below the second number must not.
 SLOW: Final = 1.3
 CALM: Final = 1.15
-
-
-@dataclass(frozen=True)
-class Ends:
-    """The hosts and addresses of a job, its iterations, when the last rank ended each, and how long each took."""
-
-    places: frozenset[str]
-    numbers: np.ndarray
-    ends: np.ndarray
-    lengths: np.ndarray
-
-
-@dataclass(frozen=True)
-class Recording:
-    """The upload (path to bytes), the truth, and of each job its :class:`Ends`."""
-
-    name: str
-    files: Mapping[str, bytes]
-    truth: Mapping[str, Any]
-    jobs: Mapping[str, Ends]
-
-    @property
-    def wanted(self) -> str:
-        """The condition that is right."""
-        if self.truth.get("slow"):
-            return "degraded"
-        if self.truth["category"] == "none":
-            return "healthy"
-        return "hung" if "hang" in self.truth["subcategory"] else "failed"
-
-    @property
-    def is_felt(self) -> bool:
-        """Whether the fault of a slow job made its iterations longer than the others; true where the truth does not say
-        which these are. Of several jobs, that of the faulty machine counts.
-        """
-        for job in self.truth["jobs"]:
-            own = self.jobs[str(job["id"])]
-            touched = np.isin(own.numbers, job.get("slow_steps_injected") or ())
-            if not self.truth.get("slow") or not touched.any() or touched.all():
-                continue
-            if self.places[0] and not self.places[0] & own.places:
-                continue
-            beyond = own.lengths[touched] - float(np.median(own.lengths[~touched]))
-            ranks = int(job["nproc_per_node"]) * len(job["hosts"])
-            if beyond.sum() * ranks < COST_GPU_S or beyond.sum() < COST * own.lengths[touched].sum():
-                return False
-        return True
-
-    @property
-    def places(self) -> tuple[set[str], dict[str, str]]:
-        """The names of the faulty nodes, and the node of each rank."""
-        of = {str(r["rank"]): str(r["host"]) for job in self.truth["jobs"] for r in job.get("ranks") or ()}
-        return {str(n) for n in self.truth.get("faulty_nodes") or ()}, of
+#: The figures that count recordings, in the order of printing.
+ROWS: Final = {
+    "condition": "condition right",
+    "felt": "the same without faults that no iteration shows",
+    "degraded": "slow jobs told as degraded",
+    "slow": "slow jobs: the faulty node is the first accused",
+    "slow_felt": "the same without faults that no iteration shows",
+    "uplink": "slow uplinks: a link or switch is the first accused",
+    "hung": "hung jobs: the culprit is the first accused",
+    "known": "hung jobs: the category is known",
+    "other": "other failures of a node: it is the first accused",
+    "above": "faulty node: no healthy node or switch stands above it",
+    "calm": "healthy jobs not raised as degraded",
+    "nobody": "nobody at fault: no machine accused",
+}
 
 
 @dataclass
 class Totals:
-    """Counts over recordings."""
+    """Counts over recordings; ``rows``: of each figure of :data:`ROWS`, right or wrong for each recording."""
 
-    condition: list[bool] = field(default_factory=list)
-    first: list[bool] = field(default_factory=list)
-    felt: list[bool] = field(default_factory=list)
-    first_felt: list[bool] = field(default_factory=list)
-    named: list[bool] = field(default_factory=list)
-    above: int = 0
-    accused_calm: int = 0
-    calm: int = 0
+    rows: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
     slow: int = 0
     found: int = 0
     told: int = 0
@@ -111,23 +60,15 @@ class Totals:
     error_healthy: list[float] = field(default_factory=list)
     error_slow: list[float] = field(default_factory=list)
 
-    def words(self) -> str:
-        """One line."""
-
-        def share(rows: list[bool]) -> str:
-            return f"{sum(rows)} of {len(rows)}"
-
-        def felt(rows: list[bool]) -> str:
-            return share([row for row, one in zip(rows, self.felt, strict=True) if one])
-
-        return (
-            f"condition right {share(self.condition)} ({felt(self.condition)} without faults that no iteration shows); "
-            f"faulty node first {share(self.first)} ({share(self.first_felt)}), among the accused "
-            f"{share(self.named)}; healthy node first {self.above}; of {self.calm} recordings without a faulty node "
-            f"{self.accused_calm} accuse one; slow steps: recall {_ratio(self.found, self.slow)}, precision "
-            f"{_ratio(self.told - self.false, self.told)}; error of the mean step of a job: healthy "
-            f"{_errors(self.error_healthy)}, slow {_errors(self.error_slow)}"
-        )
+    def figures(self) -> dict[str, str]:
+        """Each figure by what it says."""
+        shares = {key: f"{sum(self.rows[key])} of {len(self.rows[key])}" for key in ROWS}
+        return shares | {
+            "slow steps: recall": _ratio(self.found, self.slow),
+            "slow steps: precision": _ratio(self.told - self.false, self.told),
+            "mean step of healthy jobs: error": _errors(self.error_healthy),
+            "mean step of slow jobs: error": _errors(self.error_slow),
+        }
 
 
 def _errors(values: Sequence[float]) -> str:
@@ -136,72 +77,6 @@ def _errors(values: Sequence[float]) -> str:
 
 def _ratio(part: int, whole: int) -> str:
     return f"{part / whole:.3f} ({part} of {whole})" if whole else "-"
-
-
-def recordings(place: Path, *, only: Sequence[str] = (), leave_out: str | None = None) -> Iterator[Recording]:
-    """The recordings at a place, in order of name: those that begin with ``only`` and not with ``leave_out``. Omitted
-    recordings are not opened.
-    """
-
-    def wanted(name: str) -> bool:
-        return (not only or name.startswith(tuple(only))) and not (leave_out and name.startswith(leave_out))
-
-    if (place / "truth.json").exists():
-        yield _recording(place.name, dict(members(place)))
-        return
-    for path in sorted(p for p in place.iterdir() if wanted(p.name)):
-        if path.is_dir() and (path / "truth.json").exists():
-            yield _recording(path.name, dict(members(path)))
-        elif path.name.endswith(".tar.gz") and (place / "truth" / path.name).exists():
-            both = dict(members(path)) | dict(members(place / "truth" / path.name))
-            name = path.name.removesuffix(".tar.gz")
-            yield _recording(name, {p.removeprefix("./").removeprefix(f"{name}/"): d for p, d in both.items()})
-
-
-def _recording(name: str, files: Mapping[str, bytes]) -> Recording:
-    truth = json.loads(files["truth.json"])
-    given = {p: d for p, d in files.items() if p not in _KEPT_BACK and not p.startswith("truth/")}
-    given.setdefault("job.json", json.dumps(_job_file(truth)).encode())
-    rows = list(csv.DictReader(io.StringIO(files["truth_steps.csv"].decode())))
-    jobs = {
-        str(job["id"]): _ends(job, truth, [row for row in rows if row["job"] == job["id"]]) for job in truth["jobs"]
-    }
-    return Recording(name, given, truth, jobs)
-
-
-def _ends(job: Mapping[str, Any], truth: Mapping[str, Any], rows: Sequence[Mapping[str, str]]) -> Ends:
-    """When and how long the iterations of one job were."""
-    ends: dict[int, float] = {}
-    begun: dict[int, float] = {}
-    for row in rows:
-        n = int(row["iteration"])
-        ends[n] = max(ends.get(n, 0.0), float(row["t1"]))
-        begun[n] = min(begun.get(n, np.inf), float(row["t0"]))
-    order = sorted(ends)
-    last = np.array([ends[n] for n in order])
-    first = np.array([begun[n] for n in order])
-    before = np.append(first[:1], last[:-1])
-    places = frozenset(str(h) for h in job["hosts"]) | {str(truth["nodes"][h]["ip"]) for h in job["hosts"]}
-    # A step lasts from the end of the one before, but not over a pause in which nobody trained (a checkpoint).
-    return Ends(places, np.array(order), last, last - np.where(first - before > 0.05, first, before))
-
-
-def _job_file(truth: Mapping[str, Any]) -> dict[str, Any]:
-    """What an uploading person knows, if the recorder did not write it: hosts and command lines, no answers."""
-    jobs = [
-        {
-            "job_id": job["id"],
-            "launcher": "torchrun (c10d rendezvous)",
-            "backend": "gloo",
-            "nproc_per_node": job["nproc_per_node"],
-            "world_size": job["nproc_per_node"] * len(job["hosts"]),
-            "command": "pretrain_gpt.py " + " ".join(job["args"]),
-            "hosts": {host: truth["nodes"][host] for host in job["hosts"]},
-            "log_root": "logs" if len(truth["jobs"]) == 1 else f"logs/{job['id']}",
-        }
-        for job in truth["jobs"]
-    ]
-    return {"submitted": truth["started"], "ended": truth["ended"], "timezone": "UTC", "jobs": jobs}
 
 
 def report_of(recording: Recording, without: Iterable[str]) -> dict[str, Any]:
@@ -227,25 +102,40 @@ def former_report(recording: Recording, checkout: Path) -> dict[str, Any]:
 def judge(recording: Recording, report: Mapping[str, Any], totals: Totals) -> str:
     """Counts one report; returns its line."""
     conclusion = report.get("conclusion") or {}
-    condition = str(conclusion.get("condition"))
-    totals.condition.append(condition == recording.wanted)
-    totals.felt.append(recording.is_felt)
+    condition, wanted = str(conclusion.get("condition")), recording.wanted
     faulty, of = recording.places
-    fault = [f for f in conclusion.get("fault") or () if f["kind"] in ("node", "rank")]
+    fault = conclusion.get("fault") or []
     names = [of.get(str(f["name"]), str(f["name"])) if f["kind"] == "rank" else str(f["name"]) for f in fault]
+    machines = [n for n, f in zip(names, fault, strict=True) if f["kind"] in ("node", "rank")]
+    is_right = condition == wanted
+
+    def count(key: str, value: bool) -> None:
+        totals.rows[key].append(value)
+
+    count("condition", is_right)
+    if recording.is_felt:
+        count("felt", is_right)
+    if wanted == "degraded":
+        count("degraded", is_right)
+    if wanted == "healthy":
+        count("calm", condition != "degraded")
+    if wanted == "hung":
+        count("known", conclusion.get("id") not in ("unknown", "none", None))
     if faulty and len(faulty) < len(set(of.values())):
-        totals.first.append(bool(names) and names[0] in faulty)
-        if recording.is_felt:
-            totals.first_felt.append(totals.first[-1])
-        totals.named.append(bool(faulty & set(names)))
-        totals.above += bool(names) and names[0] not in faulty
-    else:
-        totals.calm += 1
-        totals.accused_calm += bool(names)
-    shown = ", ".join(f"{f['name']} {f['p']:.2f}" for f in conclusion.get("fault") or ()) or "nobody"
-    truth = ", ".join(sorted(faulty)) or "nobody"
+        is_first = bool(names) and names[0] in faulty
+        count({"degraded": "slow", "hung": "hung"}.get(wanted, "other"), is_first)
+        if wanted == "degraded" and recording.is_felt:
+            count("slow_felt", is_first)
+        count("above", is_first or not names)
+    elif recording.is_uplink:
+        count("uplink", bool(fault) and fault[0]["kind"] in ("link", "switch"))
+        count("nobody", not machines)
+    elif wanted != "recovered":
+        count("nobody", not machines)
+    shown = ", ".join(f"{f['name']} {f['p']:.2f}" for f in fault) or "nobody"
+    truth = ", ".join(sorted(faulty)) or ("the uplink" if recording.is_uplink else "nobody")
     steps = _steps(recording, report, totals)
-    mark = " " if condition == recording.wanted else "!" if recording.is_felt else "~"
+    mark = " " if is_right else "!" if recording.is_felt else "~"
     return f"{recording.name:24}{mark} {condition:10} {shown[:70]:70} true: {truth[:24]:24} {steps}"
 
 
@@ -287,7 +177,7 @@ def _steps_of(truth: Ends, steps: Sequence[Mapping[str, Any]], totals: Totals) -
 
 
 def main() -> int:
-    """Print a line a recording, and totals."""
+    """Print a line a recording, then the figures."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("places", nargs="+", type=Path, metavar="DIR")
     options.add_argument("--totals-only", action="store_true", help="nothing of single recordings")
@@ -308,7 +198,9 @@ def main() -> int:
                 print(line, flush=True)
                 if former:
                     print(f"{'   before':24}{former[24:]}", flush=True)
-    print(f"{len(now.condition)} recordings: {now.words()}")
-    if chosen.former:
-        print(f"before: {before.words()}")
+    print(f"{len(now.rows['condition'])} recordings")
+    former = before.figures() if chosen.former else {}
+    for key, value in now.figures().items():
+        beside = f"  before: {former[key]}" if chosen.former else ""
+        print(f"  {ROWS.get(key, key):58} {value:32}{beside}".rstrip())
     return 0

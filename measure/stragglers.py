@@ -26,7 +26,7 @@ from diagnosis.flows.slowness import slow_steps
 from diagnosis.flows.stragglers import LEAST, is_judged, joined, probabilities, stretches
 from diagnosis.flows.windows import aligned
 from diagnosis.model import ParseHints
-from measure.recordings import Recording, recordings
+from measure.recorded import Recording, recordings
 
 #: Pull of the weights towards ``PRIOR``: so few recordings are separable, and their weights would grow without limit.
 #: Few recordings show uplinks, so what is known counts more there: several pairs across an uplink that are slow at once
@@ -111,7 +111,7 @@ def _injected(recording: Recording) -> np.ndarray:
 def _right(recording: Recording, held: Held) -> tuple[int, ...]:
     """The numbers of the faulty candidates; -1 if there is none."""
     names = set(recording.truth["faulty_nodes"])
-    if "uplink" in recording.truth["subcategory"]:
+    if recording.is_uplink:
         found = [n for n, c in enumerate(held.candidates) if c.kind == "switch"][:1]
     else:
         found = [n for n, c in enumerate(held.candidates) if set(c.names) <= names]
