@@ -38,8 +38,8 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         str(d.get("switch")) for d in flows.get("diagnoses") or () if d.get("kind") == "slow_switch" and d.get("switch")
     }
     # A switch behind a more probable machine is a doubt about that machine, not the place to act.
-    leads = bool(fused) and fused[0].get("kind") == "switch"
-    accused_switches = [str(s["entity"]) for s in fused if s.get("kind") == "switch"] if leads else []
+    leads = bool(fused) and fused[0].get("kind") in ("switch", "link")
+    accused_switches = [str(s["entity"]) for s in fused if s.get("kind") in ("switch", "link")] if leads else []
     switches = accused_switches or ([] if told else sorted(slow))
     # People dump stacks of hung or slow jobs: without logs this alone shows the symptom.
     has_stacks = bool(stacks.get("ranks") or stacks.get("suspect_ranks") or stacks.get("reason"))

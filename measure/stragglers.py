@@ -112,7 +112,7 @@ def _right(recording: Recording, held: Held) -> tuple[int, ...]:
     """The numbers of the faulty candidates; -1 if there is none."""
     names = set(recording.truth["faulty_nodes"])
     if recording.is_uplink:
-        found = [n for n, c in enumerate(held.candidates) if c.kind == "switch"][:1]
+        found = [n for n, c in enumerate(held.candidates) if c.is_path][:1]
     else:
         found = [n for n, c in enumerate(held.candidates) if set(c.names) <= names]
     return tuple(found) or (-1,)

@@ -119,7 +119,7 @@ def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:
 
 
 def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
-    """Slow machines and switches."""
+    """Slow machines, switches and links."""
     found: list[Finding] = []
     for job in (flows or {}).get("jobs") or ():
         nodes = set(job.get("nodes") or ())
@@ -130,7 +130,9 @@ def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
     for row in (flows or {}).get("diagnoses") or ():
         if row.get("kind") == "slow_switch":
             names = [str(c) for c in row.get("candidates") or [row.get("switch")] if c]
-            found.append(_slow_row(row, [Place("switch", n) for n in names]))
+            link = row.get("link")
+            places = [Place("link", str(link))] if link else [Place("switch", n) for n in names]
+            found.append(_slow_row(row, places))
     return found[: 4 * KEPT]
 
 

@@ -60,14 +60,21 @@ SEARCHED: Final = 600_000
 
 @dataclass(frozen=True, slots=True)
 class Candidate:
-    """A machine (``kind`` node, one name) or the uplinks of a leaf (``kind`` switch; several names if they cannot be
-    separated). ``members``: address ids; ``is_machine``: the name is a machine's and no address.
+    """A machine (``kind`` node, one name), the uplinks of a leaf (``kind`` switch; several names if they cannot be
+    separated), or what joins the only two leaves (``kind`` link, one name, ``leaves``: their names). ``members``:
+    address ids; ``is_machine``: the name is a machine's and no address.
     """
 
     kind: str
     names: tuple[str, ...]
     members: tuple[int, ...]
     is_machine: bool = False
+    leaves: tuple[str, ...] = ()
+
+    @property
+    def is_path(self) -> bool:
+        """Whether it joins leaves and is no machine."""
+        return self.kind != "node"
 
 
 @dataclass(frozen=True, slots=True)
@@ -179,7 +186,9 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
         row += [nothing, nothing, found.hanging[:, ~(out | into)].sum(axis=1), nothing, again]
         seconds.append(np.stack(row, axis=1))
     for names, crossing in _uplinks(hops, leaf_of):
-        candidates.append(Candidate("switch", names, ()))
+        is_link = len(names) == 2 and set(names) == set(leaf_of.values()) - {""}
+        path = Candidate("link", ("-".join(names),), (), leaves=names) if is_link else Candidate("switch", names, ())
+        candidates.append(path)
         pairs[len(seconds)] = across = _pairs(found, hops, crossing, calm)
         row = [nothing] * 4 + [across.hanging.sum(axis=1), nothing]
         seconds.append(np.stack([*row, found.hanging[:, ~crossing].sum(axis=1), nothing, nothing], axis=1))

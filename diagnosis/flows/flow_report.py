@@ -243,6 +243,8 @@ def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
     }
     if slow.kind == "slow_switch":
         out |= {"switch": slow.switch, "candidates": slow.candidates}
+    if slow.link:
+        out["link"] = slow.link
     if slow.members:
         out["members"] = [capture.names[m] for m in slow.members]
     if slow.culprits or slow.nodes:

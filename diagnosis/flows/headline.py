@@ -39,6 +39,8 @@ def _more(count: int, one: str, several: str) -> str:
 def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool) -> str:
     when = _when(slow, list((job or {}).get("steps") or []))
     if slow["kind"] == "slow_switch":
+        if slow.get("link"):
+            return f"The link {slow['link']} is slow: transfers across it take {_times(slow)} {when}."
         alike = [str(c) for c in slow.get("candidates") or []] or [str(slow["switch"])]
         if len(alike) == 1:
             return f"Switch {alike[0]} is slow: transfers across it take {_times(slow)} {when}."

@@ -42,6 +42,7 @@ class Slow:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
     address ids or names. ``measure``: its evidence: ``late`` (a member computes or loads longer), ``transfers``,
     or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each candidate.
+    ``link``: the path between the only two leaves, if it is a candidate; ``candidates`` are then these leaves.
     """
 
     kind: str
@@ -58,6 +59,7 @@ class Slow:
     step: int | None = None
     measure: str = ""
     shares: dict[str, float] = field(default_factory=dict)
+    link: str = ""
 
 
 @dataclass(frozen=True, slots=True)

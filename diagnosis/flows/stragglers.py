@@ -17,7 +17,7 @@ import numpy as np
 
 from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Bools, Capture, Floats
-from diagnosis.flows.delays import EVIDENCE, SEARCHED, Held, closed, held_up, raised
+from diagnosis.flows.delays import EVIDENCE, SEARCHED, Candidate, Held, closed, held_up, raised
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps
@@ -131,7 +131,7 @@ def settled(known: Sequence[Slow], named: Sequence[Slow], *, shows_turns: bool =
     out = [s for s in known if not (shows_turns and _is_vague(s))]
     for one in named:
         beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one)]
-        same = [s for s in beside if _who(s) == _who(one)]
+        same = [s for s in beside if _who(s) == _who(one) and s.link == one.link]
         surer = [s for s in beside if s.confidence >= one.confidence and len(_who(s)) <= max(1, len(_who(one)))]
         if same:
             out = [s for s in out if s not in beside or s in same]
@@ -179,9 +179,15 @@ _WHY: Final = {
     "into": "what was sent to it came through late",
     "sent": "what it sent came through late",
     "silent": "what was sent to it was not answered",
-    "across": "what crosses them came through late",
+    "across": "what crosses it came through late",
     "lost": "what was sent to it was lost and repeated",
 }
+
+
+def _called(candidate: Candidate) -> str:
+    if candidate.kind == "link":
+        return f"the link between {' and '.join(candidate.leaves)}"
+    return f"the uplinks of {' and '.join(candidate.names)}" if candidate.is_path else candidate.names[0]
 
 
 def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, steps: Steps, *, usual: float) -> Slow:
@@ -193,26 +199,27 @@ def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, st
     network = max(_NETWORK, key=lambda name: mine[name])
     is_late = mine[network] < NETWORK * mine["late"]
     kind = "late" if is_late else network
-    if chosen[0].kind == "switch":
+    is_path = chosen[0].is_path
+    if is_path:
         kind = max(("across", "into"), key=lambda name: mine[name])
     of = "of the steps" if kind == "lost" else "of the lost time"
-    is_link = chosen[0].kind == "switch"
-    who = ", or ".join(f"the uplinks of {' and '.join(c.names)}" if c.kind == "switch" else c.names[0] for c in chosen)
+    who = ", or ".join(_called(c) for c in chosen)
     slow = Slow(
-        "slow_switch" if is_link else "slow_group",
+        "slow_switch" if is_path else "slow_group",
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),
-        f"{'' if len(chosen) == 1 else 'Either '}{who}: {_WHY['across' if is_link else kind]} ({mine[kind]:.0%} {of}).",
+        f"{'' if len(chosen) == 1 else 'Either '}{who}: {_WHY['across' if is_path else kind]} ({mine[kind]:.0%} {of}).",
         factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
         shares={
             name: round(q / len(held.candidates[at].names), 3) for at, q in told for name in held.candidates[at].names
         },
     )
-    slow.candidates = [n for c in chosen if c.kind == "switch" for n in c.names]
+    slow.candidates = [n for c in chosen if c.is_path for n in c.leaves or c.names]
+    slow.link = next((c.names[0] for c in chosen if c.kind == "link"), "")
     slow.members = slow.culprits = sorted({m for c in chosen for m in c.members})
     slow.nodes = [n for c in chosen if c.is_machine for n in c.names]
-    if is_link:
+    if is_path:
         slow.switch = slow.candidates[0]
         return slow
     slow.measure = "late" if is_late else "transfers"

@@ -29,7 +29,9 @@ def suspects(
     for slow in [s for a in jobs for s in a.slow] + fabric:
         if slow.measure == "uneven":
             continue
-        for switch in slow.candidates[:4]:
+        if slow.link:
+            put("link", slow.link, slow.shares.get(slow.link, slow.confidence), slow.reason)
+        for switch in [] if slow.link else slow.candidates[:4]:
             put("switch", switch, min(slow.confidence, slow.shares.get(switch, 1.0)), slow.reason)
         for node in slow.nodes:
             score = slow.confidence / len(slow.nodes) ** 0.5

@@ -17,6 +17,7 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.stragglers import SET, Stretch, _told, joined, probabilities, settled, stragglers, stretches
+from diagnosis.flows.suspects import suspects
 from diagnosis.model import ParseHints
 
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -88,7 +89,14 @@ def test_a_receiver_is_named_when_what_all_send_to_it_and_it_sends_hangs() -> No
 def test_transfers_that_hang_both_ways_between_leaves_blame_the_uplink_and_no_machine() -> None:
     (found,) = named(*capture(hangs=frozenset({(1, 2), (3, 0)})))
     assert (found.kind, found.candidates, found.nodes) == ("slow_switch", ["leaf0", "leaf1"], [])
-    assert sum(found.shares.values()) <= 1.0
+    assert (found.link, list(found.shares)) == ("leaf0-leaf1", ["leaf0-leaf1"])
+    assert found.reason.startswith("the link between leaf0 and leaf1: what crosses it came through late")
+
+
+def test_the_only_link_between_two_leaves_is_one_suspect_and_not_two_switches() -> None:
+    job, steps, whole = capture(hangs=frozenset({(1, 2), (3, 0)}))
+    rows = suspects([], named(job, steps, whole), whole, [])
+    assert [(row["kind"], row["entity"]) for row in rows] == [("link", "leaf0-leaf1")]
 
 
 def test_if_only_one_pair_across_the_uplink_hangs_the_uplink_explains_it_as_well_as_the_port_of_the_receiver() -> None:
