@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.moving import Moving
 from diagnosis.flows.pairs import Pairs
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.pipeline_stages import StageTimes
@@ -15,7 +16,8 @@ from diagnosis.flows.transfers import Transfers
 
 @dataclass(slots=True)
 class Analysed:
-    """One job with the results of all phases. ``rough``: its collectors' clocks were corrected only roughly."""
+    """One job with the results of all phases. ``rough``: its collectors' clocks were corrected only roughly.
+    ``moving``: its work is split unevenly, each step otherwise."""
 
     job: JobFlows
     pairs: Pairs
@@ -25,3 +27,4 @@ class Analysed:
     slow: list[Slow]
     stages: StageTimes | None = None
     rough: bool = False
+    moving: Moving | None = None

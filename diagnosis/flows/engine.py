@@ -16,6 +16,7 @@ from diagnosis.flows.clock_offsets import corrected, together
 from diagnosis.flows.closing import closed
 from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_report
 from diagnosis.flows.jobs import JobFlows, recognise
+from diagnosis.flows.moving import moving
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.pipeline_stages import stage_times
@@ -100,12 +101,15 @@ def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -
         piped = a.layout.pp > 1 and a.layout.ends == 1 and not a.rough and not clocks_disagree(a.pairs)
         times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
         a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
+        a.moving = None if clocks_disagree(a.pairs) else moving(a.transfers, a.steps, a.layout, usual)
+        if a.moving is not None:
+            a.slow = []  # members that happened to be late in steps that follow each other
         if times is not None and a.steps.work is not None:
             times = a.stages = replace(times, seconds=times.seconds / a.steps.work)
         if times is not None:
             a.slow = narrowed(a.slow, times, a.steps, a.layout, capture)
             a.slow.extend(uneven_stages(times, a.steps, capture))
-        a.slow = merged(a.slow)
+        a.slow = merged(a.slow) + ([] if a.moving is None else [a.moving.slow])
         episodes.extend(slow_transfers(a.transfers, a.steps, number))
     fabric: list[Slow] = []
     tables = [a.transfers for a in paced if a.transfers is not None]
@@ -121,7 +125,8 @@ def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -
             both = settled([*a.slow, *fabric], named.found, shows_turns=named.shows_turns)
             a.slow = [s for s in both if s.kind != "slow_switch"]
             fabric[:] = [s for s in both if s.kind == "slow_switch"]
-        a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture) if a.steps is not None else [])
+        if a.moving is None:
+            a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture))
         a.slow.extend(_unexplained(a, fabric))
     return fabric
 
@@ -130,6 +135,8 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
     """Slow steps that no slow group or switch explains."""
     assert a.steps is not None
     mask, usual, limit = slow_steps(a.steps)
+    if a.moving is not None:
+        mask = mask & ~a.moving.explains(a.steps, usual)
     found: list[Slow] = []
     for k in np.flatnonzero(mask):
         t0, t1 = float(a.steps.start[k]), float(a.steps.end[k])

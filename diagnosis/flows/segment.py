@@ -108,8 +108,18 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
 
     Of the plausible cuts the one with the fewest odd parts wins, and of equals the finest, because a coarser one only
     joins whole steps. Odd parts of the winner are repaired. O(n log n).
+
+    Without byte counts a long record may be one transfer that waited, or several merged ones: both readings are tried.
     """
-    used = plain_records(flows)
+    plain = plain_records(flows)
+    found = [
+        _by_gaps(used, has_bytes) for used in ([plain] if has_bytes or len(plain) == len(flows) else [flows, plain])
+    ]
+    cuts = [cut for cut in found if cut is not None]
+    return min(cuts, key=lambda cut: (round(cut.odd, 2), -len(cut.stop)), default=None)
+
+
+def _by_gaps(used: Flows, has_bytes: bool) -> Cut | None:
     stops, begins = idle_gaps(used.start, used.end)
     gaps = begins - stops
     if len(gaps) < 3:

@@ -184,11 +184,11 @@ def _closed(mask: Bools) -> Bools:
     return out
 
 
-def _by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
-    """One measure of lateness as members × steps, smoothed; 0 if nothing was seen."""
+def by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
+    """One measure of lateness as members × steps; NaN if nothing was seen."""
     table = np.full((len(members), steps), np.nan)
     table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late[column].to_numpy()
-    return np.nan_to_num(_smooth(table), nan=0.0)
+    return table
 
 
 def _throughout(transfers: Transfers, usual: float) -> bool:
@@ -209,7 +209,9 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     if late.is_empty():
         return []
     members = np.unique(late["src"].to_numpy())
-    calm, added = (_by_step(late, members, column, len(steps)) for column in ("behind", "added"))
+    calm, added = (
+        np.nan_to_num(_smooth(by_step(late, members, column, len(steps))), nan=0.0) for column in ("behind", "added")
+    )
     least = max(LATE * usual, 3 * capture.resolution_s)
     limit = np.maximum(least, 6 * np.median(_scatter(calm)))
     # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).

@@ -253,6 +253,10 @@ def _problems(run: Run, number: int, case: Case) -> list[dict[str, Any]]:
         names = [member(*job.place(r), case.spoil.names) for r in last]
         nodes = sorted({f"host{job.place(r)[0]:03d}" for r in last})
         out.append(row | {"culprit_gpus": names, "culprit_nodes": nodes, "groups": [names]})
+    if job.imbalance:  # no machine is slow
+        names = [member(*job.place(r), case.spoil.names) for r in range(job.world)]
+        row = {"kind": "slow_group", "job": f"job-{number}", "cause": "moving", "t0": run.begins[0], "t1": run.ends[-1]}
+        out.append(row | {"culprit_gpus": [], "culprit_nodes": [], "groups": [names]})
     for cause, every in (
         ("evaluation", job.eval_every),
         ("checkpoint", job.checkpoint_every),

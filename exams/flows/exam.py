@@ -8,6 +8,7 @@ from exams.flows.beyond import beyond, last
 from exams.flows.capture import POOR, Case, Spoil
 from exams.flows.further import further
 from exams.flows.tenants import Fabric, Fault, Tenant, span
+from exams.flows.uneven import uneven
 
 
 def cases() -> Iterator[Case]:
@@ -214,4 +215,4 @@ def held_out() -> Iterator[Case]:
     )
 
 
-SETS = {"open": cases, "held-out": held_out, "beyond": beyond, "last": last, "further": further}
+SETS = {"open": cases, "held-out": held_out, "beyond": beyond, "last": last, "further": further, "uneven": uneven}

@@ -111,6 +111,7 @@ class Tenant:
     checkpoint_every: int = 0
     jitter: float = 0.006
     last_stage: float = 1.0  # factor of the compute time of the last pipeline stage
+    imbalance: float = 0.0  # variation of a replica's work from step to step (standard deviation of its logarithm)
     compressed: float = (
         0.0  # variation of the size of one bucket from step to step (standard deviation of its logarithm)
     )

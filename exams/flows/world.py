@@ -141,6 +141,8 @@ class Run:
                 replica, stage = own // per % job.dp, own // (per * job.dp)
                 out[stage, replica] = job.forward * scale * x.factor
         out[-1] *= job.last_stage
+        if job.imbalance:  # sequences of other lengths in each replica
+            out *= self.rng.lognormal(0, job.imbalance, job.dp)
         return out
 
     def rates(self, src: Whole, dst: Whole, lane: int) -> Array:

@@ -1,0 +1,92 @@
+"""Unequal work that moves between workers: in each step another replica is the last, and no machine is slow.
+
+Batches of sequences differ in their work (long documents, images beside text), so the replica with the most of it
+begins the gradient exchange last, and the others wait for it. A slow machine is last in step after step; with unequal
+work each replica is last in some. The lost time of a step is the wait for its last replica beyond that for the mean of
+all: with equal shares each would need the mean. Source: *Understanding Stragglers in Large Model Training Using What-if
+Analysis* (arXiv 2505.05713). O(members · steps), and a singular value decomposition of replicas × steps.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from diagnosis.flows.capture import Bools, Floats
+from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.slowness import Slow, by_step
+from diagnosis.flows.steps import Steps
+from diagnosis.flows.transfers import Transfers
+
+#: Steps to judge by, at least.
+LEAST: Final = 12
+#: The lost time is this share of a usual step, as mean over the steps.
+COSTS: Final = 0.05
+#: One pattern (replicas that are late together) has at most this share of the waits' squares, else it is what is slow;
+#: two replicas that take turns have two patterns.
+ONE: Final = 0.5
+ONE_OF_TWO: Final = 0.75
+#: Steps with more waiting last longer: rank correlation of both, at least.
+LASTS: Final = 0.4
+#: A slow step is explained if its waiting is this share of its excess.
+EXPLAINS: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class Moving:
+    """The finding over the whole capture, which accuses nobody, and the seconds that each step lost."""
+
+    slow: Slow
+    lost: Floats
+
+    def explains(self, steps: Steps, usual: float) -> Bools:
+        """The steps whose excess is mostly the wait for their last replica."""
+        return np.asarray(self.lost >= EXPLAINS * (steps.judged - usual))
+
+
+def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> Moving | None:
+    """Whether the job loses time in most steps, each time to another replica."""
+    waits = _waits(transfers, steps)
+    if waits is None:
+        return None
+    lost = waits.max(axis=0)
+    share, number = float(lost.mean()) / usual, layout.dp or len(waits)
+    if share < COSTS or _of_one(waits) > (ONE_OF_TWO if number == 2 else ONE) or _agree(lost, steps.judged) < LASTS:
+        return None
+    reason = (
+        f"In each step another of {number} replicas began the gradient exchange last; the others waited, "
+        f"{share:.0%} of a step on average. The work is split unevenly between them (sequences of different lengths, "
+        "for example), and no machine is slow."
+    )
+    members = sorted({int(m) for group in layout.dp_groups for m in group})
+    factor = 1.0 / max(1.0 - share, 0.1)
+    slow = Slow("slow_group", float(steps.start[0]), float(steps.end[-1]), reason, members, factor=factor)
+    slow.measure, slow.confidence = "uneven", 0.75
+    return Moving(slow, lost)
+
+
+def _waits(transfers: Transfers, steps: Steps) -> Floats | None:
+    """Seconds by which each member began its part later than the mean one, of all collectives of a step together:
+    [members, steps].
+    """
+    late = transfers.late
+    if late.is_empty() or len(steps) < LEAST:
+        return None
+    members = np.unique(late["src"].to_numpy())
+    waits = np.nan_to_num(by_step(late, members, "added", len(steps)))
+    return np.maximum(waits - waits.mean(axis=0), 0.0) if len(waits) > 1 else None
+
+
+def _of_one(waits: Floats) -> float:
+    """The share of the strongest pattern of late replicas."""
+    strength = np.linalg.svd(waits, compute_uv=False) ** 2
+    return float(strength[0] / strength.sum()) if strength.sum() > 0 else 1.0
+
+
+def _agree(one: Floats, other: Floats) -> float:
+    """Spearman's rank correlation; 0 if one of them is constant."""
+    known = ~np.isnan(other)
+    a, b = (np.argsort(np.argsort(x[known])).astype(float) for x in (one, other))
+    return float(np.corrcoef(a, b)[0, 1]) if known.sum() > 2 and a.std() > 0 and b.std() > 0 else 0.0
