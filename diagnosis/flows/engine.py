@@ -15,6 +15,7 @@ from diagnosis.flows.chapters import chapters
 from diagnosis.flows.clock_offsets import corrected, together
 from diagnosis.flows.closing import closed
 from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_report
+from diagnosis.flows.grid import with_tensor_ranks
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.moving import moving
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
@@ -83,10 +84,13 @@ def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps:
     if offsets:
         capture.clocks = together(capture.clocks, offsets)
         pairs = classify(job, capture)
+    known = {} if stated is None else stated.as_json()
+    gradients = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
+    pairs = with_tensor_ranks(pairs, gradients, len(capture.names), int(known.get("tp") or 1))
     found = find_steps(job, pairs, capture) if steps else None
     found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
-    layout = find_layout(job, pairs, capture, {} if stated is None else stated.as_json())
+    layout = find_layout(job, pairs, capture, known)
     return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
 
 

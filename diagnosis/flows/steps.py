@@ -15,6 +15,7 @@ import polars as pl
 from diagnosis.flows.arrays import components, idle_gaps
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.chain import by_bytes
+from diagnosis.flows.grid import seldom
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.pattern import by_pattern
@@ -34,6 +35,8 @@ FEW_EVEN = 0.03
 #: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
 EXACT = 0.004
 AS_EVEN = 3.0
+#: A cut of a part of the traffic shows more steps if it has this many times as many boundaries.
+FINER = 1.7
 #: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
 #: share of a step's bytes from its place.
 NEARLY = 0.1
@@ -84,9 +87,26 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
             continue
         traffic = job.flows.take(pairs.carries(job.flows, len(capture.names), *types))
         cut = _cut(traffic, pairs, mask, capture)
+        slower = _seldom(traffic, pairs, capture)
+        finer = None if slower is None else _best_cut(slower, capture)
+        if slower is not None and finer is not None and _is_finer(finer, cut):
+            traffic, cut = slower, finer
         if cut is not None:
             return _steps(job.flows, traffic, cut, pace, capture)
     return None
+
+
+def _seldom(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | None:
+    """The traffic of the pairs that exchange far less often than the others, if there are both."""
+    rare = seldom(traffic, pairs, len(capture.names))
+    return None if rare is None else traffic.take(rare[pairs.index(traffic, len(capture.names))])
+
+
+def _is_finer(finer: Cut, cut: Cut | None) -> bool:
+    """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not find."""
+    if finer.odd > ODD or finer.uneven_bytes > FEW_EVEN or len(finer.stop) < FEW:
+        return False
+    return cut is None or len(finer.stop) > FINER * len(cut.stop)
 
 
 def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
