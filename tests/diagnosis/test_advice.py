@@ -209,6 +209,21 @@ def test_a_switch_behind_a_more_probable_machine_is_not_the_place_to_act():
     assert advise(told(("switch", "leaf-1", 0.6), ("node", "n1", 0.2)))["targets"] == ["leaf-1"]
 
 
+def test_a_machine_that_slows_a_finished_job_is_tested_before_the_next_one():
+    slow = {
+        "conclusion": {
+            "condition": "degraded",
+            "category": "performance",
+            "fault": [{"kind": "node", "name": "n1", "p": 0.85}],
+        }
+    }
+    got = advise(slow)
+    assert (got["rule"], got["action"], got["targets"]) == ("check.slow_machine", "stop_time_check", ["n1"])
+    assert got["because"][0].startswith("Slow steps waited for n1")
+    assert advise(slow | {"tried": ["stop_time_check"]})["rule"] != "check.slow_machine"
+    assert advise({"conclusion": {**slow["conclusion"], "fault": []}})["rule"] == "inspect.slow"
+
+
 def test_a_slow_switch_is_a_matter_for_humans():
     got = advise({"logs": logs(symptom="slow"), "flows": {"diagnoses": [{"kind": "slow_switch", "switch": "spine-2"}]}})
     assert (got["action"], got["targets"], got["command"]) == ("ask_human", ["spine-2"], "")
