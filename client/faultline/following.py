@@ -1,7 +1,7 @@
 """``faultline follow``: sends files while they grow, by tus uploads whose length is stated at their end.
 
 The site's offset is the truth and the files themselves are the spool: after any failure, bytes that the site has not
-acknowledged are read again from the disk. Memory is one chunk.
+acknowledged are read again from the disk. Memory is one block.
 """
 
 from __future__ import annotations
@@ -19,8 +19,12 @@ from typing import Any, Callable
 from faultline.files import Source
 from faultline.site import Piece, Problem, Site, Unreachable
 
-#: bytes per request
-CHUNK_BYTES = 1 << 20
+#: bytes per request: each costs the site the same, however many bytes it has
+CHUNK_BYTES = 4 << 20
+#: bytes of one file at a time, so that the old lines of one delay no new ones of the others
+TURN_BYTES = 16 << 20
+#: after a look that took long, because the site is busy, the follower waits so many times as long, at most so long
+_TIMES, _MOST_S = 4.0, 10.0
 #: maximum number of files kept open; further files are opened at each look
 _OPEN_FILES = 512
 
@@ -87,6 +91,7 @@ class Follower:
         self._names: set[str] = set()
         self._refused: set[tuple[int, int]] = set()
         self._saved: list[dict[str, Any]] | None = None
+        self._is_behind = False
         self._load()
 
     def run(self, stop: threading.Event, *, every_s: float) -> None:
@@ -101,16 +106,23 @@ class Follower:
             except Unreachable as error:  # the files keep what it misses
                 self._note(f"{error} Nothing is lost: it is sent when the site is back")
                 sent = 0
-            pause_s = max(0.0, every_s - (time.monotonic() - began))
+            took_s = time.monotonic() - began
+            pause_s = 0.0 if self._is_behind else max(every_s - took_s, min(_TIMES * took_s, _MOST_S))
             if self._bytes_per_s:
                 pause_s = max(pause_s, sent / self._bytes_per_s)
             stop.wait(pause_s)
+        self.catch_up()
+
+    def catch_up(self) -> None:
+        """Look until all bytes are sent that are there."""
         self.look()
+        while self._is_behind:
+            self.look()
 
     def look(self) -> int:
-        """Find new files, send the new bytes of all; returns the number of bytes sent."""
+        """Find new files, send new bytes of all, a turn of each; returns the number of bytes sent."""
         present = self._discover()
-        sent = 0
+        sent, self._is_behind = 0, False
         for followed in list(self._files.values()):
             if not followed.is_over:
                 sent += self._send_new(followed, is_there=followed.inode in present)
@@ -165,6 +177,9 @@ class Follower:
             file = followed.opened()
         before = followed.position
         while followed.position < size and not followed.is_over:
+            if followed.position - before >= TURN_BYTES:
+                self._is_behind = True
+                break
             if not followed.upload and not self._begin(followed):
                 return 0
             length = min(CHUNK_BYTES, size - followed.position)

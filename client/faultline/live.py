@@ -43,7 +43,7 @@ def follow(asked: argparse.Namespace, site: Site, say: Words) -> int:
         site, slug, _found(asked), attempt=asked.attempt, state=state, bytes_per_s=asked.rate, note=say.note
     )
     if asked.once:
-        follower.look()
+        follower.catch_up()
         return say.end(DONE)
     stop = threading.Event()
     _on_signals(lambda number: stop.set())

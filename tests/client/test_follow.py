@@ -89,6 +89,42 @@ def test_a_growing_file_arrives_as_it_grows_and_is_taken_in_at_the_end(
     assert evidence() == {"a.log": LOG, "late.log": b"hello\n"}
 
 
+def test_an_old_long_file_delays_no_new_lines_of_the_others(
+    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "CHUNK_BYTES", 500)
+    monkeypatch.setattr(following, "TURN_BYTES", 1000)
+    append(logs / "a.log", LOG)
+    append(logs / "b.log", b"hello\n")
+    first = follower()
+    assert first.look() == 1006
+    assert sorted(Upload.objects.values_list("path", "offset_bytes")) == [("a.log", 1000), ("b.log", 6)]
+    first.catch_up()
+    assert Upload.objects.get(path="a.log").offset_bytes == len(LOG)
+
+
+@pytest.mark.parametrize(("took_s", "pause_s"), [(0.1, 1.9), (1.0, 4.0), (30.0, 10.0)])
+def test_a_busy_site_is_asked_less_often(
+    follower: Callable[[], Follower], monkeypatch: pytest.MonkeyPatch, took_s: float, pause_s: float
+) -> None:
+    now, waits, one = [0.0], [], follower()
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            self.set()
+            return True
+
+    def look() -> int:
+        now[0] += took_s
+        return 0
+
+    monkeypatch.setattr(following.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(one, "look", look)
+    one.run(Stop(), every_s=2.0)
+    assert waits == [pytest.approx(pause_s)]
+
+
 def test_a_follower_that_was_killed_continues_where_it_stopped(follower: Callable[[], Follower], logs: Path) -> None:
     append(logs / "a.log", LOG[:1000])
     follower().look()  # and is gone
