@@ -61,6 +61,40 @@ def evidence_remove(*, job: Job) -> Removed:
     return removal_finish(job=job)
 
 
+def jobs_that_never_end(*, before: datetime) -> QuerySet[Job]:
+    """Jobs with growing files and with files that were complete ``before``."""
+    growing = Upload.objects.filter(job=OuterRef("pk"), state=Upload.State.RECEIVING, size_bytes=None)
+    old = _parts().filter(attempt__job=OuterRef("pk"), received_at__lt=before)
+    return Job.objects.filter(Exists(growing), Exists(old)).order_by("pk")
+
+
+def parts_remove(*, job: Job, before: datetime) -> Removed:
+    """Delete the old parts of a running job's files: ``train.log`` once ``train.log.2`` grows. They no longer belong to
+    its evidence, so that the rest is diagnosed on.
+    """
+    old = {row.pk: row for row in _parts().filter(attempt__job=job, received_at__lt=before)}
+    later = {(row.attempt_id, _next_part(row.path)): pk for pk, row in old.items()}
+    found = Upload.objects.filter(job=job, path__in={path for _, path in later}).values_list("attempt_id", "path")
+    gone = [later[key] for key in found if key in later]
+    with transaction.atomic():
+        rows = Artifact.objects.filter(pk__in=gone)
+        rows.filter(parsed_key="").update(parsed_key=_REMOVING)
+        rows.update(state=Artifact.State.REMOVED, is_superseded=True, problem="", kept=None, kept_lines=0)
+    return removal_finish(job=job) if gone else Removed(0, 0)
+
+
+def _parts() -> QuerySet[Artifact]:
+    return Artifact.objects.filter(is_superseded=False, settled_at__isnull=False).exclude(state=Artifact.State.REMOVED)
+
+
+def _next_part(path: str) -> str:
+    """The name of the file in which a complete one goes on."""
+    stem, _, number = path.rpartition(".")
+    if stem and number.isascii() and number.isdigit() and len(number) < 9 and int(number) > 1:
+        return f"{stem}.{int(number) + 1}"
+    return f"{path}.2"
+
+
 def condensed_mark(*, kept: Mapping[int, tuple[str, int]]) -> None:
     """Mark artifacts as removed but for the lines in a stored table: primary key to the table's SHA-256 and the number
     of lines. The caller's transaction; :func:`removal_finish` then deletes the files.

@@ -12,11 +12,13 @@ from typing import Any
 import pytest
 from django.conf import settings as site
 from django.core.management import call_command
+from django.test import override_settings
 from django.utils import timezone
 
 from ingest import selectors, services, storage
 from ingest.models import Artifact, Job, Run
-from ingest.services import evidence_removal, sweeping
+from ingest.selectors import evidence
+from ingest.services import evidence_removal, resuming, sweeping
 from ingest.services.rereading import artifacts_reread
 from tests.factories import make_incident, make_user
 from tests.pages import page_text
@@ -66,6 +68,23 @@ def test_bytes_and_column_files_go_and_rows_stay() -> None:
     assert before
     assert "0 files of 0 jobs" in remove()
     assert Activity.objects.get(job=old, kind="evidence_removed").data["files"] == 2
+
+
+def test_old_parts_of_files_of_a_job_that_never_ends_go_and_the_rest_is_diagnosed_on() -> None:
+    job = services.job_create(name="endless")
+    for path in ("a.log", "a.log.2", "config.log"):
+        services.artifact_receive(job=job, path=path, chunks=[LOG + path.encode()])
+    old = timezone.now() - timedelta(days=40)
+    Artifact.objects.filter(path__in=("a.log", "config.log")).update(received_at=old)
+    growing = resuming.upload_begin(job=job, path="a.log.3", size_bytes=None)
+    with override_settings(EVIDENCE_DAYS=30):
+        assert old_evidence_remove() == 1
+        assert old_evidence_remove() == 0
+    standing = Artifact.objects.filter(is_superseded=False)
+    assert set(standing.values_list("path", "state")) == {("a.log.2", "parsed"), ("config.log", "parsed")}
+    gone = Artifact.objects.get(path="a.log")
+    assert (gone.state, storage.blob_exists(gone.blob_id)) == ("removed", False)
+    assert not evidence.is_removed(growing.attempt)
 
 
 def test_bytes_that_another_job_shares_stay() -> None:

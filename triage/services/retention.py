@@ -35,8 +35,10 @@ class Freed(NamedTuple):
 def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
     """Jobs whose evidence is older than ``days``. Jobs with unreviewed incidents only ``with_unreviewed``."""
     jobs = evidence_removal.jobs_with_old_evidence(before=timezone.now() - timedelta(days=days))
-    if with_unreviewed:
-        return jobs
+    return jobs if with_unreviewed else _reviewed(jobs)
+
+
+def _reviewed(jobs: QuerySet[Job]) -> QuerySet[Job]:
     waiting = Incident.objects.filter(job=OuterRef("pk"), state=Incident.State.AWAITING_REVIEW, is_withdrawn=False)
     return jobs.filter(~Exists(waiting))
 
@@ -44,18 +46,31 @@ def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
 def evidence_free(jobs: QuerySet[Job]) -> Iterator[Freed]:
     """Remove the evidence of these jobs, one after another, and log each in its activity."""
     for job in jobs:
-        files, size = evidence_removal.evidence_remove(job=job)
-        with transaction.atomic():
-            Activity.objects.create(job=job, kind="evidence_removed", data={"files": files, "bytes": size})
-        log.info("evidence of %s removed: %s files, %s bytes", job.slug, files, size)
-        yield Freed(job, files, size)
+        yield _recorded(job, evidence_removal.evidence_remove(job=job))
+
+
+def _recorded(job: Job, removed: evidence_removal.Removed) -> Freed:
+    files, size = removed
+    with transaction.atomic():
+        Activity.objects.create(job=job, kind="evidence_removed", data={"files": files, "bytes": size})
+    log.info("evidence of %s removed: %s files, %s bytes", job.slug, files, size)
+    return Freed(job, files, size)
 
 
 def old_evidence_remove() -> int:
-    """Apply the setting to a few jobs at once, called periodically; returns how many."""
+    """Apply the setting to a few jobs at once, called periodically; returns how many. Of jobs that never end, old parts
+    of growing files go.
+    """
     if not settings.EVIDENCE_DAYS:
         return 0
-    return sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_AT_ONCE]))
+    count = sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_AT_ONCE]))
+    before = timezone.now() - timedelta(days=settings.EVIDENCE_DAYS)
+    for job in _reviewed(evidence_removal.jobs_that_never_end(before=before))[:_AT_ONCE]:
+        removed = evidence_removal.parts_remove(job=job, before=before)
+        if removed.files:
+            _recorded(job, removed)
+            count += 1
+    return count
 
 
 def old_evidence_condense() -> int:
