@@ -115,7 +115,8 @@ class ParseHints:
     """Facts that the caller knows about one artifact, or one byte range of it, before parsing.
 
     A huge plain file is parsed as several ranges cut at line boundaries (``offset``: the begin of this range) and
-    joined by :func:`diagnosis.merge`.
+    joined by :func:`diagnosis.merge`. ``head``: the first bytes of the file of a range, which show how it is read;
+    without them a range is a log in UTF-8.
     """
 
     attempt: int = 0
@@ -124,6 +125,7 @@ class ParseHints:
     offset: int = 0
     bytes_total: int | None = None
     node: str | None = None
+    head: bytes = b""
 
 
 @dataclass(frozen=True, slots=True)

@@ -105,8 +105,8 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
             else "The file is empty: nothing to read. If it should not be, upload it again."
         )
         return Parsed(path, hints.kind or Kind.LOG, tee.sha256, 0, 0, why)
-    # The middle of a file does not show its kind.
-    kind = hints.kind or (Kind.LOG if hints.offset else kind_of(head, path))
+    begin = hints.head or (b"" if hints.offset else head)  # the middle of a file does not show its kind
+    kind = hints.kind or (kind_of(begin, path) if begin else Kind.LOG)
     if kind in (Kind.FLOW, Kind.STACK):
         return _delegated(kind, tee, path, hints, work)
     if kind in (Kind.INVENTORY, Kind.LAYOUT):
@@ -122,7 +122,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
             0,
             f"This is {what}, not a log: it was left out. Upload text logs, flow records or stack dumps.",
         )
-    return _log(kind, tee, head, path, hints, work)
+    return _log(kind, tee, begin, path, hints, work)
 
 
 def _broken(path: str, why: str, passed: int) -> str:
@@ -179,13 +179,13 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
 
 def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
-    # The beginning of a file decides for a later range: a log in UTF-8, see recognise.is_divisible.
-    encoding, mark = encodings.encoding_of(head) if not hints.offset else ("utf-8", 0)
+    encoding, mark = encodings.encoding_of(head)
+    is_wrapped = _is_wrapped(head[mark:], encoding, notes)
+    mark = 0 if hints.offset else mark
     if encoding != "utf-8":
         notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
     tee.read(mark)
     reader = LogReader([Sources(path, hints.node)], work, time_zone=time_zone(hints.time_zone, notes))
-    is_wrapped = not hints.offset and _is_wrapped(head[mark:], encoding, notes)
     stream = cast("BinaryIO", tee)
     reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:

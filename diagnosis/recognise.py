@@ -49,6 +49,21 @@ class LogKinds:
         return kind
 
 
+def whole_lines(raw: bytes, head: bytes) -> int:
+    """How many bytes of ``raw``, which begins with a line of a file that begins with ``head``, are whole lines; of a
+    journal's export, whole records. 0 if none is whole.
+    """
+    encoding, mark = encodings.encoding_of(head)
+    if encoding == "utf-8":
+        end = b"\n\n" if wrapped.is_export(encodings.decode(head[mark:])) else b"\n"
+        return raw.rfind(end) + len(end) if end in raw else 0
+    newline = "\n".encode(encoding)
+    at = raw.rfind(newline)
+    while at >= 0 and at % 2:  # half of one character and half of the next
+        at = raw.rfind(newline, 0, at + 1)
+    return at + 2 if at >= 0 else 0
+
+
 def is_divisible(head: bytes, path: str) -> bool:
     """Whether a file that begins with ``head`` may be parsed in byte ranges cut after newlines: a log with independent
     lines and without a kernel's times since boot, whose date may depend on any line.

@@ -39,8 +39,10 @@ def healthy(hours: float, dice: random.Random) -> Counter[str]:
     return false
 
 
-def delay(made: Course, kind: str, dice: random.Random) -> tuple[str, float | None]:
-    """The stage in which a fault began, and the seconds beyond three usual counts until its alarm (None: missed)."""
+def delay(made: Course, kind: str, dice: random.Random) -> tuple[str, float | None, float]:
+    """The stage in which a fault began, the seconds beyond three usual counts until its alarm (None: missed), and how
+    many of them the pause would have lasted anyway.
+    """
     fault = faulty(made, kind, dice)
     usual = made.step_s * made.every
     state, held = new_state(0.0), set[str]()
@@ -49,9 +51,9 @@ def delay(made: Course, kind: str, dice: random.Random) -> tuple[str, float | No
             learn(state, "a", seen, now)
         kinds = {alarm.kind for alarm in judge(state, now)}
         if now > fault.began and kinds & {kind, *_ALSO.get(kind, ())} - (held if now < fault.began else set()):
-            return fault.stage, now - fault.began - 3 * usual
+            return fault.stage, now - fault.began - 3 * usual, max(0.0, fault.due - fault.began)
         held = kinds
-    return fault.stage, None
+    return fault.stage, None, 0.0
 
 
 def _row(name: str, rows: list[float | None]) -> str:
@@ -75,12 +77,15 @@ def main(arguments: list[str] | None = None) -> None:
     rows: defaultdict[str, list[float | None]] = defaultdict(list)
     for number in range(asked.faults):
         kind = FAULTS[number % len(FAULTS)]
-        stage, found = delay(course(dice), kind, dice)
+        stage, found, rest = delay(course(dice), kind, dice)
         rows[f"{kind}, begun in {'training' if stage == 'training' else 'a pause'}"].append(found)
         if kind in ("hang", "death", "slow"):
             rows["hang, death and slowdown"].append(found)
             if stage == "training":
                 rows["the same, begun in training"].append(found)
+            else:
+                rows["the same, begun in a pause"].append(found)
+                rows["the same, after its usual end"].append(None if found is None else found - rest)
     for name in sorted(rows):
         print(_row(name, rows[name]))
 

@@ -101,7 +101,7 @@ def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str,
         seen: dict[str, Any] = {"lines": 0, "counters": {}, "losses": [], "stage": None, "stage_at": None}
         seen |= {"announced": [], "errors": [], "tallies": {"errors": 0, "retries": 0}, "disks": [], "writers": set()}
         counts: list[list[Any]] = []
-        between: str | None = None
+        between: list[list[Any]] = []
         while waiting is not None and waiting.at <= now:
             line, stamp = waiting, int(waiting.at * 1e9)
             seen["lines"] += 1
@@ -111,12 +111,12 @@ def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str,
             if line.counter is not None:
                 counts.append([line.counter, stamp, between, False])
                 seen["losses"].append([line.counter, line.loss if math.isfinite(line.loss) else None])
-                between, seen["announced"] = None, []
+                between, seen["announced"] = [], []
                 if seen["stage"] is not None:
                     seen["stage"], seen["stage_at"] = "training", stamp
             if line.stage is not None:
-                seen["stage"], seen["stage_at"], between = line.stage, stamp, line.stage
-                seen["announced"].append(line.stage)
+                seen["stage"], seen["stage_at"], between = line.stage, stamp, [*between, [line.stage, stamp]]
+                seen["announced"].append([line.stage, stamp])
             if line.disk is not None:
                 seen["disks"].append(["/ckpt", line.disk])
             if line.is_decisive:
@@ -127,11 +127,14 @@ def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str,
 
 
 class Fault(NamedTuple):
-    """A job with a fault that begins at ``began``; ``stage``: where the job was; ``factor``: of a slowdown."""
+    """A job with a fault that begins at ``began``; ``stage``: where the job was; ``factor``: of a slowdown; ``due``:
+    when the next count would have come without the fault.
+    """
 
     said: list[Line]
     began: float
     stage: str
+    due: float
     factor: float = 1.0
 
 
@@ -145,15 +148,18 @@ def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
     usual = made.step_s * made.every
     if stage == "training" and began - counts[-1] > 2.5 * usual:
         stage = "unannounced"
+    due = next((line.at for line in whole if line.counter and line.at >= began), began)
     before, after = [x for x in whole if x.at < began], [x for x in whole if x.at >= began]
     if kind in ("hang", "death"):
         if stage == "training":
             began = counts[-1]
         says = [Line(began + dice.uniform(0.1, 3), is_decisive=True)] if kind == "death" else []
-        return Fault([*before, *says], began, stage)
+        return Fault([*before, *says], began, stage, due)
     if kind == "slow":
         factor = dice.choice((1.8, 2.5, 5.0))
-        return Fault([*before, *(x._replace(at=began + (x.at - began) * factor) for x in after)], began, stage, factor)
+        return Fault(
+            [*before, *(x._replace(at=began + (x.at - began) * factor) for x in after)], began, stage, due, factor
+        )
     if kind == "loss":
         high = dice.choice((math.nan, 30.0))
         after = [x._replace(loss=high) if x.counter else x for x in after]
@@ -166,4 +172,4 @@ def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
         more = [Line(began + 2 * second, node="node-1", retries=3) for second in range(600)]
     if kind == "disk":
         more = [Line(began + 30 * n, disk=min(82.0 + n, 100)) for n in range(40)]
-    return Fault(sorted([*before, *after, *more], key=lambda x: x.at), began, stage)
+    return Fault(sorted([*before, *after, *more], key=lambda x: x.at), began, stage, due)

@@ -19,11 +19,14 @@ class Alarm(NamedTuple):
 
 
 class Pause(NamedTuple):
-    """The time between two counts. ``stage``: what a line announced in between, ``training`` if none did."""
+    """The time between two counts. ``stage``: the last one that a line announced in between, ``training`` if none did;
+    ``parts``: each announced stage with the seconds until the next announcement or count.
+    """
 
     after: int
     seconds: float
     stage: str
+    parts: tuple[tuple[str, float], ...] = ()
 
 
 class News(NamedTuple):

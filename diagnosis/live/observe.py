@@ -14,7 +14,8 @@ import polars as pl
 
 from diagnosis.live.meanings import LINE_BYTES, Meaning, meanings
 from diagnosis.live.news import nothing
-from diagnosis.logs import progress, signatures, stages, words
+from diagnosis.logs import progress, signatures, stages, words, wrapped
+from diagnosis.logs.encodings import decode
 from diagnosis.logs.lines import overwritten
 from diagnosis.model import Level, Parsed
 
@@ -24,6 +25,8 @@ MOST_LINES: Final = 256
 MOST_ERRORS: Final = 5
 MOST_DISKS: Final = 20
 MOST_WRITERS: Final = 4_096
+#: Stages that are kept between two counts.
+MOST_ANNOUNCED: Final = 8
 #: Number of characters of an error line that are kept.
 MOST_TEXT: Final = 300
 
@@ -37,11 +40,11 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
 
     Returns:
         In the order of the lines; times in ns UTC, None if a line has none.
-        ``counters``: message -> rows of the count, its time, the stage that a line announced since the row before, and
-        whether it is the last one planned; ``losses``: iteration and loss (None: not finite) of the same lines;
-        ``stage`` at the end and its time; ``announced``: the stages after the last count; ``errors``: signature,
-        category, title, text, at; ``tallies`` of error lines and of lines about retries; ``disks``: name and percent;
-        ``writers``: nodes; ``lines``: their number.
+        ``counters``: message -> rows of the count, its time, what was announced since the row before, and whether it is
+        the last one planned; ``losses``: iteration and loss (None: not finite) of the same lines; ``stage`` at the end
+        and its time; ``announced``: stages with their times after the last count, ``training`` where one ended, each
+        once in a row; ``errors``: signature, category, title, text, at; ``tallies`` of error lines and of lines about
+        retries; ``disks``: name and percent; ``writers``: nodes; ``lines``: their number.
     """
     if parsed.columns is None or parsed.uniques is None:
         return nothing()
@@ -49,7 +52,12 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
     columns = pl.read_parquet(parsed.columns, columns=["line", "offset", "length", "masked", "time", "level", "source"])
     known = meanings(uniques)
     marks = _marks(known, columns)
-    counters, losses, counted_at = _counters(known, columns, marks, read)
+    encoding = str(parsed.facts.get("encoding", "utf-8"))
+
+    def texts(rows: pl.DataFrame) -> Iterator[str]:
+        return _texts(rows, read, encoding)
+
+    counters, losses, counted_at = _counters(known, columns, marks, texts)
     stage, stage_at = _stage(marks, counted_at)
     return {
         "lines": columns.height,
@@ -57,19 +65,22 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
         "losses": losses,
         "stage": stage,
         "stage_at": stage_at,
-        "announced": _announced(marks.filter(pl.col("line") > counted_at)),
+        "announced": [row[1:] for row in _announced(marks.filter(pl.col("line") > counted_at))][:MOST_ANNOUNCED],
         "errors": _errors(known, uniques, columns),
         "tallies": _tallies(known, uniques),
-        "disks": _disks(known, columns, read),
+        "disks": _disks(known, columns, texts),
         "writers": _writers(parsed, columns),
     }
 
 
-def _texts(rows: pl.DataFrame, read: Callable[[int, int], bytes]) -> Iterator[str]:
-    """The lines of rows, at most :data:`LINE_BYTES`; of an overwritten progress bar what is visible."""
+def _texts(rows: pl.DataFrame, read: Callable[[int, int], bytes], encoding: str) -> Iterator[str]:
+    """The lines of rows, at most :data:`LINE_BYTES`; of an overwritten progress bar what is visible, of a collector's
+    JSON object the message.
+    """
     for offset, length in rows.select("offset", "length").iter_rows():
-        text = read(offset, min(length, LINE_BYTES)).decode("utf-8", "replace").rstrip("\r\n")
-        yield overwritten(text) if "\r" in text else text
+        text = decode(read(offset, min(length, LINE_BYTES)), encoding).rstrip("\r\n")
+        text = overwritten(text) if "\r" in text else text
+        yield wrapped.unwrap(text) if text.startswith("{") else text
 
 
 def _rows(known: Mapping[int, Meaning], of: str, columns: pl.DataFrame) -> pl.DataFrame:
@@ -91,25 +102,26 @@ def _marks(known: Mapping[int, Meaning], columns: pl.DataFrame) -> pl.DataFrame:
 
 
 def _counters(
-    known: Mapping[int, Meaning], columns: pl.DataFrame, marks: pl.DataFrame, read: Callable[[int, int], bytes]
+    known: Mapping[int, Meaning],
+    columns: pl.DataFrame,
+    marks: pl.DataFrame,
+    texts: Callable[[pl.DataFrame], Iterator[str]],
 ) -> tuple[dict[str, list[list[Any]]], list[list[Any]], int]:
     """The counters of each message, the losses beside them, and the last line with a counter."""
     rows = _rows(known, "is_counter", columns).tail(MOST_LINES)
-    announced = _begins(marks).select("line", "stage").rows()
+    announced = _announced(marks)
     found: dict[str, list[list[Any]]] = {}
     losses: list[list[Any]] = []
     last, place = 0, 0
-    stage: str | None = None
+    since: list[list[Any]] = []
     read_loss = words.regex("watched", "loss")
-    for (line, masked, at), text in zip(
-        rows.select("line", "masked", "time").iter_rows(), _texts(rows, read), strict=True
-    ):
+    for (line, masked, at), text in zip(rows.select("line", "masked", "time").iter_rows(), texts(rows), strict=True):
         while place < len(announced) and announced[place][0] < line:
-            stage, place = announced[place][1], place + 1
+            since, place = [*since, announced[place][1:]][:MOST_ANNOUNCED], place + 1
         if not (counted := progress.counter(text)):
             continue
-        found.setdefault(f"{counted[0]} {masked:x}", []).append([counted[1], at, stage, _is_last(text)])
-        last, stage = line, None
+        found.setdefault(f"{counted[0]} {masked:x}", []).append([counted[1], at, since, _is_last(text)])
+        last, since = line, []
         if loss := read_loss.search(text):
             value = float(loss.group(1))
             losses.append([counted[1], value if math.isfinite(value) else None])
@@ -122,12 +134,14 @@ def _is_last(text: str) -> bool:
     return planned is not None and planned.group(1) == planned.group(2)
 
 
-def _begins(marks: pl.DataFrame) -> pl.DataFrame:
-    return marks.filter(~pl.col("is_end") & (pl.col("stage") != "training"))
-
-
-def _announced(marks: pl.DataFrame) -> list[str]:
-    return [str(stage) for stage in _begins(marks)["stage"].unique(maintain_order=True).to_list()]
+def _announced(marks: pl.DataFrame) -> list[list[Any]]:
+    """Rows of line, stage and time: the stage that a marker begins, or that follows what it ends."""
+    found: list[list[Any]] = []
+    for line, at, stage, is_end in marks.iter_rows():
+        said = stages.after_end(stage, trained=True) if is_end else str(stage)
+        if not found or found[-1][1] != said:
+            found.append([line, said, at])
+    return found
 
 
 def _stage(marks: pl.DataFrame, counted_at: int) -> tuple[str | None, int | None]:
@@ -169,11 +183,13 @@ def _tallies(known: Mapping[int, Meaning], uniques: pl.DataFrame) -> dict[str, i
     return told
 
 
-def _disks(known: Mapping[int, Meaning], columns: pl.DataFrame, read: Callable[[int, int], bytes]) -> list[list[Any]]:
+def _disks(
+    known: Mapping[int, Meaning], columns: pl.DataFrame, texts: Callable[[pl.DataFrame], Iterator[str]]
+) -> list[list[Any]]:
     """What lines say of the use of file systems."""
     states_use = words.regex("watched", "disk")
     out = []
-    for text in _texts(_rows(known, "is_disk", columns).tail(MOST_DISKS), read):
+    for text in texts(_rows(known, "is_disk", columns).tail(MOST_DISKS)):
         if (found := states_use.search(text)) and float(found.group(2)) <= 100:
             path = found.group(1) or next(iter(re.findall(r"(?<!\S)/[\w./-]*", text)), "")
             out.append([path[:200], float(found.group(2))])

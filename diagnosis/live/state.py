@@ -7,23 +7,28 @@ counts is taken from the stamps of their lines, so that a follower that was away
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 from diagnosis.live.news import News, Pause
-from diagnosis.live.watches import TABLE
+from diagnosis.live.watches import TABLE, hang
 
 #: Maximum number of stored counters and sources of one job.
 MOST_COUNTERS: Final = 64
 MOST_SOURCES: Final = 4_096
 #: Maximum number of stored step times.
 MOST_STEPS: Final = 128
-MOST_STAGES: Final = 8
 
 type State = dict[str, Any]
 
 
-def new_state(now: float) -> State:
-    """The state of a job before anything was read."""
+def new_state(now: float, before: Mapping[str, Any] | None = None) -> State:
+    """The state of a job before anything was read. ``before``: that of the same job's last attempt, whose pauses are
+    known.
+    """
+    known: dict[str, dict[str, Any]] = {watch.id: {} for watch in TABLE}
+    if before is not None:
+        known[hang.id] = hang.inherited(before["watches"].get(hang.id, {}))
     return {
         "since": now,
         "sources": {},
@@ -37,12 +42,12 @@ def new_state(now: float) -> State:
         "steps": [],
         "stage": None,
         "stage_ns": None,
-        "announced": [],
+        "marks": [],
         "judged_at": None,
         "back_at": None,
         "away_s": 0.0,
         "away_before_s": 0.0,
-        "watches": {watch.id: {} for watch in TABLE},
+        "watches": known,
         "alarms": [],
     }
 
@@ -67,21 +72,27 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
 def _stage(state: State, seen: Mapping[str, Any], news: News) -> None:
     """The stage at the end of the range. A count ends a stage that another file announced, unless it is older.
 
-    ``announced``: all stages since the last count; a checkpoint and an evaluation may follow each other.
+    ``marks``: stages announced since the last count, each with its stamp and the site's time; a stage that comes again
+    is no news, so that lines which repeat hide no hang.
     """
-    more = [] if news.has_advanced else state["announced"]
-    state["announced"] = list(dict.fromkeys([*more, *seen.get("announced", ())]))[-MOST_STAGES:]
+    stamps = [counts[-1][1] for counts in seen["counters"].values() if counts]
+    last = max((stamp for stamp in stamps if stamp is not None), default=None)
+    rows = state["marks"]
+    if news.has_advanced:
+        rows = [row for row in rows if last is not None and row[1] is not None and row[1] > last]
+    told = [*seen.get("announced", ()), *([[seen["stage"], seen.get("stage_at")]] if seen["stage"] else ())]
+    for stage, stamp in told:
+        is_new = stage not in [row[0] for row in rows] or (stage == "training" and rows[-1][0] != stage)
+        rows = [*rows, [stage, stamp, news.now]] if is_new else rows
+    state["marks"] = rows
     if seen["stage"] is not None:
         state["stage"], state["stage_ns"] = seen["stage"], seen.get("stage_at")
-    elif news.has_advanced:
-        stamps = [counts[-1][1] for counts in seen["counters"].values() if counts]
-        last = max((stamp for stamp in stamps if stamp is not None), default=None)
-        if last is None or state["stage_ns"] is None or last >= state["stage_ns"]:
-            state["stage"], state["stage_ns"] = "training", None
+    elif news.has_advanced and (last is None or state["stage_ns"] is None or last >= state["stage_ns"]):
+        state["stage"], state["stage_ns"] = "training", None
 
 
 def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) -> News:
-    """Add ``[n, stamp, stage announced before it, is it the last one planned]`` of one message.
+    """Add ``[n, stamp, stages announced before it, is it the last one planned]`` of one message.
 
     The counter with most advances leads: its numbers are the job's iterations.
     """
@@ -91,26 +102,22 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
             return news
         known = state["counters"][key] = {"n": counts[0][0], "t": counts[0][1], "at": news.now, "advances": 0}
         counts = counts[1:]
-    steps, pauses, advances, has_restarted, interval, is_last = [], [], 0, False, None, None
-    announced = None if state["stage"] == "training" else state["stage"]
-    for number, stamp, *more in counts:
-        stage = (more[0] if more else None) or announced
-        is_last = bool(more[1]) if len(more) > 1 else False
+    steps, pauses, advances, has_restarted, interval = [], [], 0, False, None
+    announced = state["marks"]
+    for number, stamp, rows, _ in counts:
         if number is None or number == known["n"]:
             continue
-        if number > known["n"]:
-            advances += 1
-            seconds = _between(known, stamp, news.now)
-            pauses.append(Pause(known["n"], seconds, stage or "training"))
-            if stage is None:
-                interval = number - known["n"]
-                steps += [round(seconds / interval, 4)] if seconds > 0 else []
-        else:  # a restart counts from an earlier checkpoint, an epoch from its first step
-            has_restarted, advances = True, advances + 1
-            if stage is not None:
-                pauses.append(Pause(known["n"], _between(known, stamp, news.now), stage))
+        advances += 1
+        pause = _pause(known, [*announced, *rows], stamp, news.now)
+        is_restart = number < known["n"]  # it counts from an earlier checkpoint, an epoch from its first step
+        has_restarted |= is_restart
+        if pause.parts or not is_restart:
+            pauses.append(pause)
+        if not pause.parts and not is_restart:
+            interval = number - known["n"]
+            steps += [round(pause.seconds / interval, 4)] if pause.seconds > 0 else []
         known["n"], known["t"], known["at"] = number, stamp, news.now
-        announced = None
+        announced = []
     known["advances"] += advances
     leader = state["counters"].get(state["leader"] or "")
     if advances and (leader is None or known["advances"] > leader["advances"] + 2):
@@ -120,13 +127,31 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
     state["steps"] = [*state["steps"], *steps][-MOST_STEPS:]
     state["iteration"], state["advances"] = known["n"], state["advances"] + advances
     state["interval"] = interval or state["interval"]
-    state["is_last"] = state["is_last"] if is_last is None else is_last
+    state["is_last"] = bool(counts[-1][3]) if counts else state["is_last"]
     return news._replace(
         has_advanced=news.has_advanced or advances > 0,
         steps=tuple(steps),
         pauses=tuple(pauses),
         has_restarted=has_restarted,
     )
+
+
+def _pause(known: Mapping[str, Any], rows: Sequence[Sequence[Any]], stamp: int | None, now: float) -> Pause:
+    """The pause before a count, and its parts by the stages announced in it. A stage whose time is not known has all
+    of it.
+    """
+    whole = _between(known, stamp, now)
+    is_timed = [row[1] is not None or len(row) > 2 for row in rows]
+    begins = [
+        min(whole, _between(known, row[1], row[2] if len(row) > 2 else now)) if is_known else 0.0
+        for row, is_known in zip(rows, is_timed, strict=True)
+    ]
+    parts = [
+        (str(row[0]), max(0.0, end - begin))
+        for row, (begin, end) in zip(rows, pairwise([*begins, whole]), strict=True)
+        if row[0] != "training"
+    ]
+    return Pause(known["n"], whole, parts[-1][0] if parts else "training", tuple(parts))
 
 
 def _between(known: Mapping[str, Any], stamp: int | None, now: float) -> float:

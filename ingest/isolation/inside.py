@@ -8,19 +8,21 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are forked
-from diagnosis import archives, merge, parse
+from diagnosis import archives, merge, parse, sniff
 from diagnosis import parsed as parsed_files
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
 from diagnosis.live.news import nothing
 from diagnosis.live.observe import observe
-from diagnosis.model import Parsed, ParseHints
+from diagnosis.model import LOG_KINDS, Parsed, ParseHints
 from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
+from diagnosis.recognise import kind_of
 from diagnosis.report import to_json
 
 _BLOCK_BYTES = 1 << 20
@@ -68,7 +70,7 @@ def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, 
 
 def observe_ranges(line: Any, *, ranges: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
     """The observations of ranges of growing logs (:func:`diagnosis.live.observe`), each ``source``, ``start``,
-    ``length``, ``path``, ``hints`` and ``folder``. Nothing of a file that was completed in between.
+    ``length``, ``path``, ``hints`` and ``folder``. Nothing of other files, nor of one that was completed in between.
     """
     return [_observed(line, **one) for one in ranges]
 
@@ -81,6 +83,9 @@ def _observed(
     except FileNotFoundError:
         return nothing()
     with file:
+        hints = replace(hints, head=file.read(sniff.HEAD_BYTES))
+        if kind_of(hints.head, path) not in LOG_KINDS:
+            return nothing()
         file.seek(start)
         result = parse(cast("BinaryIO", _Watched(file, line, length)), path, hints, Path(folder))
 

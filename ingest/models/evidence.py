@@ -197,6 +197,8 @@ class Upload(models.Model):
 
     class Meta:
         ordering = ("-created_at",)
+        # every sweep asks for the growing ones, of all that ever came
+        indexes = (models.Index(fields=("state", "attempt"), name="upload_state_attempt"),)
         constraints = (
             models.UniqueConstraint(
                 fields=("attempt", "path", "sha256"),

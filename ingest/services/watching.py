@@ -20,6 +20,7 @@ from diagnosis import ParseHints, live
 from diagnosis.live.beat import step_s
 from diagnosis.live.news import nothing
 from diagnosis.plain import plain
+from diagnosis.recognise import whole_lines
 from ingest import storage, temp_files
 from ingest.isolation import Lost, call
 from ingest.models import Attempt, Job, Upload, Watch
@@ -35,6 +36,8 @@ _RANGE_BYTES = 16 << 20
 _TOGETHER = 64
 #: a longer line is read in pieces
 _LINE_BYTES = 1 << 20
+#: they show the encoding
+_HEAD_BYTES = 4 << 10
 #: maximum time of one look at an attempt
 _CLAIM = timedelta(minutes=10)
 #: maximum attempts per sweep
@@ -64,7 +67,10 @@ def attempt_observe(attempt_id: int) -> None:
     attempt = Attempt.objects.select_related("job").filter(pk=attempt_id).first()
     if attempt is None:
         return
-    Watch.objects.get_or_create(attempt=attempt, defaults={"state": live.new_state(now.timestamp())})
+    if not Watch.objects.filter(attempt=attempt).exists():
+        Watch.objects.get_or_create(
+            attempt=attempt, defaults={"state": live.new_state(now.timestamp(), _before(attempt))}
+        )
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
     if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM):
         return
@@ -78,6 +84,12 @@ def attempt_observe(attempt_id: int) -> None:
         _judge(watch, timezone.now())
     finally:
         Watch.objects.filter(pk=watch.pk).update(claimed_until=None)
+
+
+def _before(attempt: Attempt) -> dict[str, Any] | None:
+    """The state of the job's last watched attempt before this one."""
+    earlier = Watch.objects.filter(attempt__job=attempt.job_id, attempt__number__lt=attempt.number)
+    return earlier.order_by("-attempt__number").values_list("state", flat=True).first()
 
 
 class _Grown(NamedTuple):
@@ -149,12 +161,12 @@ def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:
     """
     end = min(part.stat().st_size, confirmed, begin + _RANGE_BYTES)
     with part.open("rb") as file:
-        file.seek(max(begin, end - _LINE_BYTES))
+        head = file.read(_HEAD_BYTES)
+        file.seek(begin + max(0, end - begin - _LINE_BYTES) // 2 * 2)  # at a character, also of UTF-16
         tail = file.read(end - file.tell())
-    found = tail.rfind(b"\n")
-    if found >= 0:
-        return end - len(tail) + found + 1
-    return end if end - begin >= _LINE_BYTES else begin
+    if found := whole_lines(tail, head):
+        return end - len(tail) + found
+    return begin + (end - begin) // 2 * 2 if end - begin >= _LINE_BYTES else begin
 
 
 def _judge(watch: Watch, now: datetime) -> None:

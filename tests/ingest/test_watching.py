@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
 
 from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Upload, Watch
@@ -102,6 +105,22 @@ def test_an_alarm_ends_when_training_continues_and_the_whole_file_takes_its_plac
     assert watching.attempts_due() == []
 
 
+def test_the_next_attempt_begins_with_what_is_known_of_the_jobs_pauses(
+    job: Job, write: Any, upload: Upload, clock: Clock
+) -> None:
+    trained(write, upload, clock, 1, 12)
+    write(f"{clock.at:%Y-%m-%d %H:%M:%S},500 INFO saving checkpoint\n".encode())
+    clock.on(30)
+    trained(write, upload, clock, 13, 14)
+    second = resuming.upload_begin(job=job, path="node-1/train.log", size_bytes=None, attempt=1)
+    with closing(resuming.Piece(second, 0)) as piece:
+        piece.write(step(12, clock.at))
+        piece.finish()
+    watching.attempt_observe(second.attempt_id)
+    stages = Watch.objects.get(attempt=second.attempt_id).state["watches"]["hang"]["stages"]
+    assert stages == {"checkpoint_save": [1, 31.5]}
+
+
 def test_half_a_line_is_read_when_its_other_half_has_come(write: Any, upload: Upload, clock: Clock) -> None:
     line = step(1, clock.at)
     write(line[:20])
@@ -123,6 +142,37 @@ def test_zero_bytes_and_a_cut_character_do_not_hide_the_steps_around_them(
     watching.attempt_observe(upload.attempt_id)
     assert Watch.objects.get().iteration == 2
     assert watching.attempts_due() == []
+
+
+@pytest.mark.parametrize(
+    ("wrap", "encoding"),
+    [
+        (lambda line, n: line, "utf-16"),
+        (lambda line, n: line, "utf-16-be"),
+        (
+            lambda line, n: json.dumps({"log": line, "stream": "stderr", "time": f"2026-11-22T03:00:{n:02d}Z"}) + "\n",
+            "utf-8",
+        ),
+        (
+            lambda line, n: f"__REALTIME_TIMESTAMP={1763780400 + n}000000\n_HOSTNAME=node-1\nMESSAGE={line}\n",
+            "utf-8",
+        ),
+    ],
+    ids=["utf-16 with a mark", "utf-16", "json lines", "journal export"],
+)
+def test_logs_whose_lines_are_not_plain_text_have_a_beat_in_every_range(
+    write: Any, upload: Upload, clock: Clock, wrap: Callable[[str, int], str], encoding: str
+) -> None:
+    whole = "".join(wrap(step(n, clock.at + timedelta(seconds=n)).decode(), n) for n in range(1, 21)).encode(encoding)
+    for at in range(0, len(whole), 301):
+        write(whole[at : at + 301])
+        watching.attempt_observe(upload.attempt_id)
+    upload.refresh_from_db()
+    watch = Watch.objects.get()
+    assert (watch.iteration, watch.step_s) == (20, 1.0)
+    assert upload.observed_bytes == len(whole)
+    (counter,) = watch.state["counters"].values()
+    assert counter["advances"] == 19
 
 
 def test_a_line_without_an_end_is_read_in_pieces(write: Any, upload: Upload, clock: Clock) -> None:
@@ -161,6 +211,17 @@ def test_only_what_is_new_is_read(write: Any, upload: Upload, clock: Clock) -> N
     assert watching.attempts_due() == []
     write(step(4, clock.at))
     assert watching.attempts_due() == [upload.attempt_id]
+
+
+@pytest.mark.skipif(connection.vendor != "sqlite", reason="PostgreSQL plans by the size of the table")
+def test_growing_files_are_found_without_a_look_at_all_that_ever_came(upload: Upload) -> None:
+    with CaptureQueriesContext(connection) as asked:
+        watching.attempts_due()
+        watching.watches_judge()
+    for query in asked:
+        with connection.cursor() as cursor:
+            plan = str(cursor.execute(f"EXPLAIN QUERY PLAN {query['sql']}").fetchall())
+        assert "upload_state_attempt" in plan or "upload_open_once" in plan, plan
 
 
 def test_one_worker_at_a_time_reads_an_attempt(write: Any, upload: Upload, clock: Clock) -> None:

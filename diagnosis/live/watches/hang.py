@@ -30,15 +30,19 @@ MOST_PAUSES: Final = 16
 
 
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
-    """Remember the longest pause of each stage, and the counts at which long pauses began that nothing announced."""
+    """Remember the longest time of each stage, and the counts of pauses that no announced stage explains."""
     stages, pauses = own.setdefault("stages", {}), own.setdefault("pauses", [])
     passed = own.setdefault("passed", [])
     usual = count_s(state)
     for pause in news.pauses:
-        if pause.stage != "training":
-            count, longest = stages.get(pause.stage, (0, 0.0))
-            stages[pause.stage] = [count + 1, max(longest, pause.seconds)]
-            # an evaluation that no line announced there was part of this pause
+        if pause.parts:
+            is_longer = False
+            for stage, seconds in pause.parts:
+                count, longest = stages.get(stage, (0, 0.0))
+                is_longer |= count > 0 and seconds > longest * margin(count) + LEAST_S / 2
+                stages[stage] = [count + 1, max(longest, seconds)]
+            if is_longer:  # an evaluation that no line announced was part of it
+                own["pauses"] = pauses = [*pauses, [pause.after, round(pause.seconds, 1)]][-MOST_PAUSES:]
             passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
             continue
         if usual is None or state["advances"] < KNOWN_ADVANCES:
@@ -48,6 +52,11 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
         else:
             own["longest"] = max(own.get("longest", 0.0), pause.seconds)
             passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
+
+
+def inherited(own: Mapping[str, Any]) -> dict[str, Any]:
+    """What the next attempt of the job knows of its pauses: its steps may be others, its stages are the same."""
+    return {name: own[name] for name in ("stages", "pauses", "passed") if name in own}
 
 
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
@@ -64,7 +73,7 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
 
 
 def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
-    """How long the job may go without progress in its present stage."""
+    """How long the job may go without progress: until its present stage began, and what this stage may take."""
     usual = count_s(state)
     if usual is None or state["advances"] < KNOWN_ADVANCES:
         return BEFORE_TRAINING_S
@@ -72,10 +81,19 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     stage = state["stage"] or "training"
     if stage == "training" and state["is_last"] and not own.get("stages", {}).get("evaluation"):
         stage = "shutdown"
-    if stage != "training":  # a checkpoint, and then an evaluation
-        pauses = sum(_stage_s(own, one) for one in {stage, *state["announced"]})
-        return float(max(least, pauses + _unannounced_s(own, state)))
-    return float(max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))
+    passed = _before_stage_s(state)
+    if stage != "training":
+        recurring, fresh = _recurring_s(own, state), _fresh_s(own, state)
+        return float(max(least, recurring, passed + _stage_s(own, stage) + (0.0 if recurring else fresh)))
+    return float(passed + max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))
+
+
+def _before_stage_s(state: Mapping[str, Any]) -> float:
+    """Seconds from the last progress to the last stage that was announced since."""
+    if not state["marks"]:
+        return 0.0
+    since = state["advanced_at"] if state["advanced_at"] is not None else state["since"]
+    return float(max(0.0, state["marks"][-1][2] - since))
 
 
 def _stage_s(own: Mapping[str, Any], stage: str) -> float:
@@ -98,14 +116,21 @@ def is_pause_likely(state: Mapping[str, Any]) -> bool:
 
 def _unannounced_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """What an evaluation that no line announces may take after the present count."""
+    return _recurring_s(own, state) or _fresh_s(own, state)
+
+
+def _recurring_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+    """What pauses at the same distance took before; 0 without any."""
     n, interval = state["iteration"], state["interval"]
-    if n is None:
-        return 0.0
-    pauses = own.get("pauses", ())
+    pauses = own.get("pauses", ()) if n is not None else ()
     likely = [seconds for after, seconds in pauses if _recurs(n, after, pauses, interval)]
-    if likely:
-        return float(max(likely) * margin(len(likely)) + LEAST_S / 2)
-    if own.get("stages", {}).get("evaluation"):  # this job announces its evaluations
+    return float(max(likely) * margin(len(likely)) + LEAST_S / 2) if likely else 0.0
+
+
+def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+    """What the first pause at a round count may take, of a job that announces no evaluation."""
+    n, interval = state["iteration"], state["interval"]
+    if n is None or own.get("stages", {}).get("evaluation"):
         return 0.0
     is_fresh = any(unit not in own.get("passed", ()) for unit in _round(n, interval))
     return FIRST_S["evaluation"] if is_fresh else 0.0

@@ -92,7 +92,7 @@ class Rate:
 
 def stages_of(state: Mapping[str, Any], news: News) -> list[str]:
     """The stages that a range touches."""
-    announced = [row[2] for counts in news.seen["counters"].values() for row in counts if len(row) > 2 and row[2]]
+    announced = [mark[0] for counts in news.seen["counters"].values() for row in counts for mark in row[2]]
     return [state["stage"] or "training", news.seen["stage"] or "training", *announced]
 
 

@@ -26,7 +26,7 @@ class Course:
             self.now += step_s or self.step_s
             self.n += 1
             stamp = int(self.now * 1e9)
-            self.says(counters={"iteration a": [[self.n, stamp, None, False]]}, losses=[[self.n, loss]], **seen)
+            self.says(counters={"iteration a": [[self.n, stamp, [], False]]}, losses=[[self.n, loss]], **seen)
         return self
 
     def waits(self, seconds: float) -> Course:

@@ -64,11 +64,11 @@ def test_a_state_of_an_older_version_is_read(job: Any) -> None:
 def test_hostile_evidence_does_not_grow_the_state() -> None:
     state = new_state(0.0)
     for n in range(MOST_SOURCES + 50):
-        many = {f"iteration {n} {k}": [[k, None, None, False], [k + 1, None, None, False]] for k in range(3)}
+        many = {f"iteration {n} {k}": [[k, None, [], False], [k + 1, None, [], False]] for k in range(3)}
         seen = {"writers": [f"node-{n}"], "disks": [[f"/d{n}", 99.0]], "losses": [[n, 1.0]]}
         learn(state, f"source-{n}", {**nothing(), "counters": many, **seen}, float(n))
     for n in range(500):
-        counts = {"iteration 0 0": [[n * 10, None, None, False]]}
+        counts = {"iteration 0 0": [[n * 10, None, [], False]]}
         learn(state, "source-0", {**nothing(), "counters": counts}, 10_000.0 + n)
     assert len(state["sources"]) == MOST_SOURCES
     assert len(state["counters"]) == MOST_COUNTERS
@@ -79,6 +79,6 @@ def test_hostile_evidence_does_not_grow_the_state() -> None:
 
 
 def test_steps_are_timed_by_the_stamps_of_their_lines_though_many_come_in_one_look(job: Any) -> None:
-    job.waits(5).says(counters={"a": [[n, n * 500_000_000, None, False] for n in range(1, 24)]})
+    job.waits(5).says(counters={"a": [[n, n * 500_000_000, [], False] for n in range(1, 24)]})
     assert step_s(job.state) == 0.5
     assert job.waits(3 * 0.5 + 15).kinds == ["hang"]

@@ -47,7 +47,7 @@ def test_a_range_without_lines_reports_nothing(tmp_path: Path) -> None:
 def test_a_stage_between_two_counts_and_the_last_planned_count_are_noted(tmp_path: Path) -> None:
     evaluating = "2026-11-22 03:00:11,500 INFO evaluating\n"
     (counted,) = seen(STEP.format(10) + STEP.format(11) + evaluating + STEP.format(12), tmp_path)["counters"].values()
-    assert [row[2] for row in counted] == [None, None, "evaluation"]
+    assert [[stage for stage, _ in row[2]] for row in counted] == [[], [], ["evaluation"]]
     last = "2026-11-22 03:00:59,000 INFO iteration 1000/1000 loss 2.5 lr 1e-4\n"
     (counted,) = seen(STEP.format(10) + last, tmp_path / "b")["counters"].values()
     assert [row[3] for row in counted] == [False, True]

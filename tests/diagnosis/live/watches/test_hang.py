@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from diagnosis.live import new_state
+
 
 def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: Any) -> None:
     job.trains(103).waits(3 * 2.0 + 15)
@@ -13,7 +15,7 @@ def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: An
 
 def test_the_interval_of_printed_counts_is_the_beat_of_a_job_that_prints_every_tenth(job: Any) -> None:
     for n in range(10, 300, 10):
-        job.waits(60).says(counters={"a": [[n, int(job.now * 1e9), None, False]]})
+        job.waits(60).says(counters={"a": [[n, int(job.now * 1e9), [], False]]})
     assert job.waits(100).kinds == []
     assert job.waits(100).kinds == ["hang"]
 
@@ -48,31 +50,76 @@ def test_a_stage_may_take_as_long_as_its_own_history_allows(job: Any) -> None:
     assert job.waits(1000).kinds == ["hang"]
 
 
-def test_an_evaluation_after_a_checkpoint_has_the_time_of_both(job: Any) -> None:
+def test_a_checkpoint_and_the_evaluation_after_it_each_have_their_own_time(job: Any) -> None:
     for stage in ("checkpoint_save", "evaluation"):
-        job.trains(61).says(stage=stage, announced=[stage]).waits(40)
-    job.trains(61).says(stage="checkpoint_save", announced=["checkpoint_save"]).waits(40)
-    assert job.says(stage="evaluation", announced=["evaluation"]).waits(110).kinds == []
-    assert job.waits(150).kinds == ["hang"]
+        job.trains(61).says(stage=stage, announced=[[stage, None]]).waits(40)
+    job.trains(61).says(stage="checkpoint_save", announced=[["checkpoint_save", None]]).waits(40)
+    assert job.says(stage="evaluation", announced=[["evaluation", None]]).waits(90).kinds == []
+    assert job.waits(10).kinds == ["hang"], "its own longest was 42 s, the checkpoint before it is over"
 
 
 def test_a_save_with_an_evaluation_that_no_line_announces_has_the_time_that_both_took_before(job: Any) -> None:
     for _ in range(2):
-        job.trains(100).says(stage="checkpoint_save", announced=["checkpoint_save"]).waits(60)
-    job.trains(100).says(stage="checkpoint_save", announced=["checkpoint_save"])
+        job.trains(100).says(stage="checkpoint_save", announced=[["checkpoint_save", None]]).waits(60)
+    job.trains(100).says(stage="checkpoint_save", announced=[["checkpoint_save", None]])
     assert job.waits(100).kinds == []
     assert job.waits(60).kinds == ["hang"]
 
 
 def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
     job.trains(61)
-    job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), "evaluation", False]]})
+    job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), [["evaluation", None]], False]]})
     assert job.state["steps"][-1] == 2.0
     assert job.state["watches"]["hang"]["stages"]["evaluation"] == [1, 100.0]
 
 
+def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: Any) -> None:
+    job.trains(61)
+    begun = int(job.now * 1e9)
+    marks = [["checkpoint_save", begun + 10**9], ["evaluation", begun + 31 * 10**9], ["training", begun + 91 * 10**9]]
+    job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), marks, False]]})
+    assert job.state["watches"]["hang"]["stages"] == {"checkpoint_save": [1, 30.0], "evaluation": [1, 60.0]}
+
+
+def test_a_stage_that_ended_is_no_hang_before_the_next_count(job: Any) -> None:
+    job.trains(61).says(stage="evaluation", announced=[["evaluation", None]]).waits(500)
+    job.says(stage="training", announced=[["training", None]])
+    assert job.waits(8).kinds == []
+    assert job.waits(15).kinds == ["hang"]
+
+
+def test_a_stage_that_is_announced_again_and_again_hides_no_hang(job: Any) -> None:
+    for _ in range(3):
+        job.trains(61).says(stage="checkpoint_save", announced=[["checkpoint_save", None]]).waits(20)
+    job.trains(61)
+    for _ in range(20):
+        job.says(stage="checkpoint_save", announced=[["checkpoint_save", None]]).waits(10)
+    assert job.kinds == ["hang"]
+
+
+def test_the_next_attempt_knows_the_pauses_of_the_one_before(job: Any) -> None:
+    for _ in range(3):
+        job.trains(61).says(stage="evaluation", announced=[["evaluation", None]]).waits(40)
+    job.trains(1)
+    job.state = new_state(job.now, job.state)
+    job.trains(30).says(stage="evaluation", announced=[["evaluation", None]])
+    assert job.waits(60).kinds == []
+    assert job.waits(60).kinds == ["hang"]
+
+
+def test_a_longer_pause_within_an_announced_stage_is_expected_at_the_same_distance(job: Any) -> None:
+    def save(seconds: float) -> None:
+        job.trains(50).says(stage="checkpoint_save", announced=[["checkpoint_save", None]]).waits(seconds)
+
+    for n in range(1, 20):
+        save(200 if n == 10 else 20)
+    save(0)
+    assert job.waits(400).kinds == [], "after 1,000, as after 500"
+    assert job.waits(100).kinds == ["hang"], "an evaluation of its own would have got 15 minutes more"
+
+
 def test_what_follows_the_last_planned_count_may_take_its_time(job: Any) -> None:
-    job.trains(61).waits(2).says(counters={"iteration a": [[62, int(job.now * 1e9), None, True]]})
+    job.trains(61).waits(2).says(counters={"iteration a": [[62, int(job.now * 1e9), [], True]]})
     assert job.waits(300).kinds == []
 
 
@@ -86,7 +133,7 @@ def test_a_restart_may_load_its_checkpoint_again(job: Any) -> None:
 
 def test_an_hour_without_a_follower_does_not_lengthen_the_pauses(job: Any) -> None:
     job.trains(61).waits(3600)
-    stamps = [[62 + k, int((job.now - 3600 + 2 * (k + 1)) * 1e9), None, False] for k in range(400)]
+    stamps = [[62 + k, int((job.now - 3600 + 2 * (k + 1)) * 1e9), [], False] for k in range(400)]
     job.says(counters={"iteration a": stamps})
     job.n = 461
     job.trains(12)
