@@ -4,7 +4,7 @@ Batches of sequences differ in their work (long documents, images beside text), 
 begins the gradient exchange last, and the others wait for it. A slow machine is last in step after step; with unequal
 work each replica is last in some. The lost time of a step is the wait for its last replica beyond that for the mean of
 all: with equal shares each would need the mean. Source: *Understanding Stragglers in Large Model Training Using What-if
-Analysis* (arXiv 2505.05713). O(members · steps), and a singular value decomposition of replicas × steps.
+Analysis* (arXiv 2505.05713). O(members · steps).
 """
 
 from __future__ import annotations
@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
+from scipy.sparse.linalg import svds
 
 from diagnosis.flows.capture import Bools, Floats
 from diagnosis.flows.parallelism import Layout
@@ -80,9 +81,13 @@ def _waits(transfers: Transfers, steps: Steps) -> Floats | None:
 
 
 def _of_one(waits: Floats) -> float:
-    """The share of the strongest pattern of late replicas."""
-    strength = np.linalg.svd(waits, compute_uv=False) ** 2
-    return float(strength[0] / strength.sum()) if strength.sum() > 0 else 1.0
+    """The share of the strongest pattern of late replicas: of the squares, those of the first singular value. Only that
+    one is computed: all of them need members² · steps.
+    """
+    total = float((waits**2).sum())
+    if total <= 0:
+        return 1.0
+    return float(svds(waits, k=1, v0=np.ones(min(waits.shape)), return_singular_vectors=False)[0] ** 2 / total)
 
 
 def _agree(one: Floats, other: Floats) -> float:
