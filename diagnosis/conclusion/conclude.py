@@ -60,7 +60,7 @@ def conclude(
         *findings.of_logs(logs),
         *slow_places,
         *findings.of_slowdowns(slow),
-        *(findings.of_ceased(flows) if name in ("hung", "failed") else ()),
+        *(findings.of_ceased(flows, is_hung=name == "hung") if name in ("hung", "failed") else ()),
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
         *findings.of_uploader(hints),

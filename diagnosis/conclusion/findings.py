@@ -136,9 +136,10 @@ def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
     return found[: 4 * KEPT]
 
 
-def of_ceased(flows: Mapping[str, Any] | None) -> list[Finding]:
+def of_ceased(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[Finding]:
     """When the training traffic of each node ended, of a job that stopped before its capture did: those that owed the
-    next message, then the earliest others.
+    next message, then the earliest others. Who owes a message proves something of hung jobs only: in a crash, whoever
+    is still in the middle of an exchange does.
     """
     found: list[Finding] = []
     for job in (flows or {}).get("jobs") or ():
@@ -146,10 +147,11 @@ def of_ceased(flows: Mapping[str, Any] | None) -> list[Finding]:
         rows.sort(key=lambda r: (not r.get("owes"), float(r["last_at"]), str(r["name"])))
         for row in rows[:KEPT]:
             name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
-            owed = f"; {row['by']} continued for {waited:.2f} s and got no answer" if row.get("owes") else ""
-            text = f"{name} sent its last training message{owed}."
+            text = f"{name} sent its last training message"
+            if is_hung and row.get("owes"):
+                text += f"; {row['by']} continued for {waited:.2f} s and got no answer"
             found.append(
-                Finding("flows", "flows_ceased", text, at=float(row["last_at"]), places=(Place("node", name),))
+                Finding("flows", "flows_ceased", f"{text}.", at=float(row["last_at"]), places=(Place("node", name),))
             )
     return found[:KEPT]
 

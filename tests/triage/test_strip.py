@@ -64,6 +64,24 @@ def test_a_cause_stamped_with_its_fraction_is_not_put_after_what_it_caused_in_th
     assert whats(fine.marks) == ["consequence", "root"]
 
 
+def test_the_cause_and_the_end_say_what_they_were_where_there_is_room():
+    root = found("root", T0 + 1, "gpu-0412") | {"category": "hardware.gpu.off_bus"}
+    got = strip(root, found("outcome", T0 + 9) | {"text": "failed"})
+    assert [mark.label for mark in got.marks] == ["root cause: GPU lost from the PCIe bus", "end: failed"]
+    assert got.marks[0].text == "GPU lost from the PCIe bus: root text"
+    crowded = strip(root, found("root", T0 + 2, "gpu-0412"), found("outcome", T0 + 9))
+    assert crowded.marks[0].label == "root cause"
+
+
+def test_nodes_that_only_wait_are_one_mark_and_no_first_anomaly():
+    ceased = [found("flows_ceased", T0 + n, name) for n, name in enumerate(("n1", "n2", "gpu-0412", "n3"))]
+    got = strip(*ceased, found("outcome", T0 + 9), condition="hung", fault=[NODE])
+    assert [(mark.what, mark.nodes, mark.is_first) for mark in got.marks][:2] == [
+        ("flows_ceased", ("n1", "n2", "n3"), False),
+        ("flows_ceased", ("gpu-0412",), True),
+    ]
+
+
 def test_equal_times_stand_on_levels_of_their_lane_and_never_on_each_other():
     got = strip(*(found(what, T0, "gpu-0412") for what in ("root", "consequence", "teardown")), fault=[NODE])
     assert len({mark.y for mark in got.marks}) == 3
@@ -249,4 +267,5 @@ def test_a_long_bar_says_what_was_slow_and_for_how_long_nothing_moved():
     cause = found("slow", T0, "gpu-0412", until=T0 + 8) | {"category": "performance.network"}
     short = found("slow", T0, until=T0 + 1) | {"steps": [3, 3], "amount": 2.0}
     labels = [mark.label for mark in strip(slow, cause, short, found("outcome", T0 + 10)).marks]
-    assert sorted(labels) == ["end", "slow", "slow communication", "steps 20 to 30 took 6.4 times as long"]
+    longer = ["step 3 took 2 times as long", "steps 20 to 30 took 6.4 times as long"]
+    assert sorted(labels) == ["end: outcome text", "slow communication", *longer]

@@ -125,6 +125,8 @@ def _is_anomaly(entry: Entry, told: Mapping[str, Any]) -> bool:
     """Whether it may be called the first anomaly: slow steps only within a stretch of the conclusion, because flows of
     healthy jobs have slow steps, too.
     """
+    if entry.what == "flows_ceased" and told.get("fault"):  # the nodes that only waited fall silent too
+        return bool({str(row.get("name")) for row in told["fault"]} & set(entry.nodes))
     if entry.what != "slow" or entry.at is None:
         return entry.what in _ANOMALIES
     begin, end = entry.at, entry.until or entry.at
@@ -209,10 +211,12 @@ def _named(marks: Sequence[Entry]) -> list[Entry]:
     for n, mark in enumerate(marks):
         x = float(mark.x) / 100
         after = min((float(m.x) / 100 for m in marks[n + 1 :] if m.y == mark.y), default=1.0 + CLOSE / 3)
-        side = "right" if after - x >= NAME else "left" if x - taken.get(mark.y, -CLOSE) >= NAME else ""
+        before = x - taken.get(mark.y, -CLOSE)
+        side = "right" if after - x >= NAME else "left" if before >= NAME else ""
         ends = x + float(mark.width) / 100
+        room = after - x if side == "right" else before
         taken[mark.y] = max(ends, x + NAME if side == "right" else x)
-        out.append(replace(mark, named=side))
+        out.append(replace(mark, named=side, room=room if side else 0.0))
     return out
 
 

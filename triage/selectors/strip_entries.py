@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -15,8 +15,10 @@ from triage.wording import duration
 ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
 #: Characters of one text.
 TEXT: Final = 400
-#: A bar of this share of the axis, in percent, has room for a longer name.
+#: A bar of this share of the axis, in percent, has room for a longer name; beside a mark each character of it needs
+#: this share of the axis.
 LONG: Final = 30.0
+CHARACTER: Final = 0.011
 #: Maximum places in a row.
 PLACES: Final = 4
 #: The year 9999: later seconds have no date.
@@ -54,8 +56,9 @@ class Entry:
     width: str = "0"
     y: int = 0
     touches: tuple[int, ...] = ()
-    #: side of the mark on which its name fits: "right", "left" or empty
+    #: side of the mark on which its name fits: "right", "left" or empty; the share of the axis that is free there
     named: str = ""
+    room: float = 0.0
     #: its name in the picture if there is room for a longer one
     says: str = ""
     #: how the time is written, a style of the ``utc`` tag
@@ -74,8 +77,9 @@ class Entry:
 
     @property
     def label(self) -> str:
-        """Its name in the picture: the longer one if its bar is as long."""
-        return self.says if self.says and float(self.width) >= LONG else self.name
+        """Its name in the picture: the longer one if there is room for it."""
+        fits = float(self.width) >= LONG or self.room >= CHARACTER * len(self.says)
+        return self.says if self.says and fits else self.name
 
     @property
     def bar_y(self) -> int:
@@ -94,7 +98,8 @@ class Entry:
 def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
     """Those of the first ``most`` findings that get a mark or a row, by time, those without a time last. O(n log n)."""
     found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
-    return in_order(_joined(_stalled(found, str(told.get("condition")))), lambda e: (e.at, e.what, e.text))
+    accused = {str(row.get("name")) for row in told.get("fault") or ()}
+    return in_order(_joined(_stalled(found, str(told.get("condition"))), accused), lambda e: (e.at, e.what, e.text))
 
 
 def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
@@ -103,6 +108,9 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
     evidence = next((e for e in row.get("evidence") or () if isinstance(e, Mapping) and e.get("file")), None)
     what = str(row.get("what") or "")
     text = str(row.get("text") or "")[:TEXT].strip()
+    says = _says(row, what, text)
+    if what == "root" and says:
+        text = f"{says.partition(': ')[2]}: {text}"
     if what == "outcome":
         text = f"The job's outcome: {text}" if row.get("source") != "uploader" else f"The uploader says: {text}"
     return Entry(
@@ -114,12 +122,22 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
         nodes=tuple(dict.fromkeys(lane_name(p) for p in places)),
         where=_where(places),
         evidence=dict(evidence) if evidence else None,
-        says=_says(row) if what == "slow" else "",
+        says=says,
     )
 
 
-def _says(row: Mapping[str, Any]) -> str:
-    """What a slow stretch is: its steps and factor, or the kind of slowness of the places that caused it."""
+def _says(row: Mapping[str, Any], what: str, text: str) -> str:
+    """A name that tells more: the cause, the outcome, what a slow stretch is."""
+    leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
+    if what == "root":
+        return f"{_NAMES[what]}: {leaf.title}" if leaf is not None and leaf.id != taxonomy.UNKNOWN else ""
+    if what == "outcome":
+        return f"{_NAMES[what]}: {text}"
+    return _slowness(row) if what == "slow" else ""
+
+
+def _slowness(row: Mapping[str, Any]) -> str:
+    """The steps and factor of a slow stretch, or the kind of slowness of the places that caused it."""
     steps, factor = row.get("steps"), share_of_usual(row.get("amount"))
     if isinstance(steps, list | tuple) and len(steps) == 2 and factor:
         which = f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]} to {steps[1]}"
@@ -157,15 +175,18 @@ def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     return ""
 
 
-def _joined(entries: Sequence[Entry]) -> list[Entry]:
-    """Findings of one kind and source as few entries: the first ones alone, the others in the last of these."""
-    groups: dict[tuple[str, str, bool], list[Entry]] = {}
+def _joined(entries: Sequence[Entry], accused: Set[str]) -> list[Entry]:
+    """Findings of one kind and source as few entries: the first ones alone, the others in the last of these. The
+    silence of nodes that are not accused is one, if others are.
+    """
+    groups: dict[tuple[str, str, bool, bool], list[Entry]] = {}
     for entry in entries:
-        groups.setdefault((entry.what, entry.source, entry.at is None), []).append(entry)
+        is_beside = entry.what == "flows_ceased" and bool(accused) and not accused & set(entry.nodes)
+        groups.setdefault((entry.what, entry.source, entry.at is None, is_beside), []).append(entry)
     out: list[Entry] = []
-    for (what, _, _), rows in groups.items():
+    for (what, _, _, is_beside), rows in groups.items():
         rows.sort(key=lambda e: e.at or 0.0)
-        alone = ALONE.get(what, 1)
+        alone = 1 if is_beside else ALONE.get(what, 1)
         out += rows[: alone - 1] if len(rows) > alone else rows[:alone]
         if len(rows) > alone:
             out.append(_group(rows[alone - 1 :]))
