@@ -22,6 +22,8 @@ SCATTER = 0.08
 FINEST = 0.004
 #: A chain always exists; it is accepted only if its parts are this even.
 EVEN = 0.05
+#: Parts this even leave no doubt about which records count.
+CERTAIN = 0.002
 #: Pauses whose places are compared (the longest ones), each with so many after it.
 PLACES = 4096
 REACH = 96
@@ -40,9 +42,21 @@ BREAK = 3.0
 def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | None:
     """The most even chain over all plausible byte counts of a step, or for the given one; None if none is plausible.
 
+    Long records may be several merged ones, or transfers that waited. Without them the bytes of a step must be even in
+    the first case, and are uneven in the second: the reading that is much more even is right.
     O(gaps · gaps in a step) for each count tried.
     """
-    used = plain_records(flows)
+    plain = plain_records(flows)
+    cut = _by_bytes(plain, has_bytes, step)
+    if len(plain) == len(flows) or (cut is not None and cut.uneven_bytes <= CERTAIN):
+        return cut
+    whole = _by_bytes(flows, has_bytes, step)
+    if cut is None or (whole is not None and whole.odd <= cut.odd and whole.uneven_bytes <= 0.5 * cut.uneven_bytes):
+        return whole
+    return cut
+
+
+def _by_bytes(used: Flows, has_bytes: bool, step: float | None) -> Cut | None:
     stops, begins = idle_gaps(used.start, used.end)
     gaps = begins - stops
     if len(gaps) < 4:

@@ -24,6 +24,9 @@ UNEVEN_TIME = 0.34
 LEAP = 0.6
 #: The start and the end of a job may move this share of the bytes.
 OUTSIDE = 0.25
+#: Cuts with more odd parts than this, or with fewer boundaries, are doubted.
+DOUBT = 0.02
+FEW = 6
 #: A boundary is compared with so many others, at least and at most; the smallest bucket moves about this share of a
 #: step.
 FEWEST, NEAR = 11, 61
@@ -109,14 +112,15 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     Of the plausible cuts the one with the fewest odd parts wins, and of equals the finest, because a coarser one only
     joins whole steps. Odd parts of the winner are repaired. O(n log n).
 
-    Without byte counts a long record may be one transfer that waited, or several merged ones: both readings are tried.
+    A long record may be several merged ones, or one transfer that waited: the second reading is tried where the first
+    one shows odd parts, few parts or none.
     """
     plain = plain_records(flows)
-    found = [
-        _by_gaps(used, has_bytes) for used in ([plain] if has_bytes or len(plain) == len(flows) else [flows, plain])
-    ]
-    cuts = [cut for cut in found if cut is not None]
-    return min(cuts, key=lambda cut: (round(cut.odd, 2), -len(cut.stop)), default=None)
+    cut = _by_gaps(plain, has_bytes)
+    if len(plain) == len(flows) or (has_bytes and cut is not None and cut.odd <= DOUBT and len(cut.stop) >= FEW):
+        return cut
+    found = [c for c in (_by_gaps(flows, has_bytes), cut) if c is not None]
+    return min(found, key=lambda c: (round(c.odd, 2), -len(c.stop)), default=None)
 
 
 def _by_gaps(used: Flows, has_bytes: bool) -> Cut | None:

@@ -19,7 +19,7 @@ from diagnosis.flows.grid import seldom
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import Cut, by_gaps, plain_records, volumes
+from diagnosis.flows.segment import FEW, Cut, by_gaps, plain_records, volumes
 
 #: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
 WHOLE = 0.85
@@ -29,8 +29,7 @@ TORN = 0.2
 AT_ONCE = 0.5
 #: A cut with more odd parts than this is not accepted.
 ODD = 0.05
-#: Fewer parts prove little, unless they are this even.
-FEW = 6
+#: Few parts prove little, unless they are this even.
 FEW_EVEN = 0.03
 #: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
 EXACT = 0.004
