@@ -45,3 +45,12 @@ def started(pid: int) -> str:
             return ""
         when = ""
     return f"{pid}:{when}"
+
+
+def oom_kills() -> int | None:
+    """How many processes the system has ended for lack of memory since it started; None if it does not tell."""
+    try:
+        rows = dict(row.split() for row in Path("/proc/vmstat").read_text().splitlines())
+        return int(rows["oom_kill"])
+    except (OSError, KeyError, ValueError):
+        return None

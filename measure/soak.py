@@ -240,6 +240,8 @@ def complaints(sent: Sent, data: Path, rest_s: float = _REST_S) -> list[str]:
     for slug, files in sent.files.items():
         rows = Artifact.objects.filter(attempt__job__slug=slug, is_superseded=False)
         have = dict(rows.values_list("path", "lines"))
+        left = rows.exclude(state=Artifact.State.PARSED).values_list("path", "state", "problem")
+        found += [f"{slug}: {path} is {state}: {problem or 'no sentence'}" for path, state, problem in left]
         if len(have) != rows.count():
             found.append(f"{slug}: a path is there twice")
         if have != files:

@@ -13,9 +13,11 @@ import sys
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from enum import StrEnum
 from pathlib import Path
 from typing import Any
 
+from ingest import processes
 from ingest.isolation import framing
 
 log = logging.getLogger(__name__)
@@ -34,15 +36,22 @@ class Limits:
     wall_s: float
 
 
+class End(StrEnum):
+    """How a process ended that another try may outlive."""
+
+    OUTSIDE = "outside"  # somebody ended it: that says nothing about what it did
+    OWN = "own"  # the system ran out of memory, or it hung
+
+
 class Lost(Exception):
     """The reader returned no answer. The text is a sentence for the sender of the evidence.
 
-    ``is_foreign``: something else ended it (the system, for lack of memory), so that another try may succeed.
+    ``end`` is None if what it read ended it: then another try ends in the same way.
     """
 
-    def __init__(self, sentence: str, *, is_foreign: bool = False) -> None:
+    def __init__(self, sentence: str, end: End | None = None) -> None:
         super().__init__(sentence)
-        self.is_foreign = is_foreign
+        self.end = end
 
 
 class _Direct:
@@ -99,6 +108,7 @@ class Keeper:
         self._reader: socket.socket | None = None
 
     def call(self, name: str, handlers: Handlers, limits: Limits, arguments: dict[str, Any]) -> Any:
+        oom_kills = processes.oom_kills()
         reader = self._ready()
         has_answered = False
         try:
@@ -106,7 +116,7 @@ class Keeper:
                 framing.send_pickle(reader, (name, limits.memory_bytes, arguments))
                 answer = self._talk(reader, handlers, limits)
             except (EOFError, ValueError, ConnectionError):
-                raise self._ended(limits) from None
+                raise self._ended(limits, oom_kills) from None
             has_answered = not answer["last"]
         finally:
             if not has_answered:
@@ -157,7 +167,7 @@ class Keeper:
             except (OSError, EOFError) as error:  # the fork server has ended
                 self.stop()
                 if is_last and isinstance(error, EOFError | ConnectionError):
-                    raise Lost(_KILLED, is_foreign=True) from None
+                    raise Lost(_KILLED, End.OUTSIDE) from None
                 if is_last:
                     raise
         assert self._reader is not None
@@ -192,20 +202,22 @@ class Keeper:
             data += more
         return int(framing.STATUS.unpack(data)[0])
 
-    def _ended(self, limits: Limits) -> Lost:
-        """Why the reader ended."""
+    def _ended(self, limits: Limits, oom_kills: int | None) -> Lost:
+        """Why the reader ended. ``oom_kills``: of the system, before it began."""
         try:
             assert self._control is not None
             self._control.sendall(b"k")
             status = self._status()
         except (OSError, EOFError, AssertionError):
             self.stop()
-            return Lost(_KILLED, is_foreign=True)
+            return _killed(oom_kills)
+        if status == framing.DID_NOT_END:
+            return Lost(_GONE.format(how="it sent no answer that can be read"))
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGABRT:  # native code aborts if it gets no memory
             return Lost(_ABORTED.format(size=_size(limits.memory_bytes)))
-        if code == -signal.SIGKILL:
-            return Lost(_KILLED, is_foreign=True)
+        if code < 0 and -code not in _CRASHES:
+            return _killed(oom_kills)
         return Lost(_GONE.format(how=signal.strsignal(-code) if code < 0 else f"exit code {code}"))
 
     def _drop(self) -> None:
@@ -232,6 +244,16 @@ class Keeper:
         self._server = self._control = self._reader = None
 
 
+def _killed(oom_kills: int | None) -> Lost:
+    now = processes.oom_kills()
+    is_short = now is None or oom_kills is None or now > oom_kills  # a system that does not tell may be short of memory
+    return Lost(_NO_MEMORY, End.OWN) if is_short else Lost(_KILLED, End.OUTSIDE)
+
+
+#: with these a process ends itself; all others are sent by somebody
+_CRASHES = frozenset(
+    (signal.SIGSEGV, signal.SIGBUS, signal.SIGILL, signal.SIGFPE, signal.SIGTRAP, signal.SIGSYS, signal.SIGXFSZ)
+)
 _TOO_MUCH = (
     "Reading this needs more memory than the {size} that one reading may take: it was left out. Send it in smaller "
     "parts, or give readings more memory and retry."
@@ -241,8 +263,12 @@ _ABORTED = (
     "malformed: it was left out. Send it in smaller parts or as text, or give readings more memory and retry."
 )
 _KILLED = (
-    "Something outside ended the process that read this, perhaps the system for lack of memory: it was left out. Retry "
-    "it; if it stays, send it in smaller parts or give the machine more memory."
+    "Something outside ended the process that read this, again and again: it was left out. Look into the log of the "
+    "workers, and retry it."
+)
+_NO_MEMORY = (
+    "The system ran out of memory while this was read, and ended the process that read it: it was left out. Send it in "
+    "smaller parts, or give the machine more memory, and retry it."
 )
 _GONE = (
     "The process that read this crashed ({how}): it was left out. The file is most likely malformed; export it again "

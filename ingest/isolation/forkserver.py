@@ -60,7 +60,7 @@ def main(descriptor: int, module: str) -> None:
 
 
 def _end(reader: int) -> int:
-    """End the reader; returns its wait status, from before or after the request."""
+    """End the reader; returns its wait status, or that it did not end by itself."""
     if not reader:
         return 0
     for _ in range(20):  # one that is ending by itself has the reason in its status
@@ -69,7 +69,8 @@ def _end(reader: int) -> int:
             return status
         time.sleep(0.005)
     os.kill(reader, signal.SIGKILL)
-    return os.waitpid(reader, 0)[1]
+    os.waitpid(reader, 0)
+    return framing.DID_NOT_END
 
 
 def _serve(worker: socket.socket, inside: Any) -> None:
@@ -78,6 +79,7 @@ def _serve(worker: socket.socket, inside: Any) -> None:
         ctypes.CDLL(None).prctl(_DEATH_OF_PARENT, signal.SIGKILL)
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text("500")  # the system should rather end this than the database
+    signal.signal(signal.SIGINT, signal.SIG_DFL)  # whoever sends it ends this from outside, like other signals
     os.nice(_NICENESS)
     before = data_bytes()
     limit = 0

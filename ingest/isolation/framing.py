@@ -13,6 +13,8 @@ from typing import Any, Final
 
 #: the fork server's answers: a process id, or how a process ended
 STATUS: Final = struct.Struct(">q")
+#: in place of how a process ended: it had to be ended
+DID_NOT_END: Final = -1
 _LENGTH: Final = struct.Struct(">Q")
 #: a report is the largest message; a larger size is not from our code
 MOST_BYTES: Final = 4 << 30

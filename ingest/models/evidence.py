@@ -127,15 +127,21 @@ class Run(models.Model):
             models.Index(fields=("state", "sent_at"), name="run_state_sent"),
         )
 
-    #: in ``parameters``: number of claims after which it went back to the queue without a failure of its own
+    #: in ``parameters``: number of claims after which it went back to the queue without a failure of its own, …
     WAITS = "waits"
+    #: … how often in a row because a database, a store or a disk was away, …
+    HOLDS = "holds"
+    #: … how its workers ended (:mod:`ingest.services.ends`), …
+    ENDS = "ends"
+    #: … and how many processes its worker's machine had ended for lack of memory when it was claimed
+    OOM_KILLS = "oom_kills"
 
     def __str__(self) -> str:
         return f"{self.kind} {self.pk} ({self.state})"
 
     @property
     def own_tries(self) -> int:
-        """How often the work began and did not end, except when it yielded to others or waited."""
+        """How often the work began and did not end, except when it yielded, waited, or lost its worker."""
         return self.tries - int(self.parameters.get(self.WAITS, 0))
 
 

@@ -13,12 +13,11 @@ from django.utils import timezone
 
 from ingest import temp_files
 from ingest.isolation import Lost
-from ingest.models import Artifact, RunLog
+from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import Refused, StoreAway
-from ingest.services import parse_results, ranges
+from ingest.services import ends, parse_results, ranges
 from ingest.services.engine_calls import artifact_read, artifacts_read
 from ingest.services.range_parsing import range_parse
-from ingest.services.runs import MAX_TRIES
 from ingest.services.work import Postponed, Superseded, Work
 
 log = logging.getLogger(__name__)
@@ -46,10 +45,11 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
     settled: list[Artifact] = []
     found: dict[int, dict[str, Any]] = {}
     tried = 0  # small artifacts are read together
+    is_again = work.run.own_tries > 1 or Run.ENDS in work.run.parameters  # then one by one, so that one file is blamed
     recorded_at = time.monotonic()
     for done, artifact in enumerate(todo):
         work.stage("parsing", done, len(todo))
-        if done >= tried and work.run.own_tries <= 1:
+        if done >= tried and not is_again:
             found = _read_together(todo[done : done + _TOGETHER], work, folder)
             tried = done + _TOGETHER
         if artifact.range_runs.exists() if work.run.tries > 1 else ranges.is_worth_cutting(artifact):
@@ -57,9 +57,11 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
             continue
         if ranges.is_large(artifact):
             work.take_slot()
+        if artifact.blob.size_bytes > 1 << 20 or is_again:  # the database then knows which file a worker reads
+            Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
         _parse_or_give_up(artifact, work, folder / str(artifact.pk), found.pop(artifact.pk, None))
         settled.append(artifact)
-        if len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
+        if is_again or len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
             settled, recorded_at = [], time.monotonic()
             if work.is_share_used and not found and done + 1 < len(todo):
@@ -87,17 +89,10 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
 
 def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, found: dict[str, Any] | None = None) -> None:
     """Parse an artifact, unless that was done: then ``found`` is the result that :func:`artifact_read` would return."""
-    # A worker may die for other reasons. If two die over the same file, the file is the reason.
-    if work.run.own_tries >= MAX_TRIES and artifact.state == Artifact.State.PARSING:
-        artifact.state = Artifact.State.FAILED
-        artifact.problem = (
-            "Two workers died reading this, perhaps from a lack of memory: it was left out and the rest was read. "
-            "Send it in smaller parts, or give the workers more memory and retry."
-        )
+    if sentence := ends.of_file(work.run, artifact):
+        parse_results.mark_failed(artifact, sentence)
         artifact.settled_at = timezone.now()
         return
-    if artifact.blob.size_bytes > 1 << 20 or work.run.tries > 1:  # the database then knows which file ends a worker
-        Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
     hints = parse_results.parse_hints(artifact, work.run.job)
     try:
         parse_results.store(artifact, found or artifact_read(artifact, work, hints, folder), hints, folder)
@@ -120,7 +115,7 @@ def _record(settled: list[Artifact], work: Work) -> None:
     if not settled:
         return
     with transaction.atomic():
-        work.write()  # raises if another worker holds the run now
+        work.record()  # raises if another worker holds the run now
         parse_results.rows_write(settled)
     for artifact in settled:
         if artifact.problem:

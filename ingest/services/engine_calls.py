@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any
@@ -11,25 +12,50 @@ from django.conf import settings
 
 from diagnosis import ParseHints
 from ingest import storage
-from ingest.isolation import Limits, Lost, call
+from ingest.isolation import End, Limits, Lost, call
 from ingest.models import Artifact
+from ingest.services.ends import MOST_OUTSIDE, MOST_OWN
 from ingest.services.work import Work
 
 
 def engine_call(
-    work: Work, name: str, handlers: dict[str, Callable[..., Any]] | None = None, /, **arguments: Any
+    work: Work,
+    name: str,
+    handlers: dict[str, Callable[..., Any]] | None = None,
+    begin_again: Callable[[], None] = lambda: None,
+    /,
+    **arguments: Any,
 ) -> Any:
-    """Run ``ingest.isolation.inside.<name>`` for this run. Raises :class:`~ingest.isolation.Lost` with a sentence.
-
-    If the system killed the reader for lack of memory, it tries once more: another process may be the reason.
+    """Run ``ingest.isolation.inside.<name>`` for this run, with :func:`call_again`; ``begin_again`` is called before
+    another try. Raises :class:`~ingest.services.work.Superseded` if another worker holds the run by then.
     """
+
+    def again() -> None:
+        work.write()
+        begin_again()
+
     said: dict[str, Callable[..., Any]] = {"beat": work.beat, "stage": work.stage, **(handlers or {})}
-    try:
-        return call(name, said, limits(), **arguments)
-    except Lost as lost:
-        if not lost.is_foreign or not settings.READING_IS_APART:
-            raise
-    return call(name, said, limits(), **arguments)
+    return call_again(name, said, again, **arguments)
+
+
+def call_again(
+    name: str, handlers: dict[str, Callable[..., Any]], again: Callable[[], None], /, **arguments: Any
+) -> Any:
+    """Run ``ingest.isolation.inside.<name>``. Raises :class:`~ingest.isolation.Lost` with a sentence.
+
+    A reader that was ended from outside is started again, as often as a worker would be (:mod:`ingest.services.ends`).
+    """
+    ended: Counter[End] = Counter()
+    while True:
+        try:
+            return call(name, handlers, limits(), **arguments)
+        except Lost as lost:
+            if lost.end is None:
+                raise
+            ended[lost.end] += 1
+            if ended[lost.end] >= (MOST_OWN if lost.end == End.OWN else MOST_OUTSIDE):
+                raise
+        again()
 
 
 def artifact_read(

@@ -23,7 +23,7 @@ from ingest import processes, slots, tracing
 from ingest.isolation import Lost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
-from ingest.services import machines
+from ingest.services import ends, machines
 from ingest.services.revisions import revision_close
 from ingest.services.sending import run_enqueue
 from ingest.services.settling import SETTLING
@@ -105,11 +105,15 @@ def run_claim(run_id: int) -> Run | None:
     run = Run.objects.filter(pk=run_id).first()
     if run is None or run.state in (Run.State.SUCCEEDED, Run.State.FAILED):
         return None
-    if run.state == Run.State.RUNNING and not is_abandoned(run):
-        return None
-    before = run.error
+    before, parameters = run.error, run.parameters
+    if run.state == Run.State.RUNNING:
+        end = end_of(run)
+        if end is None:
+            return None
+        parameters = ends.counted(run, end)
     claimed = Run.objects.filter(pk=run.pk, state=run.state, tries=run.tries).update(
         state=Run.State.RUNNING,
+        parameters=ends.begun(parameters),
         tries=F("tries") + 1,
         worker=processes.own(),
         heartbeat_at=Now(),
@@ -119,12 +123,10 @@ def run_claim(run_id: int) -> Run | None:
     if not claimed:
         return None
     run.refresh_from_db()
-    if run.own_tries > MAX_TRIES:
-        times = run.own_tries - 1
-        run_fail(run, f"This was started {times} times, and its worker died each time; it may need more memory.")
+    if sentence := ends.of_run(run):
+        run_fail(run, sentence)
         return None
-    # a run that waits for a database or a disk says so; a unit that yielded to others made progress each time, and ends
-    if before and run.parameters.get(Run.WAITS, 0) > MAX_WAITS:
+    if run.parameters.get(Run.HOLDS, 0) > MAX_WAITS:
         run_fail(run, before)
         return None
     return run
@@ -150,11 +152,18 @@ def run_fail(run: Run, sentence: str) -> None:
     revision_close(job_id=run.job_id)
 
 
-def run_release(run: Run, sentence: str) -> None:
+def run_release(run: Run, sentence: str, **values: object) -> None:
     """Requeue the run without a message: the next sweep sends one."""
     Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries).update(
-        state=Run.State.QUEUED, sent_at=None, error=sentence, worker=""
+        state=Run.State.QUEUED, sent_at=None, error=sentence, worker="", **values
     )
+
+
+def run_abandon(run: Run, end: ends.End) -> None:
+    """Requeue the run of a worker that no longer holds it."""
+    log.warning("run %s was left by its worker %s", run.pk, run.worker)
+    sentence = "The worker that did this died or went silent; it is repeated."
+    run_release(run, sentence, parameters=ends.counted(run, end))
 
 
 def _postpone(run: Run, *, is_long: bool) -> None:
@@ -169,7 +178,8 @@ def _postpone(run: Run, *, is_long: bool) -> None:
 
 def _release_when_it_answers(run: Run, sentence: str) -> None:
     """Requeue the run without counting the try; retries for some minutes if the database is unreachable."""
-    parameters = {**run.parameters, Run.WAITS: int(run.parameters.get(Run.WAITS, 0)) + 1}
+    waited = {name: int(run.parameters.get(name, 0)) + 1 for name in (Run.WAITS, Run.HOLDS)}
+    parameters = {**run.parameters, **waited}
     held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
     for pause in (*_ASK_AGAIN_S, None):
         try:
@@ -187,7 +197,7 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
 @transaction.atomic
 def run_retry(*, run: Run) -> bool:
     """Retry a failed run with its artifacts. False if the run has not failed."""
-    parameters = {name: value for name, value in run.parameters.items() if name != Run.WAITS}
+    parameters = {name: value for name, value in ends.recorded(run.parameters).items() if name != Run.WAITS}
     values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
     values["parameters"] = parameters
     if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):
@@ -202,17 +212,22 @@ def lease() -> timedelta:
     return timedelta(seconds=settings.READING_SILENCE_S) + _GRACE
 
 
-def is_abandoned(run: Run) -> bool:
-    """Whether the worker that holds the run has ended, its machine gives no sign of life, or it was silent for longer
-    than the lease.
+def end_of(run: Run) -> ends.End | None:
+    """How the worker that holds the run lost it: it has ended, its machine gives no sign of life, or it was silent for
+    longer than the lease. None: it holds it.
 
     A live process proves nothing: it may hang. ``tries`` fences off what it writes later.
     """
+    is_gone: bool | None = False
     if run.worker != processes.own():
         is_gone = processes.is_gone(run.worker)
-        if is_gone or (is_gone is None and machines.is_silent(run.worker)):
-            return True
-    return not Run.objects.filter(pk=run.pk, heartbeat_at__gte=Now() - lease()).exists()
+        if is_gone:
+            return ends.End.OWN if ends.was_short_of_memory(run) else ends.End.OUTSIDE
+        if is_gone is None and machines.is_silent(run.worker):
+            return ends.End.OUTSIDE
+    if Run.objects.filter(pk=run.pk, heartbeat_at__gte=Now() - lease()).exists():
+        return None
+    return ends.End.OUTSIDE if is_gone is None else ends.End.OWN
 
 
 def _conclude(run: Run, state: str, error: str = "") -> int:

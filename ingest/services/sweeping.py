@@ -16,7 +16,7 @@ from ingest.services import machines
 from ingest.services.evidence_removal import removal_finish
 from ingest.services.resuming import upload_close
 from ingest.services.revisions import jobs_due, revision_close
-from ingest.services.runs import is_abandoned, run_fail, run_release
+from ingest.services.runs import end_of, run_abandon, run_fail
 from ingest.services.sending import run_send
 from ingest.services.work import TOO_LONG, is_overdue
 
@@ -40,14 +40,13 @@ def sweep() -> None:
     """Requeue the runs of dead workers, send unsent messages, diagnose due jobs."""
     running = list(Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE])
     for run in running:
-        if is_overdue(run) and not is_abandoned(run):  # it may hang in a call that renews its lease
+        if is_overdue(run) and end_of(run) is None:  # it may hang in a call that renews its lease
             run_fail(run, TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
-    left = [run for run in running if is_abandoned(run)]
+    left = [(run, end) for run in running if (end := end_of(run)) is not None]
     if left:
         temp_files.remove_abandoned()
-    for run in left:
-        log.warning("run %s was left by its worker %s", run.pk, run.worker)
-        run_release(run, "The worker that did this died or went silent; it is repeated.")
+    for run, end in left:
+        run_abandon(run, end)
     now = timezone.now()
     waiting = broker.queue_length()
     patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER

@@ -33,7 +33,7 @@ def upload_unpack(work: Work) -> None:
         (folder / "members").mkdir()
         said = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}
         try:
-            engine_call(work, "unpack", {"taken": taking.rows}, **said)
+            engine_call(work, "unpack", {"taken": taking.rows}, taking.begin_again, **said)
         except Lost as lost:
             taking.problem(upload.path, f"The archive was read up to its member {taking.found:,} only. {lost}")
         taking.flush()
@@ -50,10 +50,18 @@ class _Taking:
 
     def __init__(self, upload: Upload, work: Work) -> None:
         self.upload, self.work = upload, work
+        self._begin()
+
+    def _begin(self) -> None:
         self.found = self.refused = 0
         self.own = ""
         self._batch: list[Incoming] = []
         self._waiting = 0
+
+    def begin_again(self) -> None:
+        """Forget what a reader reported that was ended; stored members are found stored."""
+        self._begin()
+        self.work.forget_log()
 
     def rows(self, rows: list[list[Any]]) -> None:
         for kind, *row in rows:

@@ -22,10 +22,10 @@ from diagnosis.live.news import nothing
 from diagnosis.plain import plain
 from diagnosis.recognise import whole_lines
 from ingest import storage, temp_files
-from ingest.isolation import Lost, call
+from ingest.isolation import Lost
 from ingest.models import Attempt, Job, Upload, Watch
 from ingest.services.artifacts import Incoming, artifacts_add
-from ingest.services.engine_calls import limits
+from ingest.services.engine_calls import call_again
 from ingest.services.resuming import part_of
 from ingest.services.revisions import diagnosis_request
 
@@ -146,7 +146,7 @@ def _seen(grown: Sequence[_Grown]) -> list[Any]:
         with temp_files.temp_dir() as folder:
             ranges = [one.asked(folder / str(number)) for number, one in enumerate(grown)]
             handlers = {"beat": lambda: None, "stage": lambda *_: None}
-            return list(call("observe_ranges", handlers, limits(), ranges=ranges))
+            return list(call_again("observe_ranges", handlers, lambda: None, ranges=ranges))
     except Lost as lost:
         if len(grown) > 1:
             return [seen for one in grown for seen in _seen([one])]

@@ -12,6 +12,7 @@ from django.utils import timezone
 from ingest import slots
 from ingest.models import Run, RunLog
 from ingest.refusals import Refused
+from ingest.services.ends import recorded
 
 #: work that takes longer than this delays other work
 SHORT_S = 3.0
@@ -88,6 +89,15 @@ class Work:
         if not held.update(heartbeat_at=Now(), **values):
             raise Superseded
 
+    def record(self) -> None:
+        """State that something was recorded for good: earlier ends and waits of the run are forgotten."""
+        parameters = recorded(self.run.parameters)
+        if parameters == self.run.parameters:
+            self.write()
+            return
+        self.run.parameters = parameters
+        self.write(parameters=parameters)
+
     def log(self, message: str, *, level: str = RunLog.Level.INFO, path: str = "") -> None:
         """Write one sentence to the run's log; after a few hundred, only their number is stored. Raises
         :class:`Superseded` if another worker holds the run now.
@@ -96,6 +106,11 @@ class Work:
         if self._rows <= MAX_LOG_ROWS:
             self.write()
             RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
+
+    def forget_log(self) -> None:
+        """Delete its sentences: the work begins again."""
+        self._rows = 0
+        RunLog.objects.filter(run=self.run).delete()
 
     def close_log(self) -> None:
         if self._rows > MAX_LOG_ROWS:

@@ -35,6 +35,16 @@ def killed(line: Any, marker: str) -> str:
     return "read"
 
 
+def signalled(line: Any, number: int) -> None:
+    os.kill(os.getpid(), number)
+    time.sleep(600)
+
+
+def send_nonsense_and_stay(line: Any) -> None:
+    line._worker.sendall(b"\xff" * 8)
+    time.sleep(600)
+
+
 def exit_quietly(line: Any) -> None:
     os._exit(0)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import signal
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -13,7 +14,8 @@ import pytest
 
 from diagnosis import archives
 from diagnosis.model import JobHints, ParseHints
-from ingest.isolation import Limits, Lost, call
+from ingest import processes
+from ingest.isolation import End, Limits, Lost, call
 from ingest.isolation.client import Keeper
 from tests.archives import tar_of
 from tests.ingest.conftest import LOG
@@ -90,7 +92,7 @@ def test_a_full_disk_is_no_fault_of_the_evidence(keeper: Keeper) -> None:
 def test_what_the_system_ended_may_succeed_another_time(keeper: Keeper, tmp_path: Path) -> None:
     with pytest.raises(Lost) as raised:
         ask(keeper, "killed", marker=str(tmp_path / "was-here"))
-    assert raised.value.is_foreign
+    assert raised.value.end == End.OUTSIDE
     assert "malformed" not in str(raised.value)
     assert ask(keeper, "killed", marker=str(tmp_path / "was-here")) == "read"
 
@@ -99,7 +101,31 @@ def test_a_fork_server_that_ends_before_it_forks_is_no_fault_of_the_file() -> No
     never_ready = Keeper("tests.ingest.no_such_module")
     with pytest.raises(Lost, match="Something outside ended") as raised:
         ask(never_ready, "pid")
-    assert raised.value.is_foreign
+    assert raised.value.end == End.OUTSIDE
+
+
+@pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_every_signal_that_somebody_sends_is_an_end_from_outside(keeper: Keeper, number: int) -> None:
+    with pytest.raises(Lost, match="Something outside ended") as raised:
+        ask(keeper, "signalled", number=int(number))
+    assert raised.value.end == End.OUTSIDE
+
+
+@pytest.mark.parametrize("told", [[7, 8], [None, None]], ids=["ran out", "does not tell"])
+def test_a_reader_that_ends_while_the_system_runs_out_of_memory_may_be_the_reason(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch, told: list[int | None]
+) -> None:
+    answers = iter(told)
+    monkeypatch.setattr(processes, "oom_kills", lambda: next(answers))
+    with pytest.raises(Lost, match="The system ran out of memory") as raised:
+        ask(keeper, "signalled", number=int(signal.SIGKILL))
+    assert raised.value.end == End.OWN
+
+
+def test_a_reader_that_sends_no_answer_and_does_not_end_is_itself_the_reason(keeper: Keeper) -> None:
+    with pytest.raises(Lost, match="no answer that can be read") as raised:
+        ask(keeper, "send_nonsense_and_stay")
+    assert raised.value.end is None
 
 
 def test_a_call_may_ask_its_worker(keeper: Keeper) -> None:

@@ -86,22 +86,6 @@ def test_the_run_of_a_dead_worker_is_done_again_and_nothing_is_doubled(job: Job,
     assert Run.objects.get(pk=run.pk).tries == 2
 
 
-def test_a_file_is_read_again_after_one_dead_worker_and_left_out_after_two(job: Job, paused: Any) -> None:
-    send(job, "a.log")
-    send(job, "b.log", LOG + b"more\n")
-    run = Run.objects.get(kind="parse")
-    from ingest.services.artifact_parsing import artifacts_parse
-
-    gone = f"{processes.machine()}#999999999:1"
-    for tries, expected in ((1, {"a.log": "parsed", "b.log": "parsed"}), (2, {"a.log": "failed", "b.log": "parsed"})):
-        Artifact.objects.update(state="received", settled_at=None)
-        Artifact.objects.filter(path="a.log").update(state="parsing")
-        Run.objects.filter(pk=run.pk).update(state="running", tries=tries, worker=gone)
-        services.run_do(run.pk, artifacts_parse)
-        assert dict(Artifact.objects.values_list("path", "state")) == expected
-    assert "Two workers died" in Artifact.objects.get(path="a.log").problem
-
-
 def test_small_files_sent_one_by_one_share_a_unit_of_work(job: Job, paused: Any, settings: Any) -> None:
     for n in range(20):
         send(job, f"rank{n}.log", LOG + b"%d\n" % n)

@@ -186,14 +186,14 @@ def test_one_call_reads_the_files_of_a_look_and_a_bad_one_takes_nothing_from_the
 ) -> None:
     asked: list[list[str]] = []
 
-    def call(name: str, handlers: Any, limits: Any, *, ranges: list[dict[str, Any]]) -> Any:
+    def call(name: str, handlers: Any, again: Any, *, ranges: list[dict[str, Any]]) -> Any:
         asked.append([one["path"] for one in ranges])
         if "bad.log" in asked[-1]:
             raise Lost("The reader died.")
-        return isolation_call(name, handlers, limits, ranges=ranges)
+        return isolation_call(name, handlers, again, ranges=ranges)
 
-    isolation_call = watching.call
-    monkeypatch.setattr(watching, "call", call)
+    isolation_call = watching.call_again
+    monkeypatch.setattr(watching, "call_again", call)
     for path in ("a.log", "bad.log", "c.log"):
         one = resuming.upload_begin(job=job, path=path, size_bytes=None)
         with closing(resuming.Piece(one, 0)) as piece:

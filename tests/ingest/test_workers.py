@@ -55,8 +55,9 @@ def test_a_worker_killed_while_parsing_has_its_work_done_by_the_next_and_nothing
     start_worker(**patient)
     until(lambda: parsed() == 40)
     assert Artifact.objects.count() == 40
-    # A unit that takes more than its share, as on a busy machine, goes on later: a claim, but no try of its own.
-    assert max(run.own_tries for run in Run.objects.filter(kind="parse")) == 2
+    assert max(run.tries for run in Run.objects.filter(kind="parse")) >= 2
+    # An end from outside is a claim, but no try of the run's own; nor is going on later, as on a busy machine.
+    assert {run.own_tries for run in Run.objects.filter(kind="parse")} == {1}
     job.refresh_from_db()
     assert job.revision == 1
 
