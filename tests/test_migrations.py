@@ -4,8 +4,9 @@ from importlib import import_module
 from pathlib import Path
 
 import pytest
-from django.db.migrations.operations import AddField, DeleteModel, RemoveField, RenameField, RenameModel
+from django.db.migrations.operations import AddField, CreateModel, DeleteModel, RemoveField, RenameField, RenameModel
 
+from tests.upgrades import RELEASES
 from triage.places import ROOT
 
 #: the last migration that was written before the first release
@@ -26,3 +27,22 @@ def test_the_version_before_can_still_write_its_rows(path: Path) -> None:
         if isinstance(operation, AddField):
             field = operation.field
             assert field.null or field.has_db_default() or field.many_to_many, operation.describe()
+
+
+#: those after the last release, and those of the made-up next version
+LATER = [
+    path for path in MIGRATIONS if path.stem > RELEASES[max(RELEASES)][path.parent.parent.name].partition("ed_")[2]
+]
+NEXT = sorted((ROOT / "scripts" / "next_version").glob("*/[0-9]*.py"))
+
+
+@pytest.mark.parametrize("path", [*LATER, *NEXT], ids=lambda path: path.stem)
+def test_a_migration_changes_one_table_so_that_no_request_and_no_run_meets_it_in_a_deadlock(path: Path) -> None:
+    """PostgreSQL locks each table that a migration changes until its end, in another order than a page reads them."""
+    migration = import_module(".".join(path.relative_to(ROOT).with_suffix("").parts)).Migration
+    changed = {
+        getattr(operation, "model_name", getattr(operation, "name", "")).lower()
+        for operation in migration.operations
+        if not isinstance(operation, CreateModel)
+    }
+    assert len(changed) <= 1
