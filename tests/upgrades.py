@@ -63,7 +63,6 @@ def migrated_to(targets: dict[str, str], *, step_by_step: bool = False) -> Any:
     if step_by_step:
         executor.loader.replace_migrations = False
         executor.loader.build_graph()
-    nodes = list(targets.items())
-    others = [node for node in executor.loader.graph.leaf_nodes() if node[0] not in targets]
-    executor.migrate([*others, *nodes])
+    nodes = [node for node in executor.loader.graph.leaf_nodes() if node[0] not in targets] + list(targets.items())
+    executor.migrate(nodes)
     return executor.loader.project_state(nodes).apps

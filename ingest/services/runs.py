@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from diagnosis import faults
 from ingest import processes, slots, tracing
-from ingest.isolation import Lost
+from ingest.isolation import End, Lost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
 from ingest.services import ends, machines
@@ -159,7 +159,7 @@ def run_release(run: Run, sentence: str, **values: object) -> None:
     )
 
 
-def run_abandon(run: Run, end: ends.End) -> None:
+def run_abandon(run: Run, end: End) -> None:
     """Requeue the run of a worker that no longer holds it."""
     log.warning("run %s was left by its worker %s", run.pk, run.worker)
     sentence = "The worker that did this died or went silent; it is repeated."
@@ -212,7 +212,7 @@ def lease() -> timedelta:
     return timedelta(seconds=settings.READING_SILENCE_S) + _GRACE
 
 
-def end_of(run: Run) -> ends.End | None:
+def end_of(run: Run) -> End | None:
     """How the worker that holds the run lost it: it has ended, its machine gives no sign of life, or it was silent for
     longer than the lease. None: it holds it.
 
@@ -222,12 +222,12 @@ def end_of(run: Run) -> ends.End | None:
     if run.worker != processes.own():
         is_gone = processes.is_gone(run.worker)
         if is_gone:
-            return ends.End.OWN if ends.was_short_of_memory(run) else ends.End.OUTSIDE
+            return End.OWN if ends.was_short_of_memory(run) else End.OUTSIDE
         if is_gone is None and machines.is_silent(run.worker):
-            return ends.End.OUTSIDE
+            return End.OUTSIDE
     if Run.objects.filter(pk=run.pk, heartbeat_at__gte=Now() - lease()).exists():
         return None
-    return ends.End.OUTSIDE if is_gone is None else ends.End.OWN
+    return End.OUTSIDE if is_gone is None else End.OWN
 
 
 def _conclude(run: Run, state: str, error: str = "") -> int:

@@ -19,10 +19,11 @@ from ingest import services, storage
 from ingest.models import Artifact, Blob, Job
 from tests.factories import make_incident, make_user
 from tests.ingest.conftest import LOG
+from tests.upgrades import another_database, migrated_to
 from triage.models import Incident, SearchEntry
 from triage.services import backup as backups
 from triage.services.backup import MANIFEST, ROWS
-from triage.services.backup_rows import Unusable, is_complete, leaves, migrations_applied, rows_write
+from triage.services.backup_rows import Unusable, is_complete, migrations_applied, rows_write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -168,18 +169,19 @@ def test_a_backup_of_a_newer_version_is_refused(installation: str, tmp_path: Pat
 
 
 def test_a_backup_of_an_older_version_is_migrated(installation: str, tmp_path: Path, latest: None) -> None:
-    """Made before runs had a trace."""
-    target = ("ingest", "0005_pushed_sources")
-    MigrationExecutor(connection).migrate([target])  # and all that need a later one
-    older = MigrationExecutor(connection)
-    state = older.loader.project_state(leaves(older, set(older.loader.applied_migrations)))
+    """Made before runs had a trace, and before the steps to the first release were one."""
     kept = tmp_path / "kept"
     kept.mkdir()
-    tables = rows_write(kept / ROWS, state.apps)
-    digest, applied = storage.digest_of(kept / ROWS), migrations_applied()
-    manifest = {"format": 1, "migrations": applied, "tables": tables, "rows_sha256": digest}
+    with another_database(tmp_path):
+        then = migrated_to({"ingest": "0005_pushed_sources", "triage": "0006_faster_search"}, step_by_step=True)
+        cluster = then.get_model("ingest", "Cluster").objects.create(slug="elsewhere")
+        then.get_model("ingest", "Job").objects.create(slug="old", name="an old run", cluster=cluster)
+        tables = rows_write(kept / ROWS, then)
+        applied = migrations_applied()
+    manifest = {"format": 1, "migrations": applied, "tables": tables, "rows_sha256": storage.digest_of(kept / ROWS)}
     (kept / MANIFEST).write_text(json.dumps(manifest))
     assert ("ingest", "0006_run_trace") not in applied
     backups.restore(kept, is_forced=True)
-    assert Incident.objects.get().headline == "a rank vanished"
+    assert Job.objects.get().name == "an old run"
+    assert not Incident.objects.exists()
     assert is_complete()

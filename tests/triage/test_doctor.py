@@ -69,6 +69,11 @@ def test_a_database_of_a_newer_version_is_not_served() -> None:
     assert "newer version" in found.said and "9999_future" in found.said
 
 
+def test_a_database_that_took_the_single_steps_to_the_first_release_is_up_to_date() -> None:
+    MigrationRecorder.Migration.objects.filter(name__contains="_squashed_").delete()
+    assert doctor.migrations().state == "ok"
+
+
 def test_work_that_waits_is_a_warning() -> None:
     assert doctor.waiting().state == "ok"
     run = Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)

@@ -91,18 +91,18 @@ def rows_read(path: Path, migrations: list[Key]) -> dict[str, int]:
     Raises:
         Unusable: a newer version or another set of apps made the backup, or the file is incomplete.
     """
-    executor = MigrationExecutor(connection)
-    unknown = [key for key in migrations if key not in executor.loader.graph.nodes]
+    executor = _executor(set(migrations))
+    unknown = [key for key in migrations if key not in executor.loader.disk_migrations]
     if unknown:
         app, name = unknown[0]
         raise Unusable(
             f"The backup has the migration {app}.{name}, which this installation does not know: install the version "
             "that made the backup, with the same extras and sign-in settings."
         )
-    _empty(executor)
+    _empty()
     targets = leaves(executor, set(migrations))
     executor.migrate(targets)
-    executor = MigrationExecutor(connection)  # it has read what is applied now
+    executor = _executor(set(migrations))  # it has read what is applied now
     state = executor.loader.project_state(targets)
     models = {model._meta.label_lower: model for model in _tables(state.apps.get_models(include_auto_created=True))}
     with transaction.atomic():
@@ -121,6 +121,7 @@ def rows_read(path: Path, migrations: list[Key]) -> dict[str, int]:
 def leaves(executor: MigrationExecutor, known: set[Key]) -> list[Any]:
     """The last ones of these migrations in each app; for an app without any, its state before the first."""
     graph = executor.loader.graph
+    known &= graph.nodes.keys()
     later = {key: {node.key for node in _children(graph, key) if node.key[0] == key[0]} & known for key in known}
     none = {key[0] for key in graph.leaf_nodes()} - {key[0] for key in known}
     return sorted(key for key in known if not later[key]) + [(app, None) for app in sorted(none)]
@@ -131,8 +132,19 @@ def _children(graph: Any, key: Key) -> set[Any]:
     return children
 
 
-def _empty(executor: MigrationExecutor) -> None:
+def _executor(applied: set[Key]) -> MigrationExecutor:
+    """Knows the single steps that a squashed migration replaces if a database has applied some of these alone."""
+    executor = MigrationExecutor(connection)
+    loader = executor.loader
+    if any(key not in applied and applied & set(one.replaces) for key, one in loader.replacements.items()):
+        loader.replace_migrations = False
+        loader.build_graph()
+    return executor
+
+
+def _empty() -> None:
     """Remove all rows, before tables are migrated to the backup's version, also backwards."""
+    executor = MigrationExecutor(connection)
     if not executor.loader.applied_migrations:
         return
     state = executor.loader.project_state(leaves(executor, set(executor.loader.applied_migrations)))

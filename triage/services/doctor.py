@@ -75,10 +75,9 @@ def database() -> Finding:
 
 def migrations() -> Finding:
     executor = MigrationExecutor(connection)
-    graph = executor.loader.graph
-    missing = executor.migration_plan(graph.leaf_nodes())
-    ours = {"triage", "ingest"}
-    foreign = [key for key in executor.loader.applied_migrations if key[0] in ours and key not in graph.nodes]
+    missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
+    ours, known = {"triage", "ingest"}, executor.loader.disk_migrations
+    foreign = [key for key in executor.loader.applied_migrations if key[0] in ours and key not in known]
     if foreign:
         return Finding(
             "problem",
