@@ -2,9 +2,11 @@
 
 from django.db import migrations, models
 
+from scripts.next_version import last
+
 
 class Migration(migrations.Migration):
-    dependencies = (("ingest", "0008_kept_lines"),)
+    dependencies = (last("ingest"),)
     operations = (
         migrations.AddField("run", "note", models.CharField(blank=True, default="", db_default="", max_length=40)),
     )

@@ -2,9 +2,11 @@
 
 from django.db import migrations, models
 
+from scripts.next_version import last
+
 
 class Migration(migrations.Migration):
-    dependencies = (("triage", "0012_words_in_their_row"), ("ingest", "1002_shelf"))
+    dependencies = (last("triage"), ("ingest", "1002_shelf"))
     operations = (
         migrations.AddField("incident", "shift", models.CharField(blank=True, default="", db_default="", max_length=9)),
     )
