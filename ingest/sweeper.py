@@ -11,10 +11,16 @@ import os
 import threading
 from typing import Any
 
-from celery.signals import worker_init, worker_process_init, worker_ready, worker_shutting_down
+from celery.signals import (
+    worker_init,
+    worker_process_init,
+    worker_process_shutdown,
+    worker_ready,
+    worker_shutting_down,
+)
 from django.conf import settings
 
-from ingest import broker, isolation, slots
+from ingest import broker, isolation, slots, spans
 from ingest.services import machines
 
 log = logging.getLogger(__name__)
@@ -22,6 +28,7 @@ log = logging.getLogger(__name__)
 SWEEP_EVERY_S = 5
 TIDY_EVERY_SWEEPS = 360
 _stopped = threading.Event()
+worker_process_shutdown.connect(spans.flush)
 
 
 @worker_process_init.connect

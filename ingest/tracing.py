@@ -14,9 +14,9 @@ from datetime import UTC, datetime
 from uuid import uuid4
 
 _current: ContextVar[str] = ContextVar("trace", default="")
-#: W3C Trace Context: version, trace id, parent, flags
-_PARENT = re.compile(r"[0-9a-f]{2}-([0-9a-f]{32})-[0-9a-f]{16}-[0-9a-f]{2}(-.*)?")
-_NONE = "0" * 32
+_span: ContextVar[str] = ContextVar("span", default="")
+#: W3C Trace Context: version, trace id, span id, flags
+_PARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
 
 
 def current() -> str:
@@ -24,19 +24,25 @@ def current() -> str:
     return _current.get()
 
 
+def current_span() -> str:
+    """16 hexadecimal digits: the span (:mod:`ingest.spans`) that this thread works for; '' if there is none."""
+    return _span.get()
+
+
 @contextlib.contextmanager
-def tracing(trace: str) -> Iterator[None]:
-    token = _current.set(trace)
+def tracing(trace: str, span: str = "") -> Iterator[None]:
+    tokens = _current.set(trace), _span.set(span)
     try:
         yield
     finally:
-        _current.reset(token)
+        _current.reset(tokens[0])
+        _span.reset(tokens[1])
 
 
-def of_request(traceparent: str) -> str:
-    """The trace id of a request: that of its ``traceparent`` header, else a new one."""
+def of_request(traceparent: str) -> tuple[str, str]:
+    """Trace and span of a request: those of its ``traceparent`` header, else a new trace and no span."""
     found = _PARENT.fullmatch(traceparent[:200].strip())
-    return found[1] if found and found[1] != _NONE else uuid4().hex
+    return (found[1], found[2]) if found else (uuid4().hex, "")
 
 
 class Plain(logging.Formatter):

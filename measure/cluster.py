@@ -241,15 +241,26 @@ def cut(cluster: Cluster, seconds: float) -> None:
 
 
 def upgraded(cluster: Cluster, seconds: float) -> None:
-    """Each part is stopped and started again, one after another, as an upgrade does."""
-    for service in cluster.of("web", "uploads", "worker"):
-        service.stop()
-        service.start()
+    """The database is migrated to a made-up next version; then each part is stopped and started again, one after
+    another, round after round.
+    """
+    parts, until = cluster.of("web", "uploads", "worker"), time.monotonic() + seconds
+    _manage({**parts[0].env, "DJANGO_SETTINGS_MODULE": "scripts.next_version.settings"}, "migrate")
+    while True:
+        for service in parts:
+            service.stop()
+            service.start()
+        if time.monotonic() > until:
+            return
 
 
 SCENARIOS: dict[str, Callable[[Cluster, float], None]] = {
     act.__name__: act for act in (quiet, killed, database, flushed, store, frozen, cut, clock, full, upgraded)
 }
+
+
+#: nothing that these do may cost a request, and enough must be under way to show it
+_WITHOUT_FAILURE, _LEAST_SENDERS = ("quiet", "upgraded"), 4
 
 
 class Paced(Sender):
@@ -289,6 +300,7 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
 
     sent, ended = Sent(), threading.Event()
     rng = random.Random(name)
+    senders = max(senders, _LEAST_SENDERS) if name in _WITHOUT_FAILURE else senders
     threads = [Paced(rng.randrange(10**6), cluster.url, cluster.token, sent, ended) for _ in range(senders)]
     reader = Reader(cluster, ended)
     for thread in (*threads, reader):
@@ -304,9 +316,10 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
     connections.close_all()
     found += complaints(sent, cluster.data, 900)
     found += [f"{count} pages answered {status}" for status, count in reader.answers.items() if status == "500"]
-    if name in ("quiet", "upgraded"):
+    if name in _WITHOUT_FAILURE:
         found += [f"{n} pages failed: {status}" for status, n in reader.answers.items() if status != "200"]
-        found += [f"{n} requests failed: {status}" for status, n in sent.ends.items() if status in ("502", "504")]
+        failed = [(n, status) for status, n in sent.ends.items() if status >= "5"]  # or no answer
+        found += [f"{n} requests failed: {status}" for n, status in failed]
     files = sum(len(of_job) for of_job in sent.files.values())
     again = Run.objects.filter(job__slug__in=list(sent.files), tries__gt=1).count()
     print(

@@ -30,9 +30,8 @@ def test_the_version_before_can_still_write_its_rows(path: Path) -> None:
 
 
 #: those after the last release, and those of the made-up next version
-LATER = [
-    path for path in MIGRATIONS if path.stem > RELEASES[max(RELEASES)][path.parent.parent.name].partition("ed_")[2]
-]
+RELEASED = {app: name.rpartition("_squashed_")[2] for app, name in RELEASES[max(RELEASES)].items()}
+LATER = [path for path in MIGRATIONS if path.stem > RELEASED[path.parent.parent.name]]
 NEXT = sorted((ROOT / "scripts" / "next_version").glob("*/[0-9]*.py"))
 
 

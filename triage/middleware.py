@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse
 from django.http.response import HttpResponseBase
 
 from diagnosis.plain import visible, visible_json
+from ingest.spans import span
 from ingest.tracing import current, of_request, tracing
 from triage.views.site import healthz, metrics, unusable
 
@@ -42,9 +43,17 @@ class Traced:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        with tracing(of_request(request.headers.get("traceparent", ""))):
+        said = {"http.request.method": request.method or ""}
+        with (
+            tracing(*of_request(request.headers.get("traceparent", ""))),
+            span(request.method or "", "SERVER", said) as made,
+        ):
             response = self.get_response(request)
             response["X-Request-Id"] = current()
+            if made is not None:
+                route = request.resolver_match.route if request.resolver_match else ""
+                made.update_name(f"{request.method} /{route}")
+                made.set_attributes({"http.route": f"/{route}", "http.response.status_code": response.status_code})
         return response
 
 

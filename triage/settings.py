@@ -20,16 +20,20 @@ from triage.environment import (
     env_str,
     reading_memory_bytes,
 )
-from triage.places import RESOURCES, data_dir
+from triage.places import RESOURCES, data_dir, version
 
 BASE_DIR = RESOURCES
 DATA_DIR = Path(env_str("FAULTLINE_DATA_DIR") or data_dir()).resolve()
 
 DEBUG = env_bool("FAULTLINE_DEBUG", False)
 SECRET_KEY = env_secret("FAULTLINE_SECRET_KEY", DATA_DIR / "secret_key")
+SECRET_KEY_FALLBACKS = env_list("FAULTLINE_SECRET_KEY_FORMER")
 ALLOWED_HOSTS = env_list("FAULTLINE_ALLOWED_HOSTS", "localhost,127.0.0.1,[::1]")
 CSRF_TRUSTED_ORIGINS = env_list("FAULTLINE_TRUSTED_ORIGINS")
 IS_BEHIND_TLS = env_bool("FAULTLINE_TLS", False)
+VERSION = version()
+#: where OpenTelemetry's exporter sends spans (ingest.spans); it reads the variables itself
+TRACES_ENDPOINT = env_str("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT") or env_str("OTEL_EXPORTER_OTLP_ENDPOINT")
 
 INSTALLED_APPS = [
     "triage",

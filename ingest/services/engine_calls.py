@@ -11,7 +11,7 @@ from typing import Any
 from django.conf import settings
 
 from diagnosis import ParseHints
-from ingest import storage
+from ingest import spans, storage
 from ingest.isolation import End, Limits, Lost, call
 from ingest.models import Artifact
 from ingest.services.ends import MOST_OUTSIDE, MOST_OWN
@@ -48,7 +48,8 @@ def call_again(
     ended: Counter[End] = Counter()
     while True:
         try:
-            return call(name, handlers, limits(), **arguments)
+            with spans.span(name):
+                return call(name, handlers, limits(), **arguments)
         except Lost as lost:
             if lost.end is None:
                 raise

@@ -3,14 +3,21 @@
 Each worker process signs for its machine. A sign proves nothing of a run: only the run's work renews its lease. Times
 are those of the database, because clocks of machines differ. With SQLite all workers are on one machine, which knows
 its own processes.
+
+Each machine also leaves a mark in the data directory, by which :mod:`triage.services.doctor` finds that it is another
+directory than that of the others.
 """
 
 from __future__ import annotations
 
+import hashlib
 import logging
 import threading
+import time
 from datetime import timedelta
+from pathlib import Path
 
+from django.conf import settings
 from django.db import connection
 from django.db.models.functions import Now
 
@@ -28,6 +35,19 @@ def sign() -> None:
     """State that this machine is there."""
     row = Machine(name=processes.machine(), seen_at=Now())
     Machine.objects.bulk_create([row], update_conflicts=True, unique_fields=["name"], update_fields=["seen_at"])
+    mark = _mark(row.name)
+    mark.parent.mkdir(parents=True, exist_ok=True)
+    mark.touch()
+
+
+def elsewhere() -> list[str]:
+    """Hosts of the machines that are there, but work in another data directory than this process."""
+    there = Machine.objects.filter(seen_at__gte=Now() - _SILENT).order_by("name").values_list("name", flat=True)
+    return [name.partition("/")[0] for name in there if not _mark(name).exists()]
+
+
+def _mark(name: str) -> Path:
+    return Path(settings.DATA_DIR) / "machines" / hashlib.sha256(name.encode()).hexdigest()[:24]
 
 
 def is_silent(process: str) -> bool:
@@ -37,8 +57,11 @@ def is_silent(process: str) -> bool:
 
 
 def forget() -> None:
-    """Delete the rows of machines that are silent for long."""
+    """Delete the rows and marks of machines that are silent for long."""
     Machine.objects.filter(seen_at__lt=Now() - _FORGOTTEN).delete()
+    for mark in (Path(settings.DATA_DIR) / "machines").glob("*"):
+        if mark.stat().st_mtime < time.time() - _FORGOTTEN.total_seconds():
+            mark.unlink(missing_ok=True)
 
 
 def sign_always() -> None:

@@ -19,7 +19,7 @@ from django.db.models.functions import Now
 from django.utils import timezone
 
 from diagnosis import faults
-from ingest import processes, slots, tracing
+from ingest import processes, slots, spans, tracing
 from ingest.isolation import End, Lost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
@@ -53,7 +53,7 @@ def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = N
     work = Work(run, slot) if run is not None else None
     try:
         if work is not None:
-            with tracing.tracing(work.run.trace):
+            with tracing.tracing(work.run.trace, work.run.span), spans.span(*_span_of(work.run)):
                 _work_do(work, act)
                 log.info("run %s (%s of job %s) ended this turn", work.run.pk, work.run.kind, work.run.job_id)
     finally:
@@ -61,6 +61,14 @@ def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = N
         if held is not None:
             held.release()
     return held is not None
+
+
+def _span_of(run: Run) -> tuple[str, str, spans.Attributes]:
+    return (
+        f"{run.kind} run",
+        "CONSUMER",
+        {"faultline.run": run.pk, "faultline.job": run.job_id, "faultline.try": run.tries},
+    )
 
 
 def _work_do(work: Work, act: Callable[[Work], None]) -> None:
@@ -147,6 +155,7 @@ def run_fail(run: Run, sentence: str) -> None:
     if not _conclude(run, Run.State.FAILED, sentence):
         return
     RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)
+    spans.failed(sentence)
     SETTLING[Run.Kind(run.kind)].on_failure(run, sentence)
     transaction.on_commit(lambda: run_failed.send_robust(sender=Run, run_id=run.pk))
     revision_close(job_id=run.job_id)

@@ -23,9 +23,10 @@ TRACE = "4bf92f3577b34da6a3ce929d0e0e4736"
     "header", ["", "garbage", "00-" + "0" * 32 + "-00f067aa0ba902b7-01", "0" * 10_000, "00-ü-x-01"]
 )
 def test_a_request_without_a_usable_header_gets_an_id_of_its_own(header: str) -> None:
-    first, second = tracing.of_request(header), tracing.of_request(header)
+    (first, span), (second, _) = tracing.of_request(header), tracing.of_request(header)
     assert re.fullmatch(r"[0-9a-f]{32}", first)
     assert first != second
+    assert span == ""
 
 
 def test_a_proxys_id_is_kept_and_answered(client: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import io
 import json
 import os
+import socket
 import time
 from collections import namedtuple
 from datetime import timedelta
@@ -19,7 +20,8 @@ from django.db import connection
 from django.db.migrations.recorder import MigrationRecorder
 from django.utils import timezone
 
-from ingest.models import Run
+from ingest.models import Machine, Run
+from ingest.services import machines
 from tests.factories import make_job
 from triage.services import doctor
 
@@ -153,6 +155,24 @@ def test_a_disk_that_fills_is_found(free: int, state: str, data: Path, monkeypat
 def test_a_directory_of_another_user_is_found(data: Path) -> None:
     data.chmod(0o500)
     assert doctor.disk().state == "problem"
+
+
+def test_a_machine_that_works_in_another_data_directory_is_found(data: Path, settings: Any) -> None:
+    machines.sign()
+    assert doctor.directory().state == "ok"
+    settings.DATA_DIR = data / "another"
+    found = doctor.directory()
+    assert (found.state, found.said) == ("problem", f"{socket.gethostname()} works in another data directory")
+    Machine.objects.update(seen_at=timezone.now() - timedelta(minutes=2))
+    assert doctor.directory().state == "ok", "a machine that is gone is not asked"
+
+
+def test_traces_without_their_packages_are_found(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert doctor.traces().said == "no traces are sent"
+    settings.TRACES_ENDPOINT = "http://collector:4318"
+    assert doctor.traces().state == "ok"
+    monkeypatch.setattr(doctor, "find_spec", lambda _: None)
+    assert "faultline-triage[otel]" in doctor.traces().todo
 
 
 def test_missing_static_files_are_found(data: Path) -> None:

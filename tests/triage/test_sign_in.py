@@ -261,3 +261,13 @@ def test_tokens_continue_without_a_code(client):
     switched_on(client)
     _, secret = token_create(user=ada, name="t", scopes=["read"])
     assert Client().get("/api/v1/me/", headers={"Authorization": f"Bearer {secret}"}).status_code == 200
+
+
+def test_a_former_secret_key_keeps_people_signed_in_until_it_is_removed(settings: Any) -> None:
+    client = Client()
+    client.force_login(make_user("mara", "engineer"))
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "new " * 12, [settings.SECRET_KEY]
+    assert is_in(client)
+    settings.SECRET_KEY = "newer " * 12
+    settings.SECRET_KEY_FALLBACKS = []
+    assert not is_in(client)

@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
 from uuid import uuid4
@@ -29,6 +30,7 @@ from django.db.models import Min
 from django.utils import timezone
 
 from ingest.models import Run
+from ingest.services import machines
 from triage.environment import env_str
 from triage.places import version
 from triage.serve.parts import QUEUES
@@ -210,6 +212,26 @@ def disk() -> Finding:
     return Finding("warning", said, todo) if usage.free < LEAST_FREE_SHARE * usage.total else Finding("ok", said)
 
 
+def directory() -> Finding:
+    """Uploads grow in the data directory while workers read them, also with an S3 store: all machines share it."""
+    others = machines.elsewhere()
+    if others:
+        return Finding(
+            "problem",
+            f"{', '.join(others[:5])} {'works' if len(others) == 1 else 'work'} in another data directory",
+            f"Mount one directory that all machines share, here at {settings.DATA_DIR} (FAULTLINE_DATA_DIR).",
+        )
+    return Finding("ok", f"all machines with workers work in {settings.DATA_DIR}")
+
+
+def traces() -> Finding:
+    if not settings.TRACES_ENDPOINT:
+        return Finding("ok", "no traces are sent")
+    if find_spec("opentelemetry.sdk") is None:
+        return Finding("warning", "traces are wanted, but cannot be sent", "pip install 'faultline-triage[otel]'")
+    return Finding("ok", f"traces go to {settings.TRACES_ENDPOINT}")
+
+
 def pages() -> Finding:
     if not (Path(settings.STATIC_ROOT) / "staticfiles.json").exists():
         return Finding("problem", "static files are not collected", "Run: faultline manage prepare")
@@ -222,7 +244,8 @@ def _redis() -> redis.Redis:
 
 #: in the order of the report: the cause of a failure is above its consequences
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    versions, database, migrations, queue, workers, waiting, store, clocks, secrets, exposure, disk, pages,
+    versions, database, migrations, queue, workers, waiting, store, clocks, secrets, exposure, disk, directory,
+    traces, pages,
 )  # fmt: skip
 #: what to do if a check itself fails, by its name
 _IF_BROKEN = {

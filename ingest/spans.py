@@ -1,0 +1,87 @@
+"""Spans of requests, runs and readings for OpenTelemetry, with the trace ids of the log (:mod:`ingest.tracing`).
+
+Off unless ``OTEL_EXPORTER_OTLP_ENDPOINT`` or ``OTEL_EXPORTER_OTLP_TRACES_ENDPOINT`` is set and the extra ``otel`` is
+installed; only then its packages are loaded. The other variables of OpenTelemetry's specification hold as well. A
+collector that does not answer delays nobody: a thread sends the spans, and drops them if they are too many.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+from collections.abc import Iterator, Mapping
+from functools import cache
+from typing import Any
+
+from django.conf import settings
+
+from ingest import tracing
+
+log = logging.getLogger(__name__)
+
+type Attributes = Mapping[str, str | int]
+
+
+@contextlib.contextmanager
+def span(name: str, kind: str = "INTERNAL", attributes: Attributes | None = None) -> Iterator[Any]:
+    """A span of what happens inside, below the one that this thread works for; ``kind`` is one of OpenTelemetry's.
+
+    Yields the span, None if nobody wants traces.
+    """
+    tracer = _tracer(os.getpid()) if settings.TRACES_ENDPOINT else None
+    if tracer is None:
+        yield None
+        return
+    from opentelemetry import trace  # noqa: PLC0415  # an extra
+
+    context = trace.set_span_in_context(trace.NonRecordingSpan(_above(trace))) if tracing.current_span() else None
+    with tracer.start_as_current_span(name, context, getattr(trace.SpanKind, kind), attributes) as made:
+        own = made.get_span_context()
+        with tracing.tracing(f"{own.trace_id:032x}", f"{own.span_id:016x}"):
+            yield made
+
+
+def failed(sentence: str) -> None:
+    """State that what this thread works for has failed."""
+    if settings.TRACES_ENDPOINT and _tracer(os.getpid()) is not None:
+        from opentelemetry import trace  # noqa: PLC0415  # an extra
+
+        trace.get_current_span().set_status(trace.Status(trace.StatusCode.ERROR, sentence))
+
+
+def flush(**_: Any) -> None:
+    """Send what this process still has."""
+    if settings.TRACES_ENDPOINT and (tracer := _tracer(os.getpid())) is not None:
+        tracer.span_processor.force_flush(2000)
+
+
+def _above(trace: Any) -> Any:
+    """The span above, of this thread, of the request that made a run, or of the proxy."""
+    ids = int(tracing.current(), 16), int(tracing.current_span(), 16)
+    return trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED))
+
+
+@cache
+def _tracer(_process: int) -> Any:
+    """The tracer of this process, because a thread that sends does not survive a fork; None without the extra."""
+    try:
+        from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # an extra
+        from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  # an extra
+        from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # an extra
+        from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # an extra
+        from opentelemetry.sdk.trace.id_generator import RandomIdGenerator  # noqa: PLC0415  # an extra
+    except ImportError:
+        log.warning("traces are wanted, but their packages are missing: pip install 'faultline-triage[otel]'")
+        return None
+
+    class Ids(RandomIdGenerator):
+        """A trace has the id that the log has."""
+
+        def generate_trace_id(self) -> int:
+            return int(tracing.current(), 16) if tracing.current() else super().generate_trace_id()
+
+    said = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "faultline"), "service.version": settings.VERSION}
+    provider = TracerProvider(resource=Resource.create(said), id_generator=Ids())
+    provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
+    return provider.get_tracer("faultline")
