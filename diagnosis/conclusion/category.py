@@ -14,6 +14,8 @@ from diagnosis.stacks.stack_cause import cause
 from diagnosis.taxonomy import UNKNOWN
 
 NONE: Final = "none"
+#: How sure a category is that only the flows' silence shows.
+OWED: Final = 0.35
 #: Conditions without a current problem.
 QUIET: Final = ("healthy", "running", "recovered", "unknown")
 
@@ -36,8 +38,9 @@ def _by_evidence(
     condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: Mapping[str, Any]
 ) -> list[tuple[str, float]]:
     if logs is not None and logs.is_failure:
-        if logs.verdict.id == NONE:
-            return [(UNKNOWN, 0.0)]
+        if logs.verdict.id in (NONE, UNKNOWN):
+            owed = next((f.category for f in findings if f.what == "flows_ceased" and f.category), "")
+            return [(owed, OWED)] if owed else [(UNKNOWN, 0.0)]
         rows = [(logs.verdict.id, logs.verdict.confidence)]
         if logs.verdict.runner_up is not None:
             rows.append(logs.verdict.runner_up)

@@ -25,6 +25,8 @@ _WHAT: Final = {
 }
 
 
+#: The category of a node that owes a message of a hung job: its process was stopped, or is cut off.
+STUCK: Final = "hardware.host.stuck"
 #: The findings that the alarms of a running job are.
 _WATCHED: Final = {"hang": "silent", "silent": "silent", "slow": "slow"}
 #: Category of a slow group by its measure; unevenly split work is nobody's fault.
@@ -147,11 +149,18 @@ def of_ceased(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[
         rows.sort(key=lambda r: (not r.get("owes"), float(r["last_at"]), str(r["name"])))
         for row in rows[:KEPT]:
             name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
-            text = f"{name} sent its last training message"
-            if is_hung and row.get("owes"):
+            text, owes = f"{name} sent its last training message", is_hung and bool(row.get("owes"))
+            if owes:
                 text += f"; {row['by']} continued for {waited:.2f} s and got no answer"
             found.append(
-                Finding("flows", "flows_ceased", f"{text}.", at=float(row["last_at"]), places=(Place("node", name),))
+                Finding(
+                    "flows",
+                    "flows_ceased",
+                    f"{text}.",
+                    at=float(row["last_at"]),
+                    places=(Place("node", name),),
+                    category=STUCK if owes else "",
+                )
             )
     return found[:KEPT]
 

@@ -46,7 +46,9 @@ def sentence(
     ``said``: the outcome that the uploader states; ``watched``: the alarms of a job that still runs.
     """
     if logs is not None and logs.is_failure:
-        text = sentences.headline(logs, _nodes(fault), str(stacks.get("headline") or "")) + _later(logs)
+        # stacks that show nobody say nothing where other evidence accuses somebody
+        shown = str(stacks.get("headline") or "") if stacks.get("suspect_ranks") or not fault else ""
+        text = sentences.headline(logs, _nodes(fault), shown) + _later(logs)
     elif condition == "hung" and watched:
         text = _watched(watched)
     elif condition == "degraded" and slowdowns:

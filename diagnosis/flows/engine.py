@@ -85,8 +85,8 @@ def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps:
         capture.clocks = together(capture.clocks, offsets)
         pairs = classify(job, capture)
     known = {} if stated is None else stated.as_json()
-    gradients = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
-    pairs = with_tensor_ranks(pairs, gradients, len(capture.names), int(known.get("tp") or 1))
+    if known.get("pp", 1) == 1:
+        pairs = with_tensor_ranks(pairs, job.flows, len(capture.names), int(known.get("tp") or 1))
     found = find_steps(job, pairs, capture) if steps else None
     found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)

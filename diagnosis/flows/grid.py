@@ -14,7 +14,7 @@ import numpy as np
 
 from diagnosis.flows.arrays import components
 from diagnosis.flows.capture import Bools, Flows
-from diagnosis.flows.pairs import DP, OTHER, Pairs
+from diagnosis.flows.pairs import DP, OTHER, PP, Pairs
 
 #: Pairs exchange rarely if others exchange this many times as often.
 RARER: Final = 2.0
@@ -32,18 +32,19 @@ def seldom(traffic: Flows, pairs: Pairs, count: int) -> Bools | None:
 
 
 def with_tensor_ranks(pairs: Pairs, traffic: Flows, count: int, tensor: int) -> Pairs:
-    """The pairs, those of ``tensor`` ranks (as the job states) not as gradients: the ones that exchange often, if they
-    form groups of that size that each group of the others meets once.
+    """The pairs of a job without pipelines, those of ``tensor`` ranks (as the job states) not as gradients: the ones
+    that exchange often, if they form groups of that size that each group of the others meets once.
     """
-    gradients = pairs.of(DP)
+    either = pairs.of(DP, PP)
     rare = seldom(traffic, pairs, count) if tensor > 1 else None
     if rare is None:
         return pairs
-    often, rare = gradients & ~rare, gradients & rare
-    members = np.unique(np.concatenate([pairs.a[gradients], pairs.b[gradients]]))
+    often, rare = either & ~rare, either & rare
+    members = np.unique(np.concatenate([pairs.a[either], pairs.b[either]]))
     of = [components(pairs.a[part], pairs.b[part], count)[members] for part in (often, rare)]
     sizes = [np.unique(label, return_counts=True)[1] for label in of]
     meets = np.unique(np.stack(of), axis=1).shape[1] == len(members)
     if not meets or set(sizes[0].tolist()) != {tensor} or len(set(sizes[1].tolist())) != 1 or sizes[1][0] < 2:
         return pairs
-    return replace(pairs, type=[OTHER if tensor_rank else t for t, tensor_rank in zip(pairs.type, often, strict=True)])
+    types = [OTHER if o else DP if r else t for t, o, r in zip(pairs.type, often, rare, strict=True)]
+    return replace(pairs, type=types)

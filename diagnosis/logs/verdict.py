@@ -58,7 +58,7 @@ def conclude(case: Case) -> LogDiagnosis:
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
-    told = _classified(case, roots)
+    told = _classified(case, roots, fallbacks.stopped_at(case.catalogue) if when.symptom == "hang" else float("inf"))
     verdict = _verdict(case, roots, told, where, when)
     roles = _roles(case, roots)
     listed = _events(case, roots, roles, accused)
@@ -191,7 +191,7 @@ def _deaths_at(case: Case) -> list[int]:
     return [int(r["event"]) for r in without_summaries(found)]
 
 
-def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
+def _classified(case: Case, roots: Sequence[int], stopped: float = float("inf")) -> classify.Classification:
     hints = []
     few = stats.most_of_few(len(case.catalogue.nodes))
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
@@ -203,8 +203,8 @@ def _classified(case: Case, roots: Sequence[int]) -> classify.Classification:
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     elsewhere = fallbacks.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
-        if row["event"] in elsewhere:
-            continue  # a confirmation on another node is a separate problem
+        if row["event"] in elsewhere or (row["first_at"] or 0.0) > stopped:
+            continue  # a confirmation on another node is a separate problem, what breaks after a stop its consequence
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
             continue  # without a root, a weak confirmation is no evidence
         if row["event"] not in case.survived and row["event"] not in roots:

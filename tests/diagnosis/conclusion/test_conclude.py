@@ -174,6 +174,19 @@ def test_the_chain_of_a_hung_job_shows_when_each_machine_fell_silent() -> None:
     assert not [f for f in chain if f["what"] == "flows_ceased"]
 
 
+def test_a_hung_job_whose_flows_alone_show_who_stopped_answering_has_a_stuck_process_there() -> None:
+    flows = steps([1.0] * 40)
+    flows["jobs"][0]["ceased"] = [{"name": "a", "last_at": 41.0, "unanswered_s": 0.5, "by": "b", "owes": True}]
+    unknown = replace(
+        FAILED, symptom="hang", verdict=Verdict("unknown", "unknown", "unknown", 0.0), events=(), lines=()
+    )
+    silent = Suspect("a", "node", 0.6, ("flows",), ("b continued for 0.50 s after the last answer of a",))
+    stacks = {"reason": "No outlier.", "headline": "No outlier can be named.", "suspect_ranks": [], "ranks": []}
+    told = reported(unknown, silent, flows=flows, stacks=stacks)["conclusion"]
+    assert (told["condition"], told["id"], told["fault"][0]["name"]) == ("hung", "hardware.host.stuck", "a")
+    assert "No outlier" not in told["sentence"]
+
+
 def test_stated_sizes_that_the_flows_contradict_are_a_disagreement_with_both_sides() -> None:
     flows = steps([1.0] * 40)
     flows["jobs"][0] |= {"apart": {"stated": "pp 4", "shown": "pp 2"}}
