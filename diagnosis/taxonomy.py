@@ -14,6 +14,8 @@ from importlib import resources
 
 UNKNOWN = "unknown"
 NONE = "none"
+#: Whom a line may accuse.
+BLAMES = ("machine", "program", "nobody")
 
 
 class TaxonomyError(ValueError):

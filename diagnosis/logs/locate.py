@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -15,6 +15,7 @@ from diagnosis import stats, taxonomy, thresholds
 from diagnosis.logs import clues as weighing
 from diagnosis.logs import detectors, fallbacks, roots
 from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import absent
 from diagnosis.logs.signatures.model import Strength
@@ -26,6 +27,9 @@ AT: Final = thresholds.of("locate")
 
 #: The only cause without a culprit that may be reported for one machine: a check or a start that failed there.
 OF_ONE: Final = "platform.scheduler.error"
+PORT_DOWN: Final = "hardware.network.link_flap"
+#: What it is if several machines lose their ports at once.
+SWITCH_DOWN: Final = "network.link_down"
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,6 +47,8 @@ class Place:
 def find(case: Case, category: str) -> Place:
     """The place of the fault, given the category that the root events alone suggest."""
     cause = taxonomy.load().get(category)
+    if (rule := case.rules.rule(case.lead.get("signature") or "")) is not None and rule.blames:
+        cause = replace(cause, blames=rule.blames)
     return next(place for rule in _RULES if (place := rule(case, cause)) is not None)
 
 
@@ -103,6 +109,20 @@ def _wide(case: Case, cause: Category) -> Place | None:
     return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
 
 
+def _behind_one_switch(case: Case, cause: Category) -> Place | None:
+    """Ports of several machines that go down within seconds: what they share failed, and none of them."""
+    rows = case.catalogue.cells.filter(pl.col("event") == _leader(case), "is_stamped")
+    at = rows.group_by("node").agg(pl.col("first_at").min())["first_at"]
+    if cause.id != PORT_DOWN or len(case.roots.nodes) < AT.ports or at.len() < AT.ports:
+        return None
+    if int(at.max()) - int(at.min()) > AT.together_s * SECOND:  # type: ignore[arg-type]  # polars' scalars are untyped
+        return None
+    leaf = weighing.shared_leaf(case.roots.nodes, case.inventory.leaf_of)
+    reason = f"{len(case.roots.nodes)} nodes lost their link within {AT.together_s:.0f} s"
+    switch = (Suspect(leaf, "switch", AT.switch, ("logs",), (reason,)),) if leaf else ()
+    return Place((), f"no faulty node: {reason}, so a switch that they share went down", switch, mechanism=SWITCH_DOWN)
+
+
 def _shared(case: Case, cause: Category) -> Place | None:
     """What all machines share fails for several of them, or for writers that name none: no machine is at fault."""
     if "shared" not in cause.traits or not case.is_sure or len(case.roots.nodes) == 1:
@@ -121,7 +141,9 @@ def _programme(case: Case, cause: Category) -> Place | None:
 def _by_clues(case: Case, cause: Category) -> Place:
     """The clues of the detectors of the cause; if there are none, or the cause is doubtful, those of structure."""
     is_outside = cause.blames == "nobody" and not _is_of_one(case, cause)
-    is_echo = _is_reported(case, cause) or case.roots.is_wide or is_outside
+    # several nodes that miss others show a path between them, and none of them is its fault
+    is_between = cause.root == "network" and len(case.roots.nodes) > 1
+    is_echo = _is_reported(case, cause) or case.roots.is_wide or is_outside or is_between
     found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
     mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
     if not found or not case.is_sure:
@@ -131,15 +153,14 @@ def _by_clues(case: Case, cause: Category) -> Place:
         # the collectives that ranks called are better evidence than silence
         mechanism = mechanism or ("" if found else next((t for t in told if t != LOST), told[0] if told else ""))
         found += more
-    if not (case.is_sure and case.roots.nodes):
-        found += detectors.seen(detectors.LAST, case)
+    found = found or detectors.seen(detectors.LAST, case)
     is_machine = cause.blames != "program" or not case.roots.nodes or _kernel_speaks(case)
     return _ranked(case, found, may_accuse=is_machine, mechanism=mechanism)
 
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _no_failure, _outside, _named_lost, _only_node, _wide, _shared, _programme, _by_clues,
+    _no_failure, _outside, _named_lost, _only_node, _wide, _behind_one_switch, _shared, _programme, _by_clues,
 )  # fmt: skip
 
 

@@ -26,6 +26,7 @@ from diagnosis.logs import (
     raw_lines,
     sentences,
     timeline,
+    words,
 )
 from diagnosis.logs import events as tables
 from diagnosis.logs.case import Case
@@ -42,6 +43,8 @@ MOST: Final = thresholds.limits("verdict")
 
 AT: Final = thresholds.of("verdict")
 
+#: The number of the job that a scheduler's line is about.
+_JOB: Final = words.regex("phrases", "job_number")
 #: Categories that are replaced if ranks called different collectives.
 NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
@@ -241,8 +244,10 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
         elif roots and case.ending.cancelled and not case.event(roots[0])["n_nodes"] and not where.nodes:
             # an unknown message of the launcher before the scheduler ends the job
             mechanism = "platform.scheduler.error"
-    if mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE:
-        known = []  # watchdogs print the same for every hang; the collectives that ranks called are better evidence
+    is_open = mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE
+    if is_open or mechanism == locate.SWITCH_DOWN:
+        # watchdogs print the same for every hang, and hosts the same for a port and a switch: structure is better
+        known = []
     if mechanism and not known:
         node = tree.get(mechanism)
         other = (
@@ -327,6 +332,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     )
     if is_root and (row["category"] or "").startswith("platform.scheduler"):
         # a decision that is repeated for every step counts once
+        rows = _of_last_job(case, rows)
         rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(AT.decision_s * SECOND)).fill_null(True))
     first_at: int | None = mine["stated_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
@@ -356,6 +362,14 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         score=case.roots.weights.get(event, 0.0),
         lines=refs,
     )
+
+
+def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
+    """Of a scheduler's decisions on several jobs that wrote one file, those on the last one."""
+    texts = raw_lines.read(rows, case.table.files, case.read)
+    jobs = [found.group(1) if (found := _JOB.search(text)) else "" for text in texts]
+    is_last = [job == jobs[-1] for job in jobs] if rows["file"].n_unique() == 1 else True
+    return rows.filter(is_last)
 
 
 def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:

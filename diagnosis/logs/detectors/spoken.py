@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import taxonomy, thresholds
+from diagnosis import thresholds
 from diagnosis.logs import hosts, raw_lines
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
@@ -25,17 +25,15 @@ needs: Final = "a leading event that names one machine, or one awaited rank, oth
 
 def look(case: Case) -> Iterator[Clue]:
     """The node that the leading event names, if another node reports it. A report of several lines may name it in a
-    later one.
+    later one. Peers of a broken connection are left out: either end may be at fault.
     """
     lead = case.lead
     if not lead:
         return
-    traits = taxonomy.load().get(lead["category"] or "").traits
-    if lead["n_nodes"] == 1 and len(case.catalogue.nodes) > 2 and "communication" in traits:
-        return  # if only one node cannot reach a peer, the peer is not at fault
     report = [lead["event"]]
-    if lead["n_nodes"] == 1 and lead["role"] is None:
-        report += [e for e in case.roots.members if e not in report]
+    if lead["n_nodes"] == 1:
+        same = [e for e in case.roots.members if case.event(e)["signature"] == lead["signature"]]
+        report += [e for e in same if e not in report]
     for event in report:
         node = _spoken_of(case, event)
         if node is not None:

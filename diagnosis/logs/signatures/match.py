@@ -221,9 +221,8 @@ def _pair(category: str) -> tuple[str, str]:
 
 
 def _rule(sig: Signature, order: int) -> Rule:
-    return Rule(
-        sig.id, sig.title, sig.role, sig.strength, sig.category, sig.advice, sig.yields_to, sig.also, order, sig.is_form
-    )
+    told = (sig.id, sig.title, sig.role, sig.strength, sig.category, sig.advice)
+    return Rule(*told, sig.yields_to, sig.also, order, sig.is_form, sig.blames)
 
 
 def _coded(sig: Signature, code: str, order: int) -> Rule:

@@ -54,8 +54,9 @@ class Signature:
     table. ``yields_to`` names signatures, or prefixes ending in ``.``; if one of them is present, this one is a
     consequence. ``also`` names other possible categories of the same words. ``ends`` names the signatures whose
     complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any exception) and
-    not its words, so that these are left to the learned model. ``examples`` must match and ``counters`` must not; both
-    are tested for every rule.
+    not its words, so that these are left to the learned model. ``blames``: whom a line of it accuses, if another than
+    its category does (see ``taxonomy.toml``). ``examples`` must match and ``counters`` must not; both are tested for
+    every rule.
     """
 
     id: str
@@ -73,6 +74,7 @@ class Signature:
     also: tuple[str, ...] = ()
     ends: tuple[str, ...] = ()
     is_form: bool = False
+    blames: str = ""
     codes: Mapping[str, Code] = field(default_factory=dict)
     area: str = ""
 
@@ -96,3 +98,4 @@ class Rule:
     also: tuple[str, ...]
     order: int
     is_form: bool = False
+    blames: str = ""

@@ -22,6 +22,8 @@ def validate(rule: Signature) -> list[str]:
     problems = [*_texts(rule), *_patterns(rule)]
     if rule.category not in taxonomy.load():
         problems.append(f"The category {rule.category!r} is not in the taxonomy.")
+    if rule.blames not in ("", *taxonomy.BLAMES):
+        problems.append(f"The rule blames {rule.blames!r}; it must be one of {', '.join(taxonomy.BLAMES)}.")
     if problems:
         return problems
     only = SignatureSet([rule])

@@ -91,6 +91,13 @@ def test_the_reason_of_a_stop_may_come_at_the_end_of_its_grace_period(tmp_path: 
     assert found.verdict.id == "platform.scheduler.preemption"
 
 
+def test_of_several_cancelled_jobs_in_one_file_the_last_one_is_quoted(tmp_path: Path) -> None:
+    told = "slurmstepd: error: *** JOB {} ON trn-17 CANCELLED AT 2026-03-0{}T10:30:00 DUE TO PREEMPTION ***"
+    launches = [[*BEGINNING, *STEPS, told.format(90 + day, day)] for day in (1, 2, 3)]
+    found = conclude(tmp_path, *(line for launch in launches for line in launch))
+    assert [ref.line for ref in found.lines] == [sum(map(len, launches))]
+
+
 def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of_lines(tmp_path, *BEGINNING, *TRACEBACK, MISSING, *BEGINNING, *TRACEBACK, SHAPE)
     assert relaunches.of_earlier_launches(case.catalogue)
