@@ -247,6 +247,8 @@ APPENDS_PER_MINUTE = env_int("FAULTLINE_APPENDS_PER_MINUTE", 60_000, minimum=1)
 COLLECTOR_MAX_BYTES = env_int("FAULTLINE_COLLECTOR_MAX_BYTES", 16 * 2**20, minimum=2**16)
 COLLECTOR_SOURCES = env_int("FAULTLINE_COLLECTOR_SOURCES", 4096, minimum=1)
 COLLECTOR_FILE_BYTES = env_int("FAULTLINE_COLLECTOR_FILE_BYTES", 1 << 30, minimum=1 << 16)
+# What followers are asked to take on their machines while a job hangs. Empty: nothing.
+FOLLOWERS_TAKE = env_list("FAULTLINE_FOLLOWERS_TAKE", "stacks")
 
 # Hosts and networks that webhooks may call although they are not public or use plain http.
 ROUTES_ALLOW = env_list("FAULTLINE_ROUTES_ALLOW")

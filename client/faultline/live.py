@@ -13,12 +13,13 @@ import threading
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
-from typing import Any, Callable
+from typing import Any, Callable, NamedTuple
 
 from faultline import files, sending
 from faultline.following import Follower
 from faultline.options import fields_of
 from faultline.site import Denied, Problem, Site, Unreachable
+from faultline.taking import Taker
 from faultline.words import DONE, WRONG_CALL, Usage, Words
 
 #: maximum wait for the site at the end of a program, unless --retry-for is shorter
@@ -39,9 +40,8 @@ def follow(asked: argparse.Namespace, site: Site, say: Words) -> int:
     _check(asked)
     slug = _begin(asked, site, say)
     state = Path(asked.state) if asked.state else _state_of(slug, asked.attempt, asked.prefix)
-    follower = Follower(
-        site, slug, _found(asked), attempt=asked.attempt, state=state, bytes_per_s=asked.rate, note=say.note
-    )
+    found = _found(asked, taker=_taker(asked, site, slug, say, None))
+    follower = Follower(site, slug, found, attempt=asked.attempt, state=state, bytes_per_s=asked.rate, note=say.note)
     if asked.once:
         follower.catch_up()
         return say.end(DONE)
@@ -69,14 +69,14 @@ def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> i
         return say.end(WRONG_CALL, f"{asked.program[0]} cannot be started: {error.strerror}.")
     _on_signals(child.send_signal)
     stop, ended = threading.Event(), threading.Event()
-    codes: list[int] = []
-    sender = threading.Thread(target=_send, args=(asked, connect, say, output, stop, codes), daemon=True)
+    program = _Program(output, child.pid, [])
+    sender = threading.Thread(target=_send, args=(asked, connect, say, program, stop), daemon=True)
     copier = threading.Thread(target=_copy, args=(child, output, ended), daemon=True)
     copier.start()
     sender.start()
     code = child.wait()
     ended.wait(5.0)  # a grandchild may keep the pipe open without end
-    codes.append(code)
+    program.codes.append(code)
     stop.set()
     sender.join(min(_END_S, asked.retry_for))
     if sender.is_alive():
@@ -84,23 +84,32 @@ def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> i
     return code if code >= 0 else 128 - code
 
 
+class _Program(NamedTuple):
+    """A program that was started; ``codes`` gets its exit code."""
+
+    output: Path
+    pid: int
+    codes: list[int]
+
+
 def _send(
     asked: argparse.Namespace,
     connect: Callable[[], Site],
     say: Words,
-    output: Path,
+    program: _Program,
     stop: threading.Event,
-    codes: list[int],
 ) -> None:
     """The thread that follows; its errors never reach the program."""
     try:
         site = connect()
         slug = _begin(asked, site, say)
-        found = _found(asked, files.Source(output, output.resolve().parent, f"{asked.prefix}output.log"))
+        taker = _taker(asked, site, slug, say, program.pid)
+        output = files.Source(program.output, program.output.resolve().parent, f"{asked.prefix}output.log")
+        found = _found(asked, output, taker=taker)
         follower = Follower(site, slug, found, attempt=asked.attempt, bytes_per_s=asked.rate, note=say.note)
         follower.run(stop, every_s=asked.every)
         follower.finish()
-        _close(site, slug, asked.outcome or ("failed" if any(codes) else "succeeded"), say)
+        _close(site, slug, asked.outcome or ("failed" if any(program.codes) else "succeeded"), say)
     except (Usage, ValueError, Denied, Problem, Unreachable, OSError) as error:
         say.note(f"this job is not followed: {error}")
 
@@ -142,11 +151,22 @@ def _close(site: Site, slug: str, outcome: str | None, say: Words) -> None:
     say.result["diagnosis"] = sending.diagnose(site, slug)["state"]
 
 
-def _found(asked: argparse.Namespace, *more: files.Source) -> Callable[[], Iterable[files.Source]]:
+def _taker(asked: argparse.Namespace, site: Site, slug: str, say: Words, root: int | None) -> Taker | None:
+    """What takes stack dumps of this machine, if the caller allows it."""
+    if not asked.take:
+        return None
+    return Taker(site, slug, attempt=asked.attempt, prefix=asked.prefix, root=root, note=say.note)
+
+
+def _found(
+    asked: argparse.Namespace, *more: files.Source, taker: Taker | None = None
+) -> Callable[[], Iterable[files.Source]]:
     """A function that looks for files each time it is called."""
 
     def look() -> Iterable[files.Source]:
         yield from more
+        if taker is not None:
+            yield from taker.sources()
         for source in files.found(asked.paths, prefix=asked.prefix, exclude=asked.exclude):
             name = source.name[len(asked.prefix) :]
             if not asked.include or any(

@@ -8,7 +8,7 @@ import re
 import time
 from typing import Any
 
-from faultline import __version__, files
+from faultline import __version__, files, taking
 from faultline.server import COMMANDS
 from faultline.words import CODES, Usage
 
@@ -101,6 +101,11 @@ def _grows(command: argparse.ArgumentParser) -> None:
     command.add_argument("--every", type=float, default=2.0, metavar="S", help="seconds between looks; default: 2")
     command.add_argument(
         "--rate", type=float, default=0.0, metavar="B", help="maximum bytes per second; default: no limit"
+    )
+    command.add_argument(
+        "--take",
+        choices=taking.KINDS,
+        help="stacks: when the job hangs and the site asks for it, send py-spy dumps of this machine's processes",
     )
     _describes(command)
 

@@ -98,6 +98,7 @@ class Site:
         tries = 0
         while True:
             asked_s: float | None = None
+            is_kept = getattr(self._local, "connection", None) is not None
             try:
                 reply = self._once(method, path, body, headers or {})
             except (OSError, http.client.HTTPException) as error:
@@ -105,6 +106,8 @@ class Site:
                     raise Unreachable(
                         f"The certificate of {self.url} cannot be trusted: {error.verify_message}."
                     ) from None
+                if is_kept and isinstance(error, (http.client.RemoteDisconnected, ConnectionError)):
+                    continue  # the site closes connections that were not used for some seconds: no news for anybody
                 why = f"{self.url} cannot be reached ({error or type(error).__name__})"
             else:
                 if reply.status < 400:

@@ -22,6 +22,7 @@ from ingest.api.serializers import (
     JobSerializer,
     RunSerializer,
     UploadSerializer,
+    WantedListSerializer,
 )
 from ingest.models import DEMONSTRATION, Artifact, Cluster, Job, Run, Upload
 from ingest.refusals import Refused
@@ -136,6 +137,20 @@ class JobView(ApiView):
         reason = request.query_params.get("reason", "")
         services.job_delete(job=job_of(request, slug), user=request.user, reason=reason)
         return Response(status=204)
+
+
+class WantedView(ApiView):
+    serializer_class = WantedListSerializer
+
+    @extend_schema(
+        operation_id="jobs_wanted",
+        tags=TAGS,
+        summary="Evidence of a running job that would decide what is wrong now, and that followers may take",
+        description="`stacks` while the job hangs. `FAULTLINE_FOLLOWERS_TAKE` says which kinds the site asks for.",
+    )
+    def get(self, request: Request, slug: str) -> Response:
+        wanted = selectors.wanted_of(job_of(request, slug))
+        return Response(self.get_serializer({"wanted": wanted}).data)
 
 
 class RunsView(ApiView):

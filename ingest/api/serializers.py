@@ -247,6 +247,17 @@ class DiagnoseInSerializer(StrictSerializer):
     force = serializers.BooleanField(default=False, help_text="Diagnose again even if nothing changed")
 
 
+class WantedSerializer(serializers.Serializer[Any]):
+    kind = serializers.ChoiceField(choices=["stacks"])
+    attempt = serializers.IntegerField()
+    since = serializers.DateTimeField(help_text="Names the request: the same moment is the same request")
+    reason = serializers.CharField(help_text="The alarm, a sentence")
+
+
+class WantedListSerializer(serializers.Serializer[Any]):
+    wanted = WantedSerializer(many=True)
+
+
 class DiagnoseOutSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=DIAGNOSIS_STATES)
     run = serializers.IntegerField(allow_null=True)

@@ -9,6 +9,7 @@ urlpatterns = [
     path("me/token/", me.MeTokenView.as_view(), name="api-me-token"),
     path("jobs/", jobs.JobsView.as_view(), name="api-jobs"),
     path("jobs/<slug:slug>/", jobs.JobView.as_view(), name="api-job"),
+    path("jobs/<slug:slug>/wanted/", jobs.WantedView.as_view(), name="api-job-wanted"),
     path("jobs/<slug:slug>/runs/", jobs.RunsView.as_view(), name="api-job-runs"),
     path("jobs/<slug:slug>/uploads/", jobs.JobUploadsView.as_view(), name="api-job-uploads"),
     path("jobs/<slug:slug>/artifacts/", jobs.ArtifactsView.as_view(), name="api-job-artifacts"),

@@ -13,6 +13,7 @@ from ingest.selectors.evidence import (
     records_path,
 )
 from ingest.selectors.progress import Progress, progress
+from ingest.selectors.wanted import wanted_of
 
 __all__ = [
     "Progress",
@@ -30,4 +31,5 @@ __all__ = [
     "reader_for",
     "records_path",
     "teams_of",
+    "wanted_of",
 ]
