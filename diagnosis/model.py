@@ -81,8 +81,8 @@ class Source:
 
 @dataclass(frozen=True, slots=True)
 class Watched:
-    """An alarm of a job that still runs, in a sentence. ``kind``: of :mod:`diagnosis.live.watches`. Times are seconds
-    since the epoch; ``until`` is None while it holds.
+    """An alarm of a job while it runs, in a sentence. ``kind``: of :mod:`diagnosis.live.watches`. Times are seconds
+    since the epoch; ``until`` is None while it holds; ``ended_at``: when the job ended although it held.
     """
 
     kind: str
@@ -90,6 +90,7 @@ class Watched:
     since: float
     until: float | None = None
     category: str = "unknown"
+    ended_at: float | None = None
 
 
 @dataclass(frozen=True, slots=True)

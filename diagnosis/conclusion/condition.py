@@ -21,7 +21,7 @@ class Situation:
     stacks: Mapping[str, Any]
     slowdowns: tuple[Slowdown, ...]
     said: str = ""
-    #: the alarms of a job that still runs, and those that ended
+    #: the alarms of a job while it runs, and those that ended
     watched: tuple[Watched, ...] = ()
 
     @property
@@ -45,8 +45,13 @@ class Situation:
 
     @property
     def is_stuck(self) -> bool:
-        """An alarm of a hang that holds."""
-        return any(alarm.kind == hang.id and alarm.until is None for alarm in self.watched)
+        """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good end."""
+        held = [alarm for alarm in self.watched if alarm.kind == hang.id and alarm.until is None]
+        return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in held)
+
+    @property
+    def has_ended(self) -> bool:
+        return any(alarm.ended_at is not None for alarm in self.watched)
 
     @property
     def has_recovered(self) -> bool:
@@ -65,11 +70,11 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.is_failure and s.symptom == "slow", "the job became slow"),
     ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("failed", lambda s: s.is_failure, "the job ended with an error"),
-    ("hung", lambda s: s.is_stuck, "the running job makes no progress"),
+    ("hung", lambda s: s.is_stuck, "the job makes no progress while it runs"),
     ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks do not change"),
     ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "the stacks change: it is slow"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
-    ("degraded", lambda s: bool(s.watched), "the running job has or had an alarm"),
+    ("degraded", lambda s: any(a.ended_at is None for a in s.watched), "the running job has or had an alarm"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
@@ -95,6 +100,6 @@ def outcome(name: str, situation: Situation) -> str:
     running one has not ended.
     """
     if situation.is_stuck and not situation.is_failure:
-        return "running"
+        return "failed" if situation.has_ended else "running"
     seen = _ENDED.get(name, situation.outcome)
     return "failed" if name == "hung" and seen in ("succeeded", "unknown") else seen

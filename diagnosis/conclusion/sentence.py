@@ -71,6 +71,8 @@ def sentence(
 def _watched(alarms: Sequence[Watched]) -> str:
     """The most severe alarm that holds, or the last one that ended."""
     first = next((alarm for alarm in alarms if alarm.until is None), alarms[0])
+    if first.ended_at is not None:
+        return f"The job hung for {max(0.0, first.ended_at - first.since):,.0f} s until it was ended. {first.text}"
     if first.until is None:
         return f"{_RUNNING.get(first.kind, 'The running job has an alarm.')} {first.text}"
     return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and continued. {first.text}"

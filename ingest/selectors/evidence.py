@@ -7,9 +7,10 @@ from collections.abc import Callable
 from pathlib import Path
 
 import polars as pl
-from django.db.models import QuerySet
+from django.db.models import Max, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
+from diagnosis.live.watches import hang
 from diagnosis.model import LOG_KINDS, Kind, Watched
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Upload, Watch
@@ -82,7 +83,7 @@ def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:
 
 
 def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
-    """What people stated about the job, and the alarms of an attempt that still runs, for the engine."""
+    """What people stated about the job, and the alarms of an attempt while it runs, for the engine."""
     world = job.layout.get("world_size") if isinstance(job.layout, dict) else None
     return JobHints(
         job_id=job.slug,
@@ -101,8 +102,20 @@ def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
 
 
 def _alarms_of(attempt: Attempt) -> tuple[Watched, ...]:
-    """The alarms that hold and those that ended, while files of the attempt still grow."""
-    is_running = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).exists()
-    watch = Watch.objects.filter(attempt=attempt).first() if is_running else None
+    """The alarms that hold and those that ended, while files of the attempt still grow; afterwards a hang that held to
+    the end of a job that did not end well.
+
+    A sender that vanished states no end: the silence may have been its own.
+    """
+    watch = Watch.objects.filter(attempt=attempt).first()
     rows = watch.state.get("alarms", ()) if watch is not None else ()
-    return tuple(Watched(row["kind"], row["text"], row["since"], row["until"], row["category"]) for row in rows)
+    ended_at = None
+    if rows and not attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).exists():
+        is_stated = attempt.job.declared_outcome in ("failed", "cancelled")
+        last = attempt.uploads.aggregate(at=Max("updated_at"))["at"]
+        is_held = is_stated and last is not None
+        rows = [row for row in rows if is_held and row["until"] is None and row["kind"] == hang.id]
+        ended_at = last.timestamp() if last is not None else None
+    return tuple(
+        Watched(row["kind"], row["text"], row["since"], row["until"], row["category"], ended_at) for row in rows
+    )

@@ -8,7 +8,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ingest.models import Attempt, Upload
+from ingest.models import Attempt, Upload, Watch
 from ingest.services import resuming
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from triage.domain.live_lines import level_of, lines_of, merged, order_of
@@ -132,7 +132,10 @@ def test_the_page_costs_few_queries_and_the_wall_leads_to_it(attempt: Attempt, c
 
 def test_a_job_that_does_not_grow_says_so(attempt: Attempt, client: Any) -> None:
     client.force_login(make_user("ada", "engineer"))
-    assert "No file of this attempt grows" in client.get(f"/jobs/{attempt.job.slug}/live/0/").content.decode()
+    Watch.objects.create(attempt=attempt, alarm="hang", alarm_text="No progress after iteration 40.")
+    page = client.get(f"/jobs/{attempt.job.slug}/live/0/").content.decode()
+    assert "No file of this attempt grows" in page
+    assert "No progress" not in page, "nothing holds any more"
     assert client.get(f"/jobs/{attempt.job.slug}/live/7/").status_code == 404
     assert "/live/" not in client.get(f"/jobs/{attempt.job.slug}/").content.decode()
 

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import closing
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
 
+from ingest.models import Job
 from ingest.services import diagnosis_request, job_create, resuming, watching
 from triage.models import Incident
 
@@ -54,6 +56,12 @@ def test_a_hang_is_an_incident_while_the_job_runs_and_its_files_decide_at_the_en
 
     upload.refresh_from_db()
     resuming.upload_close(upload=upload)
+    Job.objects.update(declared_outcome="failed")
     diagnosis_request(job=job)
     incident.refresh_from_db()
     assert incident.is_withdrawn or "The running job" not in incident.headline
+    assert (incident.condition == "hung") is not goes_on
+    if not goes_on:
+        assert re.match(
+            r"The job hung for [\d,]+ s until it was ended\. No progress after iteration 12", incident.headline
+        )

@@ -43,7 +43,7 @@ def live_log(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
         "nav": "running",
         "job": job,
         "attempt": found,
-        "watch": getattr(found, "watch", None),
+        "watch": getattr(found, "watch", None) if first.growing else None,
         "wanted": wanted,
         "levels": LEVELS_SHOWN,
         "first": answer_of(first),
@@ -57,7 +57,7 @@ def live_lines(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     """Lines after ``cursor``, with the same filters, and the state of the job."""
     found = attempt_or_404(request, slug, attempt)
     answer = dict(answer_of(tail(found, cursor=request.GET.get("cursor", ""), wanted=_wanted(request))))
-    watch = getattr(found, "watch", None)
+    watch = getattr(found, "watch", None) if answer["growing"] else None
     answer["alarm"] = watch.alarm_text if watch is not None else ""
     answer["iteration"] = watch.iteration if watch is not None else None
     return JsonResponse(answer)

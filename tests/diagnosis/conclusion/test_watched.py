@@ -45,6 +45,21 @@ def test_an_alarm_that_ended_leaves_the_running_job_degraded_with_what_it_was() 
     assert violations(report) == []
 
 
+def test_a_hang_that_held_until_the_job_was_ended_is_the_failure() -> None:
+    held = replace(HANG, ended_at=1_400.0)
+    report = reported(RUNNING, hints=JobHints(outcome="failed", watched=(held,)))
+    told = report["conclusion"]
+    assert (told["condition"], told["outcome"]) == ("hung", "failed")
+    assert report["headline"].startswith("The job hung for 400 s until it was ended. No progress after iteration 40.")
+    assert violations(report) == []
+
+
+def test_a_pause_before_a_good_end_is_no_hang() -> None:
+    held = replace(HANG, ended_at=1_400.0)
+    report = reported(HEALTHY, hints=JobHints(watched=(held,)))
+    assert report["conclusion"]["condition"] != "hung"
+
+
 @pytest.mark.parametrize("watch", TABLE, ids=lambda watch: watch.id)
 def test_every_watch_opens_an_incident_of_its_category_and_symptom(watch: Watch) -> None:
     alarm = Watched(watch.id, "Something is wrong.", 1_000.0, category=watch.category)
