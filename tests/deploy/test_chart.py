@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -149,10 +148,3 @@ def test_uploads_have_receivers_of_their_own(everything: list[dict[str, Any]]) -
 def test_a_wrong_value_is_refused_by_name(values: dict[str, Any], why: str) -> None:
     with pytest.raises(helm.HelmError, match=why):
         helm.Chart.load(CHART).validate_schema(values)
-
-
-def test_the_chart_has_the_version_of_the_product() -> None:
-    from faultline import __version__
-
-    chart = yaml.safe_load((Path(CHART) / "Chart.yaml").read_text())
-    assert (chart["version"], chart["appVersion"]) == (__version__, __version__)

@@ -19,6 +19,7 @@ from ingest.refusals import Refused
 from ingest.services.work import Work
 from tests.factories import make_job
 from tests.ingest.conftest import LOG, sha
+from triage.places import version
 from triage.serve.children import free_port
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -60,6 +61,7 @@ class Answer(BaseHTTPRequestHandler):
 def wanted(settings: Any, monkeypatch: pytest.MonkeyPatch) -> Iterator[Callable[[str], None]]:
     def want(endpoint: str) -> None:
         monkeypatch.setenv("OTEL_EXPORTER_OTLP_ENDPOINT", endpoint)
+        monkeypatch.setenv("OTEL_EXPORTER_OTLP_TIMEOUT", "1")
         settings.TRACES_ENDPOINT = endpoint
         spans._tracer.cache_clear()
 
@@ -96,7 +98,7 @@ def test_a_request_and_its_run_are_one_trace(api: APIClient, job: Any, collector
     assert said["http.response.status_code"].int_value == 201
     assert sha(LOG) not in request.name, "names are few: the address is in the route"
     resource = {one.key: one.value.string_value for one in collector.got[0].resource_spans[0].resource.attributes}
-    assert (resource["service.name"], resource["service.version"]) == ("faultline", "0.1.0")
+    assert (resource["service.name"], resource["service.version"]) == ("faultline", version())
 
 
 def test_a_request_without_a_header_begins_a_trace_with_the_id_of_the_log(

@@ -137,7 +137,7 @@ def _executor(applied: set[Key]) -> MigrationExecutor:
     executor = MigrationExecutor(connection)
     loader = executor.loader
     if any(key not in applied and applied & set(one.replaces) for key, one in loader.replacements.items()):
-        loader.replace_migrations = False
+        loader.replace_migrations = False  # type: ignore[attr-defined]  # stubs lack it
         loader.build_graph()
     return executor
 
