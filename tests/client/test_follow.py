@@ -6,8 +6,7 @@ import signal
 import subprocess
 import sys
 import threading
-import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -23,7 +22,7 @@ from ingest.services import resuming
 from ingest.storage import blob_range
 from tests.factories import make_user
 from tests.ingest.conftest import LOG
-from tests.patience import PATIENCE_S
+from tests.patience import PATIENCE_S, wait_for
 
 pytestmark = pytest.mark.django_db(transaction=True)
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -101,6 +100,23 @@ def test_an_old_long_file_delays_no_new_lines_of_the_others(
     assert sorted(Upload.objects.values_list("path", "offset_bytes")) == [("a.log", 1000), ("b.log", 6)]
     first.catch_up()
     assert Upload.objects.get(path="a.log").offset_bytes == len(LOG)
+
+
+def test_more_files_than_a_follower_takes_are_told_once_and_come_when_others_end(
+    live_server: Any, token: str, job: Job, logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "MOST_FILES", 2)
+    notes: list[str] = []
+    one = Follower(Site(live_server.url, token), job.slug, lambda: files.found([str(logs)]), note=notes.append)
+    for name in "abcd":
+        append(logs / f"{name}.log", b"hello\n")
+    for _ in range(3):
+        one.look()
+    assert [note.partition(",")[0] for note in notes] == ["2 files are not followed"]
+    (logs / "a.log").unlink()
+    for _ in range(2):
+        one.look()
+    assert Upload.objects.count() == 3
 
 
 @pytest.mark.parametrize(("took_s", "pause_s"), [(0.1, 1.9), (1.0, 4.0), (30.0, 10.0)])
@@ -230,8 +246,9 @@ def test_what_comes_after_the_site_ended_a_silent_file_is_not_lost(
     assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[1000:]}
 
 
-def test_a_followed_job_is_running_until_it_ends(logs: Path, token: str, live_server: Any, tmp_path: Path) -> None:
-    append(logs / "a.log", LOG)
+@pytest.fixture
+def start(logs: Path, token: str, live_server: Any, tmp_path: Path) -> Iterator[Callable[[], subprocess.Popen[bytes]]]:
+    """Starts ``faultline follow`` as a process."""
     words = ["follow", str(logs), "--job", "Night", "--every", "0.1", "--outcome", "running"]
     env = {
         "PATH": "/usr/bin:/bin",
@@ -241,17 +258,49 @@ def test_a_followed_job_is_running_until_it_ends(logs: Path, token: str, live_se
         "XDG_STATE_HOME": str(tmp_path),
         "no_proxy": "*",
     }
-    child = subprocess.Popen([sys.executable, "-m", "faultline", *words], env=env)
-    try:
-        end = time.monotonic() + PATIENCE_S
-        while not Upload.objects.filter(offset_bytes=len(LOG)).exists():
-            assert time.monotonic() < end
-            time.sleep(0.05)
-        assert Job.objects.get(slug="night").declared_outcome == "running"
-        child.send_signal(signal.SIGTERM)
-        assert child.wait(PATIENCE_S) == 0
-    finally:
+    started: list[subprocess.Popen[bytes]] = []
+
+    def follow() -> subprocess.Popen[bytes]:
+        started.append(subprocess.Popen([sys.executable, "-m", "faultline", *words], env=env))
+        return started[-1]
+
+    yield follow
+    for child in started:
         child.kill()
+        child.wait()
+
+
+def has_come(size: int) -> Callable[[], bool]:
+    return lambda: Upload.objects.filter(offset_bytes__gte=size).exists()
+
+
+def test_a_follower_that_is_killed_again_and_again_loses_and_doubles_nothing(
+    start: Callable[[], subprocess.Popen[bytes]], logs: Path
+) -> None:
+    sent = 0
+    for _ in range(4):
+        child = start()
+        for _ in range(5):
+            append(logs / "a.log", LOG[sent : sent + 500])
+            sent += 500
+        wait_for(has_come(sent - 2400))
+        child.kill()  # while the rest is sent, or before it
+        child.wait()
+    append(logs / "a.log", LOG[sent:])
+    child = start()
+    wait_for(has_come(len(LOG)))
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(PATIENCE_S) == 0
+    assert evidence() == {"a.log": LOG}
+
+
+def test_a_followed_job_is_running_until_it_ends(start: Callable[[], subprocess.Popen[bytes]], logs: Path) -> None:
+    append(logs / "a.log", LOG)
+    child = start()
+    wait_for(has_come(len(LOG)))
+    assert Job.objects.get(slug="night").declared_outcome == "running"
+    child.send_signal(signal.SIGTERM)
+    assert child.wait(PATIENCE_S) == 0
     assert evidence() == {"a.log": LOG}
 
 
