@@ -95,7 +95,7 @@ def test_a_worker_that_is_killed_at_each_step_again_and_again_costs_no_file(unit
         assert (unit.state, states()) == ("succeeded", WHOLE), step
         if not kills:
             break
-    assert step > 20
+    assert step > 10, "the run has so many statements on either database"
 
 
 @pytest.mark.parametrize(("step", "times"), [("artifacts_read", 1), ("artifact_read", AGAIN), ("_record", AGAIN)])
