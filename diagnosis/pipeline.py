@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
-from diagnosis.classify_model import Model
+from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
@@ -19,7 +19,8 @@ from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
 from diagnosis.flows.stated import Stated, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import attempts
+from diagnosis.logs import attempts, signatures
+from diagnosis.logs.case import Given
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, silent
 from diagnosis.report import logs_json
@@ -63,22 +64,22 @@ def diagnose(
     """
     hints = job or JobHints()
     pool = history or History()
-    given, outputs = parsed, checks.read(parsed, read)
+    every, outputs = parsed, checks.read(parsed, read)
     parsed = [p for p in parsed if p.path not in {o.path for o in outputs}]
     known = inventory.read(parsed, hints)
-    logs = attempts.diagnose_logs(
-        parsed,
+    given = Given(
         inventory=known,
         hints=hints,
-        history=pool,
         read=read,
+        history=pool,
+        rules=rules or signatures.load(),
+        model=model or starter(),
         as_of=as_of,
-        rules=rules,
-        model=model,
         on_stage=on_stage,
         without=without,
     )
-    inputs = tuple(_input(p) for p in sorted(given, key=lambda p: p.path))
+    logs = attempts.diagnose_logs(parsed, given)
+    inputs = tuple(_input(p) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
     lost: list[str] = []
     stack_part = _guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)

@@ -21,7 +21,7 @@ import time
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +30,7 @@ import polars as pl
 from diagnosis import report
 from diagnosis.history import History
 from diagnosis.logs import case
-from diagnosis.logs.case import Facts
+from diagnosis.logs.case import Facts, Given
 from diagnosis.logs.signatures import load
 from diagnosis.model import JobHints, Parsed, ReadRange
 from diagnosis.pipeline import diagnose
@@ -151,11 +151,12 @@ def gathered(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterator[
     """
     gather = case.gather
 
-    def act(parsed: Sequence[Parsed], **known: Any) -> Facts | None:
+    def act(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         key = tuple(p.path for p in parsed)
         if is_late and key in ready.facts:
-            return ready.facts[key]
-        facts = gather(parsed, **known)
+            kept = ready.facts[key]
+            return None if kept is None else replace(kept, without=given.without)
+        facts = gather(parsed, given)
         if is_late:
             ready.facts[key] = facts
         done()

@@ -16,13 +16,9 @@ from typing import Final
 
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
-from diagnosis.classify_model import Model
-from diagnosis.history import History
-from diagnosis.inventory import Inventory
 from diagnosis.logs import events, frameworks, protocol, verdict
-from diagnosis.logs.case import Case, open_case
-from diagnosis.logs.signatures import SignatureSet
-from diagnosis.model import JobHints, Kind, OnStage, Parsed, ReadRange, silent
+from diagnosis.logs.case import Case, Given, open_case
+from diagnosis.model import Kind, Parsed
 from diagnosis.result import Attempt, LogDiagnosis
 
 AT: Final = thresholds.of("attempts")
@@ -64,19 +60,7 @@ def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
     return found if 1 < len(set(found.values())) <= AT.jobs and is_of_most else {}
 
 
-def diagnose_logs(
-    parsed: Sequence[Parsed],
-    *,
-    inventory: Inventory,
-    hints: JobHints,
-    history: History,
-    read: ReadRange,
-    as_of: float | None = None,
-    rules: SignatureSet | None = None,
-    model: Model | None = None,
-    on_stage: OnStage = silent,
-    without: frozenset[str] = frozenset(),
-) -> LogDiagnosis | None:
+def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None:
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
     logs = events.log_artifacts(parsed)
     launch_of = numbers([p.path for p in logs])
@@ -87,19 +71,10 @@ def diagnose_logs(
     told: list[LogDiagnosis] = []
     for number in groups:
         mine = [p for p in logs if launch_of.get(p.path, number) == number]
-        known = inventories.read(_own(parsed, job_of, names[number]), hints) if job_of else inventory
-        case = open_case(
-            mine,
-            inventory=known,
-            hints=hints,
-            history=history,
-            read=read,
-            as_of=as_of,
-            rules=rules,
-            model=model,
-            on_stage=on_stage,
-            without=without,
-        )
+        if job_of:
+            own = inventories.read(_own(parsed, job_of, names[number]), given.hints)
+            given = replace(given, inventory=own)
+        case = open_case(mine, given)
         if case is None:
             continue
         result = _described(verdict.conclude(case), case)

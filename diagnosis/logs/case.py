@@ -52,7 +52,24 @@ LOST: Final = "hardware.host.lost"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Facts:
+class Given:
+    """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
+    ``without``: the ids of detectors and fallbacks that are switched off.
+    """
+
+    inventory: Inventory
+    hints: JobHints
+    read: ReadRange
+    history: History = field(default_factory=History)
+    rules: SignatureSet = field(default_factory=load_signatures)
+    model: Model = field(default_factory=starter)
+    as_of: float | None = None
+    on_stage: OnStage = silent
+    without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(Given):
     """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
     node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope``, ``healthy``: kind and number of healthy
     jobs for comparison; ``unlike``: those with other messages; ``is_complete``: the last planned step was reached.
@@ -60,9 +77,6 @@ class Facts:
 
     table: LogTable
     catalogue: Catalogue
-    inventory: Inventory
-    hints: JobHints
-    rules: SignatureSet
     clocks: Clocks
     progress: Progress
     pace: Pace
@@ -79,16 +93,13 @@ class Facts:
 
 @dataclass(frozen=True, kw_only=True)
 class Case(Facts):
-    """Everything known of one attempt; ``without``: the ids of detectors and fallbacks that are switched off."""
+    """Everything known of one attempt."""
 
-    model: Model
-    read: ReadRange
     survived: frozenset[int]
     consequence_at: int | None
     roots: Roots
     ending: Ending
     alias: dict[str, str]
-    without: frozenset[str] = frozenset()
 
     @property
     def last_at(self) -> int | None:
@@ -152,60 +163,34 @@ class Case(Facts):
         return known
 
 
-def open_case(
-    parsed: Sequence[Parsed],
-    *,
-    inventory: Inventory,
-    hints: JobHints,
-    history: History,
-    read: ReadRange,
-    as_of: float | None = None,
-    rules: SignatureSet | None = None,
-    model: Model | None = None,
-    on_stage: OnStage = silent,
-    without: frozenset[str] = frozenset(),
-) -> Case | None:
+def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
     """The case of one attempt; None where no artifact holds log lines."""
-    facts = gather(parsed, inventory=inventory, hints=hints, history=history, read=read, rules=rules, on_stage=on_stage)
-    if facts is None:
-        return None
-    return decide(facts, read=read, as_of=as_of, model=model, on_stage=on_stage, without=without)
+    facts = gather(parsed, given)
+    return None if facts is None else decide(facts)
 
 
-def gather(
-    parsed: Sequence[Parsed],
-    *,
-    inventory: Inventory,
-    hints: JobHints,
-    history: History,
-    read: ReadRange,
-    rules: SignatureSet | None = None,
-    on_stage: OnStage = silent,
-) -> Facts | None:
+def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     """Events with their history, progress and stages. O(different messages × rules + cells)."""
-    rules = rules or load_signatures()
-    on_stage("events", 0, 5)
-    table = events.build(parsed, (*inventory.nodes, *hints.nodes), inventory.home_of_rank())
+    inventory, hints, read = given.inventory, given.hints, given.read
+    known = (*inventory.nodes, *hints.nodes)
+    given.on_stage("events", 0, 5)
+    table = events.build(parsed, known, inventory.home_of_rank())
     if not table.files or table.cells.is_empty():
         return None
-    table, listed = roster.applied(table, (*inventory.nodes, *hints.nodes), inventory.home_of_rank(), read)
-    homes = listed.home_of_rank() | inventory.home_of_rank()
+    table, listed = roster.applied(table, known, inventory.home_of_rank(), read)
     times = clocks.estimate(table)
     cells = times.correct(table.cells, "first_at", "last_at", "until_at")
-    on_stage("cross-job", 1, 5)
+    given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
-    pool = history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
+    pool = given.history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
     pool = pool.alike(table.messages["text"].to_list())
-    catalogue = catalogues.build(table, cells, rules, pool, _node_hours(table))
-    catalogue = catalogues.resolved(catalogue, rules)
-    on_stage("temporal", 2, 5)
+    catalogue = catalogues.build(table, cells, given.rules, pool, _node_hours(table))
+    given.on_stage("temporal", 2, 5)
     found = progress.find(replace(table, cells=cells), read)
     return Facts(
+        **vars(given),
         table=table,
-        catalogue=catalogue,
-        inventory=inventory,
-        hints=hints,
-        rules=rules,
+        catalogue=catalogues.resolved(catalogue, given.rules),
         clocks=times,
         progress=found,
         pace=pacing.pace(found, times),
@@ -215,35 +200,25 @@ def gather(
         unlike=pool.unlike,
         is_complete=progress.is_complete(found, table, read),
         listed=tuple(listed.nodes),
-        homes=homes,
+        homes=listed.home_of_rank() | inventory.home_of_rank(),
         pods=dict(listed.home_of_pod),
         addresses=listed.home_of_address(),
     )
 
 
-def decide(
-    facts: Facts,
-    *,
-    read: ReadRange,
-    as_of: float | None = None,
-    model: Model | None = None,
-    on_stage: OnStage = silent,
-    without: frozenset[str] = frozenset(),
-) -> Case:
+def decide(facts: Facts) -> Case:
     """The root events and the outcome."""
     catalogue, pace, table = facts.catalogue, facts.pace, facts.table
-    restarted_at = temporal.restarted_at(catalogue, facts.marks, pace)
-    survived, undated = _survived(catalogue, facts, restarted_at)
+    survived, undated = _survived(facts)
     catalogue = catalogues.resolved(catalogue, facts.rules, survived)
-    on_stage("spatial", 3, 5)
+    facts.on_stage("spatial", 3, 5)
     alias = facts.addresses | {n: n for n in (*facts.listed, *catalogue.nodes)} | facts.pods | {**facts.inventory.alias}
     consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
-    numbers = catalogue.events["event"].to_list()
     since = _since(pace, consequence_at if is_dated else None)
     weights = roots.weigh(
         catalogue.events,
-        pl.Series([e in survived for e in numbers], dtype=pl.Boolean),
-        pl.Series([e in undated for e in numbers], dtype=pl.Boolean),
+        catalogue.events["event"].is_in(sorted(survived)),
+        catalogue.events["event"].is_in(sorted(undated)),
         consequence_at,
         total=len(catalogue.nodes),
         healthy=facts.healthy,
@@ -253,45 +228,36 @@ def decide(
     )
     scene = Scene(
         catalogue=catalogue,
-        survived=frozenset(survived),
+        survived=survived,
         since=since,
         consequence_at=consequence_at,
         is_dated=is_dated,
         pace=pace,
         healthy=facts.healthy,
-        named=mentions.nodes(table, catalogue, weights, alias, dict(facts.homes), read),
-        without=without,
+        named=mentions.nodes(table, catalogue, weights, alias, dict(facts.homes), facts.read),
+        without=facts.without,
     )
     chosen = fallbacks.choose(scene, weights)
     stands = (
         chosen.leader is not None and chosen.weights[chosen.leader] >= roots.AT.least and chosen.leader not in survived
     )
     bad = catalogue.events.filter(catalogues.is_bad(catalogue.events))["event"].to_list()
+    said = outcome.said(table.messages)
     end = outcome.ending(
         catalogue,
-        table.messages,
+        said,
         has_root=stands,
-        root_outweighs=stands and _outweighs(catalogue, chosen, table.messages),
+        root_outweighs=stands and _outweighs(catalogue, chosen, said),
         last_beat_at=pace.last_at,
         beat_s=pace.usual_s,
-        as_of=as_of,
+        as_of=facts.as_of,
         unrecovered=set(bad) - survived,
         survived=survived,
         is_cancelled=stands and catalogue.event(chosen.leader or 0)["category"] == roots.CANCELLED,
         is_complete=facts.is_complete,
     )
-    return Case(
-        **{name: getattr(facts, name) for name in Facts.__dataclass_fields__ if name != "catalogue"},
-        catalogue=catalogue,
-        model=model or starter(),
-        read=read,
-        survived=frozenset(survived),
-        consequence_at=consequence_at,
-        roots=chosen,
-        ending=end,
-        alias=alias,
-        without=without,
-    )
+    known = vars(facts) | {"catalogue": catalogue}
+    return Case(**known, survived=survived, consequence_at=consequence_at, roots=chosen, ending=end, alias=alias)
 
 
 def _node_hours(table: LogTable) -> float:
@@ -300,11 +266,12 @@ def _node_hours(table: LogTable) -> float:
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
-def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> tuple[set[int], set[int]]:
+def _survived(facts: Facts) -> tuple[frozenset[int], set[int]]:
     """Events that training survived, and those without a time, where this is unknown. In a job that nothing ends, the
     latter count as survived.
     """
-    events, found, pace = catalogue.events, facts.progress, facts.pace
+    catalogue, found, pace = facts.catalogue, facts.progress, facts.pace
+    events, restarted_at = catalogue.events, temporal.restarted_at(catalogue, facts.marks, pace)
     survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
     earlier = relaunches.of_earlier_launches(catalogue)
     survived |= temporal.ignored(catalogue) | earlier
@@ -343,10 +310,10 @@ def _survived(catalogue: Catalogue, facts: Facts, restarted_at: int | None) -> t
             .agg(pl.col("first_line").min(), pl.col("start").min())
         )
         survived -= set(rows.filter(pl.col("first_line") >= pl.col("start"))["event"].to_list())
-    return survived | taken_back | earlier, undated - taken_back - earlier
+    return frozenset(survived | taken_back | earlier), undated - taken_back - earlier
 
 
-def _consequence_at(catalogue: Catalogue, survived: set[int], pace: Pace) -> tuple[int | None, bool]:
+def _consequence_at(catalogue: Catalogue, survived: Collection[int], pace: Pace) -> tuple[int | None, bool]:
     """The time of the first consequence: not before the last progress, because training that goes on has no
     consequences yet. And whether its lines state that time; otherwise it is a lower bound.
     """
@@ -380,7 +347,7 @@ def _since(pace: Pace, consequence_at: int | None) -> int | None:
     return pace.last_at - int((pace.usual_s or AT.near_s) * SECOND)
 
 
-def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> bool:
+def _outweighs(catalogue: Catalogue, chosen: Roots, said: pl.DataFrame) -> bool:
     """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
     writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
     success after an error has survived it.
@@ -388,8 +355,7 @@ def _outweighs(catalogue: Catalogue, chosen: Roots, messages: pl.DataFrame) -> b
     lead = catalogue.events.filter(pl.col("event") == chosen.leader).row(0, named=True)
     if lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
         return False
-    said = outcome.success_messages(messages)
-    words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(said, dtype=pl.UInt64).implode()))
+    words = catalogue.cells.join(said.filter("success"), on="masked", how="semi")
     mine = catalogue.cells.filter(pl.col("event") == chosen.leader)
     if words.is_empty():
         return True

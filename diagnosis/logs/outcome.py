@@ -33,12 +33,7 @@ class Ending:
     time_limit: tuple[int, ...] = ()
 
 
-def success_messages(messages: pl.DataFrame) -> list[int]:
-    """Messages in which a job reports that it completed."""
-    return _said(messages).filter("success")["masked"].to_list()
-
-
-def _said(messages: pl.DataFrame) -> pl.DataFrame:
+def said(messages: pl.DataFrame) -> pl.DataFrame:
     """What each message says of the end: ``masked``, ``success``, ``ended``, ``cancelled``, ``limit``."""
     text = messages.select(pl.coalesce(pl.col("example"), pl.col("text"))).to_series()
     names = ("success", "ended", "cancelled", "limit")
@@ -68,7 +63,7 @@ _SAID: Final = Remembered(_ends)
 
 def ending(
     catalogue: Catalogue,
-    messages: pl.DataFrame,
+    hits: pl.DataFrame,
     *,
     has_root: bool,
     root_outweighs: bool,
@@ -83,14 +78,13 @@ def ending(
     """The outcome.
 
     Args:
-        messages: ``masked``, ``text``, ``example`` of the job.
+        hits: of :func:`said`, for the messages of the job.
         has_root: whether there is a root candidate; ``root_outweighs``: whether it outweighs the job's message of
         success. last_beat_at: last progress (ns); ``beat_s`` the usual seconds between progress lines. as_of: seconds
         since the epoch at which the evidence was taken; None: its own last time. unrecovered: events of failure that
         training did not survive; survived: events that it did, or of an earlier launch. is_cancelled: whether the cause
         is that somebody cancelled the job. is_complete: whether the last planned step was reached.
     """
-    hits = _said(messages)
     success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit

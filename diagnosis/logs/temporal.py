@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from typing import Final
 
 import polars as pl
@@ -42,46 +42,30 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.D
     if progress.beats.is_empty():
         return _outlived(catalogue) | _prepared_on(catalogue, marks)
     times = pace_.beats["at"].drop_nulls().sort()
-    if times.len() >= AT.survived_beats + 1:
-        edge = int(times[-AT.survived_beats])
-        by_time = catalogue.events.select(
-            (pl.col("until_at").is_not_null() & (pl.col("until_at") < edge)).alias("is")
-        ).to_series()
-    else:
-        by_time = pl.Series("is", [False] * catalogue.events.height)
-    by_time = by_time | _went_on(catalogue, progress)
-    if times.len():
-        return by_time
-    # without any times: in the file that shows progress, lines before its last progress were survived
-    edges = (
-        progress.beats.sort("file", "line")
-        .group_by("file")
-        .agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
-    )
-    inside = catalogue.cells.join(edges.filter(pl.col("beats") > AT.survived_beats), on="file", how="left")
-    survived = inside.group_by("event").agg(
-        done=((pl.col("last_line") < pl.col("edge")) & pl.col("edge").is_not_null()).all()
-    )
-    return (
-        catalogue.events.join(survived, on="event", how="left", maintain_order="left")["done"]
-        .fill_null(False)
-        .rename("is")
-    )
+    # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
+    # lines in the file that shows progress holds for its other writers, too
+    writer = ("file", "source") if times.len() else ("file",)
+    edges = progress.beats.sort("file", "line").group_by(writer)
+    edges = edges.agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
+    is_over = went_on(catalogue, edges.filter(pl.col("beats") >= AT.survived_beats), writer)
+    if times.len() <= AT.survived_beats:
+        return is_over
+    edge = int(times[-AT.survived_beats])
+    return is_over | (catalogue.events["until_at"] < edge).fill_null(False)
 
 
-def _went_on(catalogue: Catalogue, progress: Progress) -> pl.Series:
-    """For each event whether every writer of it made progress later, by the order of lines and without clocks: a tried
-    import, a repeated connection.
+def went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:
+    """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a ``writer``) come after
+    its last line. By the order of lines, without clocks. O(cells).
     """
-    edges = (
-        progress.beats.sort("file", "line")
-        .group_by("file", "source")
-        .agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
-        .filter(pl.col("beats") >= AT.survived_beats)
-    )
-    mine = catalogue.cells.join(edges, on=["file", "source"], how="left")
+    mine = catalogue.cells.join(edges, on=list(writer), how="left")
     done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
+
+
+def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
+    """The last of these lines of each writer, as ``edge``."""
+    return cells.group_by("file", "source").agg(edge=pl.col("last_line").max())
 
 
 def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
@@ -89,15 +73,8 @@ def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     launch or a rendezvous may belong to the next run, a save may be the last step of a failing one.
     """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
-    edges = (
-        catalogue.cells.join(steps.select("masked"), on="masked")
-        .group_by("file", "source")
-        .agg(edge=pl.col("last_line").max())
-    )
-    mine = catalogue.cells.join(edges, on=["file", "source"], how="left")
-    done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
-    joined = catalogue.events.join(done, on="event", how="left", maintain_order="left")
-    return joined.select(pl.col("is_over").fill_null(False) & pl.col("is_exception")).to_series().rename("is")
+    later = _last_lines(catalogue.cells.join(steps, on="masked", how="semi"))
+    return went_on(catalogue, later) & catalogue.events["is_exception"]
 
 
 def ignored(catalogue: Catalogue) -> set[int]:
@@ -121,16 +98,11 @@ def taken_back(catalogue: Catalogue, rules: SignatureSet) -> set[int]:
     """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
     events, found = catalogue.events, set[int]()
     for rule in rules.signatures:
-        ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else None
-        if ends is None or ends.is_empty():
-            continue
-        began = events.filter(pl.col("signature").is_in(rule.ends))["event"]
-        back = catalogue.cells.filter(pl.col("event").is_in(ends.implode())).group_by("file", "source")
-        mine = catalogue.cells.filter(pl.col("event").is_in(began.implode())).join(
-            back.agg(back=pl.col("last_line").max()), on=["file", "source"], how="left"
-        )
-        is_back = (pl.col("back") > pl.col("last_line")).fill_null(False).all()
-        found |= set(mine.group_by("event").agg(is_back.alias("is_back")).filter("is_back")["event"].to_list())
+        ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else pl.Series()
+        if not ends.is_empty():
+            back = _last_lines(catalogue.cells.filter(pl.col("event").is_in(ends.implode())))
+            is_over = went_on(catalogue, back) & events["signature"].is_in(rule.ends)
+            found |= set(events.filter(is_over)["event"].to_list())
     return found
 
 

@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from diagnosis.history import History
+from diagnosis.inventory import Inventory
 from diagnosis.logs import case, hosts, roots
+from diagnosis.model import JobHints
 from exams.job import Job
 from measure import sets, switches
 from measure.ablate import Ready, gathered
@@ -94,9 +96,9 @@ def test_the_size_counts_lines_numbers_and_expressions_of_the_modules_that_judge
 
 def test_facts_are_gathered_once_for_what_acts_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr(case, "gather", lambda parsed, **_: calls.append(parsed))
+    monkeypatch.setattr(case, "gather", lambda parsed, _: calls.append(parsed))
     ready = Ready("a", sets.load()["courses"], Job("a", "", {}, {}), [], reader({}), History())
     for is_late in (False, True, True):
         with gathered(ready, is_late, lambda: None):
-            case.gather([], read=reader({}))
+            case.gather([], case.Given(inventory=Inventory(), hints=JobHints(), read=reader({})))
     assert len(calls) == 2

@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis import inventory
-from diagnosis.history import History
-from diagnosis.logs.case import Case, open_case
+from diagnosis.logs.case import Case, Given, open_case
 from diagnosis.model import JobHints
 from tests.diagnosis.synthetic import Job, read_files
 
@@ -16,7 +15,7 @@ def case_of(job: Job, work: Path, without: frozenset[str] = frozenset()) -> Case
     parsed, read = read_files(job.files(), work / "job")
     hints = job.hints()
     known = inventory.read(parsed, hints)
-    case = open_case(parsed, inventory=known, hints=hints, history=History(), read=read, without=without)
+    case = open_case(parsed, Given(inventory=known, hints=hints, read=read, without=without))
     assert case is not None
     return case
 
@@ -25,7 +24,7 @@ def case_of_files(work: Path, files: dict[str, list[str]], nodes: tuple[str, ...
     """The case of these logs, by path; ``nodes``: the job's machines, if they are known."""
     parsed, read = read_files({path: "\n".join([*lines, ""]).encode() for path, lines in files.items()}, work)
     hints = JobHints(nodes=nodes)
-    case = open_case(parsed, inventory=inventory.read(parsed, hints), hints=hints, history=History(), read=read)
+    case = open_case(parsed, Given(inventory=inventory.read(parsed, hints), hints=hints, read=read))
     assert case is not None
     return case
 
