@@ -231,6 +231,12 @@ def line(bench: Bench, jobs: Sequence[Ready], switch: Switch, apart: Sequence[Re
     return mean, row
 
 
+def _size() -> str:
+    lines, typed, expressions = switches.size()
+    moved = len(switches.thresholds(1.3))
+    return f"{lines} lines, {typed} named numbers, {expressions} expressions, {moved} thresholds"
+
+
 def main() -> None:
     """Print the table, the most valuable first."""
     known = sets.load()
@@ -242,8 +248,16 @@ def main() -> None:
     options.add_argument("--only", nargs="+", default=[""], help="switches whose id contains one of these")
     options.add_argument("--factor", nargs="+", type=float, default=[0.7, 1.3], help="what thresholds are moved by")
     options.add_argument("--show", action="store_true", help="name the jobs whose answer changed (of open sets)")
+    options.add_argument(
+        "--sizes", action="store_true", help="print only the size of each deciding module, and the sums"
+    )
     options.add_argument("--work", type=Path, default=Path(tempfile.gettempdir()) / "faultline-ablate")
     chosen = options.parse_args()
+    if chosen.sizes:
+        for module, size in sorted(switches.sizes().items(), key=lambda row: -row[1][0]):
+            print(*size, module)
+        print(_size())
+        return
     bench, cpu = Bench(chosen.work), time.process_time()
     jobs = [r for s in chosen.sets for seed in chosen.seed for r in bench.ready(known[s], seed, chosen.most)]
     base = [bench.answer(r, ())["quality"] for r in jobs]
@@ -271,5 +285,5 @@ def main() -> None:
     for kind, ids in idle.items():
         still = sorted(set(ids) - moving)
         print(f"\n{kind}: {len(still)} changed no answer: {', '.join(still)}")
-    print("\nlines, named numbers, expressions:", *switches.size())
+    print(f"\n{_size()}")
     print(f"\n{bench.runs} diagnoses, {time.process_time() - cpu:.0f} CPU s")

@@ -150,13 +150,24 @@ def thresholds(factor: float) -> list[Switch]:
     ]
 
 
-def size() -> tuple[int, int, int]:
-    """Lines that are not blank, named numbers and regular expressions of the modules in which the logs are judged:
+def sizes() -> dict[str, tuple[int, int, int]]:
+    """Lines that are not blank, named numbers and regular expressions of each module in which the logs are judged:
     those of ``diagnosis.logs`` that decide, the classifier, the history and the inventory."""
     mine = [m for m in deciding() if m.startswith("diagnosis.logs") or m in _JUDGING]
-    lines = sum(bool(line.strip()) for m in mine for line in _source(m).splitlines())
-    expressions = sum(len(_EXPRESSION.findall(_source(m))) for m in mine)
-    return lines, sum(len(list(_typed(m))) for m in mine), expressions
+    return {
+        m: (
+            sum(bool(line.strip()) for line in _source(m).splitlines()),
+            len(list(_typed(m))),
+            len(_EXPRESSION.findall(_source(m))),
+        )
+        for m in mine
+    }
+
+
+def size() -> tuple[int, int, int]:
+    """The sums of :func:`sizes`."""
+    lines, typed, expressions = zip(*sizes().values(), strict=True)
+    return sum(lines), sum(typed), sum(expressions)
 
 
 def _moved(value: float, factor: float) -> float:

@@ -12,7 +12,6 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import thresholds
 from diagnosis.classify_model import Model, starter
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
@@ -33,19 +32,18 @@ from diagnosis.logs import (
     stages,
     temporal,
 )
+from diagnosis.logs import scene as scenes
 from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import SECOND, Clocks
+from diagnosis.logs.clocks import Clocks
 from diagnosis.logs.events import LogTable
-from diagnosis.logs.fallbacks import Scene
 from diagnosis.logs.outcome import Ending
 from diagnosis.logs.pacing import Pace
 from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import Roots
+from diagnosis.logs.scene import Scene
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.logs.signatures import load as load_signatures
 from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
-
-AT: Final = thresholds.of("case")
 
 #: Meaning of a machine's silence.
 LOST: Final = "hardware.host.lost"
@@ -208,56 +206,23 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 
 def decide(facts: Facts) -> Case:
     """The root events and the outcome."""
-    catalogue, pace, table = facts.catalogue, facts.pace, facts.table
     survived, undated = _survived(facts)
-    catalogue = catalogues.resolved(catalogue, facts.rules, survived)
+    catalogue = catalogues.resolved(facts.catalogue, facts.rules, survived)
     facts.on_stage("spatial", 3, 5)
     alias = facts.addresses | {n: n for n in (*facts.listed, *catalogue.nodes)} | facts.pods | {**facts.inventory.alias}
-    consequence_at, is_dated = _consequence_at(catalogue, survived, pace)
-    since = _since(pace, consequence_at if is_dated else None)
-    weights = roots.weigh(
-        catalogue.events,
-        catalogue.events["event"].is_in(sorted(survived)),
-        catalogue.events["event"].is_in(sorted(undated)),
-        consequence_at,
-        total=len(catalogue.nodes),
-        healthy=facts.healthy,
-        since=since,
-        is_slow=pace.slow_from is not None,
-        is_dated=is_dated,
-    )
-    scene = Scene(
-        catalogue=catalogue,
-        survived=survived,
-        since=since,
-        consequence_at=consequence_at,
-        is_dated=is_dated,
-        pace=pace,
-        healthy=facts.healthy,
-        named=mentions.nodes(table, catalogue, weights, alias, dict(facts.homes), facts.read),
-        without=facts.without,
-    )
+    scene = Scene(catalogue, facts.pace, survived, undated, facts.healthy, facts.without)
+    weights = roots.weigh(scene)
+    named = mentions.nodes(facts.table, catalogue, weights, alias, dict(facts.homes), facts.read)
+    scene = replace(scene, named=named)
     chosen = fallbacks.choose(scene, weights)
-    stands = (
-        chosen.leader is not None and chosen.weights[chosen.leader] >= roots.AT.least and chosen.leader not in survived
-    )
-    bad = catalogue.events.filter(catalogues.is_bad(catalogue.events))["event"].to_list()
-    said = outcome.said(table.messages)
-    end = outcome.ending(
-        catalogue,
-        said,
-        has_root=stands,
-        root_outweighs=stands and _outweighs(catalogue, chosen, said),
-        last_beat_at=pace.last_at,
-        beat_s=pace.usual_s,
-        as_of=facts.as_of,
-        unrecovered=set(bad) - survived,
+    return Case(
+        **vars(facts) | {"catalogue": catalogue},
         survived=survived,
-        is_cancelled=stands and catalogue.event(chosen.leader or 0)["category"] == roots.CANCELLED,
-        is_complete=facts.is_complete,
+        consequence_at=scene.consequence_at,
+        roots=chosen,
+        ending=outcome.ending(scene, chosen, facts.table.messages, facts.as_of, facts.is_complete),
+        alias=alias,
     )
-    known = vars(facts) | {"catalogue": catalogue}
-    return Case(**known, survived=survived, consequence_at=consequence_at, roots=chosen, ending=end, alias=alias)
 
 
 def _node_hours(table: LogTable) -> float:
@@ -266,7 +231,7 @@ def _node_hours(table: LogTable) -> float:
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
-def _survived(facts: Facts) -> tuple[frozenset[int], set[int]]:
+def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     """Events that training survived, and those without a time, where this is unknown. In a job that nothing ends, the
     latter count as survived.
     """
@@ -297,7 +262,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], set[int]]:
         survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
     if pace.slow_from is not None and pace.slow_at is not None:
         # an event that began when the job became slow was not survived: the job is still slow because of it
-        near = _near(pace)
+        near = scenes.near(pace)
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
@@ -310,57 +275,4 @@ def _survived(facts: Facts) -> tuple[frozenset[int], set[int]]:
             .agg(pl.col("first_line").min(), pl.col("start").min())
         )
         survived -= set(rows.filter(pl.col("first_line") >= pl.col("start"))["event"].to_list())
-    return frozenset(survived | taken_back | earlier), undated - taken_back - earlier
-
-
-def _consequence_at(catalogue: Catalogue, survived: Collection[int], pace: Pace) -> tuple[int | None, bool]:
-    """The time of the first consequence: not before the last progress, because training that goes on has no
-    consequences yet. And whether its lines state that time; otherwise it is a lower bound.
-    """
-    events = catalogue.events
-    is_decided = events.filter(roots.has_trait(events, "decision") & (pl.col("role") == Role.ROOT.value)).height > 0
-    # orders to stop are part of a decision, also if its reason is stated later: at the end of a grace period
-    roles = (Role.CASCADE,) if is_decided else (Role.CASCADE, Role.TEARDOWN)
-    found = catalogue.consequences(survived, roles).filter(pl.col("jobs_with_it") == 0)
-    # a time taken from an earlier line is only a lower bound
-    stamped = found.filter("is_stamped")
-    rows = (stamped if stamped.height else found)["first_at"].drop_nulls()
-    if pace.last_at is not None:
-        if not stamped.height and rows.len():
-            rows = pl.Series([max(int(rows.max()), pace.last_at)])  # type: ignore[arg-type]
-        rows = rows.filter(rows >= pace.last_at)
-    return (None if rows.is_empty() else int(rows.min())), stamped.height > 0  # type: ignore[arg-type]
-
-
-def _near(pace: Pace) -> int:
-    return int(max(AT.near_s, AT.near_beats * (pace.usual_s or 0.0)) * SECOND)
-
-
-def _since(pace: Pace, consequence_at: int | None) -> int | None:
-    """Start of the period in which an unknown line may belong to the failure: shortly before the last progress, or the
-    beginning of a slowdown; without progress, shortly before the first consequence.
-    """
-    if pace.slow_at is not None:
-        return pace.slow_at - _near(pace)
-    if pace.last_at is None:
-        return None if consequence_at is None else consequence_at - int(AT.before_s * SECOND)
-    return pace.last_at - int((pace.usual_s or AT.near_s) * SECOND)
-
-
-def _outweighs(catalogue: Catalogue, chosen: Roots, said: pl.DataFrame) -> bool:
-    """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
-    writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
-    success after an error has survived it.
-    """
-    lead = catalogue.events.filter(pl.col("event") == chosen.leader).row(0, named=True)
-    if lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
-        return False
-    words = catalogue.cells.join(said.filter("success"), on="masked", how="semi")
-    mine = catalogue.cells.filter(pl.col("event") == chosen.leader)
-    if words.is_empty():
-        return True
-    both = mine.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
-    if both.height:
-        return bool((both["first_line"] > both["said_line"]).any())
-    at, stated_at = mine["first_at"].min(), words["last_at"].max()
-    return at is None or stated_at is None or int(at) > int(stated_at)  # type: ignore[arg-type]
+    return frozenset(survived | taken_back | earlier), frozenset(undated - taken_back - earlier)

@@ -48,6 +48,10 @@ class Catalogue:
         is_left = ~pl.col("is_ordinary") & ~pl.col("event").is_in(sorted(survived))
         return self.events.filter(pl.col("role").is_in([role.value for role in roles]) & is_left)
 
+    def has(self, trait: str) -> pl.Expr:
+        """Events whose category has a trait of the tree."""
+        return pl.col("category").fill_null("").is_in(taxonomy.load().having(trait, self.events["category"]))
+
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(cells)."""
         return set(self.cells.filter(pl.col("event").is_in(list(events)))["node"].drop_nulls().unique().to_list())

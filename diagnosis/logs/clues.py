@@ -31,9 +31,11 @@ class Clue:
 
 
 def fuse(clues: Iterable[Clue]) -> list[tuple[str, float, tuple[str, ...]]]:
-    """Nodes with joined weight and reasons, heaviest first. O(n log n)."""
+    """Nodes with joined weight and reasons, heaviest first. Of clues with the same words the heaviest counts: two lines
+    of one fault prove no more than one. O(n log n).
+    """
     mine: dict[str, list[Clue]] = {}
-    for clue in clues:
+    for clue in {(c.node, c.reason): c for c in sorted(clues, key=lambda c: c.weight)}.values():
         mine.setdefault(clue.node, []).append(clue)
     scores = {node: stats.fuse(c.weight for c in found) for node, found in mine.items()}
     ranked = sorted(mine, key=lambda node: (-round(scores[node], 6), node))

@@ -8,7 +8,7 @@ else explains why, the others waited for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Mapping
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from typing import Final
 
@@ -19,53 +19,13 @@ from diagnosis.history import POOL_MIN
 from diagnosis.logs import roots, temporal
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue, began
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.pacing import Pace
 from diagnosis.logs.roots import Roots
+from diagnosis.logs.scene import Scene
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 
 AT: Final = thresholds.of("fallbacks")
 LAUNCHER_STOPPED: Final = "launcher_stopped"
-
-
-@dataclass(frozen=True)
-class Scene:
-    """Input of the rules. Times in ns: ``since``: unknown signs count from here; ``consequence_at``: the first
-    consequence (``is_dated``: its lines state that time); ``stopped_at``: the last progress of ``pace``. ``healthy``:
-    jobs for comparison; ``named``: nodes that the lines of a node-less event name; ``without``: ids of rules that are
-    switched off.
-    """
-
-    catalogue: Catalogue
-    survived: frozenset[int]
-    since: int | None
-    consequence_at: int | None
-    is_dated: bool
-    pace: Pace
-    healthy: int
-    named: Mapping[int, tuple[str, ...]]
-    without: frozenset[str] = frozenset()
-
-    @property
-    def stopped_at(self) -> int | None:
-        return self.pace.last_at
-
-    @property
-    def has_times(self) -> bool:
-        return bool(self.catalogue.events["is_stamped"].any())
-
-    @property
-    def total(self) -> int:
-        return len(self.catalogue.nodes)
-
-    @property
-    def is_few(self) -> pl.Expr:
-        """Events of a minority of the nodes."""
-        return pl.col("n_nodes").is_between(1, stats.most_of_few(self.total))
-
-    @property
-    def is_survived(self) -> pl.Expr:
-        return pl.col("event").is_in(sorted(self.survived))
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,14 +44,14 @@ def choose(scene: Scene, weights: pl.Series) -> Roots:
     for rule in CORRECTIONS:
         changed = None if rule.id in scene.without else rule.act(scene, weights)
         weights = weights if changed is None else changed
-    chosen = roots.choose(scene.catalogue, weights, scene.named)
+    chosen = roots.choose(scene, weights)
     for rule in FALLBACKS:
         is_blind = rule.is_timed and scene.consequence_at is None
         if chosen.leader is not None or is_blind or rule.id in scene.without:
             continue
         changed = rule.act(scene, weights)
         if changed is not None:
-            chosen = roots.choose(scene.catalogue, changed, scene.named, by=rule.id)
+            chosen = roots.choose(scene, changed, by=rule.id)
     return chosen
 
 
@@ -102,7 +62,7 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
     catalogue = scene.catalogue
     events = catalogue.events.with_columns(weight=weights)
     is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.AT.least)
-    waits = events.filter(is_root & roots.has_trait(events, "waits"))
+    waits = events.filter(is_root & scene.catalogue.has("waits"))
     echoes: list[int] = []
     for wait in waits.iter_rows(named=True):
         apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
@@ -122,13 +82,13 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A person or a limit ended the job: messages printed while stopping are no cause. But if training had stalled, a
     cause was seen or consequences came long before, the stop was only the end.
     """
-    events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
-    is_stop = roots.has_trait(events, "decision") & (pl.col("weight") >= roots.AT.least) & (pl.col("jobs_with_it") == 0)
+    events = scene.events.with_columns(weight=weights, at=began(scene.catalogue))
+    is_stop = scene.catalogue.has("decision") & (pl.col("weight") >= roots.AT.least) & (pl.col("jobs_with_it") == 0)
     at = events.filter(is_stop)["at"].min()
     if at is None:
         return _stop_received(scene, events)
     # the reason may be stated at the end of a grace period that began with an order to stop
-    is_order = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & (pl.col("at") <= at)
+    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & (pl.col("at") <= at)
     at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
     is_other = ~is_stop & (pl.col("weight") >= roots.AT.doubtful)
     slack = int(AT.after_s * SECOND) if scene.has_times else 0
@@ -146,7 +106,7 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     consequence or a death, is the reason of the stop; then only kills after it are its echo.
     """
     events = _in_order(scene, events)
-    is_told = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
+    is_told = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
     at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
     if at is None:
         return None
@@ -162,7 +122,7 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A launcher's message that no rule knows and that names no node is its reaction to consequences of most nodes, if
     it does not come before them.
     """
-    if not roots.has_wide_echo(scene.catalogue.events, scene.total):
+    if not roots.has_wide_echo(scene.events, scene.total):
         return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
     is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
@@ -194,9 +154,8 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     assert scene.consequence_at is not None
     end = scene.consequence_at if scene.stopped_at is None else min(scene.stopped_at, scene.consequence_at)
     lead = end - pl.col("last_at")
-    events = scene.catalogue.events
     is_machine = pl.col("category").fill_null("").str.contains("^(hardware|network)") & scene.is_few
-    is_announced = roots.has_trait(events, "announced") & (pl.col("n_nodes") <= stats.most_of_few(scene.total))
+    is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.most_of_few(scene.total))
     is_flap = (
         scene.is_survived
         & (pl.col("role") == Role.ROOT.value)
@@ -242,7 +201,7 @@ def _single_source(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & pl.col("first_at").is_between(silent_since, end, closed="none")
         & ~pl.col("template").str.contains(STRUCTURE)
     )
-    said = scene.catalogue.events.filter(is_here.fill_null(False))["event"].to_list()
+    said = scene.events.filter(is_here.fill_null(False))["event"].to_list()
     return _set(scene, weights, is_here, roots.AT.unknown_sign) if len(scene.catalogue.nodes_of(said)) == 1 else None
 
 
@@ -272,7 +231,7 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """Launchers received a stop before any line reports a problem or who ordered it. After a hang the stop is only the
     end.
     """
-    events = scene.catalogue.events.with_columns(weight=weights, at=began(scene.catalogue))
+    events = scene.events.with_columns(weight=weights, at=began(scene.catalogue))
     if _stop_received(scene, events) is None:
         return None
     is_told = (
@@ -280,7 +239,7 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & pl.col("example").str.contains(roots.STOP_RECEIVED)
         & ~scene.is_survived
     )
-    is_order = roots.has_trait(events, "decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
+    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
     stops = _in_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None
@@ -300,7 +259,7 @@ def _in_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:
 def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
     value = weight if isinstance(weight, pl.Expr) else pl.lit(weight)
     chosen = pl.when(is_here.fill_null(False)).then(value).otherwise(pl.lit(weights))
-    events = scene.catalogue.events.with_columns(weight=weights)
+    events = scene.events.with_columns(weight=weights)
     return events.select(chosen.alias("weight")).to_series()
 
 

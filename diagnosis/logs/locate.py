@@ -208,7 +208,7 @@ def _is_reported(case: Case, cause: Category) -> bool:
     waits = events.filter(
         (pl.col("role") == Role.ROOT.value)
         & (pl.col("signature") != case.lead["signature"])
-        & roots.has_trait(events, "waits")
+        & case.catalogue.has("waits")
         & ~pl.col("event").is_in(list(case.roots.members))
     )
     waiting = case.nodes_of(waits["event"].to_list())

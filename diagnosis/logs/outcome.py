@@ -4,18 +4,19 @@ frameworks print messages at the end; success before a kill is still success.
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from dataclasses import dataclass
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import words
+from diagnosis.logs import catalogue as catalogues
+from diagnosis.logs import roots, words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.remembered import Remembered
-from diagnosis.logs.roots import DEATH, STOP_RECEIVED
+from diagnosis.logs.roots import DEATH, STOP_RECEIVED, Roots
+from diagnosis.logs.scene import Scene
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
@@ -62,29 +63,21 @@ _SAID: Final = Remembered(_ends)
 
 
 def ending(
-    catalogue: Catalogue,
-    hits: pl.DataFrame,
-    *,
-    has_root: bool,
-    root_outweighs: bool,
-    last_beat_at: int | None,
-    beat_s: float | None,
-    as_of: float | None,
-    unrecovered: set[int],
-    survived: Collection[int] = (),
-    is_cancelled: bool = False,
-    is_complete: bool = False,
+    scene: Scene, chosen: Roots, messages: pl.DataFrame, as_of: float | None = None, is_complete: bool = False
 ) -> Ending:
     """The outcome.
 
     Args:
-        hits: of :func:`said`, for the messages of the job.
-        has_root: whether there is a root candidate; ``root_outweighs``: whether it outweighs the job's message of
-        success. last_beat_at: last progress (ns); ``beat_s`` the usual seconds between progress lines. as_of: seconds
-        since the epoch at which the evidence was taken; None: its own last time. unrecovered: events of failure that
-        training did not survive; survived: events that it did, or of an earlier launch. is_cancelled: whether the cause
-        is that somebody cancelled the job. is_complete: whether the last planned step was reached.
+        messages: ``masked``, ``text``, ``example`` of the job.
+        as_of: seconds since the epoch at which the evidence was taken; None: its own last time.
+        is_complete: whether the last planned step was reached.
     """
+    catalogue, survived, hits = scene.catalogue, scene.survived, said(messages)
+    leader = chosen.leader if chosen.leader not in survived else None
+    has_root = leader is not None and chosen.weights[leader] >= roots.AT.least
+    lead = catalogue.event(leader) if leader is not None and has_root else {}
+    is_open = catalogues.is_bad(catalogue.events) & ~catalogue.events["event"].is_in(sorted(survived))
+    bad = catalogue.events.filter(is_open)
     success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
@@ -93,7 +86,6 @@ def ending(
     over = catalogue.of.filter(pl.col("event").is_in(sorted(survived)))["masked"]
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     is_over = pl.col("masked").is_in(over.implode())
-    bad = catalogue.events.filter(pl.col("event").is_in(sorted(unrecovered)))
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit") & ~is_over)["masked"].to_list()
     cancelled = _by_somebody(catalogue, bad, cancelled)
     terminal = bad.filter(
@@ -105,14 +97,15 @@ def ending(
     is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN.value) | is_raised).is_empty()
     last = catalogue.cells["last_at"].max()
     is_going_on = False
+    last_beat_at, beat_s = scene.pace.last_at, scene.pace.usual_s
     if last_beat_at is not None and last is not None:
         now = as_of * SECOND if as_of is not None else float(last)  # type: ignore[arg-type]
         is_going_on = (now - last_beat_at) / SECOND <= max(AT.quiet_beats * (beat_s or 0.0), AT.silence_s)
     told = (
-        (bool(success) and not (has_root and is_torn_down and root_outweighs),
+        (bool(success) and not (is_torn_down and _outweighs(catalogue, lead, hits)),
          "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
-        (is_cancelled, "cancelled", "somebody cancelled the job"),
+        (lead.get("category") == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
         (has_root, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (not terminal.is_empty(), "failed", "the job was torn down"),
@@ -139,3 +132,19 @@ def _by_somebody(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) 
     )
     stays = set(own["masked"].to_list())
     return [masked for masked in cancelled if masked in stays]
+
+
+def _outweighs(catalogue: Catalogue, lead: dict[str, Any], hits: pl.DataFrame) -> bool:
+    """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
+    writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
+    success after an error has survived it.
+    """
+    if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
+        return False
+    words = catalogue.cells.join(hits.filter("success"), on="masked", how="semi")
+    mine = catalogue.cells.filter(pl.col("event") == lead["event"])
+    both = mine.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
+    if both.height:
+        return bool((both["first_line"] > both["said_line"]).any())
+    at, stated_at = mine["first_at"].min(), words["last_at"].max()
+    return at is None or stated_at is None or int(at) > int(stated_at)  # type: ignore[arg-type]

@@ -9,7 +9,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import progress, raw_lines, roots, stages, temporal, words
+from diagnosis.logs import progress, raw_lines, stages, temporal, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
@@ -87,7 +87,7 @@ def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
 def stopped_after_silence(case: Case) -> bool:
     """Whether a person or a limit ended a job that had hung long before."""
     decided = case.catalogue.events.filter(
-        roots.has_trait(case.catalogue.events, "decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
+        case.catalogue.has("decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
     )
     at, last_at = decided["first_at"].min(), case.pace.last_at
     if at is None or last_at is None or case.pace.usual_s is None:

@@ -19,6 +19,7 @@ from diagnosis.history import POOL_MIN
 from diagnosis.logs import words
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.scene import Scene
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Level, Role
 
@@ -62,29 +63,10 @@ class Roots:
     by: str = ""
 
 
-def has_trait(events: pl.DataFrame, trait: str) -> pl.Expr:
-    """Whether an event's category has a trait of the tree."""
-    return pl.col("category").fill_null("").is_in(taxonomy.load().having(trait, events["category"]))
-
-
-def weigh(
-    events: pl.DataFrame,
-    recovered: pl.Series,
-    doubtful: pl.Series,
-    consequence_at: int | None,
-    *,
-    total: int,
-    healthy: int,
-    since: int | None,
-    is_slow: bool,
-    is_dated: bool = True,
-) -> pl.Series:
-    """The weight of each event as a root candidate, before it is compared with others. ``recovered``: training went on
-    after it; ``doubtful``: perhaps it did; ``total``: nodes of the job; ``healthy``: jobs for comparison; ``since``:
-    unknown signs count from this time on (ns); ``is_slow``: the job had become slow, so that cancelling it was no
-    cause; ``is_dated``: the consequence's lines state their time; else the time is a lower bound, and no event is known
-    to come after it.
-    """
+def weigh(scene: Scene) -> pl.Series:
+    """The weight of each event as a root candidate, before it is compared with others."""
+    events, total, since, consequence_at = scene.events, scene.total, scene.since, scene.consequence_at
+    is_slow = scene.pace.slow_from is not None  # then cancelling the job was no cause
     is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= stats.most_of_few(total))
     is_few = is_rare | (pl.col("n_nodes") == 0)
     by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
@@ -97,7 +79,7 @@ def weigh(
         & (pl.col("jobs_with_it") == 0)
         & (is_loud | is_ill | (pl.col("is_system") & is_few & pl.col("is_stamped")))
     )
-    is_sign = is_sign & pl.lit(healthy >= POOL_MIN)
+    is_sign = is_sign & pl.lit(scene.healthy >= POOL_MIN)
     is_quoted = pl.col("role").is_null() & ~pl.col("is_exception") & pl.col("example").str.contains(QUOTED_CODE)
     base = (
         pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)
@@ -136,7 +118,7 @@ def weigh(
     base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * told).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
-        has_trait(events, "communication")
+        scene.catalogue.has("communication")
         & (pl.col("strength") == "weak")
         & (pl.col("n_nodes") >= 2)
         & ~is_rare
@@ -144,12 +126,12 @@ def weigh(
     )
     base = pl.when(is_echo).then(base * AT.echo).otherwise(base)
     late = pl.lit(1.0)
-    if consequence_at is not None and is_dated:
+    if consequence_at is not None and scene.is_dated:
         # a line without a rule is a cause only if it comes first
         slack = pl.when(base == AT.unknown_sign).then(AT.sign_late_s).otherwise(AT.late_s) * SECOND
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
         # a watcher outside the job reports a lost machine when its own time-out is over
-        is_late &= ~(has_trait(events, "reported_late") & (pl.col("n_nodes") == 0))
+        is_late &= ~(scene.catalogue.has("reported_late") & (pl.col("n_nodes") == 0))
         late = pl.when(is_late).then(AT.late).otherwise(1.0)
     is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") > consequence_at)
     late = (
@@ -157,23 +139,23 @@ def weigh(
         .then(AT.cancelled_after)
         .otherwise(late)
     )
-    again = pl.when(pl.Series(recovered)).then(AT.recovered).when(pl.Series(doubtful)).then(AT.undated).otherwise(1.0)
+    is_undated = pl.col("event").is_in(sorted(scene.undated))
+    again = pl.when(scene.is_survived).then(AT.recovered).when(is_undated).then(AT.undated).otherwise(1.0)
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
 
-def choose(catalogue: Catalogue, weights: pl.Series, named: Mapping[int, tuple[str, ...]], by: str = "") -> Roots:
+def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     """Leader and members.
 
     Args:
         weights: of :func:`weigh`, in the order of the events.
-        named: nodes that the lines of a node-less event name, by event.
         by: the fallback that these weights come from.
     """
+    catalogue, named, total = scene.catalogue, scene.named, scene.total
     events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= AT.least)
     by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
     if events.is_empty():
         return Roots(weights=by_event, named=named)
-    total = len(catalogue.nodes)
     places = _places(catalogue, events["event"].to_list(), named)
     ranked = _ranked(events, places, total)
     # weak signs of most nodes do not join the cause of one node

@@ -15,7 +15,7 @@ from django.db import transaction
 from diagnosis import taxonomy
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import Signature, SignatureError, SignatureSet
-from diagnosis.logs.signatures.validate import DryRun
+from diagnosis.logs.signatures.validate import DryRun, dry_run, validate
 from diagnosis.parsed import load as load_parsed
 from ingest import storage
 from ingest.models import Artifact
@@ -65,7 +65,7 @@ def rule_check(body: str) -> Signature:
     if len(found) != 1:
         raise RuleRefused([f"Write exactly one [[signature]] table; there are {len(found)}."])
     rule = found[0]
-    problems = signatures.validate(rule)
+    problems = validate(rule)
     if rule.category and rule.category not in taxonomy.load():
         problems.append(f"There is no category “{rule.category}”: the list is in docs/categories.md.")
     if signatures.load().rule(rule.id):
@@ -139,7 +139,7 @@ def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
     merged = whole.group_by("masked", maintain_order=True).agg(
         pl.col("text").first(), pl.col("count").sum(), pl.col("example").first()
     )
-    return signatures.dry_run(rule, merged, rules_in_force()), read
+    return dry_run(rule, merged, rules_in_force()), read
 
 
 def _uniques(keys: list[str], work: Path) -> Iterator[pl.DataFrame]:

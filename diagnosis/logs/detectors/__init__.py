@@ -20,9 +20,7 @@ from diagnosis.logs.detectors import (
     early,
     lacking,
     peers,
-    quiet,
     spoken,
-    undismissed,
     uneven,
     unlike,
     watchdogs,
@@ -49,7 +47,7 @@ OF_CAUSE: Final[Sequence[Detector]] = (spoken, cause)
 #: alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (
-    early, uneven, watchdogs, awaited, lacking, undismissed, quiet, peers,
+    early, uneven, watchdogs, awaited, lacking, peers,
 )  # fmt: skip
 #: Ranks nodes if no other detector does.
 LAST: Final[Sequence[Detector]] = (unlike,)

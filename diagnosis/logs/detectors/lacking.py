@@ -1,4 +1,4 @@
-"""Nodes that do not print a consequence that nearly all others print: they did not report the time-out."""
+"""Nodes that do not print what nearly all others print at the end: a consequence, or the end of their workers."""
 
 from __future__ import annotations
 
@@ -7,24 +7,38 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis import stats
-from diagnosis.logs.case import Case
+from diagnosis import stats, thresholds
+from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clues import Clue
+from diagnosis.model import Role
+
+AT: Final = thresholds.of("lacking")
 
 id: Final = "lacking"
-why: Final = "who waits reports it, who is waited for does not"
-needs: Final = "four nodes, and a consequence that nearly all print"
+why: Final = "who waits reports it and is ended, a stuck worker is only ended, and a lost machine writes nothing"
+needs: Final = "four nodes, and lines of the end that nearly all print"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The few nodes without each wide consequence; the more nodes, the smaller the weight of each."""
-    nodes = case.catalogue.nodes
-    if len(nodes) < 4:
+    """The few nodes without each wide consequence, and those whose launcher ended no workers. A node without any of
+    both kinds is lost. The more nodes lack a consequence, the smaller the weight of each.
+    """
+    nodes = set(case.catalogue.nodes)
+    if len(nodes) < AT.nodes:
         return
-    wide = case.consequences().filter(pl.col("n_nodes") >= (1 - stats.MINORITY) * len(nodes))
-    for row in wide.sort("event").iter_rows(named=True):
+    wide = case.consequences(Role.CASCADE, Role.TEARDOWN).filter(pl.col("n_nodes") >= (1 - stats.MINORITY) * len(nodes))
+    # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
+    gone = nodes - case.nodes_of(wide["event"].to_list()) if wide["role"].n_unique() == 2 else set()
+    for row in wide.filter(pl.col("role") == Role.CASCADE.value).sort("event").iter_rows(named=True):
         have = case.nodes_of([row["event"]])
-        without = sorted(set(nodes) - have)
-        if stats.minority(len(without), len(nodes)):
-            they = f"what {len(have)} of {len(nodes)} nodes print: {case.in_words(row)}"
-            yield from (Clue(n, 0.3 / len(without) ** 0.5, f"{n} did not print {they}") for n in without)
+        what = f"did not print what {len(have)} of {len(nodes)} nodes print: {case.in_words(row)}"
+        yield from _clues(nodes - have, len(nodes), AT.consequence, what, gone)
+    ended = case.torn_down()
+    what = f"shows no end of its workers, as {len(ended)} nodes do"
+    yield from _clues(nodes - ended, len(nodes), AT.ending, what, gone)
+
+
+def _clues(missing: set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:
+    if stats.minority(len(missing), total):
+        for node in sorted(missing):
+            yield Clue(node, weight / len(missing) ** 0.5, f"{node} {what}", LOST if node in gone else "")

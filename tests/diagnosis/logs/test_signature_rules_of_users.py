@@ -5,6 +5,7 @@ import pytest
 
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures import SignatureError
+from diagnosis.logs.signatures.validate import dry_run, validate
 from tests.patience import no_hang
 
 RULE = """
@@ -23,7 +24,7 @@ counter = "I: widget 4 turned"
 
 def problems(text: str) -> list[str]:
     (rule,) = signatures.parse(text)
-    return signatures.validate(rule)
+    return validate(rule)
 
 
 def test_a_good_rule_has_no_problems_and_comes_before_the_built_in_ones() -> None:
@@ -90,7 +91,7 @@ def test_a_dry_run_lists_the_messages_that_the_rule_would_take_from_others() -> 
         },
         schema_overrides={"masked": pl.UInt64},
     )
-    run = signatures.dry_run(rule, stored, signatures.load())
+    run = dry_run(rule, stored, signatures.load())
     assert (run.messages, run.lines) == (2, 14)
     assert run.samples == ("widget 2 broke", "ValueError: widget 1 broke")
     assert run.taken_from == (("code.exception", 1),)

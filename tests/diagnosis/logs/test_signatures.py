@@ -8,6 +8,7 @@ import pytest
 
 from diagnosis.logs import signatures
 from diagnosis.logs.signatures.load import AREAS
+from diagnosis.logs.signatures.validate import validate
 from diagnosis.model import Role
 
 RULES = signatures.builtin()
@@ -15,7 +16,7 @@ RULES = signatures.builtin()
 
 @pytest.mark.parametrize("area", AREAS)
 def test_a_rule_is_sound_and_tells_its_example_from_its_counter_example(area: str) -> None:
-    problems = {rule.id: signatures.validate(rule) for rule in RULES if rule.area == area}
+    problems = {rule.id: validate(rule) for rule in RULES if rule.area == area}
     assert problems
     assert {rule_id: found for rule_id, found in problems.items() if found} == {}
 

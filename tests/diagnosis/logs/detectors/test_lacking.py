@@ -1,22 +1,47 @@
-"""A node that does not print what nearly all print."""
+"""A node that does not print what nearly all print at the end."""
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from diagnosis.logs.case import LOST
 from diagnosis.logs.detectors import lacking
 from tests.diagnosis.cases import case_of
 from tests.diagnosis.synthetic import Job
 
 
-def clues_of(but: tuple[int, ...], work: Path) -> set[str]:
-    job = Job(nodes=8, iterations=12)
-    return {clue.node for clue in lacking.look(case_of(job.timed_out(job.ends + 600, but), work))}
+def told(job: Job, work: Path) -> set[tuple[str, str]]:
+    """The nodes with a clue, and the category that it tells."""
+    return {(clue.node, clue.tells) for clue in lacking.look(case_of(job, work))}
+
+
+def job() -> Job:
+    return Job(nodes=8, iterations=12)
 
 
 def test_the_node_that_reports_no_time_out_is_the_one_waited_for(tmp_path: Path) -> None:
-    assert clues_of((5,), tmp_path) == {"gpu-0005"}
+    assert told(job().timed_out(job().ends + 600, (5,)), tmp_path) == {("gpu-0005", "")}
 
 
 def test_where_half_report_it_nobody_is_odd(tmp_path: Path) -> None:
-    assert clues_of((0, 1, 2, 3), tmp_path) == set()
+    assert told(job().timed_out(job().ends + 600, (0, 1, 2, 3)), tmp_path) == set()
+
+
+def test_the_launcher_that_never_ends_its_workers_is_seen(tmp_path: Path) -> None:
+    assert told(job().torn_down(500, but=(4,)), tmp_path) == {("gpu-0004", "")}
+
+
+def test_launchers_that_end_together_prove_nothing(tmp_path: Path) -> None:
+    assert told(job().torn_down(500), tmp_path) == set()
+
+
+def test_a_node_that_writes_nothing_at_the_end_is_lost(tmp_path: Path) -> None:
+    ends = job().ends
+    silent = job().timed_out(ends + 600, but=(6,)).torn_down(ends + 605, but=(6,))
+    assert told(silent, tmp_path) == {("gpu-0006", LOST)}
+
+
+def test_a_node_that_is_ended_like_the_others_is_only_stuck(tmp_path: Path) -> None:
+    ends = job().ends
+    stuck = job().timed_out(ends + 600, but=(6,)).torn_down(ends + 605)
+    assert told(stuck, tmp_path) == {("gpu-0006", "")}
