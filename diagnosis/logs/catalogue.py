@@ -44,8 +44,9 @@ class Catalogue:
         return self.events.filter(pl.col("event") == event).row(0, named=True)
 
     def consequences(self, survived: Collection[int], roles: Sequence[Role] = (Role.CASCADE,)) -> pl.DataFrame:
-        """Events of these roles that are not ordinary in healthy jobs and that training did not survive."""
-        is_left = ~pl.col("is_ordinary") & ~pl.col("event").is_in(sorted(survived))
+        """Events of these roles that no healthy job prints and training did not survive, without frames of errors."""
+        is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("template").str.contains(STRUCTURE)
+        is_left = is_new & ~pl.col("event").is_in(sorted(survived))
         return self.events.filter(pl.col("role").is_in([role.value for role in roles]) & is_left)
 
     def has(self, trait: str) -> pl.Expr:

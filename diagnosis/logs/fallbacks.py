@@ -122,7 +122,7 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A launcher's message that no rule knows and that names no node is its reaction to consequences of most nodes, if
     it does not come before them.
     """
-    if not roots.has_wide_echo(scene.events, scene.total):
+    if not roots.has_wide_echo(scene, scene.total):
         return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
     is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
@@ -209,7 +209,7 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """If only consequences are known: few writers report the end in other words than nearly all, without the words of
     the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
     """
-    ends = unsurvived_consequences(scene.catalogue, scene.survived).filter(~pl.col("is_system"))
+    ends = scene.catalogue.consequences(scene.survived).filter(~pl.col("is_system"))
     # a rank whose lines come under several headers is one writer
     writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
     cells = scene.catalogue.cells
@@ -263,34 +263,16 @@ def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.
     return events.select(chosen.alias("weight")).to_series()
 
 
-def unsurvived_consequences(catalogue: Catalogue, survived: Collection[int]) -> pl.DataFrame:
-    """Consequences that no healthy job prints and training did not survive, without frames of errors."""
-    found = catalogue.consequences(survived)
-    return found.filter(pl.col("jobs_with_it") == 0, ~pl.col("template").str.contains(STRUCTURE))
-
-
 def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
     """The event to read if a log has only consequences: of one writer the first that states a problem, else the first
     of all; of several nodes the earliest, and None if no event has a time.
     """
-    rows = unsurvived_consequences(catalogue, survived).filter(pl.col("category") != UNKNOWN)
+    rows = catalogue.consequences(survived).filter(pl.col("category") != UNKNOWN)
     if len(catalogue.nodes) > 1:
         found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
     else:
         found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
     return None if found.is_empty() else int(found[0])
-
-
-def elsewhere(catalogue: Catalogue, nodes: Collection[str]) -> set[int]:
-    """Confirmations that none of ``nodes``, the nodes of the cause, prints: they belong to a separate problem.
-    O(cells).
-    """
-    if not nodes:
-        return set()
-    confirming = catalogue.events.filter(pl.col("role") == Role.CONFIRMATION.value)["event"]
-    cells = catalogue.cells.filter(pl.col("event").is_in(confirming.implode())).drop_nulls("node")
-    here = cells.group_by("event").agg(is_here=pl.col("node").is_in(list(nodes)).any())
-    return set(here.filter(~pl.col("is_here"))["event"].to_list())
 
 
 CORRECTIONS: Final = (

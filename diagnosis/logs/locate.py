@@ -52,20 +52,27 @@ def find(case: Case, category: str) -> Place:
     return next(place for rule in _RULES if (place := rule(case, cause)) is not None)
 
 
-def _no_failure(case: Case, cause: Category) -> Place | None:
-    is_well = case.ending.outcome in ("succeeded", "running")
-    if is_well and not case.roots.members and case.pace.slow_from is None:
-        return Place((), "no failure, so nobody is at fault")
-    return None
-
-
-def _outside(case: Case, cause: Category) -> Place | None:
-    """A decision of the scheduler; but a failed check on one machine names that machine."""
+def _nobody(case: Case, cause: Category) -> Place | None:
+    """A job that ended well, a decision of the scheduler, and a sure fault of what all machines share or of the
+    program.
+    """
+    is_well = case.ending.outcome in ("succeeded", "running") and case.pace.slow_from is None
     # a stop that launchers received has another reason: perhaps a machine that fell silent before
-    is_open = case.roots.by == fallbacks.LAUNCHER_STOPPED
-    if cause.blames == "nobody" and not _is_of_one(case, cause) and not is_open:
-        return Place((), "no faulty node: the cause is outside the nodes")
-    return None
+    is_decided = cause.blames == "nobody" and case.roots.by != fallbacks.LAUNCHER_STOPPED
+    is_shared = "shared" in cause.traits and case.is_sure and len(case.roots.nodes) != 1
+    is_programs = cause.root == "user" and case.is_sure and not _has_missing(case) and not _has_place(case)
+    told = (
+        (is_well and not case.roots.members, "no failure, so nobody is at fault"),
+        (is_decided and not _is_of_one(case, cause), "no faulty node: the cause is outside the nodes"),
+        (is_shared, "no faulty node: the fault is in what the machines share"),
+        (is_programs, "no faulty node: an error of the programme, and its lines name no node"),
+    )
+    return next((Place((), answer) for is_so, answer in told if is_so), None)
+
+
+def _has_place(case: Case) -> bool:
+    """Whether a node writes or is named in the root events."""
+    return bool(case.roots.nodes or case.nodes_of(case.roots.members))
 
 
 def _named_lost(case: Case, cause: Category) -> Place | None:
@@ -123,21 +130,6 @@ def _behind_one_switch(case: Case, cause: Category) -> Place | None:
     return Place((), f"no faulty node: {reason}, so a switch that they share went down", switch, mechanism=SWITCH_DOWN)
 
 
-def _shared(case: Case, cause: Category) -> Place | None:
-    """What all machines share fails for several of them, or for writers that name none: no machine is at fault."""
-    if "shared" not in cause.traits or not case.is_sure or len(case.roots.nodes) == 1:
-        return None
-    return Place((), "no faulty node: the fault is in what the machines share")
-
-
-def _programme(case: Case, cause: Category) -> Place | None:
-    rows = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)))
-    has_place = bool(case.roots.nodes) or bool((rows["n_nodes"] > 0).any())
-    if cause.root == "user" and case.is_sure and not _has_missing(case) and not has_place:
-        return Place((), "no faulty node: an error of the programme, and its lines name no node")
-    return None
-
-
 def _by_clues(case: Case, cause: Category) -> Place:
     """The clues of the detectors of the cause; if there are none, or the cause is doubtful, those of structure."""
     is_outside = cause.blames == "nobody" and not _is_of_one(case, cause)
@@ -153,14 +145,13 @@ def _by_clues(case: Case, cause: Category) -> Place:
         # the collectives that ranks called are better evidence than silence
         mechanism = mechanism or ("" if found else next((t for t in told if t != LOST), told[0] if told else ""))
         found += more
-    found = found or detectors.seen(detectors.LAST, case)
     is_machine = cause.blames != "program" or not case.roots.nodes or _kernel_speaks(case)
     return _ranked(case, found, may_accuse=is_machine, mechanism=mechanism)
 
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _no_failure, _outside, _named_lost, _only_node, _wide, _behind_one_switch, _shared, _programme, _by_clues,
+    _nobody, _named_lost, _only_node, _wide, _behind_one_switch, _by_clues,
 )  # fmt: skip
 
 

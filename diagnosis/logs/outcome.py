@@ -21,6 +21,8 @@ from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
 AT: Final = thresholds.of("outcome")
+#: Columns of :func:`said`, and the words of each.
+_MEANINGS: Final = {"success": "success", "ended": "end", "cancelled": "cancelled", "limit": "time_limit"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,26 +39,17 @@ class Ending:
 def said(messages: pl.DataFrame) -> pl.DataFrame:
     """What each message says of the end: ``masked``, ``success``, ``ended``, ``cancelled``, ``limit``."""
     text = messages.select(pl.coalesce(pl.col("example"), pl.col("text"))).to_series()
-    names = ("success", "ended", "cancelled", "limit")
-    told = pl.DataFrame(_SAID.of(text), schema=dict.fromkeys(names, pl.Boolean), orient="row")
+    told = pl.DataFrame(_SAID.of(text), schema=dict.fromkeys(_MEANINGS, pl.Boolean), orient="row")
     return messages.select("masked").hstack(told)
 
 
 def _ends(texts: pl.Series) -> list[tuple[bool | None, ...]]:
     """Whether each text reports success, an end, that somebody cancelled the job, a time limit."""
-    text = pl.col("text")
-    is_said = text.str.contains(words.pattern("outcome", "success"))
-    is_denied = text.str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
-    return (
-        pl.DataFrame({"text": texts})
-        .select(
-            success=is_said & ~is_denied,
-            ended=text.str.contains(words.pattern("outcome", "end")),
-            cancelled=text.str.contains(words.pattern("outcome", "cancelled")),
-            limit=text.str.contains(words.pattern("outcome", "time_limit")),
-        )
-        .rows()
-    )
+    says = {meaning: texts.str.contains(words.pattern("outcome", meaning)) for meaning in _MEANINGS.values()}
+    told = says["success"].arg_true()  # few: names of modules are removed from these alone
+    denied = texts.gather(told).str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
+    says["success"] = says["success"].scatter(told, ~denied)
+    return list(zip(*says.values(), strict=True))
 
 
 _SAID: Final = Remembered(_ends)

@@ -280,18 +280,6 @@ def _iteration(
         return max(near) if near else last + 1
     if stated:
         return max(set(stated), key=stated.count)
-    started = _started_at(case)
-    if stage in stages.BEFORE_TRAINING or (started is None and case.progress.start is None):
+    if stage in stages.BEFORE_TRAINING or case.progress.first is None:
         return 1 if stage == "training" else None
-    return max(started or 0, (case.progress.start or 0) + 1)
-
-
-def _started_at(case: Case) -> int | None:
-    """The iteration that "training starts at step n" names, or the last one that a checkpoint was saved at."""
-    best = None
-    began = words.pattern("phrases", "began_at")
-    wanted = case.table.messages.filter(pl.col("example").str.contains(began))
-    for example in wanted["example"].to_list():
-        for match in _STATED.finditer(example):
-            best = max(best or 0, int(match.group(1)))
-    return best
+    return case.progress.first

@@ -68,6 +68,10 @@ _SAVED: Final = re.compile(
     r"\b(?:saved|written|stored|complete\w*)\b"
 )
 _NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
+#: The number of an iteration that a line names; a loaded checkpoint, and what is none.
+_NAMED: Final = words.regex("phrases", "iteration")
+_LOADED: Final = r"(?i)(?:load|resum|restor)"
+_NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
 #: Maximum of bytes and lines read of one job.
 LINES_PER_FILE = 4_000
 #: Number of lines of one message without a duration after which the search stops: its words are always the same.
@@ -81,15 +85,14 @@ _FILES_EACH: Final = 8
 class Progress:
     """The counter of a job.
 
-    ``beats``: ``file``, ``line``, ``masked``, ``at`` (ns as written, may be null), ``n`` (the counter), ``seconds``
-    (stated in the line, may be null). ``kind``: ``iteration``, ``epoch`` or ``none``; ``masked``: the messages that
-    carry it; ``start``: the counter at which a checkpoint was loaded, if a line states it.
+    ``beats``: ``file``, ``line``, ``source``, ``masked``, ``at`` (ns as written, may be null), ``n`` (the counter),
+    ``seconds`` (stated in the line, may be null). ``kind``: ``iteration``, ``epoch`` or ``none``; ``first``: the first
+    iteration of this launch, if a line states where training begins or which checkpoint was loaded.
     """
 
     kind: str
     beats: pl.DataFrame
-    masked: tuple[int, ...] = ()
-    start: int | None = None
+    first: int | None = None
 
     @property
     def last(self) -> int | None:
@@ -139,49 +142,44 @@ def _beat_kind(text: str) -> str | None:
 
 
 def find(table: LogTable, read: ReadRange) -> Progress:
-    """Find the job's counter. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ`
-    machines.
+    """Find the job's counter: by its known word; else the number of a recurring line that grows evenly; else that of
+    saved checkpoints. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
     """
-    text = pl.col("example")
-    candidates = table.messages.filter(text.str.contains(_CANDIDATE))
+    for way in (_worded, _wordless, _saved):
+        kind, beats = way(table, read)
+        if not beats.is_empty():
+            return Progress(kind, _agreeing(beats), _first_iteration(table.messages))
+    return Progress("none", _NO_BEATS, _first_iteration(table.messages))
+
+
+def _worded(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+    """Counters with a known word, those of the most trusted word that grows."""
+    candidates = table.messages.filter(pl.col("example").str.contains(_CANDIDATE))
     kinds = {}
     for masked, example in candidates.select("masked", "example").iter_rows():
         if kind := _beat_kind(example):
             kinds[masked] = kind
     beats = _beats(table, sorted(kinds), read)
-    start = _resumed_at(table)
-    if beats.is_empty():
-        return _wordless(table, read, start)
     good = _growing(beats) or _measuring(table, beats)
     for kind in ("iteration", "bar", "epoch"):
-        chosen = [m for m in good if kinds[m] == kind]
-        if chosen:
-            mine = beats.filter(pl.col("masked").is_in(chosen))
-            mine = _agreeing(mine)
+        mine = beats.filter(pl.col("masked").is_in([m for m in good if kinds[m] == kind]))
+        if not mine.is_empty():
             is_epoch = kind == "epoch" and mine["n"].n_unique() < AT.short_epochs
-            told = tuple(sorted(set(mine["masked"].to_list())))
-            return Progress("epoch" if is_epoch else "iteration", mine, told, start)
-    return _wordless(table, read, start)
+            return "epoch" if is_epoch else "iteration", mine
+    return "none", _NO_BEATS
 
 
-def _wordless(table: LogTable, read: ReadRange, start: int | None) -> Progress:
-    """Counters without a known word; if there are none, those of checkpoints."""
+def _wordless(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+    """Counters without a known word."""
     masked, counted = counters.find(table, lambda rows: raw_lines.read(rows, table.files, read), _NOT_A_BEAT)
-    beats = _beats(table, sorted(masked), read, counted)
-    if beats.is_empty():
-        return _saved(table, read, start)
-    beats = _agreeing(beats)
-    return Progress("iteration", beats, tuple(sorted(set(beats["masked"].to_list()))), start)
+    return "iteration", _beats(table, sorted(masked), read, counted)
 
 
-def _saved(table: LogTable, read: ReadRange, start: int | None) -> Progress:
-    """The counters at which checkpoints were saved, if a job prints no other."""
+def _saved(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+    """The counters at which checkpoints were saved."""
     text = pl.col("example")
-    said = table.messages.filter(text.str.contains(_SAVED.pattern) & ~text.str.contains(_NOT_SAVED))["masked"]
-    beats = _beats(table, sorted(said.to_list()), read, _saved_at)
-    if beats.is_empty():
-        return Progress("none", _no_beats(), (), start)
-    return Progress("iteration", beats, tuple(sorted(set(beats["masked"].to_list()))), start)
+    told = table.messages.filter(text.str.contains(_SAVED.pattern) & ~text.str.contains(_NOT_SAVED))["masked"]
+    return "iteration", _beats(table, sorted(told.to_list()), read, _saved_at)
 
 
 def _saved_at(text: str) -> tuple[str, int, int] | None:
@@ -190,18 +188,10 @@ def _saved_at(text: str) -> tuple[str, int, int] | None:
     return ("iteration", int(number[:15]), found.start()) if found and number else None
 
 
-def _no_beats() -> pl.DataFrame:
-    return pl.DataFrame(
-        schema={
-            "file": pl.UInt32,
-            "line": pl.UInt32,
-            "at": pl.Int64,
-            "source": pl.UInt32,
-            "masked": pl.UInt64,
-            "n": pl.Int64,
-            "seconds": pl.Float64,
-        }
-    )
+_NO_BEATS: Final = pl.DataFrame(
+    schema=dict.fromkeys(("file", "line", "source"), pl.UInt32)
+    | {"at": pl.Int64, "masked": pl.UInt64, "n": pl.Int64, "seconds": pl.Float64}
+)
 
 
 def _beats(
@@ -211,7 +201,7 @@ def _beats(
     counted: Callable[[str], tuple[str, int, int] | None] = counter,
 ) -> pl.DataFrame:
     if not masked:
-        return pl.DataFrame()
+        return _NO_BEATS
     rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
     texts = raw_lines.read(rows, table.files, read)
     found = [counted(text) for text in texts]
@@ -337,18 +327,13 @@ def has_begun(messages: pl.DataFrame) -> bool:
     return False
 
 
-def _resumed_at(table: LogTable) -> int | None:
-    """The counter at which a checkpoint was loaded, from its line."""
+def _first_iteration(messages: pl.DataFrame) -> int | None:
+    """The highest iteration that a line names as the first ("training starts at step n"), or as one whose checkpoint
+    was saved; or the one after that of a loaded checkpoint.
+    """
     text = pl.col("example")
-    said = table.messages.filter(
-        text.str.contains(r"(?i)(load|resum|restor)\w*")
-        & text.str.contains(r"(?i)(at|from|iteration|iter|step)[ _:=]*(iteration|step|iter)?[ _:=]*\d")
-    )
-    best = None
-    for example in said["example"].to_list():
-        if re.search(r"(?i)fail|error|unable|could not|cannot|shard", example):
-            continue
-        found = re.search(r"(?i)(?:iter(?:ation)?|step)[ _:=]*0*(\d+)", example)
-        if found:
-            best = max(best or 0, int(found.group(1)[:15]))
-    return best
+    begun = messages.filter(text.str.contains(words.pattern("phrases", "began_at")))["example"]
+    loaded = messages.filter(text.str.contains(_LOADED) & ~text.str.contains(_NOT_LOADED))["example"]
+    told = [int(number) for line in begun for number in _NAMED.findall(line)]
+    told += [int(found.group(1)) + 1 for line in loaded if (found := _NAMED.search(line))]
+    return max(told, default=None)

@@ -8,7 +8,7 @@ command of the script that fails, while other programs go on, ended nothing.
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -60,33 +60,28 @@ def _kinds(events: pl.DataFrame) -> pl.DataFrame:
 
 
 def _of_file(rows: pl.DataFrame) -> pl.DataFrame:
-    """``event`` of each end in one file that another launch follows, and of each command that other programs follow."""
-    ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
-    last = ends.row(-1, named=True)
-    plain = rows.filter("is_plain")
-    # a launch prints its beginning a few times, once by each of its programs: what is printed more often is a loop's
-    first = plain.filter(pl.col("n") <= AT.beginning * (ends["n"].sum() + 1))
-    found: list[int] = []
-    is_earlier = False
-    for end in reversed(ends.rows(named=True)):
-        before = plain.filter(pl.col("first_line") < end["first_line"])
-        after = plain.filter(pl.col("last_line") > end["last_line"])
-        if end["event"] == last["event"]:
-            is_earlier = _begins_again(end, first)
-        else:
-            until = pl.col("last_line").is_between(end["last_line"], last["first_line"], closed="none")
-            again = first.filter(until & (pl.col("first_line") < end["first_line"]))
-            is_other = before.height < AT.again and plain.filter(until).height >= AT.fresh
-            is_earlier = is_earlier or again.height >= AT.again or is_other
-        if is_earlier or (end["is_command"] and after.height >= AT.fresh):
-            found.append(end["event"])
-    return pl.DataFrame({"event": found}, schema={"event": rows.schema["event"]}).unique()
-
-
-def _begins_again(end: dict[str, Any], first: pl.DataFrame) -> bool:
-    """Whether most of what was printed before the last error is printed again after it: a further launch, which no
-    error has ended so far. What is printed at the end of a program repeats little of its beginning.
+    """``event`` of each end in one file that another launch follows, and of each command that other programs follow.
+    After the last end, most of what was printed before it must be printed again: no error has ended that launch so
+    far, and the end of a program repeats little of its beginning.
     """
-    before = first.filter(pl.col("first_line") < end["first_line"])
-    again = before.filter(pl.col("last_line") > end["last_line"])
-    return bool(again.height >= AT.again and again.height >= AT.most * before.height)
+    ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
+    # a launch prints its beginning a few times, once by each of its programs: what is printed more often is a loop's
+    is_first = pl.col("n_plain") <= AT.beginning * (ends["n"].sum() + 1)
+    is_before, is_after = (
+        pl.col("first_line_plain") < pl.col("first_line"),
+        pl.col("last_line_plain") > pl.col("last_line"),
+    )
+    pairs = ends.with_row_index("place").join(rows.filter("is_plain"), how="cross", suffix="_plain")
+    shown = pairs.group_by("place", "event", "is_command", maintain_order=True).agg(
+        before=is_before.sum(),
+        after=is_after.sum(),
+        begun=(is_first & is_before).sum(),
+        again=(is_first & is_before & is_after).sum(),
+    )
+    is_last = pl.col("place") == ends.height - 1
+    is_again = (pl.col("again") >= AT.again) & (~is_last | (pl.col("again") >= AT.most * pl.col("begun")))
+    # an error before anything else is of another program
+    is_other = ~is_last & (pl.col("before") < AT.again) & (pl.col("after") >= AT.fresh)
+    is_earlier = (is_again | is_other).cum_max(reverse=True)
+    went_on = pl.col("is_command") & (pl.col("after") >= AT.again)
+    return shown.filter(is_earlier | went_on).select("event").unique()

@@ -8,7 +8,7 @@ cause.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -122,7 +122,7 @@ def weigh(scene: Scene) -> pl.Series:
         & (pl.col("strength") == "weak")
         & (pl.col("n_nodes") >= 2)
         & ~is_rare
-        & pl.lit(has_wide_echo(events, total))
+        & pl.lit(has_wide_echo(scene, total))
     )
     base = pl.when(is_echo).then(base * AT.echo).otherwise(base)
     late = pl.lit(1.0)
@@ -165,7 +165,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     lead = ranked[0]
     home = _home(lead, ranked, places)
     is_narrow = stats.minority(len(home), total)
-    if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(catalogue.events, len(home)):
+    if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(scene, len(home)):
         # an unknown error of many nodes is a consequence if as many nodes print a known consequence
         return Roots(weights=by_event, named=named)
     members = [lead["event"]]
@@ -182,12 +182,8 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
             joins = same_kind or _begins_alike(row["template"], lead["template"])
         if joins:
             members.append(row["event"])
-    members = [r["event"] for r in without_summaries([r for r in ranked if r["event"] in members])]
-    if is_narrow:
-        signs = {e for e, w in by_event.items() if w >= AT.least}
-        members += _first_hand(catalogue, lead, home, members, signs)
-    else:
-        members += _gave_way(catalogue, lead, home, members)
+    members += _kin(scene, lead, home, members, weights)
+    members = _without_summaries(catalogue, members)
     times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
     return Roots(
         leader=lead["event"],
@@ -201,12 +197,10 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     )
 
 
-def has_wide_echo(events: pl.DataFrame, nodes: int) -> bool:
+def has_wide_echo(scene: Scene, nodes: int) -> bool:
     """Whether half of the nodes or more print a known consequence that no healthy job prints."""
-    rows = events.filter(
-        (pl.col("role") == Role.CASCADE.value) & (pl.col("jobs_with_it") == 0) & (pl.col("n_nodes") >= 0.5 * nodes)
-    )
-    return not rows.is_empty()
+    found = scene.catalogue.consequences(scene.survived)["n_nodes"]
+    return bool((found >= 0.5 * nodes).any())
 
 
 def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
@@ -229,64 +223,41 @@ def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[in
     return home
 
 
-def _first_hand(
-    catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int], signs: set[int]
-) -> list[int]:
-    """Messages about the same cause that only the faulty node prints at that time: confirmations of its kind, and roots
-    that yielded to the leader.
-
-    A process on the node that reports the fault in its own words is a first-hand report; the same words elsewhere are
-    echoes. ``signs``: events without a rule but with a weight.
+def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection[int], weights: pl.Series) -> list[int]:
+    """Further messages about the same cause on its own nodes, at that time: roots that yielded to the leader. If few
+    nodes print the cause, also confirmations of its kind, unknown signs and deaths of workers: a process on the node
+    that reports the fault in its own words is a first-hand report, and the same words elsewhere are echoes. If many do,
+    a later message of all of them is an echo.
     """
-    is_kin = (
-        (pl.col("role").is_null() & pl.col("event").is_in(list(signs)))
-        | ((pl.col("role") == Role.CONFIRMATION.value) & ~pl.col("example").str.contains(DEATH))
-        | ((pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value))
-    )
-    rows = catalogue.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(members))
-    places = _places(catalogue, rows["event"].to_list(), {})
-    found = []
-    for r in rows.iter_rows(named=True):
-        here = places[r["event"]]
-        same_kind = _kind(r["category"]) == _kind(lead["category"])
-        gave_way = r["role"] == Role.CASCADE.value
-        is_sign = r["role"] is None
-        if here and here <= home and (same_kind or gave_way or is_sign) and _is_near(r, lead):
-            found.append(r)
-    return [r["event"] for r in without_summaries(found)]
-
-
-def _gave_way(catalogue: Catalogue, lead: dict[str, Any], home: set[str], members: list[int]) -> list[int]:
-    """Messages of the same nodes that yield to the leader's rule: before it, or if other nodes do not print them. A
-    later message of all nodes is an echo.
-    """
-    rows = catalogue.events.filter(
-        (pl.col("own_role") == Role.ROOT.value)
-        & (pl.col("role") == Role.CASCADE.value)
-        & (pl.col("strength") != "weak")
-        & (pl.col("jobs_with_it") == 0)
-        & ~pl.col("event").is_in(members)
-    )
-    places = _places(catalogue, rows["event"].to_list(), {})
-    total = len(catalogue.nodes)
+    is_narrow = stats.minority(len(home), scene.total)
+    gave_way = (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
+    is_sign = pl.col("role").is_null() & (pl.lit(weights) >= AT.least)
+    is_kin = gave_way | is_sign | (pl.col("role") == Role.CONFIRMATION.value)
+    if not is_narrow:
+        is_kin = gave_way & (pl.col("strength") != "weak")
+    rows = scene.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(list(members)))
+    places = _places(scene.catalogue, rows["event"].to_list(), {})
     found = []
     for row in rows.iter_rows(named=True):
-        here = places[row["event"]]
-        at, led_at = row["first_at"], lead["first_at"]
-        is_before = at is not None and led_at is not None and at <= led_at
-        is_apart = len(here) < total and (here == home or not home)
-        if here and (not home or here <= home) and (is_before or is_apart) and _is_near(row, lead):
+        here, at, led_at = places[row["event"]], row["first_at"], lead["first_at"]
+        if is_narrow:
+            is_other = row["role"] == Role.CONFIRMATION.value and _kind(row["category"]) != _kind(lead["category"])
+            is_of_it = not is_other or re.search(DEATH, row["example"])
+        else:
+            is_before = at is not None and led_at is not None and at <= led_at
+            is_of_it = is_before or (len(here) < scene.total and (here == home or not home))
+        if here and here <= (home or here) and is_of_it and _is_near(row, lead):
             found.append(row["event"])
     return found
 
 
-def without_summaries(rows: list[dict[str, Any]]) -> list[dict[str, Any]]:
-    """Of a launcher's messages that a worker died, only the first kind: the summary at its end repeats it."""
-    told = [r for r in rows if re.search(DEATH, r["example"])]
-    if len(told) < 2:
-        return rows
-    first = min(told, key=lambda r: (r["first_line"], r["event"]))
-    return [r for r in rows if r is first or r not in told]
+def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
+    """Of a launcher's messages that a worker died, only the leader or the first kind: the summary at its end repeats
+    it.
+    """
+    is_death = pl.col("event").is_in(members) & pl.col("example").str.contains(DEATH)
+    told = catalogue.events.filter(is_death).sort(pl.col("event") != members[0], "first_line", "event")["event"]
+    return [event for event in members if event not in told.to_list()[1:]]
 
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:

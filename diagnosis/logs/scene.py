@@ -77,7 +77,7 @@ class Scene:
         is_decided = self.events.filter(self.catalogue.has("decision") & (pl.col("role") == Role.ROOT.value)).height > 0
         # orders to stop are part of a decision, also if its reason is stated later: at the end of a grace period
         roles = (Role.CASCADE,) if is_decided else (Role.CASCADE, Role.TEARDOWN)
-        found = self.catalogue.consequences(self.survived, roles).filter(pl.col("jobs_with_it") == 0)
+        found = self.catalogue.consequences(self.survived, roles)
         # a time taken from an earlier line is only a lower bound
         stamped = found.filter("is_stamped")
         rows = (stamped if stamped.height else found)["first_at"].drop_nulls()

@@ -45,8 +45,8 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.D
     # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
     # lines in the file that shows progress holds for its other writers, too
     writer = ("file", "source") if times.len() else ("file",)
-    edges = progress.beats.sort("file", "line").group_by(writer)
-    edges = edges.agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
+    written = progress.beats.sort("file", "line").group_by(writer)
+    edges = written.agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
     is_over = went_on(catalogue, edges.filter(pl.col("beats") >= AT.survived_beats), writer)
     if times.len() <= AT.survived_beats:
         return is_over

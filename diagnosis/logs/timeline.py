@@ -47,7 +47,7 @@ def _lanes(
     cells = dating.stated_at(case.catalogue, case.pace, roles).drop_nulls("node")
     names = dict(case.catalogue.events.select("event", "template").iter_rows())
     roots = [event for event, role in roles.items() if role == Role.ROOT.value]
-    steps = cells.filter(pl.col("masked").is_in(list(case.progress.masked))).group_by("node")
+    steps = cells.filter(pl.col("masked").is_in(case.progress.beats["masked"].unique().implode())).group_by("node")
     stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())
     ends = cells.group_by("node").agg(low=pl.col("first_at").min(), high=pl.col("last_at").max())
     windows = {node: (low, high) for node, low, high in ends.iter_rows()}

@@ -35,7 +35,6 @@ from diagnosis.logs.detectors.watchdogs import MISMATCH
 from diagnosis.logs.locate import Place
 from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.phase import Moment
-from diagnosis.logs.roots import DEATH, without_summaries
 from diagnosis.model import Role
 from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
@@ -134,11 +133,7 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     """
     members = list(case.roots.members)
     if members:
-        # a worker that died by a signal on the faulty node belongs to its cause
-        ranked = sorted(members, key=lambda e: _precedence(case, e))
-        has_death = any(re.search(DEATH, case.event(e)["example"]) for e in members)
-        ranked = _first_word(case, ranked)
-        return ranked + ([] if has_death else [e for e in _deaths_at(case) if e not in members])
+        return _first_word(case, members)
     if when.symptom == "hang":
         return []  # whoever ended the job ended what had stopped long before
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
@@ -172,28 +167,6 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
     return [e for e in roots if at.get(e) is None or at[e] <= min(known) + AT.decision_s * SECOND]
 
 
-def _precedence(case: Case, event: int) -> tuple[float, float, int, int]:
-    """Heaviest first; among equals the earliest."""
-    row = case.event(event)
-    at = row["until_at"] if row["first_at"] is None else row["first_at"]
-    when = float("inf") if at is None else float(at)
-    return (-round(case.roots.weights[event], 2), when, row["first_line"], event)
-
-
-def _deaths_at(case: Case) -> list[int]:
-    if not case.roots.nodes:
-        return []
-    rows = case.catalogue.events.filter(
-        (pl.col("role") == Role.CONFIRMATION.value) & pl.col("example").str.contains(DEATH) & ~pl.col("is_ordinary")
-    )
-    found = []
-    for row in rows.iter_rows(named=True):
-        nodes = case.nodes_of([row["event"]])
-        if nodes and nodes <= set(case.roots.nodes):
-            found.append(row)
-    return [int(r["event"]) for r in without_summaries(found)]
-
-
 def _classified(case: Case, roots: Sequence[int], stopped: float = float("inf")) -> classify.Classification:
     hints = []
     few = stats.most_of_few(len(case.catalogue.nodes))
@@ -204,10 +177,9 @@ def _classified(case: Case, roots: Sequence[int], stopped: float = float("inf"))
         library = _raised_in(case, row) if first else ""
         hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, first, wide, library, lone))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
-    elsewhere = fallbacks.elsewhere(case.catalogue, case.roots.nodes)
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
-        if row["event"] in elsewhere or (row["first_at"] or 0.0) > stopped:
-            continue  # a confirmation on another node is a separate problem, what breaks after a stop its consequence
+        if (row["first_at"] or 0.0) > stopped:
+            continue  # what breaks after a stop is its consequence
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
             continue  # without a root, a weak confirmation is no evidence
         if row["event"] not in case.survived and row["event"] not in roots:

@@ -22,7 +22,6 @@ from diagnosis.logs.detectors import (
     peers,
     spoken,
     uneven,
-    unlike,
     watchdogs,
 )
 
@@ -49,9 +48,7 @@ ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (
     early, uneven, watchdogs, awaited, lacking, peers,
 )  # fmt: skip
-#: Ranks nodes if no other detector does.
-LAST: Final[Sequence[Detector]] = (unlike,)
-EVERY: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE, *LAST)
+EVERY: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
 
 
 def first(detectors: Sequence[Detector], case: Case) -> list[Clue]:

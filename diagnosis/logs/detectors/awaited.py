@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import fallbacks, raw_lines, words
+from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
@@ -29,7 +29,7 @@ def look(case: Case) -> Iterator[Clue]:
     """The machine, if all consequences that name an awaited rank name the same one. Reads at most ``MOST.lines`` lines
     of each.
     """
-    events = fallbacks.unsurvived_consequences(case.catalogue, case.survived)
+    events = case.consequences()
     named = events.filter(pl.col("example").str.contains(_AWAITED.pattern)).sort("event")
     ranks: set[int] = set()
     for event in named["event"].to_list():
