@@ -84,7 +84,7 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
     why = f"is one of {len(names)} nodes that this names: {case.in_words(case.lead)}"
-    return _ranked(case, [Clue(n, AT.named, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
+    return _ranked(case, [Clue(n, weighing.AT.sure, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
 
 
 def _only_node(case: Case, cause: Category) -> Place | None:
@@ -96,7 +96,7 @@ def _only_node(case: Case, cause: Category) -> Place | None:
         return None
     (node,) = told
     why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(case.lead)}"
-    return _ranked(case, [Clue(node, AT.named, why, detector="cause")], may_accuse=True)
+    return _ranked(case, [Clue(node, weighing.AT.sure, why, detector="cause")], may_accuse=True)
 
 
 def _wide(case: Case, cause: Category) -> Place | None:

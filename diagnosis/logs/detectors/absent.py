@@ -8,6 +8,7 @@ from typing import Final
 
 from diagnosis import stats, thresholds
 from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.clues import AT as WEIGHTS
 from diagnosis.logs.clues import Clue
 
 AT: Final = thresholds.of("absent")
@@ -23,7 +24,7 @@ def look(case: Case) -> Iterator[Clue]:
     if case.ending.outcome != "failed":
         return
     missing = names(case)
-    weight = 0.75 if len(missing) <= AT.few else 0.4
+    weight = WEIGHTS.sure if len(missing) <= AT.few else WEIGHTS.hint
     for node in missing:
         yield Clue(node, weight, f"{node} belongs to the job but wrote no log at all", LOST)
 

@@ -10,11 +10,10 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
+from diagnosis.logs.clues import AT as WEIGHTS
 from diagnosis.logs.clues import Clue
 
 MOST: Final = thresholds.limits("spoken")
-
-AT: Final = thresholds.of("awaited")
 
 id: Final = "awaited"
 why: Final = "a barrier that prints who is missing names the rank that stands still"
@@ -39,7 +38,7 @@ def look(case: Case) -> Iterator[Clue]:
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     if node is not None:
         reason = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
-        yield Clue(node, AT.named, reason, STUCK if _writes_on(case, node, named) else "")
+        yield Clue(node, WEIGHTS.likely, reason, STUCK if _writes_on(case, node, named) else "")
 
 
 def ranks_in(text: str) -> set[int]:

@@ -11,6 +11,7 @@ from diagnosis import stats, thresholds
 from diagnosis.logs import phase
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.clues import AT as WEIGHTS
 from diagnosis.logs.clues import Clue
 
 AT: Final = thresholds.of("early")
@@ -29,7 +30,7 @@ def look(case: Case) -> Iterator[Clue]:
     ceased = _ceased(case)
     for node, (seconds, files) in sorted(ceased.items()):
         told = f"{node} writes nothing any more, while the others go on for {seconds:,.0f} s"
-        yield Clue(node, AT.ceased if files > 1 else AT.one_file, told, LOST)
+        yield Clue(node, WEIGHTS.sure if files > 1 else WEIGHTS.likely, told, LOST)
     if case.ending.outcome == "failed":
         yield from (clue for clue in _first(case) if clue.node not in ceased)
 
@@ -44,7 +45,7 @@ def _first(case: Case) -> Iterator[Clue]:
     limit = max(AT.least_s, AT.beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < typical - limit)
     if stats.minority(first.height, last.height):
-        weight = AT.one_file if case.consequence_at is not None else AT.open_end
+        weight = WEIGHTS.likely if case.consequence_at is not None else WEIGHTS.hint
         for node, at, _ in first.iter_rows():
             told = f"{node} wrote its last line {(typical - at) / SECOND:,.0f} s before its peers"
             yield Clue(node, weight, told, LOST)

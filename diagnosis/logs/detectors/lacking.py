@@ -9,6 +9,7 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.clues import AT as WEIGHTS
 from diagnosis.logs.clues import Clue
 from diagnosis.model import Role
 
@@ -32,10 +33,10 @@ def look(case: Case) -> Iterator[Clue]:
     for row in wide.filter(pl.col("role") == Role.CASCADE.value).sort("event").iter_rows(named=True):
         have = case.nodes_of([row["event"]])
         what = f"did not print what {len(have)} of {len(nodes)} nodes print: {case.in_words(row)}"
-        yield from _clues(nodes - have, len(nodes), AT.consequence, what, gone)
+        yield from _clues(nodes - have, len(nodes), WEIGHTS.hint, what, gone)
     ended = case.torn_down()
     what = f"shows no end of its workers, as {len(ended)} nodes do"
-    yield from _clues(nodes - ended, len(nodes), AT.ending, what, gone)
+    yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
 
 
 def _clues(missing: set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:

@@ -19,6 +19,7 @@ import polars as pl
 from diagnosis import stats, thresholds
 from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
+from diagnosis.logs.clues import AT as WEIGHTS
 from diagnosis.logs.clues import Clue
 
 MOST: Final = thresholds.limits("uneven")
@@ -139,4 +140,4 @@ def _odd_ones(of_node: dict[str, float], sense: str) -> list[Odd]:
     if not stats.minority(len(odd), len(of_node)):
         return []
     what = {"work": "a time of work of", "wait": "a time of waiting of", "rate": "a rate of"}[sense]
-    return [Odd(n, v, usual, what, {"work": 0.6, "wait": 0.4, "rate": 0.5}[sense]) for n, v in odd.items()]
+    return [Odd(n, v, usual, what, WEIGHTS.hint if sense == "wait" else WEIGHTS.likely) for n, v in odd.items()]
