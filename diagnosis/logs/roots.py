@@ -242,7 +242,7 @@ def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection
         here, at, led_at = places[row["event"]], row["first_at"], lead["first_at"]
         if is_narrow:
             is_other = row["role"] == Role.CONFIRMATION.value and _kind(row["category"]) != _kind(lead["category"])
-            is_of_it = not is_other or re.search(DEATH, row["example"])
+            is_of_it = not is_other or bool(re.search(DEATH, row["example"]))
         else:
             is_before = at is not None and led_at is not None and at <= led_at
             is_of_it = is_before or (len(here) < scene.total and (here == home or not home))

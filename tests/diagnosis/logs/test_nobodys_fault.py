@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from diagnosis.logs import verdict
-from diagnosis.logs.signatures import parse, validate
+from diagnosis.logs.signatures import parse
+from diagnosis.logs.signatures.validate import validate
 from diagnosis.result import LogDiagnosis
 from tests.diagnosis.cases import case_of
 from tests.diagnosis.synthetic import Job
