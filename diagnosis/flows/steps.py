@@ -31,6 +31,10 @@ AT_ONCE = 0.5
 ODD = 0.05
 #: Few parts prove little, unless they are this even.
 FEW_EVEN = 0.03
+#: Pauses that are not between steps (evaluations, checkpoints) have this many steps between them, at least; a capture
+#: has fewer of them than this.
+MANY = 3
+ENOUGH = 24
 #: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
 EXACT = 0.004
 AS_EVEN = 3.0
@@ -157,9 +161,14 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     without odd parts and with about the best evenness, the finer one, because pairs of steps look even too.
     """
     plain = by_gaps(traffic, capture.has_bytes)
-    if plain is not None and plain.odd <= ODD and (len(plain.stop) >= FEW or plain.uneven_bytes <= FEW_EVEN):
+    is_plain = plain is not None and plain.odd <= ODD
+    if plain is not None and is_plain and len(plain.stop) >= ENOUGH:
         return plain
     even = by_bytes(traffic, capture.has_bytes)
+    if plain is not None and is_plain and (len(plain.stop) >= FEW or plain.uneven_bytes <= FEW_EVEN):
+        # regular pauses between groups of steps divide the bytes evenly as well
+        is_finer = even is not None and len(even.stop) >= MANY * len(plain.stop)
+        return even if even is not None and is_finer and even.odd <= ODD and even.uneven_bytes <= EXACT else plain
     pattern = by_pattern(traffic, capture.has_bytes, capture.resolution_s)
     # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
     if even is not None and pattern is not None and pattern.odd <= ODD and len(even.stop) > 2.5 * len(pattern.stop):
