@@ -103,7 +103,7 @@ def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
     what = slow_words(worst)
     begin = "The job completed, but " if logs is not None and logs.outcome == "succeeded" else "The job was slow: "
     lost = f", which cost {spent(worst)}" if worst.lost_s >= 1 else ""
-    more = f" {len(slowdowns) - 1} more such stretches followed." if len(slowdowns) > 2 else ""
+    more = f" {len(slowdowns) - 1} more such stretches were seen." if len(slowdowns) > 2 else ""
     more = more or (" Another such stretch was seen." if len(slowdowns) == 2 else "")
     return f"{begin}{what}{lost}.{more}"
 

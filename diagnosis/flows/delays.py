@@ -168,7 +168,7 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
         return None
     calm = ~slow[found.steps]
     name_of = {m: capture.machine(m) for hop in found.hops for m in hop}
-    leaf_of = {name_of[m]: capture.places[m].switch for m in name_of if m in capture.places}
+    leaf_of = {name_of[m]: leaf for m, leaf in _leaves(name_of, capture).items()}
     hops = [(name_of[a], name_of[b]) for a, b in found.hops]
     candidates: list[Candidate] = []
     seconds: list[Floats] = []
@@ -263,6 +263,18 @@ def _pairs(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, cal
         for part in (found.hanging, found.thinking)
     )
     return Pairs(hanging, thinking, calm)
+
+
+def _leaves(members: Iterable[int], capture: Capture) -> dict[int, str]:
+    """The leaf switch of each member: by the inventory, else the one that all it sends enters first."""
+    flows, known = capture.flows, {m: p.switch for m, p in capture.places.items() if p.switch}
+    shown = flows.path >= 0
+    ways = np.unique(np.stack([flows.src[shown], flows.path[shown]]), axis=1).T
+    entered: dict[int, set[str]] = {}
+    for src, path in ways.tolist():
+        entered.setdefault(src, set()).update(capture.paths[path][:1])
+    seen = {m: next(iter(names)) for m, names in entered.items() if len(names) == 1}
+    return {m: known.get(m) or seen.get(m, "") for m in members}
 
 
 def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[tuple[tuple[str, ...], Bools]]:

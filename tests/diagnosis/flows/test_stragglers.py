@@ -99,6 +99,14 @@ def test_the_only_link_between_two_leaves_is_one_suspect_and_not_two_switches() 
     assert [(row["kind"], row["entity"]) for row in rows] == [("link", "leaf0-leaf1")]
 
 
+def test_without_an_inventory_the_first_switch_of_what_a_machine_sends_is_its_leaf() -> None:
+    job, steps, whole = capture(hangs=frozenset({(1, 2), (3, 0)}))
+    way = (whole.flows.src // 2).astype(np.int32)
+    blind = replace(whole, places={}, paths=[("leaf0",), ("leaf1",)], flows=replace(whole.flows, path=way))
+    (found,) = named(job, steps, blind)
+    assert (found.link, found.culprits) == ("leaf0-leaf1", [])
+
+
 def test_if_only_one_pair_across_the_uplink_hangs_the_uplink_explains_it_as_well_as_the_port_of_the_receiver() -> None:
     job, steps, whole = capture(hangs=frozenset({(3, 0)}))
     held = held_up(job, steps, whole)
