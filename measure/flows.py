@@ -129,6 +129,9 @@ def scored(capture: Capture) -> tuple[dict[str, Any], dict[str, Any], int, float
     report, records, seconds = answer(capture)
     _in_turn(capture.truth, report)
     row = scorer().score_flow(capture.truth, report, capture.arrays)
+    groups = [p for p in capture.truth["problems"] if p["kind"] == "slow_group"]
+    if groups and not any(p["culprit_gpus"] for p in groups):
+        row["culprit_recall"] = None  # nobody is at fault
     told = [x["kind"] for job in report["jobs"] for x in job["diagnoses"]] + [x["kind"] for x in report["diagnoses"]]
     for kind in PRECISION:
         row[f"{kind}_tp"] = told.count(kind) - row[f"{kind}_fp"] - row[f"{kind}_explained"]

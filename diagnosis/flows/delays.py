@@ -266,13 +266,17 @@ def _pairs(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, cal
 
 
 def _leaves(members: Iterable[int], capture: Capture) -> dict[int, str]:
-    """The leaf switch of each member: by the inventory, else the one that all it sends enters first."""
-    flows, known = capture.flows, {m: p.switch for m, p in capture.places.items() if p.switch}
-    shown = flows.path >= 0
-    ways = np.unique(np.stack([flows.src[shown], flows.path[shown]]), axis=1).T
+    """The leaf switch of each member: by the inventory, else the one that all it sends enters first. O(n log n) in
+    records where the inventory lacks one.
+    """
+    members = list(members)
+    known = {m: capture.places[m].switch for m in members if m in capture.places and capture.places[m].switch}
     entered: dict[int, set[str]] = {}
-    for src, path in ways.tolist():
-        entered.setdefault(src, set()).update(capture.paths[path][:1])
+    if len(known) < len(members) and capture.paths:
+        flows, count = capture.flows, len(capture.paths)
+        shown = flows.path >= 0
+        for way in np.unique(flows.src[shown].astype(np.int64) * count + flows.path[shown]).tolist():
+            entered.setdefault(way // count, set()).update(capture.paths[way % count][:1])
     seen = {m: next(iter(names)) for m, names in entered.items() if len(names) == 1}
     return {m: known.get(m) or seen.get(m, "") for m in members}
 
