@@ -235,21 +235,21 @@ def complaints(sent: Sent, data: Path, rest_s: float = _REST_S) -> list[str]:
         time.monotonic() < deadline
     ):
         time.sleep(1)
-    found = [f"run {run.pk} ({run.kind}) is stuck: {run.state} {run.error}" for run in unfinished]
+    found = _some([f"run {run.pk} ({run.kind}) is stuck: {run.state} {run.error}" for run in unfinished])
     found += [f"run {run.pk} ({run.kind}) failed: {run.error}" for run in Run.objects.filter(state=Run.State.FAILED)]
     for slug, files in sent.files.items():
         rows = Artifact.objects.filter(attempt__job__slug=slug, is_superseded=False)
         have = dict(rows.values_list("path", "lines"))
         left = rows.exclude(state=Artifact.State.PARSED).values_list("path", "state", "problem")
-        found += [f"{slug}: {path} is {state}: {problem or 'no sentence'}" for path, state, problem in left]
+        found += _some([f"{slug}: {path} is {state}: {problem or 'no sentence'}" for path, state, problem in left])
         if len(have) != rows.count():
             found.append(f"{slug}: a path is there twice")
         if have != files:
             differing = {path for path in have.keys() | files.keys() if have.get(path) != files.get(path)}
             shown = [(path, have.get(path), files.get(path)) for path in sorted(differing)][:5]
             found.append(f"{slug}: {len(differing)} files differ (path, lines here, lines sent): {shown}")
-    for job in Job.objects.filter(revision__gt=F("diagnosed_revision")):
-        found.append(f"{job.slug}: diagnosed {job.diagnosed_revision} of revision {job.revision}")
+    late = Job.objects.filter(revision__gt=F("diagnosed_revision"))
+    found += _some([f"{job.slug}: diagnosed {job.diagnosed_revision} of revision {job.revision}" for job in late])
     again = Diagnosis.objects.values("attempt", "revision").annotate(n=Count("pk")).filter(n__gt=1).count()
     found += [f"{again} revisions were diagnosed twice"] if again else []
     temp_files.remove_abandoned()
@@ -258,6 +258,11 @@ def complaints(sent: Sent, data: Path, rest_s: float = _REST_S) -> list[str]:
     found += [f"left over: {path}" for path in left]
     hidden = [p for p in (data / "blobs").rglob("*") if p.is_file() and len(p.name) != 64]
     return found + [f"no blob: {path}" for path in hidden]
+
+
+def _some(sentences: list[str], most: int = 5) -> list[str]:
+    more = len(sentences) - most
+    return [*sentences[:most], *([f"and {more} more like the last"] if more > 0 else [])]
 
 
 def main() -> None:
