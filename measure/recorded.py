@@ -53,8 +53,9 @@ class Recording:
         """The condition that is right."""
         if self.truth.get("slow"):
             return "degraded"
-        if self.truth.get("recovered"):
-            return "recovered"
+        exits = [code for job in self.truth["jobs"] for code in job["agent_exit"].values()]
+        if self.truth.get("recovered") and not any(exits):
+            return "recovered"  # a restart was planned, and worked
         if self.truth["category"] == "none":
             return "healthy"
         return "hung" if "hang" in self.truth["subcategory"] else "failed"
