@@ -199,8 +199,8 @@ def main() -> int:
                 if former:
                     print(f"{'   before':24}{former[24:]}", flush=True)
     print(f"{len(now.rows['condition'])} recordings")
-    former = before.figures() if chosen.former else {}
+    beside = before.figures() if chosen.former else {}
     for key, value in now.figures().items():
-        beside = f"  before: {former[key]}" if chosen.former else ""
-        print(f"  {ROWS.get(key, key):58} {value:32}{beside}".rstrip())
+        earlier = f"  before: {beside[key]}" if chosen.former else ""
+        print(f"  {ROWS.get(key, key):58} {value:32}{earlier}".rstrip())
     return 0
