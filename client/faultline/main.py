@@ -139,9 +139,14 @@ def _wait(site: Site, slug: str, limit_s: float, say: Words, *, is_asked: bool =
     say.line("No failure was found." if not rows else "")
     for row in rows:
         say.line(
-            f"#{row['number']} {row['headline']}\n  {row['category']}, {row['confidence']:.0%}  {site.url}{row['url']}"
+            f"#{row['number']} {row['headline']}\n  {_verdict(row)}  {site.url}{row['url']}"
         )
     return DONE
+
+
+def _verdict(row: dict[str, Any]) -> str:
+    """The category and how sure it is; nothing is sure of an unknown one."""
+    return "no category was found" if row["category"] == "unknown" else f"{row['category']}, {row['confidence']:.0%}"
 
 
 def token_of(path: str | None, say: Words) -> str:

@@ -110,11 +110,15 @@ def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
 
 def spent(row: Slowdown) -> str:
     """The cost of a stretch, in words."""
-    if row.lost_gpu_s is not None and row.lost_gpu_s >= 3600:
-        return f"{row.lost_gpu_s / 3600:.1f} GPU-hours"
-    if row.lost_gpu_s is not None:
-        return f"{row.lost_gpu_s:.0f} GPU-seconds"
-    return f"{row.lost_s:.0f} s"
+    return f"{row.lost_s:.0f} s" if row.lost_gpu_s is None else gpu_hours(row.lost_gpu_s)
+
+
+def gpu_hours(gpu_s: float) -> str:
+    """A cost in words, in the unit and with the digits of all pages (:func:`triage.wording.amount`)."""
+    hours = gpu_s / 3600
+    if hours < 0.005:
+        return "less than 0.01 GPU-hours"
+    return f"{hours:,.2f} GPU-hours" if hours < 10 else f"{hours:,.0f} GPU-hours"
 
 
 def _naming(text: str, fault: Sequence[Fault]) -> str:

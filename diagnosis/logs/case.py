@@ -122,12 +122,19 @@ class Case(Facts):
     def in_words(self, row: Mapping[str, Any]) -> str:
         """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
         if row["signature"] is not None:
-            title = self.rules.rules[row["signature"]].title
+            title = self.meaning(row["signature"], "", "")
             return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+        if clause := self.meaning("", row["example"], row["template"]):
+            return clause
         line = quotes.quote(row["example"], row["template"])
-        if clause := quotes.telling(line):
-            return f"“{clause}”"
         return "a line that is no sentence" if any(map(str.isalnum, line)) else f"a line without words ({row['n']:,}×)"
+
+    def meaning(self, signature: str, example: str, template: str) -> str:
+        """The title of the rule, else a clause of the line as a quotation; empty if no clause fits into a sentence."""
+        if signature:
+            return self.rules.rules[signature].title
+        clause = quotes.telling(quotes.quote(example, template))
+        return f"“{clause}”" if clause else ""
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(cells)."""

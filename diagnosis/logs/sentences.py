@@ -135,12 +135,11 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     """Only facts that are in the evidence."""
     out = []
     for event in roots[:4]:
-        at = f"{event.lines[0].file}:{event.lines[0].line}" if event.lines else ""
-        spread = f"on {event.nodes} of {event.of_nodes} nodes" if event.nodes else "in node-less logs"
-        out.append(
-            f"{event.count:,} {'line' if event.count == 1 else 'lines'} {spread}, first at {at}: "
-            f"{quotes.quote(event.example, event.template, 160)}"
-        )
+        at = f", first at {event.lines[0].file}:{event.lines[0].line}" if event.lines else ""
+        spread = f"on {event.nodes} of {event.of_nodes} nodes" if event.nodes else "in logs that name no node"
+        said = case.meaning(event.signature, event.example, event.template)
+        said = f"{said}: " if said else ""
+        out.append(f"{said}{event.count:,} {'line' if event.count == 1 else 'lines'} {spread}{at}")
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
     if when.silence_s is not None and when.silence_s > 1:
@@ -205,10 +204,7 @@ def slow_phase(logs: LogDiagnosis) -> str:
     """The clause about iterations that took longer for some time; empty if there are none."""
     if logs.slow_phase is None:
         return ""
-    return _slow_steps(*logs.slow_phase)
-
-
-def _slow_steps(first: int, last: int, ratio: float) -> str:
+    first, last, ratio = logs.slow_phase
     return f"steps {first:,} to {last:,} took {ratio:.1f} times as long as usual"
 
 
@@ -222,7 +218,8 @@ def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, 
         told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
         rests = "their answer rests on silence, order and agreement between nodes"
         if told is not None:
-            rests = f"the first line with a consequence is “{quotes.quote(told['example'], told['template'], 100)}”"
+            clause = quotes.telling(quotes.quote(told["example"], told["template"], MOST.clause_from))
+            rests = "they only show consequences" + (f", first “{clause}”" if clause else "")
         out.append(f"No line of the logs names a cause; {rests}.")
     if case.healthy:
         scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
@@ -236,7 +233,9 @@ def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, 
 
 
 def healthy(case: Case) -> tuple[str, ...]:
-    """The sentence about a job without failure."""
+    """The sentences about a job without failure. Slow steps that passed are the conclusion's: flows may show them too,
+    with their own numbers.
+    """
     out = [f"Outcome: {case.ending.outcome}, because {case.ending.reason}."]
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
@@ -245,9 +244,6 @@ def healthy(case: Case) -> tuple[str, ...]:
             f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
             "as before."
         )
-    elif phase := case.pace.phase:
-        first, last, ratio = phase
-        out.append(f"By the times of log lines, {_slow_steps(first, last, ratio)}.")
     return tuple(out)
 
 

@@ -100,6 +100,16 @@ def test_a_failed_run_of_the_same_shape_tells_more_than_a_healthy_one_of_another
     assert found.why.startswith("Picked as the latest run of the family")
 
 
+def test_a_run_of_which_nothing_is_known_says_so_where_it_is_compared_with_any():
+    """Before, the page said "of the same framework and model" of runs of which neither was known."""
+    failed = run("failed", sample(), family="", framework="", model="")
+    run("bert", healthy(), family="bert")
+    failed.job.framework = failed.job.model = ""
+    why = comparison(make_user("ada", "engineer"), failed.job, failed).why
+    assert why.startswith("Picked as the latest healthy run that you may see")
+    assert why.endswith("; name its family to compare it with its own kind.")
+
+
 def test_where_no_run_is_similar_the_page_says_what_differs():
     failed = run("failed", sample())
     run("healthy", of_shape(healthy(), world_size=8, dp=8))

@@ -18,8 +18,10 @@ from tests.pages import page_text
 from triage import search
 from triage.domain import standing
 from triage.models import Decision, Incident
+from triage.selectors.comparing import comparison
 from triage.selectors.demonstration import settled
 from triage.selectors.health import metrics_lines
+from triage.selectors.incident import frequent_categories, incident_view
 from triage.selectors.statistics import Period, statistics_of
 from triage.services import demonstration, samples
 from triage.services.demonstration import demonstration_remove, history_load
@@ -53,6 +55,17 @@ def test_its_failures_are_those_of_such_a_park():
     wrong = [one for one in young if one.state == "corrected"]
     assert 2 < len(wrong) < len(young) / 5, "a machine that is never wrong is believed by nobody"
     assert states["awaiting_review"] < 15, "a queue of made-up incidents would bury the first real one"
+
+
+def test_headlines_and_reasons_say_what_the_machine_said():
+    """Before, the headline named the true cause above the category unknown."""
+    failures = [launch.failure for job in history(END) for launch in job.launches if launch.failure]
+    mistaken = [one for one in failures if one.said != one.kind.category]
+    true = {one.kind.headline.format(node=one.node) for one in failures if one.said == one.kind.category}
+    assert {one.headline for one in mistaken if one.said == "unknown"} == {"The job stopped, cause unknown"}
+    assert not any(one.headline == one.kind.headline.format(node=one.node) for one in mistaken)
+    assert not any("Xid" in one.reason for one in mistaken)
+    assert {"Saving a checkpoint failed", "A rank ran out of GPU memory"} <= true
 
 
 @pytest.fixture
@@ -140,6 +153,22 @@ def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
         assert answer.status_code == 200, page
         assert "<b>Demonstration.</b>" in page_text(answer), page
     assert "A manager can remove it." in page_text(answer)
+
+
+def test_nothing_made_up_stands_beside_what_is_real_as_similar_frequent_or_comparable(year):
+    """Before, an own incident listed generated ones as similar, and a correction offered their categories first."""
+    generated = Incident.objects.filter(state="confirmed").exclude(standing_category="unknown").latest("opened_at")
+    kind = {"category": generated.standing_category, "opened_at": generated.opened_at, "fingerprint": "same"}
+    mine, other = make_incident(make_job("mine"), **kind), make_incident(make_job("other"), **kind)
+    Incident.objects.filter(pk=generated.pk).update(fingerprint="same")
+    boss = make_user("boss", "manager")
+    assert [found.pk for found, _ in incident_view(boss, mine).relatives] == [other.pk]
+    assert other.pk not in [found.pk for found, _ in incident_view(boss, generated).relatives]
+    assert frequent_categories(boss, mine.cluster.slug) == []
+    assert frequent_categories(boss, DEMONSTRATION)
+    job = Job.objects.get(slug="mine")
+    assert [row.slug for row in comparison(boss, job, None).candidates] == ["other"]
+    assert comparison(boss, generated.job, None).candidates
 
 
 def test_a_site_without_it_proves_nothing_about_it(db, client):

@@ -95,6 +95,8 @@ def test_a_correction_offers_the_runner_up_then_what_is_frequent_here_then_the_t
         for _ in range(count):
             make_incident(category=category, state=Incident.State.CONFIRMED)
     make_incident(category="framework.dataloader")  # judged by nobody
+    for number in range(9):  # a record of faults is nobody's choice
+        make_incident(ordinal=number, category="hardware.gpu.ecc", state=Incident.State.RESOLVED, is_imported=True)
     found = options(page_text(client.get(reverse("incident", args=[incident.pk]))))
     assert list(found)[:3] == ["Runner-up", "Most frequent here", "Hardware"]
     assert found["Runner-up"] == ["hardware.gpu.ecc"]

@@ -155,7 +155,7 @@ def test_slow_steps_that_the_conclusion_does_not_tell_are_no_first_anomaly():
     rows = [{"source": "flows", "first": 1, "last": 2, "lost_gpu_s": 80.0, "t": T0, "until": T0 + 1}]
     got = strip({**slow, "steps": [1, 2]}, root, slowdowns=rows)
     assert [mark.is_first for mark in got.marks] == [True, False]
-    assert got.marks[0].text == "slow text; it cost 80 GPU-seconds"
+    assert got.marks[0].text == "slow text; it cost 0.02 GPU-hours"
 
 
 def test_a_long_quiet_stretch_is_folded_and_its_length_said():

@@ -11,6 +11,7 @@ from django.db.models import Q
 from ingest.models import Job
 from triage.domain.report_facts import FindingFacts, findings_of, node_count_of
 from triage.models import Diagnosis
+from triage.selectors.demonstration import alongside
 from triage.selectors.jobs import jobs_visible_to
 from triage.wording import duration, number
 
@@ -49,7 +50,8 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
 
     Similarity order: same layout and world size, then one of them, then a healthy run, then the latest.
     """
-    family = jobs_visible_to(user).exclude(pk=job.pk).filter(diagnoses__isnull=False).distinct()
+    family = jobs_visible_to(user).exclude(pk=job.pk).filter(alongside(job.cluster.slug), diagnoses__isnull=False)
+    family = family.distinct()
     if job.family:
         alike = Q(family=job.family)
     else:
@@ -97,11 +99,15 @@ def _most_alike(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tupl
     known = [word for word, value in (("layout", layout), ("world size", size)) if value]
     differs = [word for word in known if word not in same]
     kind = "healthy run" if best.outcome == "succeeded" else "run"
-    of = f"of the family “{job.family}”" if job.family else "of the same framework and model"
+    shared_words = [word for word in ("framework", "model") if getattr(job, word)]
+    alike = f"of the same {' and '.join(shared_words)}" if shared_words else "that you may see"
+    of = f"of the family “{job.family}”" if job.family else alike
     with_same = f" with the same {' and '.join(same)}" if same else ""
     without = f"; none has the same {' and '.join(differs)} as well" if same and differs else ""
     without = without or (f"; none has the same {' or '.join(differs)}" if differs else "")
     without = without or ("; layout and world size of this run are not known" if not known else "")
+    if not (job.family or shared_words):
+        without += "; name its family to compare it with its own kind"
     return best, f"Picked as the latest {kind} {of}{with_same}{without}."
 
 

@@ -6,6 +6,8 @@ from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from typing import Any
 
+from django.db.models import Q
+
 from ingest.models import DEMONSTRATION, Job
 from triage.search import Query
 from triage.selectors.access import visible_clusters
@@ -49,6 +51,14 @@ def settled(query: Query, user: Any) -> Query:
     if not is_there(user) or query.values("cluster"):
         return query
     return query.plus("cluster", DEMONSTRATION, is_negated=has_own_jobs(user))
+
+
+def alongside(cluster: str, field: str = "cluster__slug") -> Q:
+    """Rows that may be shown beside those of the cluster with this slug, as similar or frequent: those of the
+    demonstration stay among themselves. ``field`` leads to the slug.
+    """
+    made_up = Q(**{field: DEMONSTRATION})
+    return made_up if cluster == DEMONSTRATION else ~made_up
 
 
 def clusters_counted(user: Any, named: str = "") -> list[int]:

@@ -13,10 +13,12 @@ from django.urls import reverse
 from django.utils import timezone
 
 from diagnosis import taxonomy
+from ingest.models import DEMONSTRATION
 from triage.domain import standing
 from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
+from triage.selectors.demonstration import alongside
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import remembered, renewed
 from triage.selectors.routes import latest_ticket
@@ -302,7 +304,7 @@ def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
     closeness = Case(When(together, then=Value(0)), When(same, then=Value(1)), default=Value(2))
     rows = (
         incidents_visible_to(user)
-        .filter(together | same | near, is_withdrawn=False)
+        .filter(together | ((same | near) & alongside(incident.job.cluster.slug)), is_withdrawn=False)
         .exclude(pk=incident.pk)
         .only("headline", "state", "standing_category", "happened_at")
         .annotate(why=why, closeness=closeness)
@@ -315,18 +317,22 @@ def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
 FREQUENT_LIMIT = 6
 
 
-def frequent_categories(user: Any) -> list[str]:
-    """The categories that people chose most often in the incidents of this person, most first. One query an hour."""
+def frequent_categories(user: Any, cluster: str) -> list[str]:
+    """The categories that people chose most often in the incidents of this person, most first: beside an incident of
+    this cluster (its slug), and without imported records. One query an hour.
+    """
 
     def counted(kept: list[str] | None) -> list[str]:
         if kept is not None:
             return kept
-        found = incidents_visible_to(user).filter(is_withdrawn=False, state__in=Incident.STOOD)
+        found = incidents_visible_to(user).filter(alongside(cluster), is_withdrawn=False, is_imported=False)
+        found = found.filter(state__in=Incident.STOOD)
         named = found.exclude(standing_category__in=(taxonomy.UNKNOWN, taxonomy.NONE)).order_by()
         counts = named.values_list("standing_category").annotate(n=Count("pk")).order_by("-n", "standing_category")
         return [category for category, _ in counts[:FREQUENT_LIMIT]]
 
-    return renewed("frequent categories", user=user, parts=(), now=timezone.now(), renew=counted)
+    sides = (cluster == DEMONSTRATION,)
+    return renewed("frequent categories", user=user, parts=sides, now=timezone.now(), renew=counted)
 
 
 def log_url(slug: str, attempt: int, path: str, line: int | None = None, end: int | None = None) -> str:

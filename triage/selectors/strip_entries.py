@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from diagnosis import taxonomy
 from diagnosis.conclusion.ordering import in_order
+from diagnosis.conclusion.sentence import gpu_hours
 from triage.wording import duration
 
 #: Findings of one kind and source with marks of their own; the others join the last of these.
@@ -171,7 +172,7 @@ def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     for slow in told.get("slowdowns") or ():
         if [slow.get("first"), slow.get("last")] == list(steps) and slow.get("source") == row.get("source"):
             lost = slow.get("lost_gpu_s")
-            return f"; it cost {lost:,.0f} GPU-seconds" if isinstance(lost, int | float) else ""
+            return f"; it cost {gpu_hours(lost)}" if isinstance(lost, int | float) else ""
     return ""
 
 

@@ -196,7 +196,7 @@ def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
         kind="node",
         node=node,
         score=failure.confidence,
-        reasons=[failure.kind.reason],
+        reasons=[failure.reason],
         sources=["logs"],
         word="confirm" if _is_confirmed(failure) else "",
     )

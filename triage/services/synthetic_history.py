@@ -87,6 +87,17 @@ _KINDS = (
     ),
 )
 
+#: what the machine says of a failure that it takes for another one
+_MISTAKEN = {
+    "unknown": "The job stopped, cause unknown",
+    "hardware.gpu.off_bus": "{node}: a GPU fell off the bus",
+    "hardware.gpu.sdc": "A GPU computed wrong numbers",
+    "network.link_down": "A link between nodes went down",
+    "network.rdma_timeout": "A transfer between nodes ran out of retries",
+    "performance.network": "Transfers with {node} were slow",
+    "user.code.exception": "The training program raised an exception",
+}
+
 
 @dataclass(frozen=True, slots=True)
 class Failure:
@@ -105,8 +116,18 @@ class Failure:
     is_suspect_judged: bool
 
     @property
+    def is_understood(self) -> bool:
+        return self.said == self.kind.category
+
+    @property
     def headline(self) -> str:
-        return self.kind.headline.format(node=self.node)
+        said = self.kind.headline if self.is_understood else _MISTAKEN[self.said]
+        return said.format(node=self.node)
+
+    @property
+    def reason(self) -> str:
+        """Why the node is accused."""
+        return self.kind.reason if self.is_understood else "its last lines differ from those of all others"
 
 
 @dataclass(frozen=True, slots=True)

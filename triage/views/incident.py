@@ -50,7 +50,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "view": view,
         "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.known)),
         "stages": STAGES,
-        "frequent": SimpleLazyObject(lambda: frequent_categories(request.user)),
+        "frequent": SimpleLazyObject(lambda: frequent_categories(request.user, job.cluster.slug)),
         "acts": _acts(found),
         "acts_stay": True,
         "q": within.get("q", ""),

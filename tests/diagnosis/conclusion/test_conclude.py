@@ -88,7 +88,7 @@ def test_a_stretch_of_slow_steps_makes_a_completed_job_degraded_with_what_it_cos
     (row,) = told["slowdowns"]
     assert (row["first"], row["last"], row["factor"]) == (21, 28, 3.0)
     assert row["lost_gpu_s"] == 8 * 2.0 * 8
-    assert "steps 21 to 28 took 3.00 times as long as usual, which cost 128 GPU-seconds" in told["sentence"]
+    assert "steps 21 to 28 took 3.00 times as long as usual, which cost 0.04 GPU-hours" in told["sentence"]
     assert violations(report) == []
 
 

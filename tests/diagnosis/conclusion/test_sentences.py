@@ -1,4 +1,6 @@
-"""No sentence that somebody reads holds raw text: brackets of a log, paths, frames, codes, marks of a terminal."""
+"""No sentence that somebody reads holds raw text: brackets of a log, paths, frames, codes, marks of a terminal. What is
+shown beside another figure has the same value and unit.
+"""
 
 from __future__ import annotations
 
@@ -17,6 +19,8 @@ _RAW = re.compile(
     r"[\[\]{}<>`]|\bexit ?code|(?:^|\s)/[\w.-]+/|::|0x[0-9a-f]{4}|\w=\w|[=^~-]{3,}|\\[nrt]|[\x00-\x1f\x7f-\x9f]"
     r"|File \"|Traceback|\([^()]*\("
 )
+#: where a line stands: a file of the evidence and a number
+_PLACE = re.compile(r", first at \S+:\d+")
 
 
 def sentences(found: dict[str, Any]) -> Iterator[str]:
@@ -27,6 +31,8 @@ def sentences(found: dict[str, Any]) -> Iterator[str]:
         yield from row["reasons"]
     yield from (conclusion["advice"] or {}).get("because") or ()
     yield from found["missing"]
+    for text in (*found["observed"], *found["inferred"]):
+        yield _PLACE.sub("", text)
 
 
 def raw(found: dict[str, Any]) -> list[str]:
@@ -36,8 +42,21 @@ def raw(found: dict[str, Any]) -> list[str]:
 
 @pytest.mark.parametrize("name", sorted(path.name.removesuffix(".tar.gz") for path in SAMPLES.glob("*.tar.gz")))
 def test_no_sentence_on_a_sample_holds_raw_text(name: str, report_on: Callable[[str], dict[str, Any]]) -> None:
-    """Before, three of them: codes and paths as the reason for a suspect, a frame within two pairs of brackets."""
+    """Before: codes and paths as the reason for a suspect, a frame within two pairs of brackets, whole lines with their
+    process numbers as an observation.
+    """
     assert raw(report_on(name)) == []
+
+
+def test_a_slow_stretch_has_one_range_one_factor_and_one_cost(report_on: Callable[[str], dict[str, Any]]) -> None:
+    """Before, the logs' own count of the steps stood beside that of the flows, and GPU-seconds beside GPU-hours."""
+    found = report_on("delay_100ms_node")
+    (slow,) = found["conclusion"]["slowdowns"]
+    told = [found["conclusion"]["sentence"], *(row["text"] for row in found["conclusion"]["chain"])]
+    told += [*found["observed"], *found["inferred"]]
+    stretches = {match for text in told for match in re.findall(r"steps (\d+) to (\d+) took ([\d.]+) times", text)}
+    assert stretches == {(str(slow["first"]), str(slow["last"]), f"{slow['factor']:.2f}")}
+    assert f"which cost {slow['lost_gpu_s'] / 3600:.2f} GPU-hours" in found["conclusion"]["sentence"]
 
 
 def test_no_sentence_on_a_reference_job_holds_raw_text(shared: Path, tmp_path: Path) -> None:
