@@ -14,8 +14,12 @@ INCIDENT_QUERIES = 9
 
 
 def page_text(response: Any) -> str:
-    """The text of an answer; in a page each run of white space becomes one space, as a browser shows it."""
+    """The text of an answer; in a page each run of white space becomes one space, as a browser shows it.
+
+    Its stated length is checked: bytes beyond it would be read as the beginning of the next answer.
+    """
     text: str = response.content.decode()
+    assert int(response.headers.get("Content-Length", len(response.content))) == len(response.content)
     return " ".join(text.split()) if response.headers.get("Content-Type", "").startswith("text/html") else text
 
 
