@@ -11,6 +11,8 @@ _PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n
 #: C1, which terminals obey, and characters that change the direction of text (embeddings, overrides, isolates)
 _NAMED = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
+#: a spreadsheet reads a cell that begins with one of these as a formula
+_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 #: one that JSON writes as a number; the number of backslashes before it is odd
 _ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*)\\u(00[0189][0-9a-f]|007f|202[a-e]|206[6-9])", re.IGNORECASE)
 
@@ -57,6 +59,15 @@ def visible(value: str) -> str:
 def visible_json(value: str) -> str:
     """A JSON document in whose strings no character acts, written out or as ``\\u202e``; ends of lines stay."""
     return visible(_ESCAPE.sub(lambda found: found[1] + visible(chr(int(found[2], 16))), value))
+
+
+def cell(value: Any) -> Any:
+    """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet would read as a formula,
+    and no character that acts.
+    """
+    if not isinstance(value, str):
+        return value
+    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
 
 
 def _name(match: re.Match[str]) -> str:

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from diagnosis import taxonomy
-from diagnosis.plain import visible
+from diagnosis.plain import cell
 from triage.models import Incident
 from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, log_url
@@ -20,8 +20,6 @@ CSV_COLUMNS = (
     *("confidence", "condition", "symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at"),
     *("reviewed_at", "resolved_at", "gpu_hours_lost", "assignee", "fingerprint"),
 )
-#: a spreadsheet reads a cell that begins with one of these as a formula
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
 class _Echo:
@@ -45,9 +43,7 @@ def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator
 def _cell(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return ""  # unknown
-    if not isinstance(value, str):
-        return value
-    return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
+    return cell(value)
 
 
 def csv_row(incident: Incident) -> list[Any]:

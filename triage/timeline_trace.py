@@ -10,6 +10,7 @@ import json
 from collections.abc import Iterator
 from typing import Any
 
+from diagnosis.plain import visible_json
 from triage.lanes import unfolded
 
 #: the job's own track; nodes start at 1
@@ -43,7 +44,7 @@ def trace_events(timeline: dict[str, Any], name: str) -> Iterator[dict[str, Any]
 def trace_bytes(timeline: dict[str, Any], name: str) -> bytes:
     """The whole trace, gzipped. Equal timelines give equal bytes."""
     body = {"displayTimeUnit": "ms", "traceEvents": list(trace_events(unfolded(timeline), name))}
-    return gzip.compress(json.dumps(body, separators=(",", ":")).encode(), mtime=0)
+    return gzip.compress(visible_json(json.dumps(body, separators=(",", ":"))).encode(), mtime=0)
 
 
 def _slices(segments: list[dict[str, Any]], pid: int, zero: float) -> Iterator[dict[str, Any]]:

@@ -138,9 +138,7 @@ def _wait(site: Site, slug: str, limit_s: float, say: Words, *, is_asked: bool =
     ]
     say.line("No failure was found." if not rows else "")
     for row in rows:
-        say.line(
-            f"#{row['number']} {row['headline']}\n  {_verdict(row)}  {site.url}{row['url']}"
-        )
+        say.line(f"#{row['number']} {row['headline']}\n  {_verdict(row)}  {site.url}{row['url']}")
     return DONE
 
 

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.model import Parsed
+from diagnosis.plain import cell
 
 #: Ports drawn at once, the busiest first.
 DRAWN = 64
@@ -85,5 +86,7 @@ def port_lines(table: Path, port: str) -> dict[str, list[float]]:
 
 
 def write_csv(table: Path, target: Path) -> None:
-    """The whole table as CSV."""
-    pl.scan_parquet(table).sink_csv(target)
+    """The whole table as CSV, without names that act (:func:`diagnosis.plain.cell`)."""
+    rows = pl.scan_parquet(table)
+    names = {name: cell(name) for name in rows.select(pl.col("port").unique()).collect()["port"]}
+    rows.with_columns(pl.col("port").replace(names)).sink_csv(target)

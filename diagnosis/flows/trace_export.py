@@ -17,6 +17,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis.flows.pairs import DP, EP, PP
+from diagnosis.plain import cell, visible_json
 
 KINDS = {"step": 0, PP: 1, DP: 2, EP: 3}
 TITLES = {PP: "pipeline", DP: "gradients", EP: "experts"}
@@ -105,7 +106,7 @@ def write_trace(table: Path, target: Path, tracks: Sequence[Mapping[str, Any]] =
     ):
         out.write('{"displayTimeUnit":"ms","traceEvents":[')
         for number, event in enumerate(events(table, tracks)):
-            out.write(("," if number else "") + "\n" + json.dumps(event, separators=(",", ":")))
+            out.write(("," if number else "") + "\n" + visible_json(json.dumps(event, separators=(",", ":"))))
         out.write("\n]}\n")
     return target
 
@@ -119,12 +120,5 @@ def write_csv(table: Path, target: Path) -> Path:
         columns = first + [c for c in rows.columns if c not in first]
         writer.writerow(columns)
         for row in rows.select(columns).iter_rows():
-            writer.writerow([_plain(value) for value in row])
+            writer.writerow([round(value, 6) if isinstance(value, float) else cell(value) for value in row])
     return target
-
-
-def _plain(value: Any) -> Any:
-    """Text that a spreadsheet would take for a formula is quoted."""
-    if isinstance(value, str) and value[:1] in ("=", "+", "-", "@"):
-        return "'" + value
-    return round(value, 6) if isinstance(value, float) else value
