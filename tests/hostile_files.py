@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import base64
+import struct
 import zlib
 
 #: Flow records in Parquet whose footer was changed: polars panics while it reads them.
@@ -19,3 +20,19 @@ PANICKING_PARQUET = zlib.decompress(
         "LpvfuZTOS>1sAgV#{"
     )
 )
+
+
+def nested_parquet(depth: int) -> bytes:
+    """A Parquet file whose schema nests so deeply, without a row; from some thousand levels on its reader ends by a
+    segmentation fault.
+    """
+    optional, group, leaf = b"\x35\x02", b"\x18\x01a\x15\x02\x00", b"\x15\x04\x25\x02\x18\x01x\x00"
+    root = b"\x48\x01r\x15\x02\x00"
+    schema = b"\xfc" + _varint(depth + 2) + root + (optional + group) * depth + leaf
+    footer = b"\x15\x02\x19" + schema + b"\x16\x00\x19\x0c\x00"
+    return b"PAR1" + footer + struct.pack("<I", len(footer)) + b"PAR1"
+
+
+def _varint(number: int) -> bytes:
+    low = bytes([number & 127 | (128 if number > 127 else 0)])
+    return low + (_varint(number >> 7) if number > 127 else b"")

@@ -49,7 +49,8 @@ def test_no_act_opens_or_closes_a_fold_or_takes_the_focus(engineer: Page, sample
     page.locator('[data-act="next"]').focus()
     before = state(page)
     judged = (("c", "Confirmed the category"), ("i", "inconclusive"), ("r", "Rejected"))
-    acts = (*judged, ("a", "Assigned"), ("u", "Undone"))
+    both = ("C", "Confirmed the category and suspect gpu-node-02")
+    acts = (*judged, both, ("a", "Assigned"), ("u", "Undone"))
     for key, words in acts:
         acted(page, key, words)
         expect_state(page, before)

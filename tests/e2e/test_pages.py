@@ -168,6 +168,11 @@ def test_reading_works_without_javascript(context_of: Callable[..., BrowserConte
     page.wait_for_url(re.compile(r"/incidents/\d+/"))
     expect(page.locator("h1").first).not_to_be_empty()
     expect(page.locator("button:has-text('Confirm')").first).to_be_visible()
+    page.goto("/jobs/sample-delay-100ms-node/flows/")
+    for chart, cell in (("Step time", "slow"), ("Communication map", "DP")):
+        table = page.locator("details", has=page.locator("summary", has_text=f"{chart} as a table"))
+        table.locator("summary").click()
+        expect(table.get_by_role("cell", name=cell).first).to_be_visible()
 
 
 def test_a_stranger_is_sent_to_sign_in(context_of: Callable[..., BrowserContext]) -> None:

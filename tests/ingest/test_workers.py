@@ -13,7 +13,7 @@ from celery import current_app
 from ingest import services, tasks
 from ingest.models import Artifact, Job, Run
 from tests.archives import tar_of
-from tests.hostile_files import PANICKING_PARQUET
+from tests.hostile_files import PANICKING_PARQUET, nested_parquet
 from tests.ingest.conftest import LOG
 from tests.patience import WORK_S, wait_for
 
@@ -77,11 +77,14 @@ def test_what_was_uploaded_while_the_broker_was_away_is_read_when_it_is_back(
 
 def test_files_that_end_their_reader_cost_themselves_alone(job: Job, start_worker: Any) -> None:
     start_worker(FAULTLINE_READING_MEMORY_BYTES=str(1 << 30))
-    members = {"a.log": LOG, "flows.parquet": PANICKING_PARQUET, "z.log": LOG + b"more\n"}
+    hostile = {"flows.parquet": PANICKING_PARQUET, "nested.parquet": nested_parquet(5000)}
+    members = {"a.log": LOG, **hostile, "z.log": LOG + b"more\n"}
     services.artifact_receive(job=job, path="all.tar.gz", chunks=[tar_of(members)])
-    until(lambda: Artifact.objects.exclude(settled_at=None).count() == 3)
+    until(lambda: Artifact.objects.exclude(settled_at=None).count() == 4)
     said = {artifact.path: (artifact.state, artifact.problem) for artifact in Artifact.objects.all()}
     assert [said["a.log"], said["z.log"]] == [("parsed", "")] * 2
     assert said["flows.parquet"][0] in ("skipped", "failed")
     assert "cannot be read" in said["flows.parquet"][1]
+    assert said["nested.parquet"][0] == "failed"
+    assert "Segmentation fault" in said["nested.parquet"][1]
     until(lambda: set(Run.objects.filter(kind="parse").values_list("state", flat=True)) == {"succeeded"})

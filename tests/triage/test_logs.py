@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import html
 import re
 from datetime import UTC, datetime
 
@@ -53,6 +54,30 @@ def test_a_window_holds_the_lines_as_an_editor_numbers_them(artifact):
     assert [(line.no, line.text) for line in found.lines] == [(n, LINES[n - 1]) for n in (10, 11, 12)]
     assert found.total == 1000
     assert found.has_before and found.has_after
+
+
+@pytest.mark.parametrize(
+    ("paths", "who", "how"),
+    [
+        (["run/rank_5.log", "run/rank_6.log"], "rank 5", "rank from the file's path"),
+        (
+            ["sigkill_rank5/gpu-node-02/a.log", "sigkill_rank5/gpu-node-03/a.log"],
+            "gpu-node-02",
+            "node from the file's path",
+        ),
+        (["sigkill_rank5/a.log", "sigkill_rank5/b.log"], "", ""),
+    ],
+)
+def test_a_log_says_how_the_writer_of_a_line_is_known(client, paths, who, how):
+    """Before, all lines below a directory `sigkill_rank5` were labelled "rank 5", without a reason."""
+    user = make_user("ada", "engineer")
+    job = services.job_create(name="Paths", user=user)
+    for path in paths:
+        services.artifact_receive(job=job, path=path, chunks=["\n".join(LINES[:9]).encode()], user=user)
+    client.force_login(user)
+    page = html.unescape(page_text(client.get(f"/jobs/{job.slug}/logs/0/{paths[0]}")))
+    assert re.findall(r'<td class="who" title="([^"]*)">([^<]*)</td>', page)[:1] == ([(how, who)] if who else [])
+    assert "rank 5<" not in page or who == "rank 5"
 
 
 def test_a_permalink_opens_around_its_line_also_without_javascript(page):

@@ -10,7 +10,7 @@ from tests.diagnosis.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
 from triage.charts import stacks
-from triage.charts.stacks import icicle_chart, unfold
+from triage.charts.stacks import _OUTLIER, _SUSPECT, icicle_chart, unfold
 from triage.domain.report_facts import incident_of
 from triage.models import Diagnosis
 
@@ -77,6 +77,18 @@ def test_frames_of_outliers_alone_are_hatched_and_open_their_dump():
     ]
     assert [trace["text"] for trace in hatched] == [["get_batch (<data>.py)"]]
     assert hatched[0]["customdata"] == ["/dump"]
+
+
+def test_a_rank_that_only_waits_elsewhere_never_looks_like_the_culprit():
+    """Before, a victim was as red as the rank that it waited for."""
+    looks = {
+        text: (trace["marker"]["color"], trace["marker"]["pattern"]["shape"])
+        for trace in icicle_chart(ICICLE, {0, 1, 2}, {}, suspects={3})["data"]
+        for text in trace["text"]
+    }
+    assert looks["get_batch (<data>.py)"] == _SUSPECT
+    assert looks["all_reduce (comm.py)"] == _OUTLIER
+    assert _SUSPECT[0] != _OUTLIER[0]
 
 
 @pytest.fixture
