@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from datetime import datetime
 
 from django.utils import timezone
@@ -32,8 +33,8 @@ def number(value: float | None, digits: int = 0) -> str:
 
 
 def amount(value: float | None) -> str:
-    """A cost in hours: a whole number if large, two digits if rounding would hide it."""
-    return "–" if value is None else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+    """A cost in hours: a whole number if large, two digits if rounding would hide it; a dash if it is not known."""
+    return "–" if value is None or math.isnan(value) else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
 
 
 def percent(value: float | None) -> str:

@@ -110,7 +110,7 @@ def shown(twenty):
 
 
 def rows(frame):
-    return [tuple(row) for row in frame.itertuples(index=False)]
+    return [tuple(row) for row in frame.astype(object).where(frame.notna(), None).itertuples(index=False)]
 
 
 def test_the_figures_and_what_they_rest_on(shown):
@@ -124,6 +124,20 @@ def test_the_figures_and_what_they_rest_on(shown):
         "right": ("55.6 %", "5 of 9 judged"),
     }
     assert (shown.total, shown.imported, shown.rejected, shown.priced) == (20, 5, 2, 16)
+
+
+def test_costs_that_no_evidence_shows_are_not_nothing(client):
+    """Before, incidents of unknown cost "cost 0.00 GPU-hours", "as before"."""
+    at = datetime(2026, 11, 3, tzinfo=UTC)
+    make_incident(make_job("a"), at=at, opened_at=at, category=ECC, standing_category=ECC)
+    client.force_login(make_user("mara", "manager"))
+    asked = {"since": "2026-11-01", "until": "2026-11-20"}
+    page = html.unescape(page_text(client.get(reverse("statistics"), asked)))
+    assert "1 incident</b>. What it cost is not known: no evidence shows it." in page
+    assert "0.00" not in page
+    told = client.get("/api/v1/statistics/", asked).json()
+    assert next(one["value"] for one in told["figures"] if one["key"] == "gpu_hours") is None
+    assert "chart-calibration" not in page.partition("</main>")[0].partition("<script")[0]
 
 
 def test_what_changed_against_the_days_before(october, shown):
@@ -158,7 +172,7 @@ def test_costs_by_category_week_and_cluster(shown):
         (LINK, 5, 32.0, 4.0, 0.193, 0.825),  # rows 3, 6, 7, 8 and one imported: 4 + 2 + 2 + 24
         (UNKNOWN, 5, 28.25, 3.53, 0.17, 0.995),  # rows 4, 9, 11, 15 and one imported: 4 + 0.25 + 24
         (CONFIG, 2, 0.75, 0.09, 0.005, 1.0),  # rows 10 and 12
-        (SLOW, 1, 0.0, 0.0, 0.0, 1.0),  # row 14
+        (SLOW, 1, None, None, 0.0, 1.0),  # row 14: no evidence shows what it cost
     ]
     second, ninth, sixteenth = (date(2026, 11, day) for day in (2, 9, 16))
     assert rows(shown.weeks) == [
@@ -167,11 +181,11 @@ def test_costs_by_category_week_and_cluster(shown):
         (second, "unknown", 1, 4.0),
         (ninth, "hardware", 1, 24.0),
         (ninth, "network", 3, 4.0),
-        (ninth, "unknown", 2, 0.0),
+        (ninth, "unknown", 2, None),  # rows 9 and 11
         (ninth, "user", 2, 0.75),
         (sixteenth, "hardware", 1, 1.0),
         (sixteenth, "network", 1, 24.0),
-        (sixteenth, "performance", 1, 0.0),
+        (sixteenth, "performance", 1, None),
         (sixteenth, "unknown", 2, 24.25),
     ]
     assert rows(shown.dimension) == [("default", 20, 166.0, 20.75)]

@@ -10,7 +10,7 @@ background; only the series are coloured here, and they differ in pattern as wel
 from __future__ import annotations
 
 from collections.abc import Iterable
-from datetime import date, timedelta
+from datetime import date, datetime, time, timedelta
 from typing import Any
 
 import pandas as pd
@@ -41,6 +41,8 @@ _VERDICT_TITLES = {
 
 
 _NAMED_WEEKS = 8
+#: the width of a bar, in milliseconds: of one week alone plotly.js would draw a bar as wide as the chart
+_BAR_MS = int(0.85 * 7 * 86_400_000)
 #: the pattern is drawn over the colour, not instead of it
 OVERLAY = {"solidity": 0.25, "size": 7, "fillmode": "overlay", "fgcolor": "rgba(255,255,255,0.75)"}
 
@@ -74,6 +76,7 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
             _LOOKS.get(name, _LOOKS["unknown"]),
             x=parts[name][0],
             y=parts[name][1],
+            width=_BAR_MS,
             name=name,
             customdata=[links.get((week, name), "") for week in parts[name][0]],
             hovertemplate=f"week of %{{x}}<br>{name}: %{{y:,}}<extra></extra>",
@@ -86,15 +89,20 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
 
 
 def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
-    """An axis with at most eight weeks, named by their Monday; plotly.js alone would name Sundays."""
+    """An axis of at least eight weeks, of which at most eight are named, by their Monday; plotly.js alone would name
+    Sundays.
+    """
     first, last = min(weeks, default=None), max(weeks, default=None)
     if first is None or last is None:
         return {"type": "date"}
-    step = timedelta(weeks=-(-((last - first).days // 7 + 1) // _NAMED_WEEKS))
+    count = (last - first).days // 7 + 1
+    around = timedelta(days=3.5 * max(1, _NAMED_WEEKS - count + 1))
+    step = timedelta(weeks=-(-count // _NAMED_WEEKS))
     named = [str(first + step * n) for n in range((last - first) // step + 1)]
     is_long = first.year != last.year
     return {
         "type": "date",
+        "range": [str(datetime.combine(day, time()) + pad) for day, pad in ((first, -around), (last, around))],
         "tickvals": named,
         "tickformat": "%-d %b<br>%Y" if is_long else "%-d %b",
         "hoverformat": "%Y-%m-%d",
@@ -151,6 +159,7 @@ def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> di
             _VERDICT_LOOKS[name],
             x=weeks,
             y=frame[name].tolist(),
+            width=_BAR_MS,
             name=title,
             customdata=[links.get((week, name), "") for week in weeks],
             hovertemplate=f"week of %{{x}}<br>{title}: %{{y:,}}<extra></extra>",

@@ -173,7 +173,13 @@ def _table(found: dict[str, Sums], name: str) -> pd.DataFrame:
     import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
 
     rows = [(group, *sums) for group, sums in found.items()]
-    return pd.DataFrame.from_records(rows, columns=[name, *Sums._fields])
+    return _priced(pd.DataFrame.from_records(rows, columns=[name, *Sums._fields]))
+
+
+def _priced(frame: pd.DataFrame) -> pd.DataFrame:
+    """With costs that are not known where no incident of a group has a known one: that is not the same as no cost."""
+    costs = ["gpu_hours", "node_hours"]
+    return frame.assign(**frame[costs].astype("float64").where(frame.priced > 0))
 
 
 @dataclass(frozen=True, slots=True)
@@ -249,6 +255,8 @@ def _incidents(part: Sums, _: Exposure) -> _Told:
 
 
 def _gpu_hours(part: Sums, _: Exposure) -> _Told:
+    if part.incidents and not part.priced:
+        return None, "no evidence shows what an incident cost"
     return part.gpu_hours, f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}" if part.incidents else ""
 
 
@@ -296,9 +304,9 @@ def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
         for week, cells in weeks.items()
         for category, values in cells.items()
     ]
-    rows = [(week, category, sums.incidents, sums.gpu_hours) for week, category, sums in found]
+    rows = [(week, category, sums.incidents, sums.gpu_hours if sums.priced else None) for week, category, sums in found]
     frame = _frame(rows, ["week", "category", "incidents", "gpu_hours"])
-    return _rounded(frame.groupby(["week", "category"], as_index=False).sum()) if len(frame) else frame
+    return _rounded(frame.groupby(["week", "category"], as_index=False).sum(min_count=1)) if len(frame) else frame
 
 
 def _title(category: str) -> str:
@@ -311,7 +319,7 @@ def _pareto(found: dict[str, Sums]) -> pd.DataFrame:
     frame = _table(found, "category")
     weight = "gpu_hours" if frame.gpu_hours.any() else "incidents"
     ranked = frame.sort_values([weight, "incidents", "category"], ascending=[False, False, True], ignore_index=True)
-    share = ranked[weight] / (ranked[weight].sum() or 1)
+    share = ranked[weight].fillna(0) / (ranked[weight].sum() or 1)
     told = ranked.assign(title=ranked.category.map(_title), share=share, cumulative=share.cumsum())
     return _rounded(told[["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]])
 
@@ -362,8 +370,7 @@ def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
         .order_by("-incidents", "entity")
         .values_list("entity", "incidents", "imported", "gpu")[:20]
     )
-    told = ((node, incidents, imported, gpu or 0.0) for node, incidents, imported, gpu in rows)
-    return _frame(told, columns=["node", "incidents", "imported", "gpu_hours"])
+    return _frame(rows, columns=["node", "incidents", "imported", "gpu_hours"])
 
 
 #: (label, search term) of each age; together they cover every age once

@@ -102,10 +102,9 @@ class Sums(NamedTuple):
     rejected: float = 0.0
 
 
-_COSTS = ("n", "gpu", "machines")
+_COSTS = ("n", "gpu", "machines", "priced")
 _VERDICTS = ("diagnosed", "judged", "judged_alike", "right", "open")
 _TIMES = ("lost", "losses", "detected", "detections", "repaired", "repairs")
-_TRUST = ("priced", "rejected")
 
 
 def is_judged() -> Q:
@@ -213,10 +212,10 @@ def _add_up(
     before = within(seen, period.before_at, period.starts_at, weeks)
     otherwise = current.exclude(category=F("standing_category"))
     asked: tuple[tuple[str, QuerySet[Incident], Any, tuple[str, ...]], ...] = (
-        ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES, *_TRUST)),
+        ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES, "rejected")),
         ("otherwise", otherwise, F("category"), ("judged",)),
         ("dimension", current, Cast(by, CharField()), _COSTS),
-        ("before", before, Value("", CharField()), ("n", "gpu", "diagnosed", "judged", "right", *_TIMES)),
+        ("before", before, Value("", CharField()), (*_COSTS, "diagnosed", "judged", "right", *_TIMES)),
     )
     first, *others = (
         rows.values(kind=Value(kind, CharField()), of=F("week"), key=key)

@@ -77,6 +77,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "calibration": [
             {**row, "is_known": row["share"] == row["share"]} for row in _rows(shown.calibration, links.bins())
         ],
+        "has_calibration": bool(shown.calibration.share.notna().any()),
         "least_judged": LEAST,
         "dimension": _rows(shown.dimension, links.values()),
         "offenders": _rows(shown.offenders, [reverse("node", args=[name]) for name in shown.offenders.node]),
@@ -190,7 +191,7 @@ def _rows(frame: pd.DataFrame, links: list[str]) -> list[dict[str, Any]]:
 
 
 def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
-    totals = weeks.groupby("week", as_index=False)[["incidents", "gpu_hours"]].sum()
+    totals = weeks.groupby("week", as_index=False)[["incidents", "gpu_hours"]].sum(min_count=1)
     return totals.sort_values("week", ascending=False, ignore_index=True)
 
 
