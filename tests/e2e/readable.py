@@ -27,8 +27,17 @@ _CONTRAST = """() => {
 }"""
 
 
+#: Rows of tables with another number of cells than their table has columns.
+_RAGGED = """() => [...document.querySelectorAll("table")].flatMap((table) => {
+  const width = (row) => [...row.cells].reduce((sum, cell) => sum + cell.colSpan, 0);
+  const rows = [...table.rows].filter((row) => ![...row.cells].some((cell) => cell.rowSpan > 1));
+  return rows.filter((row) => width(row) !== width(table.rows[0])).map((row) => row.innerText.slice(0, 200));
+})"""
+
+
 def check_readable(page: Page) -> None:
-    """Axe in both schemes, which differ in colours alone, and no sideways scrolling at either width."""
+    """Axe in both schemes, which differ in colours alone, a cell for each column, no scrolling sideways at any width."""
+    assert page.evaluate(_RAGGED) == [], page.url
     page.set_viewport_size(SIZES["wide"])
     page.evaluate(AXE_SCRIPT)
     for scheme in SCHEMES:

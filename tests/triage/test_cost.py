@@ -67,6 +67,27 @@ def test_a_review_after_training_ran_again_delayed_nothing():
     assert job_cost(job).outages[0].phases["localise"] == 0
 
 
+def test_a_slowdown_costs_what_its_incident_says_and_is_no_outage():
+    """Before, the seconds between the last step and the end of the job counted as its outage, and as a failure."""
+    job = make_job(cluster=make_cluster("c", gpus_per_node=8))
+    make_incident(job, attempt=run(job, 0, 0, 1, 8640, seconds=10.0, ended_s=87_000), condition="degraded", gpu_hours=2)
+    cost = job_cost(job)
+    assert (set(cost.outages[0].phases.values()), cost.gpu_hours) == ({None}, 2)
+    assert (cost.mttr_s, cost.mtbf_h) == (None, None)
+
+
+def test_a_phase_that_nobody_recorded_is_not_known(client):
+    """Before, it took "0 s", and a run of ten seconds had a mean time between failures."""
+    client.force_login(make_user("eng", "engineer"))
+    job = make_job("short")
+    make_incident(job, attempt=run(job, 0, 0, 1, 2, ended_s=60))
+    cost = job_cost(job)
+    detect, *others = cost.outages[0].phases.values()
+    assert (detect, others, cost.mtbf_h) == (pytest.approx(40), [None] * 3, None)
+    row = page_text(client.get(reverse("job-cost", args=["short"]))).partition('data-testid="outages"')[2]
+    assert "40 s" in row and "0 s</td>" not in row.replace("40 s</td>", "")
+
+
 def test_without_iterations_the_cost_is_not_known(client):
     client.force_login(make_user("eng", "engineer"))
     make_job("bare")

@@ -8,18 +8,29 @@ from typing import Any
 from diagnosis import metrics
 from ingest.models import Job
 from triage.models import Diagnosis, Incident
+from triage.selectors.statistics import MIN_RUN_S
 
 
 @dataclass(frozen=True, slots=True)
 class OutageRow:
-    """One incident as an outage."""
+    """One incident as an outage; ``outage`` is None if it only slowed the job."""
 
     incident: Incident
-    outage: metrics.Outage
+    outage: metrics.Outage | None
 
     @property
-    def phases(self) -> dict[str, float]:
-        return self.outage.phases_s()
+    def phases(self) -> dict[str, float | None]:
+        """Seconds of each phase; None if its end is not known."""
+        if self.outage is None:
+            return dict.fromkeys(("detect", "localise", "fail_over", "recompute"))
+        ends = {"detect": self.outage.detected_at, "localise": self.outage.localised_at}
+        ends |= dict.fromkeys(("fail_over", "recompute"), self.outage.resumed_at)
+        return {name: None if ends[name] is None else spent for name, spent in self.outage.phases_s().items()}
+
+    @property
+    def gpu_hours(self) -> float | None:
+        """What the outage cost; of a slowdown what the conclusion says. None if unknown."""
+        return self.incident.gpu_hours if self.outage is None else self.outage.gpu_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +52,7 @@ class JobCost:
 
     @property
     def gpu_hours(self) -> float:
-        return sum(row.outage.gpu_hours for row in self.outages)
+        return sum(row.gpu_hours or 0.0 for row in self.outages)
 
 
 def job_cost(job: Job) -> JobCost | None:
@@ -57,7 +68,12 @@ def job_cost(job: Job) -> JobCost | None:
     ended_at = max([*(row.ended_at for row in attempts), *ends])
     productive = metrics.productive_intervals(attempts)
     incidents = list(job.incidents.filter(is_withdrawn=False).select_related("attempt").order_by("happened_at"))
-    outages = [OutageRow(one, _outage(one, launches, job.cluster.gpus_per_node)) for one in incidents]
+    outages = [
+        OutageRow(one, None if one.condition == "degraded" else _outage(one, launches, job.cluster.gpus_per_node))
+        for one in incidents
+    ]
+    failures = [row.outage for row in outages if row.outage is not None]
+    ran_s = sum(row.ended_at - row.training_at for row in attempts)
     return JobCost(
         started_at=started_at,
         ended_at=ended_at,
@@ -65,8 +81,8 @@ def job_cost(job: Job) -> JobCost | None:
         productive_s=sum(b - a for a, b in productive),
         recompute_s=metrics.recompute_s(attempts),
         outages=outages,
-        mttr_s=metrics.mttr_s(row.outage for row in outages),
-        mtbf_h=metrics.mtbf_h(sum(row.ended_at - row.training_at for row in attempts), len(outages)),
+        mttr_s=metrics.mttr_s(failures),
+        mtbf_h=metrics.mtbf_h(ran_s, len(failures)) if ran_s >= MIN_RUN_S else None,
         productive=productive,
     )
 
@@ -103,7 +119,7 @@ def _outage(incident: Incident, launches: dict[int, metrics.Attempt | None], gpu
     resumed_at = following.training_at if following else None
     judged_at = incident.reviewed_at.timestamp() if incident.reviewed_at else None
     if judged_at and resumed_at and judged_at > resumed_at:  # judged after training ran again: it delayed nothing
-        judged_at = None
+        judged_at = ended_at or failed_at
     redone = 0.0
     if own and following and following.first_step <= own.last_step:
         share = (own.last_step - following.first_step + 1) / max(1, own.steps)
