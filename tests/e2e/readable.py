@@ -36,7 +36,7 @@ _RAGGED = """() => [...document.querySelectorAll("table")].flatMap((table) => {
 
 
 def check_readable(page: Page) -> None:
-    """Axe in both schemes, which differ in colours alone, a cell for each column, no scrolling sideways at any width."""
+    """Axe in both schemes, which differ in colours alone, a cell for each column, and no sideways scrolling."""
     assert page.evaluate(_RAGGED) == [], page.url
     page.set_viewport_size(SIZES["wide"])
     page.evaluate(AXE_SCRIPT)
