@@ -18,7 +18,7 @@ from triage.selectors.incident import IncidentView, log_url
 CSV_COLUMNS = (
     *("incident", "headline", "job", "attempt", "cluster", "team", "state", "category", "machine_category"),
     *("confidence", "condition", "symptom", "stage", "iteration", "nodes", "accused", "happened_at", "opened_at"),
-    *("reviewed_at", "resolved_at", "gpu_hours_lost", "assignee", "fingerprint"),
+    *("reviewed_at", "resolved_at", "gpu_hours_lost", "assignee", "fingerprint", "is_imported"),
 )
 
 
@@ -57,8 +57,8 @@ def csv_row(incident: Incident) -> list[Any]:
         incident.team.slug if incident.team else "",
         incident.state,
         incident.standing_category,
-        incident.category,
-        f"{incident.confidence:.3f}",
+        "" if incident.is_imported else incident.category,
+        "" if incident.is_imported else f"{incident.confidence:.3f}",
         incident.condition,
         incident.symptom,
         incident.stage,
@@ -72,6 +72,7 @@ def csv_row(incident: Incident) -> list[Any]:
         f"{incident.gpu_hours:.2f}" if incident.gpu_hours is not None else "",
         incident.assignee.get_username() if incident.assignee else "",
         incident.fingerprint,
+        "yes" if incident.is_imported else "",
     ]
 
 

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import csv
+import io
 import re
 from datetime import timedelta
 
 import pytest
+from django.test import Client
 from django.urls import reverse
 from django.utils import timezone
 
@@ -149,7 +152,7 @@ def test_the_page_says_what_was_taken_back(client, ada, incident):
     assert "no act of yours in the last day" in page_text(client.get(reverse("queue")))
 
 
-def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada):
+def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada, manager):
     start = timezone.now() - timedelta(days=2)
     faults_import(cluster=make_cluster(), slug="faults", faults=[Fault("n1", start, start + timedelta(hours=3), "ECC")])
     found = Incident.objects.get()
@@ -159,6 +162,13 @@ def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada):
     assert "Confidence" not in page
     assert "100 %" not in page
     assert "out of service" in page
+    exports = Client()
+    exports.force_login(manager)
+    row = next(csv.DictReader(io.StringIO(b"".join(exports.get("/incidents.csv").streaming_content).decode())))
+    assert [row[name] for name in ("machine_category", "confidence", "is_imported")] == ["", "", "yes"]
+    assert [one["is_imported"] for one in client.get("/api/v1/incidents/").json()["results"]] == [True]
+    for term in ("machine:hardware", "machine:unknown", "confidence:<0.6", "confidence:>0.6", "verdict:right"):
+        assert not client.get("/api/v1/incidents/", {"q": term}).json()["results"], term
     listed = page_text(client.get(reverse("incidents")))
     assert "imported" in re.search(rf'id="incident-{found.pk}".*?</li>', listed, re.DOTALL)[0]
 

@@ -14,7 +14,7 @@ from triage.selectors.advice import advice_now, tried_acts
 
 class IncidentSerializer(serializers.ModelSerializer[Incident]):
     """One row of the list. ``category`` is the machine's verdict, ``standing_category`` the one that stands after
-    review.
+    review; the category of an imported record (``is_imported``) is nobody's verdict.
     """
 
     number = serializers.IntegerField(source="pk", read_only=True)
@@ -30,7 +30,7 @@ class IncidentSerializer(serializers.ModelSerializer[Incident]):
             *("runner_up_confidence", "standing_category", "condition"),
             *("symptom", "stage", "iteration", "node_count", "accused"),
             *("fingerprint", "happened_at", "opened_at", "reviewed_at", "resolved_at", "gpu_hours", "node_hours"),
-            *("assignee", "group", "regressed_from", "snoozed_until", "is_withdrawn"),
+            *("assignee", "group", "regressed_from", "snoozed_until", "is_withdrawn", "is_imported"),
         )
         read_only_fields = fields
 

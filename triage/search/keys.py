@@ -107,6 +107,15 @@ def _was(term: Term, asker: Asker) -> Q:
     return either(term.values, lambda value: meanings[value])
 
 
+def _of_machine(key: Key) -> Key:
+    """A key of what the machine said: it said nothing of an imported fault."""
+
+    def condition(term: Term, asker: Asker) -> Q:
+        return key.condition(term, asker) & Q(is_imported=False)
+
+    return replace(key, condition=condition)
+
+
 def _chosen(term: Term) -> str:
     return listed(_FLAGS[value][0] if value in _FLAGS else value for value in term.values)
 
@@ -124,14 +133,16 @@ ALL = (
         _CATEGORIES,
         is_closed=True,
     ),
-    Key(
-        "machine",
-        "the category that the machine named, even if corrected",
-        "machine:network",
-        category_condition("category"),
-        category_words("taken by the machine for"),
-        _CATEGORIES,
-        is_closed=True,
+    _of_machine(
+        Key(
+            "machine",
+            "the category that the machine named, even if corrected",
+            "machine:network",
+            category_condition("category"),
+            category_words("taken by the machine for"),
+            _CATEGORIES,
+            is_closed=True,
+        )
     ),
     Key(
         "node",
@@ -181,7 +192,9 @@ ALL = (
         said="iteration",
         aliases=("iteration",),
     ),
-    number_key("confidence", "how sure the machine is, 0 to 1", "confidence:<0.6", "confidence", said="confidence"),
+    _of_machine(
+        number_key("confidence", "how sure the machine is, 0 to 1", "confidence:<0.6", "confidence", said="confidence")
+    ),
     number_key("nodes", "how many nodes the job had", "nodes:>=64", "node_count", said="a number of nodes"),
     number_key("gpu_hours", "GPU-hours lost", "gpu_hours:>100", "gpu_hours", said="GPU-hours lost"),
     replace(
