@@ -62,7 +62,7 @@ def visible_json(value: str) -> str:
 
 
 def cell(value: Any) -> Any:
-    """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet would read as a formula,
+    """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet reads as a formula,
     and no character that acts.
     """
     if not isinstance(value, str):

@@ -11,11 +11,10 @@ from django.urls import reverse
 from django.utils import timezone
 
 from diagnosis import taxonomy
-from ingest.models import DEMONSTRATION, Cluster, Job, Run
+from ingest.models import DEMONSTRATION, Job, Run
 from ingest.refusals import Refused
-from tests.factories import make_attempt, make_incident, make_job, make_user
+from tests.factories import make_incident, make_job, make_user
 from tests.pages import page_text
-from tests.triage.report import sample
 from triage import search
 from triage.domain import standing
 from triage.models import Decision, Incident
@@ -26,7 +25,6 @@ from triage.selectors.incident import frequent_categories, incident_view
 from triage.selectors.statistics import Period, statistics_of
 from triage.services import demonstration, samples
 from triage.services.demonstration import demonstration_remove, history_load
-from triage.services.diagnosing import diagnosis_store
 from triage.services.digest import digest_of
 from triage.services.learning import records_confirmed
 from triage.services.synthetic_history import NODES, history
@@ -115,15 +113,6 @@ def test_figures_of_the_year_are_plausible(year):
     assert 0.9 < figure(shown, "ettr") < 1
     assert 0.8 < figure(shown, "right") < 1
     assert 3600 < figure(shown, "mtbf") < 86_400 * 20
-
-
-def test_a_recording_was_not_detected_when_it_was_loaded(year):
-    """Before, a few recordings of last week made the mean time to detect hours, 42 times the one before."""
-    before = figure(figures(make_user("boss", "manager")), "mttd")
-    attempt = make_attempt(make_job("sample", cluster=Cluster.objects.get(slug=DEMONSTRATION)))
-    diagnosis_store(attempt=attempt, revision=1, report=sample())
-    assert attempt.incidents.get().detected_s is None
-    assert figure(figures(make_user("other", "manager")), "mttd") == before < 3600
 
 
 def test_with_an_own_job_no_figure_counts_the_demonstration(year, client):
