@@ -25,6 +25,8 @@ CHUNK_BYTES = 4 << 20
 TURN_BYTES = 16 << 20
 #: after a look that took long, because the site is busy, the follower waits so many times as long, at most so long
 _TIMES, _MOST_S = 4.0, 10.0
+#: the site's disk is full
+_FULL = 507
 #: files that are followed at a time: 20,000 cost 64 MB and 1.5 s of processor time a look
 MOST_FILES = 20_000
 #: maximum number of files kept open; further files are opened at each look
@@ -101,13 +103,15 @@ class Follower:
 
         Raises the other errors of the site's client, and after ``stop`` all of them.
         """
+        said = ""
         while not stop.is_set():
             began = time.monotonic()
             try:
-                sent = self.look()
+                sent, said = self.look(), ""
             except Unreachable as error:  # the files keep what it misses
-                self._note(f"{error} Nothing is lost: it is sent when the site is back")
-                sent = 0
+                if said != str(error):
+                    self._note(f"{error} Nothing is lost: it is sent when the site takes it")
+                sent, said = 0, str(error)
             took_s = time.monotonic() - began
             pause_s = 0.0 if self._is_behind else max(every_s - took_s, min(_TIMES * took_s, _MOST_S))
             if self._bytes_per_s:
@@ -218,6 +222,8 @@ class Follower:
         try:
             made = self._site.ask("POST", "/uploads/", b"", headers)
         except Problem as problem:
+            if problem.status == _FULL:
+                raise Unreachable(problem.detail) from problem
             self._refuse(followed, problem)
             return False
         followed.upload = made.headers["location"].rstrip("/").rpartition("/")[2]
@@ -238,6 +244,8 @@ class Follower:
             reply = self._site.ask("PATCH", f"/uploads/{followed.upload}", body, headers)
             followed.sent = int(reply.headers["upload-offset"])
         except Problem as problem:
+            if problem.status == _FULL:  # somebody will free space: the file is the spool until then
+                raise Unreachable(problem.detail) from problem
             if problem.kind in ("offset_mismatch", "locked"):  # a failed try had sent some of it
                 followed.sent = self._offset(followed)
                 return problem.kind == "offset_mismatch"

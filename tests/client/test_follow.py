@@ -212,6 +212,35 @@ def test_a_follower_outlasts_a_site_that_is_away(
     assert evidence() == {"a.log": 4 * LOG[:500]}
 
 
+@pytest.mark.parametrize("full", ["begin", "append"])
+def test_a_follower_outlasts_a_site_whose_disk_is_full(
+    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch, full: str
+) -> None:
+    stop, refusals, notes = threading.Event(), [], []
+
+    def disk(do: Callable[..., Any]) -> Callable[..., Any]:
+        def write(*given: Any, **named: Any) -> Any:
+            if len(refusals) < 3:
+                refusals.append(1)
+                raise OSError(28, "No space left on device")
+            stop.set()
+            return do(*given, **named)
+
+        return write
+
+    if full == "begin":
+        monkeypatch.setattr(Path, "touch", disk(Path.touch))
+    else:
+        monkeypatch.setattr(resuming.Piece, "write", disk(resuming.Piece.write))
+    append(logs / "a.log", LOG)
+    one = follower()
+    one._note = notes.append
+    one.run(stop, every_s=0.01)
+    one.finish()
+    assert evidence() == {"a.log": LOG}
+    assert ["disk is full" in note for note in notes] == [True], "once, however long"
+
+
 def test_a_file_that_is_truncated_in_place_begins_again(follower: Callable[[], Follower], logs: Path) -> None:
     following = follower()
     append(logs / "a.log", LOG[:1000])

@@ -59,6 +59,19 @@ def test_each_answer_goes_on_where_the_last_one_ended_and_cuts_no_line(attempt: 
     assert texts(attempt, cursor)[0] == []
 
 
+@pytest.mark.parametrize("encoding", ["utf-16-le", "utf-16-be"])
+def test_a_file_in_utf_16_is_shown_as_text_wherever_its_pieces_end(attempt: Attempt, encoding: str) -> None:
+    said = [f"03:00:0{n} Grüße ਊ {n}" for n in range(1, 8)]  # a character with a newline's byte
+    data = "\ufeff".encode(encoding) + "".join(f"{line}\n" for line in said).encode(encoding)
+    seen, cursor = [], ""
+    for at in range(0, len(data), 33):
+        grow(attempt, "a.log", data[at : at + 33])
+        lines, cursor = texts(attempt, cursor)
+        seen += lines
+    assert seen == said
+    assert texts(attempt)[0][-1] == said[-1]
+
+
 def test_the_first_answer_shows_the_end_of_a_long_file(attempt: Attempt, monkeypatch: Any) -> None:
     monkeypatch.setattr(tails, "FIRST_BYTES", 50)
     grow(attempt, "a.log", b"".join(b"03:00:%02d line\n" % n for n in range(60)))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple
+from typing import Any, BinaryIO, Final, NamedTuple
 
+from diagnosis.logs.encodings import encoding_of
 from ingest.models import Attempt, Upload
 from ingest.services.resuming import part_of
 from triage.domain.live_lines import Line, lines_of, merged
@@ -101,6 +102,9 @@ def _whole_lines(upload: Upload, begin: int, end: int, most: int) -> tuple[bytes
         return b"", begin
     try:
         with part_of(upload).open("rb") as file:
+            encoding, _ = encoding_of(file.read(2))
+            if encoding != "utf-8":
+                return _wide_lines(file, begin, end, most, encoding)
             is_inside = begin > 0
             file.seek(begin - 1 if is_inside else 0)
             data = file.read(end - begin + (1 if is_inside else 0))
@@ -114,6 +118,20 @@ def _whole_lines(upload: Upload, begin: int, end: int, most: int) -> tuple[bytes
     if last < 0:
         return (data, end) if end - begin >= most else (b"", begin)
     return data[: last + 1], end - (len(data) - last - 1)
+
+
+def _wide_lines(file: BinaryIO, begin: int, end: int, most: int, encoding: str) -> tuple[bytes, int]:
+    """:func:`_whole_lines` of a file in UTF-16 with a mark, as UTF-8."""
+    begin, end = begin - begin % 2, end - end % 2
+    file.seek(max(0, begin - 2))
+    text = file.read(end - file.tell()).decode(encoding, "replace").removeprefix("\ufeff")
+    if begin:
+        before, text = text[:1], text[1:]
+        text = text if before == "\n" else text.partition("\n")[2] or text
+    whole, newline, rest = text.rpartition("\n")
+    if not newline:
+        return (text.encode(), end) if end - begin >= most else (b"", begin)
+    return (whole + newline).encode("utf-8", "replace"), end - len(rest.encode(encoding, "replace"))
 
 
 def _passes(line: Line, wanted: Wanted) -> bool:

@@ -83,6 +83,8 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
         stage = "shutdown"
     passed = _before_stage_s(state)
     if stage != "training":
+        if stage not in FIRST_S:  # no evaluation follows a launch before its first steps
+            return float(max(least, passed + _stage_s(own, stage)))
         recurring, fresh = _recurring_s(own, state), _fresh_s(own, state)
         return float(max(least, recurring, passed + _stage_s(own, stage) + (0.0 if recurring else fresh)))
     return float(passed + max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))

@@ -131,6 +131,13 @@ def test_a_restart_may_load_its_checkpoint_again(job: Any) -> None:
     assert (job.state["iteration"], job.kinds) == (70, [])
 
 
+def test_a_restart_at_a_round_count_gets_no_time_for_an_evaluation(job: Any) -> None:
+    job.trains(30).says(stage="launch", announced=[["launch", None]]).waits(100).trains(70)
+    job.says(stage="launch", announced=[["launch", None]])
+    assert job.waits(890).kinds == []
+    assert job.waits(30).kinds == ["hang"]
+
+
 def test_an_hour_without_a_follower_does_not_lengthen_the_pauses(job: Any) -> None:
     job.trains(61).waits(3600)
     stamps = [[62 + k, int((job.now - 3600 + 2 * (k + 1)) * 1e9), [], False] for k in range(400)]
