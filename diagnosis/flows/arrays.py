@@ -6,17 +6,22 @@ import numpy as np
 from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
+from diagnosis.flows import pieces
 from diagnosis.flows.capture import Bools, Floats, Ints, Small
 
 
 def idle_gaps(start: Floats, end: Floats) -> tuple[Floats, Floats]:
     """The idle intervals between records sorted by start: (end of activity, next start). O(n)."""
-    if len(start) < 2:
-        return np.empty(0), np.empty(0)
-    busy_until = np.maximum.accumulate(end)[:-1]
-    after = start[1:]
-    idle = after > busy_until
-    return busy_until[idle], after[idle]
+    stops, begins = [np.empty(0)], [np.empty(0)]
+    until = -np.inf
+    for piece in pieces.of(len(start)):
+        busy = np.maximum.accumulate(np.append(until, end[piece]))
+        idle = start[piece] > busy[:-1]
+        idle[:1] &= until > -np.inf  # no gap precedes the first record
+        stops.append(busy[:-1][idle])
+        begins.append(start[piece][idle])
+        until = busy[-1]
+    return np.concatenate(stops), np.concatenate(begins)
 
 
 def components(a: Ints | Small, b: Ints | Small, size: int) -> Ints:

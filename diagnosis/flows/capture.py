@@ -7,7 +7,7 @@ a nanosecond.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -15,6 +15,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from diagnosis.flows import pieces
+from diagnosis.flows.records_in_order import FAR_S, in_order
 from diagnosis.flows.sharing import by_port, endpoint, host_of
 from diagnosis.model import Parsed
 
@@ -27,8 +29,6 @@ Bools = npt.NDArray[np.bool_]
 CONTROL = 250
 #: A packet with up to this many bytes more than the smallest one has options, but no payload.
 OPTIONS = 14
-#: A few records further than this many seconds from the middle do not belong to this capture.
-FAR_S = 30 * 86_400
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,7 +38,7 @@ class Flows:
     ``start``/``end`` seconds from ``Capture.t0``; ``src``/``dst`` address ids; ``size`` bytes (NaN where unknown);
     ``port`` the smaller port of the two (services listen on small ones; 0 unknown); ``path`` path id (-1 unknown);
     ``control`` marks records of small packets only: acknowledgements, handshakes, barriers; ``empty`` those of them
-    without payload (bare acknowledgements): the kernel sent them, not the program.
+    without payload (bare acknowledgements): the kernel sent them, not the program. ``disk``: where long columns are.
     """
 
     start: Floats
@@ -50,22 +50,58 @@ class Flows:
     path: Small
     control: Bools
     empty: Bools
+    disk: pieces.Disk | None = field(default=None, kw_only=True)
 
     def __len__(self) -> int:
         return len(self.start)
 
-    def take(self, rows: Bools | Ints) -> Flows:
+    def take(self, rows: Bools | Ints | slice) -> Flows:
         """The chosen rows, in their order."""
-        return Flows(
-            self.start[rows],
-            self.end[rows],
-            self.src[rows],
-            self.dst[rows],
-            self.size[rows],
-            self.port[rows],
-            self.path[rows],
-            self.control[rows],
-            self.empty[rows],
+        if isinstance(rows, slice):
+            return Flows(*(column[rows] for column in self.columns()), disk=self.disk)
+        count = int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
+        return Flows(*(pieces.chosen(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
+
+    def parts(self) -> Iterator[tuple[slice, Flows]]:
+        """The records a piece at a time, with their rows."""
+        for piece in pieces.of(len(self)):
+            yield piece, self.take(piece)
+
+    def split(self, owner: Ints | Small, count: int) -> list[Flows]:
+        """The records of each of ``count`` owners (negative: nobody's), in their order."""
+        if len(owner) and owner.min() == owner.max():
+            return [self if number == owner[0] else self.take(slice(0, 0)) for number in range(count)]
+        return [Flows(*own, disk=self.disk) for own in pieces.divided(self.columns(), owner, count, self.disk)]
+
+    def in_groups(self, unit: Ints | Small, units: int) -> Iterator[tuple[Ints | Small, Flows]]:
+        """The records of whole units (numbers below ``units``; negative: of none), about a piece of records at a time,
+        with the unit of each.
+        """
+        if len(self) <= pieces.PIECE:
+            yield (unit, self) if (unit >= 0).all() else (unit[unit >= 0], self.take(unit >= 0))
+            return
+        held = np.zeros(units, np.int64)
+        for piece in pieces.of(len(unit)):
+            held += np.bincount(unit[piece][unit[piece] >= 0], minlength=units)
+        group = np.append((np.cumsum(held) - held) // pieces.PIECE, -1)  # the last is of no unit
+        owner = pieces.empty(len(unit), np.int32, disk=self.disk)
+        for piece in pieces.of(len(unit)):
+            owner[piece] = group[unit[piece]]
+        for own in pieces.divided((unit, *self.columns()), owner, int(group.max()) + 1, self.disk):
+            yield own[0], Flows(*own[1:], disk=self.disk)
+
+    def column(self, dtype: npt.DTypeLike, each: Callable[[Flows], Any]) -> npt.NDArray[Any]:
+        """A column of its own of the records, made of each piece of them."""
+        out = pieces.empty(len(self), dtype, disk=self.disk)
+        for piece, part in self.parts():
+            out[piece] = each(part)
+        return out
+
+    def columns(self) -> tuple[npt.NDArray[Any], ...]:
+        """All columns, in the order of the arguments."""
+        return (
+            *(self.start, self.end, self.src, self.dst, self.size),
+            *(self.port, self.path, self.control, self.empty),
         )
 
 
@@ -135,9 +171,16 @@ class Capture:
         return round(self.t0 + float(seconds), 6)
 
 
-def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) -> Capture | None:
-    """Reads all artifacts' records at once, drops exact duplicates, sorts by start. None if nothing is usable. Memory:
-    about 60 bytes a record in addition to the Parquet reader's own.
+def pair_key(flows: Flows, count: int) -> Ints:
+    """A number for each record's pair of addresses, of ``count``: a · count + b with a < b."""
+    return np.asarray(np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst))
+
+
+def load(
+    parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = (), disk: pieces.Disk | None = None
+) -> Capture | None:
+    """Reads all artifacts' records, drops exact duplicates, sorts by start. None if nothing is usable. With a ``disk``,
+    more than a piece of records are kept there, and memory is that of one piece.
     """
     usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
     if not usable:
@@ -146,8 +189,40 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
     scan, shared = by_port(pl.concat(scans))
     names = _distinct(scan, "src", "dst")
     paths = _distinct(scan, "path")
+    resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
+    read = in_order(_coded(scan, names, paths), resolution, disk)
+    if read is None:
+        return None
+    known = ("start", "end", "src", "dst", "bytes", "port", "path", "control", "empty")
+    flows = Flows(*(read.columns[name] for name in known), disk=disk)
+    with_bytes = sum(int(np.isfinite(part.size).sum()) for _, part in flows.parts())
+    capture = Capture(
+        flows,
+        names,
+        [tuple(part for part in p.split(";") if part) for p in paths],
+        read.t0 / 1e9,
+        resolution_s=resolution,
+        has_bytes=with_bytes > 0.5 * len(flows),
+        duplicates=read.duplicates,
+    )
+    capture.places = _places(names, inventory)
+    if read.astray:
+        capture.notes.append(
+            f"{read.astray} record{'s lie' if read.astray > 1 else ' lies'} more than {FAR_S // 86_400} days from all "
+            "others (a clock that was not set): left out."
+        )
+    if shared:
+        capture.notes.append(
+            f"{shared} addresses are shared by several ranks, which use a port of their own each; members are named "
+            "address:port."
+        )
+    return capture
+
+
+def _coded(scan: pl.LazyFrame, names: list[str], paths: list[str]) -> pl.LazyFrame:
+    """The records with numbers for addresses and paths."""
     codes = pl.Enum(names)
-    table = scan.select(
+    return scan.select(
         "start",
         "end",
         pl.col("src", "dst").cast(codes).to_physical().cast(pl.Int32),
@@ -157,46 +232,7 @@ def load(parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = ()) 
         pl.col("path").cast(pl.Enum(paths)).to_physical().cast(pl.Int32).fill_null(-1),
         control=(pl.col("bytes") < CONTROL * pl.col("packets")).fill_null(False),
         empty=(pl.col("bytes") <= (_header(scan) + OPTIONS) * pl.col("packets")).fill_null(False),
-    ).collect()
-    if not table.height:
-        return None
-    table, astray = _of_one_time(table)
-    before = table.height
-    resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
-    table = _without_duplicates(table.sort("start", maintain_order=True), resolution)
-    t0 = int(table["start"].item(0))
-    flows = Flows(
-        start=(table["start"] - t0).to_numpy() / 1e9,
-        end=(table["end"] - t0).to_numpy() / 1e9,
-        src=table["src"].to_numpy(),
-        dst=table["dst"].to_numpy(),
-        size=table["bytes"].fill_null(float("nan")).to_numpy(),
-        port=table["port"].to_numpy(),
-        path=table["path"].to_numpy(),
-        control=table["control"].to_numpy(),
-        empty=table["empty"].to_numpy(),
     )
-    capture = Capture(
-        flows,
-        names,
-        [tuple(part for part in p.split(";") if part) for p in paths],
-        t0 / 1e9,
-        resolution_s=resolution,
-        has_bytes=bool(np.isfinite(flows.size).mean() > 0.5),
-        duplicates=before - table.height,
-    )
-    capture.places = _places(names, inventory)
-    if astray:
-        capture.notes.append(
-            f"{astray} record{'s lie' if astray > 1 else ' lies'} more than {FAR_S // 86_400} days from all others (a "
-            "clock that was not set): left out."
-        )
-    if shared:
-        capture.notes.append(
-            f"{shared} addresses are shared by several ranks, which use a port of their own each; members are named "
-            "address:port."
-        )
-    return capture
 
 
 def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
@@ -212,29 +248,6 @@ def _header(scan: pl.LazyFrame) -> float:
     each = pl.col("bytes") / pl.col("packets")
     low = scan.select(each.filter(each < CONTROL).quantile(0.01)).collect().item()
     return -float(OPTIONS) if low is None or not np.isfinite(low) else float(low)
-
-
-def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
-    """Leaves out the few records with times months or decades from the others, and counts them."""
-    middle = table["start"].median()
-    far = table.select((pl.col("start", "end") - middle).abs() > FAR_S * 10**9).max_horizontal()
-    count = int(far.sum())
-    return (table.filter(~far), count) if 0 < count < 0.01 * table.height else (table, 0)
-
-
-def _without_duplicates(table: pl.DataFrame, resolution_s: float) -> pl.DataFrame:
-    """Leaves out records that repeat another in time, ends, ports and volume.
-
-    With millisecond times two real transfers of one size may look alike, so only a duplication of the whole capture is
-    removed.
-    """
-    key = table.select(pl.struct("start", "end", "src", "dst", "port", "high", "bytes").hash(seed=7).alias("key"))[
-        "key"
-    ]
-    repeated = 1.0 - key.n_unique() / len(key)
-    if repeated == 0.0 or (resolution_s > 1e-5 and repeated < 0.3):
-        return table
-    return table.filter(key.is_first_distinct())
 
 
 def _places(names: Sequence[str], inventory: Sequence[Mapping[str, Any]]) -> dict[int, Place]:

@@ -8,11 +8,12 @@ every step, also if none of them is longer than the others (weights gathered and
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import numpy as np
 
-from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Floats, Flows, Ints
-from diagnosis.flows.segment import Cut, judge, plain_records, volumes
+from diagnosis.flows.segment import Bursts, Cut, all_of, bursts_of, is_plain, judge, volumes
 from diagnosis.stats import centre
 
 #: Number of gaps that are considered (the longest ones), and the parts' tolerance as a share of a step's bytes.
@@ -46,38 +47,40 @@ def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | 
     the first case, and are uneven in the second: the reading that is much more even is right.
     O(gaps · gaps in a step) for each count tried.
     """
-    plain = plain_records(flows)
-    cut = _by_bytes(plain, has_bytes, step)
-    if len(plain) == len(flows) or (cut is not None and cut.uneven_bytes <= CERTAIN):
+    plain = bursts_of(flows, has_bytes)
+    cut = _by_bytes(plain, _Profile(flows, has_bytes), step)
+    if plain.records == len(flows) or (cut is not None and cut.uneven_bytes <= CERTAIN):
         return cut
-    whole = _by_bytes(flows, has_bytes, step)
+    every = bursts_of(flows, has_bytes, is_every=True)
+    whole = _by_bytes(every, _Profile(flows, has_bytes, is_every=True), step)
     if cut is None or (whole is not None and whole.odd <= cut.odd and whole.uneven_bytes <= 0.5 * cut.uneven_bytes):
         return whole
     return cut
 
 
-def _by_bytes(used: Flows, has_bytes: bool, step: float | None) -> Cut | None:
-    stops, begins = idle_gaps(used.start, used.end)
+def _by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | None:
+    stops, begins = used.gaps
     gaps = begins - stops
     if len(gaps) < 4:
         return None
     if len(gaps) > MOST_GAPS:
         long = gaps >= np.sort(gaps)[-MOST_GAPS]
         stops, begins, gaps = stops[long], begins[long], gaps[long]
-    volume = volumes(used, has_bytes)
-    total = np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(used.start, begins)]
+    total = used.before(begins)
     best: Cut | None = None
     for amount in [step] if step is not None else _candidates(total, gaps):
         if len(chosen := _chain(total / amount, gaps, SCATTER)) < 4:
             continue
         chosen = _settled(total, gaps, chosen, amount)
-        cut = judge(used, volume, stops[chosen], begins[chosen], "bytes")
+        cut = judge(used, stops[chosen], begins[chosen], "bytes")
         better = (
             best is None or cut.odd < best.odd - 0.02 or (cut.odd <= best.odd + 0.02 and len(chosen) > len(best.stop))
         )
         if cut.believable and cut.uneven_bytes <= EVEN and better:
             best = cut
-    return best if best is None or step is not None else _finer(used, volume, total, stops, begins, best)
+    if best is None or step is not None:
+        return best
+    return _finer(used, total, stops, begins, best, profile)
 
 
 def _settled(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
@@ -86,36 +89,50 @@ def _settled(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
     return _chain(total / amount, gaps, max(scatter, FINEST)) if scatter < SCATTER / 2 else chosen
 
 
-def _finer(used: Flows, volume: Floats, total: Floats, stops: Floats, begins: Floats, best: Cut) -> Cut:
+def _finer(used: Bursts, total: Floats, stops: Floats, begins: Floats, best: Cut, profile: _Profile) -> Cut:
     """The cut, or one of its halves or thirds if its parts are as even and as similar to their neighbours: with equal
     pauses inside and between steps, two steps are as even as one.
     """
-    unlike = _unlike(used, volume, best)
+    unlike = profile.unlike(best)
     amount = float(np.median(np.diff(total[np.searchsorted(begins, best.begin)])))
     for parts in (3, 2):
         if len(chosen := _chain(total * parts / amount, begins - stops, SCATTER)) < 4:
             continue
         chosen = _settled(total, begins - stops, chosen, amount / parts)
-        cut = judge(used, volume, stops[chosen], begins[chosen], "bytes")
+        cut = judge(used, stops[chosen], begins[chosen], "bytes")
         # Some boundaries in odd places cost nothing if the parts are otherwise as even: chance would make them less so.
         spare = 0.06 if cut.uneven_bytes <= 1.1 * best.uneven_bytes else 0.02
         even = cut.believable and cut.uneven_bytes <= EVEN and cut.odd <= best.odd + spare
-        if even and len(cut.stop) > 0.9 * parts * len(best.stop) and _unlike(used, volume, cut) <= 1.3 * unlike + 0.02:
+        if even and len(cut.stop) > 0.9 * parts * len(best.stop) and profile.unlike(cut) <= 1.3 * unlike + 0.02:
             return cut
     return best
 
 
-def _unlike(flows: Flows, volume: Floats, cut: Cut) -> float:
-    """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
-    part = np.searchsorted(cut.stop, flows.start, side="right") - 1
-    inside = (part >= 0) & (part < len(cut.stop) - 1)
-    part = part[inside]
-    lasting = np.diff(cut.stop)[part]
-    place = np.minimum(((flows.start[inside] - cut.stop[part]) / lasting * PROFILE).astype(np.int64), PROFILE - 1)
-    table = np.bincount(part * PROFILE + place, volume[inside], (len(cut.stop) - 1) * PROFILE).reshape(-1, PROFILE)
-    table = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
-    table = np.cumsum(table, axis=1)  # a small shift is a small difference
-    return float(np.median(np.abs(np.diff(table, axis=0)).max(axis=1))) if len(table) > 1 else 1.0
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """The records whose bytes are compared between the parts of a cut."""
+
+    flows: Flows
+    has_bytes: bool
+    is_every: bool = False
+
+    def unlike(self, cut: Cut) -> float:
+        """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
+        plain = all_of if self.is_every else is_plain(self.flows)
+        moved = np.zeros((len(cut.stop) - 1) * PROFILE)
+        for _, records in self.flows.parts():
+            used = records.take(plain(records))
+            part = np.searchsorted(cut.stop, used.start, side="right") - 1
+            inside = (part >= 0) & (part < len(cut.stop) - 1)
+            part = part[inside]
+            lasting = np.diff(cut.stop)[part]
+            place = ((used.start[inside] - cut.stop[part]) / lasting * PROFILE).astype(np.int64)
+            at = part * PROFILE + np.minimum(place, PROFILE - 1)
+            moved += np.bincount(at, volumes(used, self.has_bytes)[inside], len(moved))
+        table = moved.reshape(-1, PROFILE)
+        table = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
+        table = np.cumsum(table, axis=1)  # a small shift is a small difference
+        return float(np.median(np.abs(np.diff(table, axis=0)).max(axis=1))) if len(table) > 1 else 1.0
 
 
 def _candidates(total: Floats, gaps: Floats) -> list[float]:

@@ -9,13 +9,15 @@ for the lengths of steps, but not to find late members.
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.arrays import idle_gaps, members_of
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
@@ -53,20 +55,20 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
     rings = rings_of(pairs, DP, count)
     if not rings:
         return job, []
-    collector, names = collectors(job.flows, capture)
+    of, names = collector_of(job.flows, capture)
     ring_of = np.full(count, -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     nodes = [frozenset(capture.places[int(m)].node for m in r if int(m) in capture.places) - {""} for r in rings]
-    heard = _heard(job, pairs, capture, collector, ring_of, nodes)
+    heard = _heard(job, pairs, capture, of, ring_of, nodes)
     offset, exact = _aligned(heard, len(names), max(FINE, 2 * capture.resolution_s))
     if offset is None:
         return job, []
     offset -= float(np.median(offset))
-    shift = offset[collector]
     flows = job.flows
-    start = flows.start - shift
-    moved = replace(flows, start=start, end=flows.end - shift).take(np.argsort(start, kind="stable"))
+    start = flows.column(np.float64, lambda part: part.start - offset[of(part)])
+    end = flows.column(np.float64, lambda part: part.end - offset[of(part)])
+    moved = replace(flows, start=start, end=end).take(np.argsort(start, kind="stable"))
     found = [Offset(names[i], float(offset[i]), bool(exact[i])) for i in np.argsort(-np.abs(offset))]
     return JobFlows(job.members, moved), found
 
@@ -78,45 +80,54 @@ def together(before: list[Offset], found: list[Offset]) -> list[Offset]:
     return [o for o in before if o.collector not in {x.collector for x in found}] + added
 
 
-def collectors(flows: Flows, capture: Capture) -> tuple[Ints, list[str]]:
-    """The collector of each record, and their names."""
-    path = flows.path
-    if (path >= 0).mean() < 0.9:
-        used, code = np.unique(flows.src, return_inverse=True)
-        return code.astype(np.int64), [capture.names[int(m)] for m in used]
+def collector_of(flows: Flows, capture: Capture) -> tuple[Callable[[Flows], Small], list[str]]:
+    """What gives the collector of each record, and their names."""
+    used = pieces.different(flows.path)
+    known = sum(int((part.path >= 0).sum()) for _, part in flows.parts())
+    if known / max(len(flows), 1) < 0.9:
+        senders = pieces.different(flows.src)
+        number_of = np.zeros(len(capture.names), np.int32)
+        number_of[senders] = np.arange(len(senders))
+        return lambda part: number_of[part.src], [capture.names[int(m)] for m in senders]
     first = [p[0] if p else "" for p in capture.paths]
-    names = sorted({first[int(p)] for p in np.unique(path[path >= 0])} | ({""} if (path < 0).any() else set()))
+    names = sorted({first[int(p)] for p in used[used >= 0]} | ({""} if (used < 0).any() else set()))
     number = {name: i for i, name in enumerate(names)}
-    of = np.array([number.get(name, 0) for name in first] + [number.get("", 0)], dtype=np.int64)
-    return of[path], names
+    of = np.array([number.get(name, 0) for name in first] + [number.get("", 0)], dtype=np.int32)
+    return lambda part: of[part.path], names
 
 
 def _heard(
-    job: JobFlows, pairs: Pairs, capture: Capture, collector: Ints, ring_of: Ints, nodes: list[frozenset[str]]
+    job: JobFlows,
+    pairs: Pairs,
+    capture: Capture,
+    collector: Callable[[Flows], Small],
+    ring_of: Ints,
+    nodes: list[frozenset[str]],
 ) -> dict[int, dict[int, Heard]]:
     """Ring → collector → its transfers, of sizes that recur."""
-    chosen = pairs.carries(job.flows, len(capture.names), DP)
-    flows = job.flows
-    table = pl.DataFrame(
-        {
-            "ring": ring_of[flows.src[chosen]],
-            "collector": collector[chosen],
-            "end": flows.end[chosen],
-            "size": np.nan_to_num(flows.size[chosen]),
-            "length": (flows.end - flows.start)[chosen],
-        }
-    ).filter(pl.col("ring") >= 0)
-    often = pl.len().over("ring", "size")
-    table = table.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
+    chosen = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
     out: dict[int, dict[int, Heard]] = {}
-    for (ring, who), part in table.group_by("ring", "collector", maintain_order=True):
-        middle = max(0, (part.height - EVENTS) // 2)
-        own = part.slice(middle, EVENTS)
-        number = int(str(ring))
-        length = float(own["length"].quantile(0.5) or 0.0)
-        out.setdefault(number, {})[int(str(who))] = Heard(
-            own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
+    ring_of_each = chosen.column(np.int32, lambda part: ring_of[part.src])
+    for ring, flows in chosen.in_groups(ring_of_each, len(nodes)):
+        table = pl.DataFrame(
+            {
+                "ring": ring,
+                "collector": collector(flows),
+                "end": flows.end,
+                "size": np.nan_to_num(flows.size),
+                "length": flows.end - flows.start,
+            }
         )
+        often = pl.len().over("ring", "size")
+        table = table.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
+        for (number_of, who), part in table.group_by("ring", "collector", maintain_order=True):
+            middle = max(0, (part.height - EVENTS) // 2)
+            own = part.slice(middle, EVENTS)
+            number = int(str(number_of))
+            length = float(own["length"].quantile(0.5) or 0.0)
+            out.setdefault(number, {})[int(str(who))] = Heard(
+                own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
+            )
     return out
 
 

@@ -14,7 +14,8 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Capture, Floats, Flows
+from diagnosis.flows import pieces
+from diagnosis.flows.capture import Capture, Floats, Flows, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs, clocks_disagree
 from diagnosis.flows.steps import Steps
@@ -36,11 +37,22 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
     """
     if steps.pace != DP or len(steps) < FEW or capture.resolution_s > FINE_S or clocks_disagree(pairs):
         return steps
-    data = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
     words = _words(job, capture)
-    if not len(words) or not len(data):
+    if not len(words):
         return steps
-    ends = _closing(_table(data, words, steps), len(steps), LAST * float(np.median(steps.seconds)))
+    count = len(capture.names)
+    data = job.flows.take(pairs.carries(job.flows, count, DP))
+    if not len(data):
+        return steps
+    # Some connections at a time, each whole.
+    groups = 1 + (len(data) + len(words)) // pieces.PIECE
+    parts = [
+        flows.split(flows.column(np.int32, lambda part: pair_key(part, count) % groups), groups)
+        for flows in (data, words)
+    ]
+    last_s = LAST * float(np.median(steps.seconds))
+    found = [_closing(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
+    ends = _by_step(pl.concat(found), len(steps))
     later = np.fmax(steps.end, ends)
     # A step cannot end after the next one's gradients.
     later[:-1] = np.minimum(later[:-1], steps.end[1:])
@@ -51,10 +63,10 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
 def _words(job: JobFlows, capture: Capture) -> Flows:
     """The small records with payload among the members."""
     flows = capture.flows
-    chosen = np.flatnonzero(flows.control & ~flows.empty)
     inside = np.zeros(len(capture.names), dtype=bool)
     inside[job.members] = True
-    return flows.take(chosen[inside[flows.src[chosen]] & inside[flows.dst[chosen]]])
+    rows = flows.column(np.bool_, lambda p: p.control & ~p.empty & inside[p.src] & inside[p.dst])
+    return flows.take(rows)
 
 
 def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
@@ -86,9 +98,9 @@ def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     return table.with_columns(paced=pl.Series(steps.end[table["step"].to_numpy()]))
 
 
-def _closing(table: pl.DataFrame, count: int, last_s: float) -> Floats:
-    """For each step the end of its last closing message on any connection, in the last step no later than ``last_s``
-    after its gradients; NaN without one.
+def _closing(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFrame:
+    """For each connection and step the end of its last closing message, in the last step no later than ``last_s`` after
+    its gradients.
     """
     hop = ["a", "b", "port"]
     table = table.with_columns(
@@ -107,7 +119,11 @@ def _closing(table: pl.DataFrame, count: int, last_s: float) -> Floats:
     most = pl.when(pl.col("step") == count - 1).then(pl.max_horizontal("most", pl.lit(last_s))).otherwise("most")
     known = pl.col("is_data") | (pl.col("lag") <= most) | (pl.col("step") == 0)
     near = tail.join(usual, on=hop).filter(known)
-    ends = _before_longest(near).filter(~pl.col("is_data")).group_by(*hop, "step").agg(pl.col("end").max())
+    return _before_longest(near).filter(~pl.col("is_data")).group_by(*hop, "step").agg(pl.col("end").max())
+
+
+def _by_step(ends: pl.DataFrame, count: int) -> Floats:
+    """For each step the end of its last closing message on any connection; NaN without one."""
     # The latest but one: on one connection, what is announced to a slow rank waits longer than a step's pause.
     which = pl.when(pl.col("step").first() == count - 1).then(0).otherwise(pl.min_horizontal(1, pl.len() // 3))
     ends = ends.group_by("step").agg(pl.col("end").sort(descending=True).gather(which).first())

@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from diagnosis.flows import pieces
 from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Bools, Capture, Floats
 from diagnosis.flows.jobs import JobFlows
@@ -273,9 +274,10 @@ def _leaves(members: Iterable[int], capture: Capture) -> dict[int, str]:
     known = {m: capture.places[m].switch for m in members if m in capture.places and capture.places[m].switch}
     entered: dict[int, set[str]] = {}
     if len(known) < len(members) and capture.paths:
-        flows, count = capture.flows, len(capture.paths)
-        shown = flows.path >= 0
-        for way in np.unique(flows.src[shown].astype(np.int64) * count + flows.path[shown]).tolist():
+        count = len(capture.paths)
+        sent = (part.take(part.path >= 0) for _, part in capture.flows.parts())
+        ways, _ = pieces.tally(part.src.astype(np.int64) * count + part.path for part in sent)
+        for way in ways.tolist():
             entered.setdefault(way // count, set()).update(capture.paths[way % count][:1])
     seen = {m: next(iter(names)) for m, names in entered.items() if len(names) == 1}
     return {m: known.get(m) or seen.get(m, "") for m in members}

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from diagnosis.flows import pieces
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, load
 from diagnosis.flows.chapters import chapters
@@ -184,7 +185,7 @@ def diagnose_flows(
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
     panel = capture_panel(parsed)
-    capture = load(usable, inventory)
+    capture = load(usable, inventory, None if tables is None else pieces.Disk(tables))
     if capture is not None and why_not is None:
         capture = aligned(capture)
     ports = port_captures(parsed, tables)

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Bools, Capture, Ints
 from diagnosis.flows.ceased import ceased
@@ -190,11 +191,12 @@ def _sizes(a: Analysed) -> dict[str, int | None]:
 
 def _peers(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
     """Comparison of groups: the worst and the overall factor of each ring's transfer times against the usual."""
-    if a.transfers is None or a.transfers.ops.is_empty():
+    if a.transfers is None or a.transfers.cells.is_empty():
         return []
-    by_step = a.transfers.ops.group_by("unit", "step").agg(pl.col("slow").median())
     table = (
-        by_step.group_by("unit").agg(typical=pl.col("slow").median(), worst=pl.col("slow").quantile(0.98)).sort("unit")
+        a.transfers.cells.group_by("unit")
+        .agg(typical=pl.col("slow").median(), worst=pl.col("slow").quantile(0.98))
+        .sort("unit")
     )
     rows = []
     for unit, typical, worst in table.iter_rows():
@@ -214,7 +216,7 @@ def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float
     flows = a.job.flows
     if a.steps.pace != "all":
         flows = flows.take(a.pairs.carries(flows, count, a.steps.pace))
-    ends = rank_ends(flows, a.steps, owner[flows.src], len(groups))
+    ends = rank_ends(flows, a.steps, owner, len(groups))
     out: dict[str, list[dict[str, float]]] = {}
     for number, group in enumerate(groups):
         rows: list[dict[str, float]] = []
@@ -261,18 +263,23 @@ def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
 def _switches(capture: Capture) -> list[dict[str, Any]]:
     """Volume, typical rate and the most records at once of every switch; busiest first."""
     flows = capture.flows
-    if not capture.paths or (flows.path < 0).all():
+    if not capture.paths or flows.path.max(initial=-1) < 0:
         return []
-    table = pl.DataFrame(
-        {"path": flows.path, "start": flows.start, "end": flows.end, "size": np.nan_to_num(flows.size)}
-    )
-    table = table.filter((pl.col("path") >= 0) & (pl.col("size") > 1e6))
     rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=max(capture.resolution_s, 1e-6))
-    per_path = table.group_by("path").agg(
-        pl.len().alias("records"), pl.col("size").sum(), rate.median().alias("rate"), rate.quantile(0.1).alias("low")
-    )
+    large = flows.column(np.int32, lambda part: np.where(part.size > 1e6, part.path, -1))
+    per_path = [
+        pl.DataFrame({"path": path, "start": part.start, "end": part.end, "size": part.size})
+        .group_by("path")
+        .agg(
+            pl.len().alias("records"),
+            pl.col("size").sum(),
+            rate.median().alias("rate"),
+            rate.quantile(0.1).alias("low"),
+        )
+        for path, part in flows.in_groups(large, len(capture.paths))
+    ]
     rows: dict[str, dict[str, float]] = {}
-    for path, records, size, middle, low in per_path.sort("path").iter_rows():
+    for path, records, size, middle, low in pl.concat(per_path).sort("path").iter_rows():
         for switch in capture.paths[path]:
             row = rows.setdefault(switch, {"records": 0, "bytes": 0.0, "rate": 0.0, "low": 0.0})
             row["records"] += records
@@ -315,7 +322,7 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
             "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
             "the sizes of groups come from byte counts alone, and are left out if these do not recur."
         )
-    sending = np.unique(capture.flows.src)
+    sending = pieces.different(capture.flows.src)
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
     if any(_one_way(a) for a in jobs):
@@ -355,7 +362,7 @@ def _one_way(a: Analysed) -> bool:
         return False
     flows = a.job.flows
     most = int(max(flows.src.max(initial=0), flows.dst.max(initial=0))) + 1
-    there = np.unique(flows.src.astype(np.int64) * most + flows.dst)
+    there, _ = pieces.tally(part.src.astype(np.int64) * most + part.dst for _, part in flows.parts())
     back = (there % most) * most + there // most
     return bool(len(there) > 2 and np.isin(there, back).mean() < 0.05)
 
@@ -372,8 +379,7 @@ def _common_node(capture: Capture) -> str:
     )
     if len(names) < 3 or not len(flows):
         return ""
-    ends = of[flows.src], of[flows.dst]
-    for candidate in {int(ends[0][0]), int(ends[1][0])} - {-1}:
-        if bool(((ends[0] == candidate) | (ends[1] == candidate)).all()):
+    for candidate in {int(of[flows.src[0]]), int(of[flows.dst[0]])} - {-1}:
+        if all(((of[part.src] == candidate) | (of[part.dst] == candidate)).all() for _, part in flows.parts()):
             return names[candidate]
     return ""

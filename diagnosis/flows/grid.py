@@ -22,7 +22,9 @@ RARER: Final = 2.0
 
 def seldom(traffic: Flows, pairs: Pairs, count: int) -> Bools | None:
     """The pairs that exchange far less often than the others; None if all exchange about as often."""
-    times = np.bincount(pairs.index(traffic, count), minlength=len(pairs.a))
+    times = np.zeros(len(pairs.a), np.int64)
+    for _, part in traffic.parts():
+        times += np.bincount(pairs.index(part, count), minlength=len(times))
     known = np.sort(times[times > 0])
     if len(known) < 2:
         return None

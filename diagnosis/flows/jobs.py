@@ -15,8 +15,10 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, pair_key
+from diagnosis.flows.edges import LEAST, edges_of, one_way, without_hubs, without_strangers
 
 #: Ports of services on the training machines that are no training.
 SERVICE_PORTS = np.array(
@@ -62,19 +64,12 @@ SERVICE_PORTS = np.array(
         20048,
     ]
 )
-#: Training traffic is present in most of these slices of the time in which its ends are busy.
-SLICES = 24
-UNBROKEN = 5
 BINS = 4096
-#: A pair that moves less than this share of its ends' largest pairs, in small pieces, only coordinates.
-LEAST = 5e-3
-ONE_WAY = 0.02
 #: The rhythms of components agree if their activity correlates by more than this; this number of them is compared
 #: again, if this share of their bytes has common sizes.
 ALIKE = 0.35
 COMPARED = 64
 SHARED = 0.2
-SELDOM = 0.05
 #: Records in which recurring sizes are looked for.
 LOOK = 300_000
 
@@ -100,14 +95,21 @@ def recognise(capture: Capture) -> Recognition:
     """Splits a multi-tenant capture into jobs, largest first. O(n log n) in records."""
     flows = capture.flows
     count = len(capture.names)
-    keep = (flows.src != flows.dst) & ~flows.control
-    keep &= ~np.isin(flows.port, SERVICE_PORTS)
-    keep &= ~_outside_inventory(capture)
-    edges = _edges(flows, keep)
+    known = _known(capture)
+    keep = flows.column(
+        np.bool_,
+        lambda part: (
+            (part.src != part.dst)
+            & ~part.control
+            & ~np.isin(part.port, SERVICE_PORTS)
+            & (known[part.src] & known[part.dst])
+        ),
+    )
+    edges = edges_of(flows, keep)
     if edges.is_empty():
         return Recognition([], 1.0, [])
-    edges, services = _without_hubs(edges, _one_way(flows, keep, count))
-    edges = _without_strangers(edges, count)
+    edges, services = without_hubs(edges, one_way(flows, keep, count))
+    edges = without_strangers(edges, count)
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     label = components(a, b, count)
     inside = np.unique(np.concatenate([a, b])) if len(a) else np.empty(0, dtype=np.int64)
@@ -117,20 +119,15 @@ def recognise(capture: Capture) -> Recognition:
     owner = np.full(count, -1, dtype=np.int64)
     for number, group in enumerate(groups):
         owner[group] = number
-    row_owner = owner[kept.src]
-    order = np.argsort(row_owner, kind="stable")
-    cuts = np.searchsorted(row_owner[order], np.arange(len(groups) + 1))
     sums = _adding_up(a, b, capture)
-    jobs = [
-        JobFlows(group[~sums[group]], kept.take(np.sort(order[cuts[i] : cuts[i + 1]])))
-        for i, group in enumerate(groups)
-    ]
+    own = kept.split(kept.column(np.int32, lambda part: owner[part.src]), len(groups))
+    jobs = [JobFlows(group[~sums[group]], part) for group, part in zip(groups, own, strict=True)]
     return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
 
 
-def _outside_inventory(capture: Capture) -> Bools:
-    """Records with an end that the inventory does not list, provided that it lists the ends of most records
-    or bytes.
+def _known(capture: Capture) -> Bools:
+    """The addresses between which records may be training: those that the inventory lists, provided that it lists the
+    ends of most records or bytes; else all.
 
     An unlisted address that moves the same sizes as listed ones belongs to their job: a new machine, or one with a
     translated address. Unlisted ones that exchange recurring sizes with each other are a job.
@@ -138,31 +135,47 @@ def _outside_inventory(capture: Capture) -> Bools:
     flows = capture.flows
     known = np.zeros(len(capture.names), dtype=bool)
     known[list(capture.places)] = True
-    outside = ~(known[flows.src] & known[flows.dst])
-    size = np.nan_to_num(flows.size)
-    moved = float(size[outside].sum()) / max(float(size.sum()), 1.0) if capture.has_bytes else 1.0
-    if min(float(outside.mean()), moved) >= 0.5:  # a store takes many small parts, but not most of the bytes
-        return np.zeros(len(outside), dtype=bool)
     inside = known.copy()
-    for both in (inside[flows.src] & inside[flows.dst], ~inside[flows.src] & ~inside[flows.dst]):
-        known |= _alike(flows, outside, _recurring(flows.size[both]), len(known))
-    return np.asarray(~(known[flows.src] & known[flows.dst]))
+    records, moved = np.zeros(2), np.zeros(2)  # outside, all
+    for _, part in flows.parts():
+        outside, size = ~(inside[part.src] & inside[part.dst]), np.nan_to_num(part.size)
+        records += np.array([outside.sum(), len(part)])
+        moved += np.array([size[outside].sum(), size.sum()])
+    share = moved[0] / max(moved[1], 1.0) if capture.has_bytes else 1.0
+    # a store takes many small parts, but not most of the bytes
+    if not records[0] or min(records[0] / records[1], share) >= 0.5:
+        return np.ones(len(known), dtype=bool)
+    both = flows.column(np.bool_, lambda part: inside[part.src] & inside[part.dst])
+    none = flows.column(np.bool_, lambda part: ~(inside[part.src] | inside[part.dst]))
+    for rows in (both, none):
+        known |= _alike(flows, inside, _recurring(flows.size, rows), len(known))
+    return known
 
 
-def _alike(flows: Flows, rows: Bools, sizes: Floats, count: int) -> Bools:
-    """Addresses that, in these rows, move most of their bytes in records of these sizes."""
-    chosen = np.flatnonzero(rows & np.isfinite(flows.size))
-    size = flows.size[chosen]
-    of_these = np.isin(size, sizes) * size
-    ends = flows.src[chosen], flows.dst[chosen]
-    moved, own = (sum(np.bincount(end, volume, count) for end in ends) for volume in (size, of_these))
+def _alike(flows: Flows, inside: Bools, sizes: Floats, count: int) -> Bools:
+    """Addresses that move most of their bytes in records of these sizes, of those that do not have both ends inside."""
+    moved, own = np.zeros(count), np.zeros(count)
+    for _, part in flows.parts():
+        rows = ~(inside[part.src] & inside[part.dst]) & np.isfinite(part.size)
+        size = part.size[rows]
+        of_these = np.isin(size, sizes) * size
+        for end in (part.src[rows], part.dst[rows]):
+            moved += np.bincount(end, size, count)
+            own += np.bincount(end, of_these, count)
     return np.asarray((moved > 0) & (own >= 0.5 * moved))
 
 
-def _recurring(size: Floats) -> Floats:
-    """Relevant sizes that recur exactly, in a stretch from the middle."""
-    middle = max(0, (len(size) - LOOK) // 2)
-    values, times = np.unique(size[middle : middle + LOOK], return_counts=True)
+def _recurring(size: Floats, rows: Bools) -> Floats:
+    """Relevant sizes that recur exactly in these rows, in a stretch from the middle of them."""
+    count = int(np.count_nonzero(rows))
+    low, seen = max(0, (count - LOOK) // 2), 0
+    parts = [size[:0]]
+    for piece in pieces.of(len(size)):
+        here = int(np.count_nonzero(rows[piece]))
+        if seen < low + LOOK and seen + here > low:
+            parts.append(size[piece][rows[piece]][max(0, low - seen) : low + LOOK - seen])
+        seen += here
+    values, times = np.unique(np.concatenate(parts), return_counts=True)
     return np.asarray(values[(times >= 5) & (values >= 0.001 * values.max(initial=0.0))])
 
 
@@ -178,119 +191,17 @@ def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
     return np.asarray(~listed & (degree >= 4) & (degree >= 2.5 * usual))
 
 
-def _edges(flows: Flows, keep: Bools) -> pl.DataFrame:
-    """One row an undirected pair: a < b, records, bytes, the slices in which it was busy, different sizes (summed over
-    slices), different ``largest`` sizes of its busy slices. Slices hold equally many records, so that idle hours
-    around the training do not count.
-    """
-    src, dst = flows.src[keep], flows.dst[keep]
-    start = flows.start[keep]
-    part = np.searchsorted(start[len(start) * np.arange(1, SLICES) // SLICES] if len(start) else start, start, "right")
-    volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
-    table = pl.DataFrame({"a": np.minimum(src, dst), "b": np.maximum(src, dst), "size": volume, "part": part})
-    share = table.group_by("a", "b", "part").agg(
-        pl.len().alias("n"), pl.col("size").sum(), sizes=pl.col("size").n_unique(), largest=pl.col("size").max()
-    )
-    total = pl.col("size").sum().over("a", "b")
-    # A slice with very little of the pair's volume is not busy: keep-alives, barriers, small messages of checkpoints.
-    share = share.with_columns(busy=pl.col("size") >= 0.05 * total / SLICES)
-    return (
-        share.group_by("a", "b")
-        .agg(
-            records=pl.col("n").sum(),
-            bytes=pl.col("size").sum(),
-            active=pl.col("part").filter(pl.col("busy")).unique(),
-            sizes=pl.col("sizes").sum(),
-            largest=(pl.col("largest").filter(pl.col("busy")).log() / 0.02).round().n_unique(),
-        )
-        .sort("a", "b")
-    )
-
-
-def _one_way(flows: Flows, keep: Bools, count: int) -> Bools:
-    """Addresses that almost only send or only receive, while most do both."""
-    volume = np.where(np.isfinite(flows.size[keep]), flows.size[keep], 1.0)
-    sent, heard = (np.bincount(end[keep], volume, count) for end in (flows.src, flows.dst))
-    one_way = np.minimum(sent, heard) < ONE_WAY * np.maximum(sent, heard)
-    return np.asarray(one_way & (one_way.sum() < 0.3 * ((sent + heard) > 0).sum()))
-
-
-def _without_hubs(edges: pl.DataFrame, one_way: Bools) -> tuple[pl.DataFrame, list[int]]:
-    """Removes addresses that exchange changing volumes with far more peers than others, or that only receive (or only
-    send): storage, registries, monitors.
-    """
-    count = len(one_way)
-    a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
-    degree = np.bincount(a, minlength=count) + np.bincount(b, minlength=count)
-    typical = float(np.median(degree[degree > 0]))
-    records, sizes = edges["records"].to_numpy(), edges["sizes"].to_numpy()
-    volume = edges["bytes"].to_numpy()
-    moved = np.bincount(a, volume, count) + np.bincount(b, volume, count)
-    # What a GPU exchanges with its peers recurs, though it may read from many storage heads as well.
-    varied = np.where(sizes > 0.5 * records, volume, 0.0)
-    changing = (np.bincount(a, varied, count) + np.bincount(b, varied, count)) / np.maximum(moved, 1.0)
-    hubs = (degree >= 6) & (degree >= 2.5 * typical) & ((changing > 0.9) | one_way)
-    return edges.filter(~pl.Series(hubs[a] | hubs[b])), [int(i) for i in np.flatnonzero(hubs)]
-
-
-def _without_strangers(edges: pl.DataFrame, count: int) -> pl.DataFrame:
-    """Drops pairs that are silent in most of the slices in which both their ends are busy: probes, checks between
-    jobs, ssh.
-    """
-    if edges.is_empty():
-        return edges
-    a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
-    slices = np.zeros((len(edges), SLICES), dtype=bool)
-    row = np.repeat(np.arange(len(edges)), edges["active"].list.len().to_numpy())
-    slices[row, edges["active"].explode().to_numpy()] = True
-    busy = np.zeros((count, SLICES), dtype=bool)
-    np.logical_or.at(busy, a, slices)
-    np.logical_or.at(busy, b, slices)
-    own = slices.sum(axis=1)
-    both = (busy[a] & busy[b]).sum(axis=1)
-    most = np.maximum(busy[a].sum(axis=1), busy[b].sum(axis=1))
-    volume = edges["bytes"].to_numpy()
-    each = volume / edges["records"].to_numpy()
-    tiny = (volume < LEAST * _smaller_peak(a, b, volume, count)) & (each < 4 * LEAST * _smaller_peak(a, b, each, count))
-    # A few transfers of different sizes, at an end with regular ones: reading samples, writing checkpoints, answering
-    # requests.
-    records = edges["records"].to_numpy()
-    little = volume < SELDOM * _larger_peak(a, b, volume, count)
-    varied = edges["sizes"].to_numpy() > 0.5 * records
-    unsteady = (edges["largest"].to_numpy() > 0.5 * own) & (own < 0.5 * most)
-    now_and_then = little & (varied | unsteady)
-    now_and_then &= records < 4 * SELDOM * _larger_peak(a, b, records, count)
-    # Pairs that a job gained or lost (it was restarted on fewer machines) are busy without a break.
-    first, last = slices.argmax(axis=1), SLICES - 1 - slices[:, ::-1].argmax(axis=1)
-    steady = (own >= 0.7 * (last - first + 1)) & (own >= UNBROKEN)
-    faithful = ((own >= 0.5 * both) | steady) & (own >= 0.25 * most) & ~tiny & ~now_and_then
-    return edges.filter(pl.Series(faithful))
-
-
-def _smaller_peak(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
-    """For each pair the smaller of its two ends' largest values."""
-    largest = _peaks(a, b, value, count)
-    return np.asarray(np.minimum(largest[a], largest[b]))
-
-
-def _larger_peak(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
-    """For each pair the larger of its two ends' largest values."""
-    largest = _peaks(a, b, value, count)
-    return np.asarray(np.maximum(largest[a], largest[b]))
-
-
-def _peaks(a: Ints, b: Ints, value: Floats, count: int) -> Floats:
-    """Each end's largest value over its pairs."""
-    largest = np.zeros(count)
-    np.maximum.at(largest, a, value)
-    np.maximum.at(largest, b, value)
-    return largest
-
-
 def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
     """The records of the kept pairs."""
-    key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
-    return flows.take(keep & np.isin(key, a.astype(np.int64) * count + b))
+    wanted = a.astype(np.int64) * count + b  # sorted, like the edges
+    if not len(wanted):
+        return flows.take(wanted)
+
+    def is_wanted(part: Flows) -> Bools:
+        key = pair_key(part, count)
+        return np.asarray(wanted[np.minimum(np.searchsorted(wanted, key), len(wanted) - 1)] == key)
+
+    return flows.take(keep & flows.column(np.bool_, is_wanted))
 
 
 def _training(flows: Flows, capture: Capture) -> Flows:
@@ -299,10 +210,11 @@ def _training(flows: Flows, capture: Capture) -> Flows:
     """
     if not capture.has_bytes or not (flows.port > 0).any():
         return flows
-    own = pl.DataFrame(
-        {"a": np.minimum(flows.src, flows.dst), "b": np.maximum(flows.src, flows.dst), "port": flows.port}
-    )
-    each = own.with_columns(size=flows.size).group_by("a", "b", "port").agg(pl.len(), pl.col("size").sum())
+    parts = [
+        _connections(part).with_columns(size=part.size).group_by("a", "b", "port").agg(pl.len(), pl.col("size").sum())
+        for _, part in flows.parts()
+    ]
+    each = parts[0] if len(parts) == 1 else pl.concat(parts).group_by("a", "b", "port").agg(pl.col("len", "size").sum())
     each = each.with_columns(mean=pl.col("size") / pl.col("len"))
     tiny = each.filter(
         (pl.col("size") < LEAST * pl.col("size").max().over("a", "b"))
@@ -310,10 +222,20 @@ def _training(flows: Flows, capture: Capture) -> Flows:
     )
     if tiny.is_empty():
         return flows
-    beside = own.with_row_index("row").join(tiny, on=["a", "b", "port"], how="semi")["row"].to_numpy()
-    keep = np.ones(len(flows), dtype=bool)
-    keep[beside] = False
-    return flows.take(keep)
+    tiny = tiny.select("a", "b", "port", is_tiny=pl.lit(value=True))
+
+    def is_left(part: Flows) -> Bools:
+        found = _connections(part).join(tiny, on=["a", "b", "port"], how="left", maintain_order="left")
+        return found["is_tiny"].is_null().to_numpy()
+
+    return flows.take(flows.column(np.bool_, is_left))
+
+
+def _connections(flows: Flows) -> pl.DataFrame:
+    """The connection of each record: both ends and the port."""
+    return pl.DataFrame(
+        {"a": np.minimum(flows.src, flows.dst), "b": np.maximum(flows.src, flows.dst), "port": flows.port}
+    )
 
 
 def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) -> Ints:
@@ -329,7 +251,7 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
     rank = np.full(len(label), -1, dtype=np.int64)
     for number, group in enumerate(groups):
         rank[group] = number
-    beat = _beats(flows, rank[flows.src], len(groups), capture.span_s)
+    beat = _beats(flows, rank, len(groups), capture.span_s)
     servers = [frozenset(capture.places[int(m)].node for m in g if int(m) in capture.places) - {""} for g in groups]
     left: list[int] = []
     right: list[int] = []
@@ -343,7 +265,9 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
             left.append(int(i))
             right.append(int(j))
     merged = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(groups))
-    merged = _merge_by_sizes(capture, flows, merged[rank[flows.src]], merged, servers)
+    if 1 < len(np.unique(merged)) <= COMPARED and capture.has_bytes:
+        owner = flows.column(np.int64, lambda part: merged[rank[part.src]])
+        merged = _merge_by_sizes(capture, flows, owner, merged, servers)
     out = label.copy()
     out[inside] = merged[rank[inside]]
     return out
@@ -355,10 +279,8 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
     ``merged``, which is indexed like ``servers``.
     """
     numbers = np.unique(merged)
-    if not 1 < len(numbers) <= COMPARED or not capture.has_bytes:
-        return merged
     machines = [frozenset[str]().union(*(servers[g] for g in np.flatnonzero(merged == n))) for n in numbers]
-    sizes = [_recurring(flows.size[owner == n]) for n in numbers]
+    sizes = [_recurring(flows.size, owner == n) for n in numbers]
     left: list[int] = []
     right: list[int] = []
     for i, j in itertools.combinations(range(len(numbers)), 2):
@@ -371,7 +293,9 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
         if (common < SHARED * whole).any():
             continue
         part = flows.take(rows)
-        first, second = _beats(part, which[rows], 2, capture.span_s)
+        side = np.zeros(len(capture.names), np.int64)
+        side[part.src] = which[rows]
+        first, second = _beats(part, side, 2, capture.span_s)
         if float(first @ second) > ALIKE:
             left.append(i)
             right.append(j)
@@ -380,12 +304,13 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
 
 
 def _beats(flows: Flows, owner: Ints, groups: int, span: float) -> Floats:
-    """Unit vectors of activity against time, one row an owner, without their means. ``owner``: of each record."""
+    """Unit vectors of activity against time, one row an owner, without their means. ``owner``: of each sender."""
     bins = min(BINS, max(64, int(4e8 / 8 / max(1, groups))))
-    middle = (flows.start + flows.end) / 2
-    column = np.minimum((middle / max(span, 1e-9) * bins).astype(np.int64), bins - 1)
-    weight = np.ones(len(flows))
-    flat = np.bincount(owner * bins + column, weights=weight, minlength=groups * bins)
+    flat = np.zeros(groups * bins)
+    for _, part in flows.parts():
+        middle = (part.start + part.end) / 2
+        column = np.minimum((middle / max(span, 1e-9) * bins).astype(np.int64), bins - 1)
+        flat += np.bincount(owner[part.src] * bins + column, minlength=groups * bins)
     beat = np.sqrt(flat.reshape(groups, bins))
     # Neighbouring bins are blended so that rails a millisecond apart still agree.
     beat = beat + 0.5 * (np.roll(beat, 1, axis=1) + np.roll(beat, -1, axis=1))

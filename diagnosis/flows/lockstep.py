@@ -10,6 +10,8 @@ from diagnosis.flows.capture import Floats, Flows, Ints
 
 #: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
 APART = 1.6
+#: Transfers of a ring that are compared.
+LOOK = 6000
 #: The least contrast (of logarithms) that lockstep needs.
 CONTRAST = 0.25
 #: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
@@ -27,10 +29,10 @@ def scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
     """
     total = len(numbers)
     out = np.ones((total, total))
-    ring = ring_of[flows.src]
+    first = _first_of(numbers, flows, ring_of)
     hops: list[list[tuple[Floats, Floats]]] = []
     for number in numbers:
-        own = flows.take(np.flatnonzero(ring == number)[:6000])
+        own = flows.take(first[number])
         sources = np.unique(own.src)[:4]
         hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
     within = [
@@ -52,6 +54,21 @@ def scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
             elif seen:
                 out[i, j] = out[j, i] = float(np.median(seen)) / base
     return out
+
+
+def _first_of(numbers: list[int], flows: Flows, ring_of: Ints) -> dict[int, Ints]:
+    """The rows of each ring's first transfers."""
+    found = {number: [np.empty(0, np.int64)] for number in numbers}
+    left = dict.fromkeys(numbers, LOOK)
+    for piece, part in flows.parts():
+        ring = ring_of[part.src]
+        for number in [n for n in numbers if left[n]]:
+            rows = np.flatnonzero(ring == number)[: left[number]]
+            found[number].append(piece.start + rows)
+            left[number] -= len(rows)
+        if not any(left.values()):
+            break
+    return {number: np.concatenate(rows) for number, rows in found.items()}
 
 
 def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:

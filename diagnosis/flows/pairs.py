@@ -21,8 +21,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.arrays import Load, components, idle_gaps, members_of
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Small, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.sizes import Sizes, recurring_sizes
 
@@ -69,25 +70,32 @@ class Pairs:
         """Mask of the pairs of these types."""
         return np.array([t in types for t in self.type], dtype=bool)
 
-    def index(self, flows: Flows, count: int) -> Ints:
+    def index(self, flows: Flows, count: int) -> Small:
         """The pair number of each record."""
-        key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
-        return np.searchsorted(self.a * count + self.b, key)
+        keys = self.a * count + self.b
+        return flows.column(np.int32, lambda part: np.searchsorted(keys, pair_key(part, count)))
 
     def carries(self, flows: Flows, count: int, *types: str) -> Bools:
         """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
         gradients' records.
         """
-        index = self.index(flows, count)
-        mask = self.of(*types)[index]
-        if DP in types and OTHER not in types and self.beside.any():
-            mask &= ~(np.abs(flows.size - self.beside[index]) < 0.01 * self.beside[index])
+        wanted, keys = self.of(*types), self.a * count + self.b
+        is_beside = DP in types and OTHER not in types and bool(self.beside.any())
+
+        def is_carried(part: Flows) -> Bools:
+            index = np.searchsorted(keys, pair_key(part, count))
+            mask = wanted[index]
+            if is_beside:
+                mask &= ~(np.abs(part.size - self.beside[index]) < 0.01 * self.beside[index])
+            return mask
+
+        mask = flows.column(np.bool_, is_carried)
         expert = self.of(EP)
         if DP not in types or EP in types or not expert.any():
             return np.asarray(mask)
         tokens = np.unique(np.round(self.main[expert & (self.main > 0)], -3))
         if not len(tokens):  # experts of uneven load: sizes that never recur, below the gradients'
-            share = flows.size[expert[index]]
+            share = flows.size[expert[self.index(flows, count)]]
             most = float(np.quantile(share, 0.999)) if len(share) else 0.0
             least = self.main[self.of(DP) & (self.main > 0)].min(initial=np.inf)
             return np.asarray(mask & (flows.size > 1.02 * most) if 1.5 * most < least < np.inf else mask)
@@ -103,8 +111,8 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     """Types every pair of a job. O(n log n) in records."""
     flows = job.flows
     count = len(capture.names)
-    key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
-    keys, pair, records = np.unique(key, return_inverse=True, return_counts=True)
+    keys, records = pieces.tally(pair_key(part, count) for _, part in flows.parts())
+    pair = flows.column(np.int32, lambda part: np.searchsorted(keys, pair_key(part, count)))
     a, b = keys // count, keys % count
     sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
@@ -118,9 +126,11 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
-    volume = np.where(np.isfinite(flows.size), flows.size, 1.0)
-    forth = np.bincount(pair, np.where(flows.src < flows.dst, volume, 0.0), len(a))
-    moved = np.bincount(pair, volume, len(a))
+    forth, moved = np.zeros((2, len(a)))
+    for piece, records_of in flows.parts():
+        volume = np.where(np.isfinite(records_of.size), records_of.size, 1.0)
+        forth += np.bincount(pair[piece], np.where(records_of.src < records_of.dst, volume, 0.0), len(a))
+        moved += np.bincount(pair[piece], volume, len(a))
     one_way = _one_way(forth, moved, a, b, count)
     circled = _circled(forth, moved, a, b, count) & _several(types, sizes, a, b, count)
     types = [
@@ -206,22 +216,18 @@ def _beside(sizes: Sizes) -> Bools:
 
 
 def clocks_disagree(pairs: Pairs) -> bool:
-    """True if members of rings with recurring bucket sizes do not seem to send together: their collectors' clocks
-    differ.
-    """
+    """True if members of rings with recurring bucket sizes do not seem to send together: their clocks differ."""
     rings = pairs.of(DP) & (pairs.sizes >= 2)
     return not pairs.one_clock and bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
 
 
-def _window(flows: Flows, most: int) -> Bools:
+def _window(flows: Flows, most: int) -> slice:
     """All records, or a stretch from the middle of a long capture."""
-    chosen = np.zeros(len(flows), dtype=bool)
     first = max(0, (len(flows) - most) // 2)
-    chosen[first : first + most] = True
-    return chosen
+    return slice(first, first + most)
 
 
-def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
+def _timing(flows: Flows, pair: Small, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
     """For each pair, typical for its transfers: how busy the receiver is sending to third members meanwhile (1 = all
     the time), the share of transfers in which it sends back, and the number of other peers to which the sender begins
     to send at the same time.
@@ -253,7 +259,7 @@ def _timing(flows: Flows, pair: Ints, pairs: int, count: int, resolution: float)
     return out[0], out[1], out[2]
 
 
-def _accompanies(flows: Flows, pair: Ints, gradients: Bools, main: Floats) -> Floats:
+def _accompanies(flows: Flows, pair: Small, gradients: Bools, main: Floats) -> Floats:
     """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a separate
     group (the experts' gradients) if it has the rhythm of the others, and context parallelism if it has another.
     """

@@ -22,6 +22,7 @@ from dataclasses import dataclass, field
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
@@ -70,7 +71,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[s
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
     at_once = AtOnce.of(job.flows, count)
-    dp_groups = _joined(rings, job, pairs, capture, how, at_once=at_once, stated=stated or {}) if rings else []
+    dp_groups = _joined(rings, shared, job, pairs, capture, how, at_once=at_once, stated=stated or {}) if rings else []
     dp_groups = [own for g in dp_groups if len(own := np.intersect1d(g, job.members)) > 1]
     pp = _commonest([at_once(g) for g in pp_groups]) if pp_groups else 1
     dp = _commonest([at_once(g) for g in dp_groups]) if dp_groups else 1
@@ -134,6 +135,7 @@ def _commonest(sizes: list[int]) -> int:
 
 def _joined(
     rings: list[Ints],
+    flows: Flows,
     job: JobFlows,
     pairs: Pairs,
     capture: Capture,
@@ -142,17 +144,19 @@ def _joined(
     at_once: AtOnce,
     stated: Mapping[str, int],
 ) -> list[Ints]:
-    """Joins rings to groups, one family after another (rings on the same machines that move the same)."""
-    flows = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
+    """Joins rings to groups, one family after another (rings on the same machines that move the same). ``flows``: the
+    collectives' records.
+    """
     ring_of = np.full(len(capture.names), -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     present = [at_once(ring) for ring in rings]
-    flows = flows.take(ring_of[flows.src] >= 0)
+    if (ring_of < 0).any():
+        flows = flows.take(flows.column(np.bool_, lambda part: ring_of[part.src] >= 0))
     families = _families(rings, present, flows, ring_of, capture)
     strange = _strange(flows, rings, present, capture)
     if len(strange):
-        flows = flows.take(~np.isin(flows.size, strange))
+        flows = flows.take(flows.column(np.bool_, lambda part: ~np.isin(part.size, strange)))
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
     circles = _circles(rings, present, pairs, ring_of)
     sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
@@ -197,7 +201,9 @@ def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints
 
     Stages of a pipeline that share machines differ in bytes unless they hold equal layers.
     """
-    moved = np.bincount(ring_of[flows.src], weights=np.nan_to_num(flows.size), minlength=len(rings))
+    moved = np.zeros(len(rings))
+    for _, records in flows.parts():
+        moved += np.bincount(ring_of[records.src], np.nan_to_num(records.size), len(rings))
     alike: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
     for number, ring in enumerate(rings):
         nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
@@ -231,8 +237,12 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
     """The exact sizes that recur in each ring."""
     if not has_bytes:
         return [np.empty(0, dtype=np.int64)] * rings
-    table = pl.DataFrame({"ring": ring_of[flows.src], "size": flows.size}).filter(pl.col("size").is_finite())
-    table = table.group_by("ring", "size").len()
+    each = [
+        pl.DataFrame({"ring": ring_of[part.src], "size": part.size}).filter(pl.col("size").is_finite())
+        for _, part in flows.parts()
+    ]
+    table = pl.concat([part.group_by("ring", "size").len() for part in each])
+    table = table.group_by("ring", "size").agg(pl.col("len").sum()) if len(each) > 1 else table
     often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
         "ring", "size"
     )
@@ -248,8 +258,7 @@ def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Captu
     largest, chunks = rings[widest], present[widest] - 1
     if not capture.has_bytes or chunks < 2:
         return np.empty(0)
-    own = flows.size[np.isin(flows.src, largest)]
-    values, times = np.unique(own, return_counts=True)
+    values, times = pieces.tally(part.size[np.isin(part.src, largest)] for _, part in flows.parts())
     hops = present[widest]
     steady = (times >= 3 * hops) & (times >= 0.01 * times.max(initial=0))
     fits = steady & (values % chunks == 0)

@@ -11,9 +11,8 @@ from __future__ import annotations
 
 import numpy as np
 
-from diagnosis.flows.arrays import idle_gaps
 from diagnosis.flows.capture import Floats, Flows, Ints
-from diagnosis.flows.segment import Cut, judge, plain_records, volumes
+from diagnosis.flows.segment import Bursts, Cut, bursts_of, judge
 
 #: Number of bursts used to find the period, and the longest period in bursts.
 LOOK = 6000
@@ -26,16 +25,14 @@ def by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | None:
     """Cuts at each new beginning of the pattern of bursts. None if no pattern repeats at least three times. O(n log
     n).
     """
-    used = plain_records(flows)
-    stops, begins = idle_gaps(used.start, used.end)
+    used = bursts_of(flows, has_bytes)
+    stops, begins = used.gaps
     if len(begins) < 6:
         return None
-    volume = volumes(used, has_bytes)
-    total = np.concatenate([[0.0], np.cumsum(volume)])
     best: Cut | None = None
     for length in _burst_gaps(begins - stops, resolution):
         chosen = begins - stops >= length
-        cut = _cut(used, volume, total, stops[chosen], begins[chosen])
+        cut = _cut(used, stops[chosen], begins[chosen])
         if cut is not None and cut.believable and (best is None or cut.odd < best.odd - 0.01):
             best = cut
     return best
@@ -54,11 +51,11 @@ def _burst_gaps(gaps: Floats, resolution: float) -> list[float]:
     return sorted({float(rising[0])} | {float(rising[i + 1]) for i in places if len(rising) - i > 6})
 
 
-def _cut(flows: Flows, volume: Floats, total: Floats, stops: Floats, begins: Floats) -> Cut | None:
+def _cut(used: Bursts, stops: Floats, begins: Floats) -> Cut | None:
     """One attempt: features, period, phase, tracking."""
     if len(begins) < 9:
         return None
-    moved = np.diff(total[np.searchsorted(flows.start, begins)])
+    moved = np.diff(used.before(begins))
     shape = np.stack([np.log(np.maximum(moved, 1.0)), np.log(np.diff(begins))])
     period = _period(shape[:, :LOOK])
     if period is None:
@@ -78,7 +75,7 @@ def _cut(flows: Flows, volume: Floats, total: Floats, stops: Floats, begins: Flo
     starts = np.unique(np.clip(_settled(anchors + phase, gap, float(gaps[phase])), 0, len(begins) - 1))
     if phase and anchors[0] + phase - period >= 0:
         starts = np.unique(np.concatenate([[anchors[0] + phase - period], starts]))
-    return judge(flows, volume, stops[starts], begins[starts], "pattern")
+    return judge(used, stops[starts], begins[starts], "pattern")
 
 
 def _period(shape: Floats) -> int | None:

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Capture, Floats, Ints
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import PP, Pairs
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.steps import Steps
+from diagnosis.flows.steps import Steps, whole_steps
 
 #: A stage is slow if it computes this many times as long as the others, or as itself before.
 SLOWER = 1.25
@@ -52,34 +52,31 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
         if path is not None:
             place[path] = np.arange(len(path))
             chain[path] = number
-    flows = job.flows.take(chosen[pairs.index(job.flows, count)] & (place[job.flows.src] >= 0))
+    keys = pairs.a * count + pairs.b
+    flows = job.flows.take(
+        job.flows.column(
+            np.bool_, lambda part: chosen[np.searchsorted(keys, pair_key(part, count))] & (place[part.src] >= 0)
+        )
+    )
     if not len(flows):
         return None
-    table = pl.DataFrame(
-        {
-            "chain": chain[flows.src],
-            "src": flows.src,
-            "dst": flows.dst,
-            "step": steps.of(flows.start),
-            "start": flows.start,
-            "end": flows.end,
-            "up": place[flows.dst] > place[flows.src],
-        }
-    ).filter(pl.col("step").is_between(0, len(steps) - 1))
+
+    def table(part: Flows) -> pl.DataFrame:
+        ends = {"chain": chain[part.src], "src": part.src, "dst": part.dst, "start": part.start, "end": part.end}
+        return pl.DataFrame({**ends, "step": steps.of(part.start), "up": place[part.dst] > place[part.src]})
+
     # A step begins with forward transfers: they show which end of each chain is the first stage.
-    first = (
-        table.sort("start")
-        .group_by("chain", "step", maintain_order=True)
-        .first()
-        .group_by("chain")
-        .agg(pl.col("up").mean())
-    )
-    for number, up in first.iter_rows():
+    first = [
+        table(part).sort("start").group_by("chain", "step", maintain_order=True).agg(pl.col("up").first())
+        for part in whole_steps(flows, steps)
+    ]
+    if not first:
+        return None
+    for number, up in pl.concat(first).group_by("chain").agg(pl.col("up").mean()).iter_rows():
         if up < 0.5:
             inside = chain == number
             place[inside] = place[inside].max() - place[inside]
-    table = table.with_columns(forward=pl.Series(place[table["dst"].to_numpy()] > place[table["src"].to_numpy()]))
-    return _times(table, place, len(steps))
+    return _times([_through(table(part), place) for part in whole_steps(flows, steps)], place, len(steps))
 
 
 def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
@@ -104,8 +101,9 @@ def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
     return path
 
 
-def _times(table: pl.DataFrame, place: Ints, steps: int) -> StageTimes | None:
-    """First-in to first-out forward, last-in to last-out backward, and the turn at the last stage."""
+def _through(table: pl.DataFrame, place: Ints) -> pl.DataFrame:
+    """First-in to first-out forward, last-in to last-out backward, and the turn at the last stage (``up``: forward)."""
+    table = table.rename({"up": "forward"})
     came = table.group_by("dst", "step").agg(
         first_in=pl.col("end").filter("forward").min(), last_back_in=pl.col("end").filter(~pl.col("forward")).max()
     )
@@ -120,13 +118,18 @@ def _times(table: pl.DataFrame, place: Ints, steps: int) -> StageTimes | None:
     through = (pl.col("first_out") - pl.col("first_in")) + (pl.col("last_back_out") - pl.col("last_back_in"))
     turned = pl.col("first_back_out") - pl.col("first_in")
     both = both.with_columns(seconds=pl.when(pl.col("stage") == last).then(turned).otherwise(through))
-    both = both.filter((pl.col("stage") > 0) & (pl.col("seconds") > 0))
+    return both.filter((pl.col("stage") > 0) & (pl.col("seconds") > 0)).select("node", "step", "seconds")
+
+
+def _times(parts: list[pl.DataFrame], place: Ints, steps: int) -> StageTimes | None:
+    """The seconds of all parts as nodes × steps."""
+    both = pl.concat(parts)
     if both.is_empty():
         return None
     nodes = np.unique(both["node"].to_numpy()).astype(np.int64)
     seconds = np.full((len(nodes), steps), np.nan)
     seconds[np.searchsorted(nodes, both["node"].to_numpy()), both["step"].to_numpy()] = both["seconds"].to_numpy()
-    return StageTimes(nodes, place[nodes], last + 1, seconds)
+    return StageTimes(nodes, place[nodes], int(place.max()) + 1, seconds)
 
 
 def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:

@@ -24,9 +24,10 @@ class AtOnce:
     @classmethod
     def of(cls, flows: Flows, count: int) -> AtOnce:
         first, last = np.full(count, np.inf), np.full(count, -np.inf)
-        for end in (flows.src, flows.dst):
-            np.minimum.at(first, end, flows.start)
-            np.maximum.at(last, end, flows.start)
+        for _, part in flows.parts():
+            for end in (part.src, part.dst):
+                np.minimum.at(first, end, part.start)
+                np.maximum.at(last, end, part.start)
         return cls(first, last)
 
     def __call__(self, members: Ints) -> int:

@@ -13,12 +13,14 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Capture
+from diagnosis.flows.capture import Capture, pair_key
 from diagnosis.flows.pairs import DP, EP, PP
+from diagnosis.flows.steps import whole_steps
 
 #: Rows and columns of a view, and the most segments it holds.
 LANES = 256
 SEGMENTS = 12_000
+_KINDS = (PP, DP, EP)
 
 
 def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
@@ -28,21 +30,24 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
     Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as busy while it sends.
     """
     assert a.steps is not None
-    flows = a.job.flows
-    index = a.pairs.index(flows, len(capture.names))
-    kinds = np.array(a.pairs.type)[index]
-    table = pl.DataFrame(
-        {"member": flows.src, "kind": kinds, "step": a.steps.of(flows.start), "start": flows.start, "end": flows.end}
-    ).filter(pl.col("step").is_between(0, len(a.steps) - 1))
+    kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in a.pairs.type], np.int8)
+    keys, count = a.pairs.a * len(capture.names) + a.pairs.b, len(capture.names)
     wanted = []
-    for kind in (PP, DP, EP):
-        of_kind = pl.col("kind") == kind
+    for kind in _KINDS:
+        of_kind = pl.col("kind") == _KINDS.index(kind)
         wanted += [
             pl.col("start").filter(of_kind).min().alias(f"{kind.lower()}_start"),
             pl.col("end").filter(of_kind).max().alias(f"{kind.lower()}_end"),
             (pl.col("end") - pl.col("start")).filter(of_kind).sum().alias(f"{kind.lower()}_busy_s"),
         ]
-    rows = table.group_by("member", "step").agg(wanted).sort("member", "step")
+    found = []
+    for part in whole_steps(a.job.flows, a.steps):
+        kinds = kind_of[np.searchsorted(keys, pair_key(part, count))]
+        table = pl.DataFrame(
+            {"member": part.src, "kind": kinds, "step": a.steps.of(part.start), "start": part.start, "end": part.end}
+        )
+        found.append(table.group_by("member", "step").agg(wanted))
+    rows = pl.concat(found).sort("member", "step")
     step = rows["step"].to_numpy()
     times = [c for c in rows.columns if c.endswith(("_start", "_end"))]
     places = {m: p.node for m, p in capture.places.items()}

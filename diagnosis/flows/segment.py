@@ -8,13 +8,15 @@ instead (``pattern.by_pattern``).
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 from scipy.ndimage import median_filter
 
-from diagnosis.flows.arrays import idle_gaps
-from diagnosis.flows.capture import Floats, Flows, Ints
+from diagnosis.flows import pieces
+from diagnosis.flows.capture import Bools, Floats, Flows, Ints
 from diagnosis.stats import centre
 
 #: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
@@ -33,6 +35,8 @@ FEWEST, NEAR = 11, 61
 BUCKET = 0.006
 #: The smallest records are ignored if they move at most this share of the bytes.
 NOTHING = 0.003
+#: Records from which the usual length is taken, evenly spread.
+LENGTHS: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,33 +68,107 @@ def volumes(flows: Flows, has_bytes: bool) -> Floats:
     return np.nan_to_num(flows.size) if has_bytes else np.ones(len(flows))
 
 
-def plain_records(flows: Flows) -> Flows:
-    """The records that pace the steps: without those so long that they must be several transfers merged by the
-    exporter (they would bridge every gap), and without the smallest ones that together move very little (a loss that is
-    sent every tenth step).
+def moved_before(flows: Flows, moments: Floats, has_bytes: bool) -> Floats:
+    """The volume of the records that begin before each moment."""
+    rows = np.searchsorted(flows.start, moments)
+    moved, total = np.zeros(len(rows)), 0.0
+    for piece, part in flows.parts():
+        running = total + np.append(0.0, np.cumsum(volumes(part, has_bytes)))
+        here = (rows >= piece.start) & ((rows < piece.stop) | (piece.stop == len(flows)))
+        moved[here] = running[rows[here] - piece.start]
+        total = float(running[-1])
+    return moved
+
+
+def is_plain(flows: Flows) -> Callable[[Flows], Bools]:
+    """Which records pace the steps: not those so long that they must be several transfers merged by the exporter (they
+    would bridge every gap), and not the smallest ones that together move very little (a loss that is sent every tenth
+    step).
     """
     if len(flows) < 20:
-        return flows
-    length = flows.end - flows.start
-    usual = float(np.quantile(length, 0.9))
-    keep = length <= max(4.0 * usual, 1e-9)
-    if np.isfinite(flows.size).all():
-        # A long record of a usual size is one transfer that waited, not several.
-        _, code, times = np.unique(flows.size, return_inverse=True, return_counts=True)
-        keep |= times[code] >= max(5, int(0.002 * len(flows)))
-        sizes = np.sort(flows.size)
-        moved = np.cumsum(sizes)
-        keep &= flows.size >= sizes[np.searchsorted(moved, NOTHING * moved[-1])]
-    return flows.take(keep)
+        return all_of
+    some = flows.take(np.arange(0, len(flows), -(-len(flows) // LENGTHS))) if len(flows) > LENGTHS else flows
+    most = max(4.0 * float(np.quantile(some.end - some.start, 0.9)), 1e-9)
+    sizes, times = pieces.tally(part.size for _, part in flows.parts())
+    if not np.isfinite(sizes).all():
+        return lambda part: np.asarray(part.end - part.start <= most)
+    # A long record of a usual size is one transfer that waited, not several.
+    is_usual = times >= max(5, int(0.002 * len(flows)))
+    moved = np.cumsum(sizes * times)
+    least = sizes[np.searchsorted(moved, NOTHING * moved[-1])]
+
+    def plain(part: Flows) -> Bools:
+        keep = part.end - part.start <= most
+        long = np.flatnonzero(~keep)
+        keep[long] = is_usual[np.searchsorted(sizes, part.size[long])]
+        return np.asarray(keep & (part.size >= least))
+
+    return plain
 
 
-def judge(flows: Flows, volume: Floats, stop: Floats, begin: Floats, how: str) -> Cut:
+@dataclass(frozen=True, slots=True)
+class Bursts:
+    """The busy times of plain records, and what they move: ``start`` and ``stop`` of each; ``total``: the volume before
+    each burst, and at last all of it; ``records``: how many they are.
+    """
+
+    start: Floats
+    stop: Floats
+    total: Floats
+    records: int
+
+    @property
+    def gaps(self) -> tuple[Floats, Floats]:
+        """The idle times between them: (end of activity, next start)."""
+        return self.stop[:-1], self.start[1:]
+
+    def before(self, begin: Floats) -> Floats:
+        """The volume before bursts that begin at these times."""
+        return self.total[np.searchsorted(self.start, begin)]
+
+
+def all_of(part: Flows) -> Bools:
+    """All records, for where long ones are transfers that waited."""
+    return np.ones(len(part), dtype=bool)
+
+
+def bursts_of(flows: Flows, has_bytes: bool, since: float = -np.inf, *, is_every: bool = False) -> Bursts:
+    """The bursts of the plain records (or of all, if ``is_every``) that begin ``since`` then. O(n log n); a few numbers
+    a burst in memory.
+    """
+    plain = all_of if is_every else is_plain(flows)
+    records = 0
+    starts, stops, moved = [np.empty(0)], [np.empty(0)], [np.empty(0)]
+    until, first = -np.inf, int(np.searchsorted(flows.start, since))
+    for piece in pieces.of(len(flows) - first):
+        part = flows.take(slice(first + piece.start, first + piece.stop))
+        part = part.take(plain(part))
+        records += len(part)
+        if not len(part):
+            continue
+        busy = np.maximum.accumulate(np.append(until, part.end))
+        fresh = np.flatnonzero(part.start > busy[:-1])
+        volume = volumes(part, has_bytes)
+        if len(fresh) == 0 or fresh[0] > 0:  # the last burst of the piece before goes on
+            moved[-1][-1:] += volume[: fresh[0] if len(fresh) else None].sum()
+        if len(fresh):
+            starts.append(part.start[fresh])
+            moved.append(np.add.reduceat(volume, fresh))
+            stops.append(busy[:-1][fresh[1:] if until == -np.inf else fresh])
+        until = float(busy[-1])
+    if until > -np.inf:
+        stops.append(np.array([until]))
+    return Bursts(
+        np.concatenate(starts), np.concatenate(stops), np.append(0.0, np.cumsum(np.concatenate(moved))), records
+    )
+
+
+def judge(bursts: Bursts, stop: Floats, begin: Floats, how: str) -> Cut:
     """Applies both laws to the parts between boundaries (the first and last part may be incomplete and are left
     out).
     """
-    edges = np.searchsorted(flows.start, begin)
-    running = np.concatenate([[0.0], np.cumsum(volume)])
-    total = running[edges]
+    running = bursts.total
+    total = bursts.before(begin)
     moved = np.diff(total)
     lasting = np.diff(stop)
     if len(moved) < 2 or np.median(moved) <= 0 or np.median(lasting) <= 0:
@@ -115,42 +193,41 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     A long record may be several merged ones, or one transfer that waited: the second reading is tried where the first
     one shows odd parts, few parts or none.
     """
-    plain = plain_records(flows)
-    cut = _by_gaps(plain, has_bytes)
-    if len(plain) == len(flows) or (has_bytes and cut is not None and cut.odd <= DOUBT and len(cut.stop) >= FEW):
+    plain = bursts_of(flows, has_bytes)
+    cut = _by_gaps(plain)
+    if plain.records == len(flows) or (has_bytes and cut is not None and cut.odd <= DOUBT and len(cut.stop) >= FEW):
         return cut
-    found = [c for c in (_by_gaps(flows, has_bytes), cut) if c is not None]
+    found = [c for c in (_by_gaps(bursts_of(flows, has_bytes, is_every=True)), cut) if c is not None]
     return min(found, key=lambda c: (round(c.odd, 2), -len(c.stop)), default=None)
 
 
-def _by_gaps(used: Flows, has_bytes: bool) -> Cut | None:
-    stops, begins = idle_gaps(used.start, used.end)
+def _by_gaps(used: Bursts) -> Cut | None:
+    stops, begins = used.gaps
     gaps = begins - stops
     if len(gaps) < 3:
         return None
-    volume = volumes(used, has_bytes)
     falling = np.sort(gaps)[::-1][:200_000]
     jump = np.log(np.maximum(falling[:-1], 1e-9) / np.maximum(falling[1:], 1e-9))
     tried = [k for k in np.argsort(-jump)[:24] + 1 if k >= 3] + [len(gaps)]
     best: Cut | None = None
     for k in sorted({int(k) for k in tried}):
         long = gaps >= falling[min(k, len(falling)) - 1]
-        cut = judge(used, volume, stops[long], begins[long], "gaps")
+        cut = judge(used, stops[long], begins[long], "gaps")
         if cut.believable and (
             best is None or (round(cut.odd, 2), -len(cut.stop)) < (round(best.odd, 2), -len(best.stop))
         ):
             best = cut
-    return _repaired(used, volume, stops, begins, best) if best is not None else None
+    return _repaired(used, best) if best is not None else None
 
 
-def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: Cut) -> Cut:
+def _repaired(used: Bursts, cut: Cut) -> Cut:
     """Removes boundaries inside a step (two neighbours that together move one step's bytes) and adds one if a part, or
     what follows the last boundary, moves two.
     """
-    total = np.concatenate([[0.0], np.cumsum(volume)])
+    stops, begins = used.gaps
     chosen = np.searchsorted(begins, cut.begin)
-    middle = float(np.median(np.diff(total[np.searchsorted(flows.start, cut.begin)])))
-    edge = np.append(total[np.searchsorted(flows.start, begins)], total[-1]) / middle
+    middle = float(np.median(np.diff(used.before(cut.begin))))
+    edge = used.total[1:] / middle
     kept = [int(chosen[0])]
     for index in chosen[1:]:
         part = edge[index] - edge[kept[-1]]
@@ -165,7 +242,7 @@ def _repaired(flows: Flows, volume: Floats, stops: Floats, begins: Floats, cut: 
     if edge[-1] - edge[kept[-1]] > 1.7:
         kept.extend(_missing(edge, stops, begins, kept[-1], len(begins)))
     at = _moved_back(edge, begins - stops, np.array(kept))
-    return judge(flows, volume, stops[at], begins[at], cut.how)
+    return judge(used, stops[at], begins[at], cut.how)
 
 
 def _moved_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Bools, Floats, Flows, Ints
+from diagnosis.flows.capture import Bools, Floats, Flows, Ints, Small
 
 #: A size recurs if it occurs in most of these slices of the capture, not only often within one step.
 SLICES = 12
@@ -33,7 +33,7 @@ class Sizes:
     least: Ints
 
 
-def recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Sizes:
+def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> Sizes:
     """For each pair: the number of recurring sizes, and the share of its records with one of them. Sizes within 1 % of
     the next are one: headers and retransmissions change byte counts slightly, and varying sequence lengths give a
     continuum.
@@ -44,11 +44,17 @@ def recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Si
     kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
         return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs), np.zeros(pairs), sizes)
-    slices = np.minimum((flows.start / max(float(flows.start[-1]), 1e-9) * SLICES).astype(np.int64), SLICES - 1)
-    table = pl.DataFrame({"pair": pair, "size": flows.size, "slice": np.left_shift(1, slices)})
     seen = pl.col("slice").bitwise_or()
+    parts, last = [], max(float(flows.start[-1]), 1e-9)
+    for piece, part in flows.parts():
+        slices = np.minimum((part.start / last * SLICES).astype(np.int64), SLICES - 1)
+        table = pl.DataFrame({"pair": pair[piece], "size": part.size, "slice": np.left_shift(1, slices)})
+        parts.append(table.group_by("pair", "size").agg(pl.len(), seen))
+    table = pl.concat(parts)
+    if len(parts) > 1:
+        table = table.group_by("pair", "size").agg(pl.col("len").sum(), seen)
+    table = table.sort("pair", "size")
     present = table.group_by("pair").agg(seen.bitwise_count_ones().alias("slices"))
-    table = table.group_by("pair", "size").agg(pl.len(), seen).sort("pair", "size")
     apart = (pl.col("size") > 1.01 * pl.col("size").shift(1)) | (pl.col("pair") != pl.col("pair").shift(1))
     table = table.with_columns(group=apart.fill_null(True).cum_sum())
     table = table.group_by("group").agg(
@@ -93,14 +99,18 @@ def recurring_sizes(flows: Flows, pair: Ints, pairs: int, has_bytes: bool) -> Si
     rarer, returning = np.zeros(pairs), np.zeros(pairs)
     rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
     returning[rare["pair"].to_numpy()] = rare["again"].to_numpy()
-    moved = np.maximum(np.bincount(pair, np.nan_to_num(flows.size), pairs), 1.0)
+    records, moved = np.zeros((2, pairs))
+    for piece, part in flows.parts():
+        records += np.bincount(pair[piece], minlength=pairs)
+        moved += np.bincount(pair[piece], np.nan_to_num(part.size), pairs)
+    moved = np.maximum(moved, 1.0)
     rarer, returning = rarer / moved, returning / moved
     beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
     many = main[(sizes == 1) & (kinds >= 3) & (rarer >= 0.2)]
     guest = (sizes == 1) & (kinds < 3) & np.isin(np.round(main, -3), np.unique(np.round([*beside, *many], -3)))
     return Sizes(
         sizes,
-        covered / np.maximum(np.bincount(pair, minlength=pairs), 1),
+        covered / np.maximum(records, 1),
         main,
         kinds,
         guest,

@@ -7,6 +7,7 @@ from __future__ import annotations
 from collections import defaultdict
 
 import numpy as np
+import polars as pl
 
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.parallelism import Layout
@@ -60,7 +61,7 @@ def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list
     t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
     busy: set[tuple[int, int]] = set()
     for job, table in enumerate(transfers):
-        inside = table.ops.filter(table.ops["end"].is_between(t0, t1))["unit"].unique().to_list()
+        inside = table.cells.filter((pl.col("first") <= t1) & (pl.col("last") >= t0))["unit"].unique().to_list()
         busy |= {(job, int(u)) for u in inside}
     slow = {(e.job, u) for e in episodes if e.t0 < t1 and e.t1 > t0 for u in e.slowed}
     return busy - slow

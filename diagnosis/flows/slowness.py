@@ -121,7 +121,7 @@ def matters(steps: Steps, first: int, last: int) -> bool:
 
 def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
     """Episodes in which transfers took longer than their units' usual, or than their peers' do."""
-    cells = transfers.ops.group_by("unit", "step").agg(pl.col("slow").median(), pl.col("kind").first())
+    cells = transfers.cells
     episodes: list[Episode] = []
     for kind in cells["kind"].unique().sort().to_list():
         part = cells.filter(pl.col("kind") == kind)
@@ -193,8 +193,7 @@ def by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Float
 
 def _throughout(transfers: Transfers, usual: float) -> bool:
     """True if a unit's collectives are spread over most of the step rather than gathered at its end."""
-    dp = transfers.ops.filter(pl.col("kind") == DP)
-    spread = dp.group_by("unit", "step").agg(s=pl.col("end").max() - pl.col("end").min())["s"].median()
+    spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
     return isinstance(spread, float) and spread > 0.5 * usual
 
 

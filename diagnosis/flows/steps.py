@@ -7,19 +7,22 @@ step.
 
 from __future__ import annotations
 
+import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.arrays import components, idle_gaps
+from diagnosis.flows import pieces
+from diagnosis.flows.arrays import components
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.grid import seldom
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import FEW, Cut, by_gaps, plain_records, volumes
+from diagnosis.flows.segment import FEW, Cut, bursts_of, by_gaps, moved_before, volumes
 
 #: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
 WHOLE = 0.85
@@ -102,7 +105,9 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
 def _seldom(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | None:
     """The traffic of the pairs that exchange far less often than the others, if there are both."""
     rare = seldom(traffic, pairs, len(capture.names))
-    return None if rare is None else traffic.take(rare[pairs.index(traffic, len(capture.names))])
+    if rare is None:
+        return None
+    return traffic.take(rare[pairs.index(traffic, len(capture.names))])
 
 
 def _is_finer(finer: Cut, cut: Cut | None) -> bool:
@@ -123,24 +128,29 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
         return _best_cut(_busiest_sender(traffic), capture)
     together = _best_cut(traffic, capture) or _best_cut(_busiest_sender(traffic), capture)
     label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
-    owner = label[traffic.src]
-    amount = np.bincount(owner, weights=volumes(traffic, capture.has_bytes))
+    amount = np.zeros(int(label.max()) + 1)
+    for _, part in traffic.parts():
+        amount += np.bincount(label[part.src], volumes(part, capture.has_bytes), len(amount))
     groups = np.argsort(-amount)[: min(3, int((amount > 0).sum()))]
-    if len(groups) < 2 or (
-        together is not None and all(_even(traffic.take(owner == g), together, capture) for g in groups)
-    ):
+
+    def of_group(group: int) -> Flows:
+        return traffic.take(traffic.column(np.bool_, lambda part: label[part.src] == group))
+
+    if len(groups) < 2 or (together is not None and all(_even(of_group(int(g)), together, capture) for g in groups)):
         return together
-    alone = _best_cut(traffic.take(owner == groups[0]), capture)
+    alone = _best_cut(of_group(int(groups[0])), capture)
     if alone is None or alone.odd > ODD:
         return together
-    within = np.searchsorted(alone.begin, traffic.start)
-    moved = np.bincount(within, weights=volumes(traffic, capture.has_bytes), minlength=len(alone.begin) + 1)[1:-1]
+    moved = np.diff(moved_before(traffic, np.nextafter(alone.begin, np.inf), capture.has_bytes))
     return by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or alone
 
 
 def _busiest_sender(traffic: Flows) -> Flows:
     """The transfers of one sender: they have one clock even if the collectors' clocks disagree."""
-    return traffic.take(traffic.src == np.bincount(traffic.src).argmax())
+    sent = np.zeros(int(traffic.src.max()) + 1, np.int64)
+    for _, part in traffic.parts():
+        sent += np.bincount(part.src, minlength=len(sent))
+    return traffic.take(traffic.src == sent.argmax())
 
 
 def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
@@ -152,8 +162,7 @@ def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
 
 def _moved(flows: Flows, cut: Cut, capture: Capture) -> Floats:
     """The volume of each part between two boundaries."""
-    volume = volumes(flows, capture.has_bytes)
-    return np.diff(np.concatenate([[0.0], np.cumsum(volume)])[np.searchsorted(flows.start, cut.begin)])
+    return np.diff(moved_before(flows, cut.begin, capture.has_bytes))
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
@@ -196,9 +205,9 @@ def _filled(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
     several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= NEARLY))
     if cut.uneven_bytes > FEW_EVEN or not len(several):
         return cut
-    used = plain_records(traffic)
-    stops, begins = idle_gaps(used.start, used.end)
-    total = np.concatenate([[0.0], np.cumsum(volumes(used, capture.has_bytes))])[np.searchsorted(used.start, begins)]
+    used = bursts_of(traffic, capture.has_bytes)
+    stops, begins = used.gaps
+    total = used.before(begins)
     total /= np.median(np.diff(total[np.searchsorted(begins, cut.begin)]))
     least = 0.5 * float(np.median(cut.begin - cut.stop))
     added: list[int] = []
@@ -232,10 +241,7 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show that it is
     whole.
     """
-    volume = volumes(traffic, capture.has_bytes)
-    total = np.concatenate([[0.0], np.cumsum(volume)])
-    at = np.concatenate([[0], np.searchsorted(traffic.start, cut.begin), [len(traffic)]])
-    moved = np.diff(total[at])
+    moved = np.diff(moved_before(traffic, np.concatenate([[-np.inf], cut.begin, [np.inf]]), capture.has_bytes))
     usual = float(np.median(moved[1:-1]))
     # Directly after the boundary: the next step's other traffic begins long before its pacing traffic.
     between = cut.stop + 0.01 * (cut.begin - cut.stop)
@@ -261,32 +267,37 @@ def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_byte
     """The end of the last step: before the first long pause after most of a step's bytes. Later traffic is the end of
     the job (barriers, the last checkpoint).
     """
-    used = plain_records(traffic)
-    tail = used.take(used.start >= begin)
-    if not len(tail):
+    tail = bursts_of(traffic, has_bytes, begin)
+    if not len(tail.start):
         return float(traffic.end.max())
-    moved = np.concatenate([[0.0], np.cumsum(volumes(tail, has_bytes))])
-    stops, begins = idle_gaps(tail.start, tail.end)
-    done = moved[np.searchsorted(tail.start, begins)]
-    over = np.flatnonzero((begins - stops >= 0.5 * pause) & (done >= 0.8 * usual))
-    return float(stops[over[0]]) if len(over) else float(tail.end.max())
+    stops, begins = tail.gaps
+    over = np.flatnonzero((begins - stops >= 0.5 * pause) & (tail.before(begins) >= 0.8 * usual))
+    return float(stops[over[0]]) if len(over) else float(tail.stop[-1])
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
-    """The end of the last pacing record of each owner (group or rank) in each step: array [steps, owners], NaN if there
+    """The end of the last pacing record of each owner (of a sender) in each step: array [steps, owners], NaN if there
     was none. Records that reach into the next step (merged ones) do not count.
     """
-    step = steps.of(flows.start)
-    limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
-    usable = (step >= 0) & (step < len(steps)) & (owner >= 0) & (flows.end <= limit)
-    table = (
-        pl.DataFrame({"cell": step[usable] * owners + owner[usable], "end": flows.end[usable]})
-        .group_by("cell")
-        .agg(pl.col("end").max())
-    )
     out = np.full(len(steps) * owners, np.nan)
-    out[table["cell"].to_numpy()] = table["end"].to_numpy()
+    for _, part in flows.parts():
+        step, own = steps.of(part.start), owner[part.src]
+        limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
+        usable = (step >= 0) & (step < len(steps)) & (own >= 0) & (part.end <= limit)
+        table = pl.DataFrame({"cell": step[usable] * owners + own[usable], "end": part.end[usable]})
+        table = table.group_by("cell").agg(pl.col("end").max())
+        cell = table["cell"].to_numpy()
+        out[cell] = np.fmax(out[cell], table["end"].to_numpy())
     return out.reshape(len(steps), owners)
+
+
+def whole_steps(flows: Flows, steps: Steps) -> Iterator[Flows]:
+    """The records of all steps, some whole steps at a time, as many as give about a piece of records."""
+    rows = np.searchsorted(flows.start, steps.edges)
+    group = (rows[:-1] - rows[0]) // pieces.PIECE
+    first = np.append(rows[:-1][np.append(True, np.diff(group) > 0)], rows[-1])
+    for low, high in itertools.pairwise(first.tolist()):
+        yield flows.take(slice(low, high))
 
 
 def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
@@ -296,10 +307,11 @@ def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> St
     if not capture.has_bytes or len(steps) < 8:
         return steps
     handed = job.flows.take(pairs.carries(job.flows, len(capture.names), PP))
-    step = steps.of(handed.start)
-    inside = (step >= 0) & (step < len(steps))
-    table = pl.DataFrame({"step": step[inside], "size": handed.size[inside]})
-    sizes = table.group_by("step").agg(pl.col("size").median()).sort("step")
+    found = []
+    for part in whole_steps(handed, steps):
+        table = pl.DataFrame({"step": steps.of(part.start), "size": part.size})
+        found.append(table.group_by("step").agg(pl.col("size").median()))
+    sizes = pl.concat(found).sort("step")
     if sizes.height < len(steps):
         return steps
     size = sizes["size"].to_numpy() / float(np.median(sizes["size"].to_numpy()))

@@ -6,14 +6,14 @@ transfer itself, and the last sender to begin is the one that the others waited 
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Capture, Flows
+from diagnosis.flows import pieces
+from diagnosis.flows.capture import Capture, Flows, Ints, Small
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, PP, Pairs
 from diagnosis.flows.steps import Steps
@@ -24,14 +24,15 @@ KIND: Final = pl.Enum([DP, PP])
 
 @dataclass(frozen=True, slots=True)
 class Transfers:
-    """``ops``: one row a collective of a ring or a transfer of a pair: ``unit`` (ring or pair number), ``step``,
-    ``end``, ``slow`` (multiple of this unit's usual time for that size), ``kind``. ``late``: one row a member and step:
+    """``cells``: one row a unit (ring or pair number) and step: ``slow`` (the median over the collectives of the ring,
+    or transfers of the pair, of their time as a multiple of this unit's usual for that size), ``first`` and ``last``
+    end of them, ``kind``. ``late``: one row a member and step:
     seconds by which it began its part after the usual member, as mean over the step's collectives (``behind``) and as
     sum (``added``). ``units``: the members of each unit. ``switches``: the switches that each unit's hops cross (empty
     if paths are unknown).
     """
 
-    ops: pl.DataFrame
+    cells: pl.DataFrame
     late: pl.DataFrame
     units: list[frozenset[int]]
     switches: list[frozenset[str]]
@@ -40,30 +41,44 @@ class Transfers:
 def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, capture: Capture) -> Transfers:
     """Builds the table for one job. O(n log n) in records."""
     count = len(capture.names)
-    index = pairs.index(job.flows, count)
     ring_of = np.full(count, -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
-    collective = pairs.carries(job.flows, count, DP)
-    passed = pairs.of(PP)[index]
-    dp = _table(job.flows.take(collective), ring_of[job.flows.src[collective]], steps, capture)
-    pp = _table(job.flows.take(passed), len(rings) + index[passed], steps, capture)
-    switches = _switches((dp, pp), len(rings) + len(pairs.a), capture)
-    dp, pp = dp.drop("path"), pp.drop("path")  # tables of millions of rows are sorted without it
-    ops, late = _collectives(dp, capture.resolution_s)
-    handed = _handed(pp)
+    unit = _unit_of(job, pairs, ring_of, len(rings), capture)
     units = [frozenset(int(m) for m in ring) for ring in rings]
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
-    return Transfers(pl.concat([ops, handed]), late, units, switches)
+    switches: list[set[str]] = [set() for _ in units]
+    cells, late = [], []
+    for own, group in job.flows.in_groups(unit, len(units)):
+        table = _table(group, own, steps, capture)
+        _cross(switches, table, capture)
+        is_ring = pl.col("unit") < len(rings)
+        table = table.drop("path")  # tables of millions of rows are sorted without it
+        of_rings, own_late = _collectives(table.filter(is_ring), capture.resolution_s)
+        late.append(own_late)
+        cells += [of_rings, _handed(table.filter(~is_ring))]
+    crossed = [frozenset(c) for c in switches]
+    return Transfers(pl.concat(cells), pl.concat(late).sort("src", "step"), units, crossed)
 
 
-def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl.DataFrame:
+def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Small:
+    """The unit of each record: the ring of a collective, or the pair of a transfer along a pipeline; -1: none."""
+    count = len(capture.names)
+    collective, index = pairs.carries(job.flows, count, DP), pairs.index(job.flows, count)
+    of_pair = np.where(pairs.of(PP), rings + np.arange(len(pairs.a)), -1)
+    unit = pieces.empty(len(index), np.int32, job.flows.disk)
+    for piece, part in job.flows.parts():
+        unit[piece] = np.where(collective[piece], ring_of[part.src], of_pair[index[piece]])
+    return unit
+
+
+def _table(flows: Flows, unit: Ints | Small, steps: Steps, capture: Capture) -> pl.DataFrame:
     """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful
     duration.
     """
     table = pl.DataFrame(
         {
-            "unit": unit.astype(np.int32),
+            "unit": unit,
             "src": flows.src,
             "size": np.nan_to_num(flows.size),
             "start": flows.start,
@@ -79,8 +94,8 @@ def _table(flows: Flows, unit: np.ndarray, steps: Steps, capture: Capture) -> pl
 
 
 def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """Hops that end together become one collective; its shortest hop against the unit's usual; how late each sender
-    began.
+    """Hops that end together become one collective; its shortest hop against the unit's usual. The cells, and how late
+    each sender began.
     """
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=resolution)
     table = table.with_columns(length=length).sort("unit", "size", "end")
@@ -110,10 +125,7 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
-    chosen = ops.select("unit", "step", "end", "slow", kind=pl.lit(DP, KIND)).with_columns(
-        pl.col("slow").cast(pl.Float64)
-    )
-    return chosen, late.sort("src", "step")
+    return _cells(ops, DP), late
 
 
 def _handed(table: pl.DataFrame) -> pl.DataFrame:
@@ -121,15 +133,18 @@ def _handed(table: pl.DataFrame) -> pl.DataFrame:
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
     table = table.with_columns(length=length)
     slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")
-    return table.select("unit", "step", "end", slow=slow.cast(pl.Float64), kind=pl.lit(PP, KIND))
+    return _cells(table.select("unit", "step", "end", slow=slow), PP)
 
 
-def _switches(tables: Iterable[pl.DataFrame], units: int, capture: Capture) -> list[frozenset[str]]:
-    """The switches that each unit's records cross."""
-    crossed: list[set[str]] = [set() for _ in range(units)]
-    for table in tables:
-        for unit, path in (
-            table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect().iter_rows()
-        ):
-            crossed[unit].update(capture.paths[path])
-    return [frozenset(c) for c in crossed]
+def _cells(ops: pl.DataFrame, kind: str) -> pl.DataFrame:
+    """Collectives or transfers to one row a unit and step."""
+    slow = pl.col("slow").cast(pl.Float64).median()
+    cells = ops.group_by("unit", "step").agg(slow=slow, first=pl.col("end").min(), last=pl.col("end").max())
+    return cells.with_columns(kind=pl.lit(kind, KIND))
+
+
+def _cross(crossed: list[set[str]], table: pl.DataFrame, capture: Capture) -> None:
+    """Adds the switches that each unit's records cross."""
+    rows = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
+    for unit, path in rows.iter_rows():
+        crossed[unit].update(capture.paths[path])

@@ -20,7 +20,7 @@ analysed steps.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -113,11 +113,11 @@ def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.D
     empty, step, begun (when the step did); sorted by start.
     """
     flows: Flows = capture.flows
-    inside = np.zeros(len(flows), dtype=bool)
-    for k in chosen:
-        first, last = np.searchsorted(flows.start, steps.edges[[k, k + 1]])
-        inside[first:last] = True
-    mine = flows.take(inside & _among(job, capture))
+    among = _among(job, capture)
+    rows = [np.empty(0, np.int64)]
+    for first, last in np.searchsorted(flows.start, np.stack([steps.edges[chosen], steps.edges[chosen + 1]], axis=1)):
+        rows.append(first + np.flatnonzero(among(flows.take(slice(first, last)))))
+    mine = flows.take(np.unique(np.concatenate(rows)))
     step = np.clip(steps.of(mine.start), 0, len(steps) - 1)
     return _table(mine).with_columns(step=step, begun=steps.start[step])
 
@@ -133,9 +133,9 @@ def last_words(job: JobFlows, since: float, until: float, capture: Capture) -> p
     """For each direction of the training connections, of what began from ``since`` to ``until``: the last time src sent
     to dst (null if never), and the last time dst sent to src: columns src, dst, low, spoke, heard.
     """
-    flows = capture.flows
-    inside = (flows.start >= since) & (flows.start <= until)
-    table = _table(flows.take(inside & _among(job, capture))).filter(~pl.col("empty"))
+    first, last = np.searchsorted(capture.flows.start, [since, np.nextafter(until, np.inf)])
+    inside = capture.flows.take(slice(first, last))
+    table = _table(inside.take(_among(job, capture)(inside))).filter(~pl.col("empty"))
     training = _training(table)
     spoke = table.group_by(*_ENDS).agg(spoke=pl.col("end").max())
     heard = spoke.select("low", src="dst", dst="src", heard="spoke")
@@ -143,12 +143,11 @@ def last_words(job: JobFlows, since: float, until: float, capture: Capture) -> p
     return both.join(heard, on=list(_ENDS), how="left").sort(_ENDS)
 
 
-def _among(job: JobFlows, capture: Capture) -> Bools:
-    """The records between two members of a job."""
+def _among(job: JobFlows, capture: Capture) -> Callable[[Flows], Bools]:
+    """Which records are between two members of a job."""
     member = np.zeros(len(capture.names), dtype=bool)
     member[job.members] = True
-    flows = capture.flows
-    return np.asarray(member[flows.src] & member[flows.dst] & (flows.src != flows.dst))
+    return lambda part: np.asarray(member[part.src] & member[part.dst] & (part.src != part.dst))
 
 
 def _table(mine: Flows) -> pl.DataFrame:

@@ -9,8 +9,9 @@ from dataclasses import dataclass, replace
 
 import numpy as np
 
-from diagnosis.flows.capture import Capture, Floats, Ints, Offset
-from diagnosis.flows.clock_offsets import FINE, Heard, collectors, pile
+from diagnosis.flows import pieces
+from diagnosis.flows.capture import Capture, Floats, Ints, Offset, Small
+from diagnosis.flows.clock_offsets import FINE, Heard, collector_of, pile
 
 #: Windows differ in their begin if it is by more than this, in seconds and as a share of their length.
 APART_S = 1.0
@@ -42,7 +43,8 @@ def aligned(capture: Capture) -> Capture:
 
     O(n log n), and nothing more than one pass where all windows begin together.
     """
-    of, names = collectors(capture.flows, capture)
+    collector, names = collector_of(capture.flows, capture)
+    of = capture.flows.column(np.int32, collector)
     windows = _windows(capture, of, len(names))
     if not 1 < len(windows) <= GROUPS:
         return capture
@@ -63,24 +65,42 @@ def aligned(capture: Capture) -> Capture:
     return replace(capture, flows=moved, t0=capture.t0 + origin, clocks=[*capture.clocks, *found])
 
 
-def _windows(capture: Capture, of: Ints, count: int) -> list[_Window]:
+def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     """Groups of collectors whose activity begins together, in order of time."""
     if not 1 < count <= MOST:
         return []
-    order = np.argsort(of, kind="stable")  # records stay sorted by start within a collector
-    cuts = np.searchsorted(of[order], np.arange(count + 1))
-    seen = [order[cuts[i] : cuts[i + 1]] for i in range(count)]
-    begin = np.array([capture.flows.start[r[len(r) // 100]] if len(r) else np.nan for r in seen])
-    last = np.array([capture.flows.start[r[-1 - len(r) // 100]] if len(r) else np.nan for r in seen])
+    held = np.zeros(count, np.int64)
+    for piece in pieces.of(len(of)):
+        held += np.bincount(of[piece], minlength=count)
+    begin, last = (
+        _at_rank(of, capture.flows.start, held // 100),
+        _at_rank(of, capture.flows.start, held - 1 - held // 100),
+    )
     usual = float(np.nanmedian(last - begin))
-    ordered = [int(i) for i in np.argsort(begin) if len(seen[i])]
+    ordered = [int(i) for i in np.argsort(begin) if held[i]]
     groups: list[list[int]] = []
     for i in ordered:
         if groups and begin[i] - begin[groups[-1][-1]] <= max(APART_S, APART * usual):
             groups[-1].append(i)
         else:
             groups.append([i])
-    return [_window(np.array(g), np.sort(np.concatenate([seen[i] for i in g])), capture) for g in groups]
+    if len(groups) < 2:
+        return []
+    return [_window(np.array(g), np.flatnonzero(np.isin(of, g)), capture) for g in groups]
+
+
+def _at_rank(of: Small, start: Floats, rank: Ints) -> Floats:
+    """The start of each collector's record of that rank (from 0 on) in order of time; NaN without records."""
+    found = np.full(len(rank), np.nan)
+    before = np.zeros(len(rank), np.int64)
+    for piece in pieces.of(len(of)):
+        order = np.argsort(of[piece], kind="stable")  # records stay sorted by start within a collector
+        cuts = np.searchsorted(of[piece][order], np.arange(len(rank) + 1))
+        held = np.diff(cuts)
+        here = (rank >= before) & (rank < before + held)
+        found[here] = start[piece][order[(cuts[:-1] + rank - before)[here]]]
+        before += held
+    return found
 
 
 def _window(who: Ints, rows: Ints, capture: Capture) -> _Window:

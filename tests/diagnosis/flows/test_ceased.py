@@ -33,7 +33,7 @@ def stopped(owing: int) -> tuple[JobFlows, Steps, Capture]:
     more = Flows(
         start, start + 0.001, *ids, size, port, np.full(len(start), -1, np.int32), np.ones(len(start), bool), empty
     )
-    both = Flows(*(np.concatenate([getattr(flows, name), getattr(more, name)]) for name in Flows.__slots__))
+    both = Flows(*(np.concatenate(parts) for parts in zip(flows.columns(), more.columns(), strict=True)))
     return job, steps, replace(whole, flows=both)
 
 
