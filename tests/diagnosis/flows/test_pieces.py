@@ -140,6 +140,6 @@ def test_a_full_disk_is_an_error_of_the_machine(tmp_path: Path, monkeypatch: pyt
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(pieces, "PIECE", 10)
-    monkeypatch.setattr(pieces.os, "posix_fallocate", full)
+    monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(OSError, match="No space left"):
         pieces.Disk(tmp_path).empty(11, np.float64)
