@@ -18,6 +18,7 @@ from diagnosis import inventory as inventories
 from diagnosis import thresholds
 from diagnosis.logs import events, frameworks, protocol, verdict
 from diagnosis.logs.case import Case, Given, open_case
+from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Kind, Parsed
 from diagnosis.result import Attempt, LogDiagnosis
 
@@ -77,10 +78,7 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
         case = open_case(mine, given)
         if case is None:
             continue
-        result = _described(verdict.conclude(case), case)
-        first, last = _iterations(case)
-        launches = tuple(replace(a, number=number, first=first, last=last) for a in result.attempts)
-        told.append(replace(result, attempt=number, attempts=launches))
+        told.append(_described(verdict.conclude(case), case, number))
     if not told:
         return None
     failed = [d for d in told if d.is_failure]
@@ -92,12 +90,12 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
     return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
 
 
-def _iterations(case: Case) -> tuple[int | None, int | None]:
-    """The first and the last iteration of a launch, if its logs count them."""
-    progress = case.progress
-    if progress.kind != "iteration" or progress.beats.is_empty():
-        return None, None
-    return int(progress.beats["n"].min()), progress.last  # type: ignore[arg-type]
+def _launch(case: Case, outcome: str, number: int) -> Attempt:
+    """One launch, with its first and last iteration, if its logs count them."""
+    beats = case.progress.beats if case.progress.kind == "iteration" else case.progress.beats.head(0)
+    first_at, first = case.catalogue.cells["first_at"].min(), beats["n"].min()
+    t0, t1 = (None if at is None else at / SECOND for at in (first_at, case.last_at))  # type: ignore[operator]
+    return Attempt(number, t0, t1, outcome, first, case.progress.last if beats.height else None)  # type: ignore[arg-type]
 
 
 def _own(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:
@@ -126,9 +124,11 @@ def _apart(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[st
     )
 
 
-def _described(result: LogDiagnosis, case: Case) -> LogDiagnosis:
+def _described(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
     return replace(
         result,
+        attempt=number,
+        attempts=(_launch(case, case.ending.outcome, number),),
         framework=frameworks.framework(case.table.messages["example"]),
         scheduler=frameworks.scheduler(case.table.messages["example"]),
         node_names=case.catalogue.nodes,

@@ -206,10 +206,8 @@ def _stage(
         best = max(sorted(votes), key=lambda s: votes[s])
         return _plausible(case, best, trained), best != "shutdown" or trained
     end = case.roots.t0 or _ended_at(case)[0] or case.last_at
-    spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
-    current = [s for s, low, _ in spans if end is None or low <= end]
-    if current:
-        return _plausible(case, current[-1], trained), current[-1] != "shutdown" or trained
+    if current := _stage_at(case, end):
+        return _plausible(case, current, trained), current != "shutdown" or trained
     return "training" if trained else ("launch" if case.roots.members else None), trained
 
 
@@ -251,10 +249,13 @@ def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
     ):
         # a worker that fails before its first message of a stage fails at launch
         return "launch"
-    when = case.roots.t0 if at is None else at
+    return _stage_at(case, case.roots.t0 if at is None else at)
+
+
+def _stage_at(case: Case, at: int | None) -> str | None:
+    """The stage of the whole job at a time (ns), or its last one."""
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
-    current = [s for s, low, _ in spans if when is None or low <= when]
-    return current[-1] if current else None
+    return next((stage for stage, low, _ in reversed(spans) if at is None or low <= at), None)
 
 
 def _is_workers_own(case: Case, file: int) -> bool:

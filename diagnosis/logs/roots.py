@@ -252,12 +252,10 @@ def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection
 
 
 def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
-    """Of a launcher's messages that a worker died, only the leader or the first kind: the summary at its end repeats
-    it.
-    """
+    """Of a launcher's messages that a worker died, only the first kind: the summary at its end repeats it."""
     is_death = pl.col("event").is_in(members) & pl.col("example").str.contains(DEATH)
-    told = catalogue.events.filter(is_death).sort(pl.col("event") != members[0], "first_line", "event")["event"]
-    return [event for event in members if event not in told.to_list()[1:]]
+    told = catalogue.events.filter(is_death).sort("first_line", "event")["event"].to_list()
+    return [event for event in members if event not in told[1:]]
 
 
 def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:

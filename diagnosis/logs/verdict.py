@@ -36,7 +36,7 @@ from diagnosis.logs.locate import Place
 from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.phase import Moment
 from diagnosis.model import Role
-from diagnosis.result import Attempt, Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
+from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
 MOST: Final = thresholds.limits("verdict")
 
@@ -80,7 +80,6 @@ def conclude(case: Case) -> LogDiagnosis:
         lines=lines,
         indicators=tuple(_indicators(case, lead)),
         fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
-        attempts=_attempts(case),
         timeline=timeline.build(case, roles, [n.node for n in where.nodes], odd),
         clocks=case.clocks.told,
         missing=(*mixed.sentences(case), *sentences.missing(case)),
@@ -118,7 +117,6 @@ def _healthy(case: Case) -> LogDiagnosis:
         iteration=case.progress.last,
         answer="no failure, so nobody is at fault",
         events=tuple(_events(case, [], roles, set())),
-        attempts=_attempts(case),
         timeline=timeline.build(case, roles, []),
         clocks=case.clocks.told,
         missing=(*mixed.sentences(case), *sentences.missing(case)),
@@ -370,13 +368,6 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
             )
         )
     return out
-
-
-def _attempts(case: Case) -> tuple[Attempt, ...]:
-    low, high = case.catalogue.cells.select(pl.col("first_at").min(), pl.col("last_at").max()).row(0)
-    return (
-        Attempt(0, None if low is None else low / SECOND, None if high is None else high / SECOND, case.ending.outcome),
-    )
 
 
 def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:

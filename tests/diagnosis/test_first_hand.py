@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -159,3 +160,13 @@ def test_a_machine_called_back_minutes_before_its_end_explains_it(tmp_path: Path
     assert report["logs"]["id"] == "platform.scheduler.preemption"
     assert len(roots(report)) == 1 and "SpotInterrupted" in roots(report)[0]
     assert accused(report) == []
+
+
+def test_a_launchers_first_report_of_a_death_is_the_line_to_read_and_not_its_summary(tmp_path: Path) -> None:
+    sample = Path(__file__).resolve().parents[2] / "samples" / "sigkill_rank5.tar.gz"
+    with tarfile.open(sample) as archive:
+        files = {m.name: archive.extractfile(m).read() for m in archive if m.isfile() and "/logs/" in m.name}
+    parsed, read = read_files(files, tmp_path)
+    logs = to_json(diagnose(parsed, read=read))["logs"]
+    assert logs["id"] == "hardware.host.killed"
+    assert [(line["file"].rpartition("/")[2], line["line"]) for line in logs["lines"]] == [("agent.stderr.log", 41)]
