@@ -142,7 +142,8 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
     paths = [p.path for p in logs]
-    writers = without_job([schemed(p.sources, paths) for p in logs])
+    said, is_cut = messages.merge([tables.messages_of(p) for p in logs])
+    writers = without_job([schemed(p.sources, paths) for p in logs], lambda p: said["example"].str.contains(p).any())
     logs = [replace(p, sources=mine) for p, mine in zip(logs, writers, strict=True)]
     sources, base = [], 0
     bases: list[int] = []
@@ -158,7 +159,6 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     )
     source_table = homes.settle(_credible(source_table, logs, nodes), paths, nodes, node_of or {})
     year_at = _year_at(logs)
-    said, is_cut = messages.merge([tables.messages_of(p) for p in logs])
     lines = tuple(tables.lines_of(p) for p in logs)
     found, spans = cells.of_files(lines, bases, year_at, said["masked"] if is_cut else None, logs)
     return LogTable(

@@ -42,6 +42,7 @@ class Statement:
     pattern: re.Pattern[str]
     is_listed: bool = False
     is_exact: bool = False
+    is_address: bool = False
     rank_below: re.Pattern[str] | None = None
 
 
@@ -106,6 +107,7 @@ def _statement(row: Mapping[str, Any]) -> Statement:
         re.compile(row["pattern"]),
         bool(row.get("is_listed")),
         bool(row.get("is_exact")),
+        bool(row.get("is_address")),
         below,
     )
 
@@ -135,6 +137,9 @@ def of_lines(lines: Iterable[str]) -> Roster:
                 names = [n for n in (_bare(name) for name in names) if n]
                 names = [n for n in names if n.lower() not in (NOWHERE if one.is_exact else said.no_name)]
                 rank = parts.get("rank")
+                if one.is_address:
+                    host_of_address |= dict.fromkeys([parts["address"]], names[0]) if names else {}
+                    continue
                 if one.is_listed:
                     doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
                     continue

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 
@@ -44,6 +44,8 @@ _JOB = re.compile(r".+?[-_.]\d{5,}[-_.](?=[A-Za-z])")
 
 #: Indices are 16 bits wide; further writers count as the writer in the path.
 MAX_SOURCES = 65_535
+#: Names that are looked for in lines.
+MAX_STATED = 16
 _LABELLED_SHARE = 0.3
 #: Confidence up to which a path's name is a node only if there are others like it.
 DOUBTFUL = 0.5
@@ -163,14 +165,17 @@ def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ..
     return tuple(found)
 
 
-def without_job(named: Sequence[Sequence[Source]]) -> list[tuple[Source, ...]]:
+def without_job(named: Sequence[Sequence[Source]], said: Callable[[str], bool]) -> list[tuple[Source, ...]]:
     """The writers of all files, with machine names without the job's name before them. The same job name and number
-    before several names is no part of them, unless lines state a machine's name with it. O(files).
+    before several names is no part of them, unless lines state a machine's name with it: ``said`` tells whether any
+    line matches a pattern. O(files).
     """
     nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
     jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
     job = jobs.pop() if len(jobs) == 1 and len(nodes) > 1 else ""
     if job and any(s.node in nodes or s.label in nodes for sources in named for s in sources if not _is_doubtful(s)):
+        job = ""
+    if job and said(rf"(?:^|[^\w./-])(?:{'|'.join(map(re.escape, sorted(nodes)[:MAX_STATED]))})(?:$|[^\w./-])"):
         job = ""
     return [
         tuple(replace(s, node=s.node[len(job) :]) if job and s.node and _is_doubtful(s) else s for s in sources)

@@ -78,6 +78,11 @@ def test_the_rank_before_a_machines_name_is_no_part_of_it() -> None:
     assert found.host_of_address == {"10.3.0.7": "K7QXM02"}
 
 
+def test_an_address_behind_a_name_names_the_machine_and_adds_none_to_the_job() -> None:
+    found = roster.of_lines(["qg247 (10.67.2.117) starts, rank 232 of 384"])
+    assert (found.nodes, found.host_of_address) == ((), {"10.67.2.117": "qg247"})
+
+
 def test_a_statement_names_its_machine_for_every_form_of_name() -> None:
     known = {name: name for name in ("a", "n1", "n10", "fd00:9::45")}
     assert roster.named_in("srun: error: Node failure on a", known) == {"a"}
