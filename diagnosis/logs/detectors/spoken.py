@@ -32,7 +32,9 @@ def look(case: Case) -> Iterator[Clue]:
         return
     report = [lead["event"]]
     if lead["n_nodes"] == 1:
-        same = [e for e in case.roots.members if case.event(e)["signature"] == lead["signature"]]
+        # what a program says in its own words before it raises belongs to its report
+        kinds = {lead["signature"], None} if lead["is_exception"] else {lead["signature"]}
+        same = [e for e in case.roots.members if case.event(e)["signature"] in kinds]
         report += [e for e in same if e not in report]
     for event in report:
         node = _spoken_of(case, event)
@@ -50,7 +52,8 @@ def _spoken_of(case: Case, event: int) -> str | None:
     lines = raw_lines.read(rows, case.table.files, case.read, MOST.chars)
     for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
         has_header = rows.height <= AT.few and writer is not None and writer in line
-        text = _message(case, line, writer, rows.row(number, named=True)) if has_header else line
+        beside = lines[:number] + lines[number + 1 :]
+        text = _message(case, line, writer, rows.row(number, named=True), beside) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
         named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others}) or _awaited(case, text)
         # a line that names its own writer, or several nodes, is about its writer
@@ -70,15 +73,15 @@ def _awaited(case: Case, text: str) -> set[str]:
     return {node} if node is not None else set()
 
 
-def _message(case: Case, line: str, writer: str, row: dict[str, Any]) -> str:
-    """A line after the name of its writer, if earlier lines have that name in the same place: a house style's
-    header.
+def _message(case: Case, line: str, writer: str, row: dict[str, Any], told: list[str]) -> str:
+    """A line after the name of its writer, if earlier lines, or the others of its message (``told``), have that name in
+    the same place: a house style's header.
     """
     before = case.table.around(row["file"], max(1, row["line"] - AT.few), row["line"] - 1)
     before = before.filter(pl.col("source") == row["source"])
     at = [
         m.start()
-        for b in raw_lines.read(before, case.table.files, case.read, MOST.chars)
+        for b in (*told, *raw_lines.read(before, case.table.files, case.read, MOST.chars))
         for m in re.finditer(re.escape(writer), b)
     ]
     ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= AT.few for a in at)]

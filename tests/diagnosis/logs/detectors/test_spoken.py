@@ -103,3 +103,17 @@ def test_the_machine_that_a_scheduler_lost_is_accused_not_the_one_that_says_so(t
     found = told(logs, tmp_path)
     assert accused(found) == ["r3-n02"]
     assert found["subcategory"] == "node_lost"
+
+
+def test_the_machine_that_one_other_cannot_reach_is_accused_where_it_is_named(tmp_path: Path) -> None:
+    lost = [f"keepalive to r3-n03: {40 + 12 * n}% of probes lost in the last 30 s" for n in range(4)]
+    logs = logs_of([*lost, "OSError: [Errno 113] No route to host: r3-n03:29400"])
+    assert accused(told(logs, tmp_path)) == ["r3-n03"]
+
+
+def test_what_a_program_says_before_it_raises_names_the_machine_of_its_report(tmp_path: Path) -> None:
+    logs = logs_of(["replay audit: digest on r3-n03 is 5a06, that batch gave 0a2d on all others"])
+    raised = ["Traceback (most recent call last):", '  File "audit.py", line 9, in check', "    raise AuditError(text)"]
+    raised += ["AuditError: results are not reproducible, training stops", ""]
+    logs["logs/r3-n01.log"] += "\n".join(raised).encode()
+    assert accused(told(logs, tmp_path)) == ["r3-n03"]
