@@ -26,6 +26,32 @@ def of_earlier_launches(catalogue: Catalogue) -> set[int]:
     count: in a file of many ranks the others still begin while the first one fails. O(cells of a file × ``ends``), for
     at most ``files`` files with errors: in larger jobs the times of many writers show a restart.
     """
+    found = [_of_file(file) for file in _files(catalogue)]
+    if not found:
+        return set()
+    written = catalogue.cells.group_by("event").agg(files=pl.col("file").n_unique())
+    over = pl.concat(found).group_by("event").len("over").join(written, on="event")
+    return set(over.filter(pl.col("over") == pl.col("files"))["event"].to_list())
+
+
+def begun(catalogue: Catalogue) -> pl.DataFrame:
+    """``file`` and the line ``begun`` at which its last launch begins, for files of several launches: where it prints
+    for the last time what it had printed before an earlier end.
+    """
+    found: dict[str, list[int]] = {"file": [], "begun": []}
+    for rows in _files(catalogue):
+        edge = rows.filter(pl.col("event").is_in(_of_file(rows)["event"].implode()))["last_line"].max()
+        if edge is not None:
+            ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
+            is_again = _rare("n", ends) & (pl.col("first_line") < edge) & (pl.col("last_line") > edge)
+            again = rows.filter(pl.col("is_plain") & is_again)["last_line"].min()
+            found["file"].append(rows["file"][0])
+            found["begun"].append(int(edge if again is None else again))  # type: ignore[arg-type]
+    return pl.DataFrame(found, schema={"file": pl.UInt32, "begun": pl.UInt32})
+
+
+def _files(catalogue: Catalogue) -> list[pl.DataFrame]:
+    """The events of each file of one process that has an end, with their kinds; none where too many have one."""
     cells = catalogue.cells
     by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
@@ -36,12 +62,14 @@ def of_earlier_launches(catalogue: Catalogue) -> set[int]:
         .join(_kinds(catalogue.events), on="event")
     )
     files = rows.filter(pl.col("is_end").any().over("file"))
-    if files.is_empty() or files["file"].n_unique() > AT.files:
-        return set()
-    found = pl.concat(_of_file(file) for file in files.partition_by("file"))
-    written = cells.group_by("event").agg(files=pl.col("file").n_unique())
-    everywhere = found.group_by("event").len("over").join(written, on="event").filter(pl.col("over") == pl.col("files"))
-    return set(everywhere["event"].to_list())
+    return files.partition_by("file") if files["file"].n_unique() <= AT.files else []
+
+
+def _rare(count: str, ends: pl.DataFrame) -> pl.Expr:
+    """Lines of a beginning: a launch prints them a few times, once by each of its programs. What is printed more often
+    than the ``ends`` of a file allow is a loop's.
+    """
+    return pl.col(count) <= AT.beginning * (ends["n"].sum() + 1)
 
 
 def _kinds(events: pl.DataFrame) -> pl.DataFrame:
@@ -65,8 +93,7 @@ def _of_file(rows: pl.DataFrame) -> pl.DataFrame:
     far, and the end of a program repeats little of its beginning.
     """
     ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
-    # a launch prints its beginning a few times, once by each of its programs: what is printed more often is a loop's
-    is_first = pl.col("n_plain") <= AT.beginning * (ends["n"].sum() + 1)
+    is_first = _rare("n_plain", ends)
     is_before, is_after = (
         pl.col("first_line_plain") < pl.col("first_line"),
         pl.col("last_line_plain") > pl.col("last_line"),

@@ -35,6 +35,13 @@ def test_of_two_launches_in_one_file_the_last_one_is_told(tmp_path: Path) -> Non
     assert conclude(tmp_path, *first).verdict.id == "user.environment.import"
 
 
+def test_of_three_launches_the_last_one_is_quoted_though_the_second_ended_alike(tmp_path: Path) -> None:
+    launches = [[*BEGINNING, *TRACEBACK, error] for error in (MISSING, SHAPE, SHAPE)]
+    found = conclude(tmp_path, *(line for launch in launches for line in launch))
+    assert found.verdict.id == "user.code.shape"
+    assert [ref.line for ref in found.lines] == [sum(map(len, launches))]
+
+
 def test_an_error_before_anything_else_belongs_to_another_program(tmp_path: Path) -> None:
     later = [f"{'begin' * n}: ready" for n in range(1, 12)]
     found = conclude(tmp_path, "python: can't open file 'train.py': [Errno 2] No such file", *later, *TRACEBACK, SHAPE)
