@@ -69,7 +69,7 @@ def _rare(count: str, ends: pl.DataFrame) -> pl.Expr:
     """Lines of a beginning: a launch prints them a few times, once by each of its programs. What is printed more often
     than the ``ends`` of a file allow is a loop's.
     """
-    return pl.col(count) <= AT.beginning * (ends["n"].sum() + 1)
+    return pl.col(count) <= pl.lit(AT.beginning * (ends["n"].sum() + 1))
 
 
 def _kinds(events: pl.DataFrame) -> pl.DataFrame:
