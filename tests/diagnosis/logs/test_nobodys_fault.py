@@ -44,6 +44,12 @@ def test_a_line_about_something_that_all_machines_share_ranks_its_machine_and_ac
     assert accused(found) == []
 
 
+def test_a_name_that_no_machine_resolves_accuses_not_the_machine_of_that_name(tmp_path: Path) -> None:
+    job = Job(nodes=16, iterations=0, cut={0: 1.0})
+    job.all_say(60, "[rank9]: socket.gaierror: [Errno -2] Name or service not known", but=(0,))
+    assert accused(verdict.conclude(case_of(job.torn_down(90, but=(0,)), tmp_path))) == []
+
+
 def test_several_machines_that_miss_others_show_a_path_and_accuse_none_of_them(tmp_path: Path) -> None:
     text = (
         "gpu-00{0:02d}:97:98 [7] p2p.cc:511 NCCL WARN NET/IB: Got completion from peer 10.1.0.{1}<41000> with status=12"
