@@ -132,7 +132,8 @@ def _recurring_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
 def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """What the first pause at a round count may take, of a job that announces no evaluation."""
     n, interval = state["iteration"], state["interval"]
-    if n is None or own.get("stages", {}).get("evaluation"):
+    is_announced = own.get("stages", {}).get("evaluation") or any(row[0] == "evaluation" for row in state["marks"])
+    if n is None or is_announced:
         return 0.0
     is_fresh = any(unit not in own.get("passed", ()) for unit in _round(n, interval))
     return FIRST_S["evaluation"] if is_fresh else 0.0

@@ -131,6 +131,12 @@ def test_a_restart_may_load_its_checkpoint_again(job: Any) -> None:
     assert (job.state["iteration"], job.kinds) == (70, [])
 
 
+def test_the_first_announced_evaluation_gets_no_time_for_another_that_no_line_announces(job: Any) -> None:
+    job.trains(100).says(stage="evaluation", announced=[["evaluation", None]])
+    assert job.waits(890).kinds == []
+    assert job.waits(30).kinds == ["hang"]
+
+
 def test_a_restart_at_a_round_count_gets_no_time_for_an_evaluation(job: Any) -> None:
     job.trains(30).says(stage="launch", announced=[["launch", None]]).waits(100).trains(70)
     job.says(stage="launch", announced=[["launch", None]])
