@@ -46,6 +46,16 @@ def text(value: str) -> str:
     return value.replace("\0", "\u2400")
 
 
+def percent(share: float) -> str:
+    """A share as all pages show it: ``97 %``."""
+    return f"{100 * share:.0f} %"
+
+
+def times_as_long(factor: float) -> str:
+    """A factor of time in three digits: ``9.96 times as long``."""
+    return f"{factor:,.{2 if factor < 9.995 else 1 if factor < 99.95 else 0}f} times as long"
+
+
 def visible(value: str) -> str:
     """``value`` in which no character acts on a terminal, a page or the direction of reading: ESC becomes its symbol
     ``\u241b``, U+202E becomes ``[U+202E]``. Tabs and line ends stay. A second call changes nothing. O(length).

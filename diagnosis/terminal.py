@@ -15,6 +15,7 @@ from rich.table import Table
 from rich.text import Text
 
 from diagnosis.conclusion.model import symptom_of
+from diagnosis.plain import percent
 
 _EVENTS, _SUSPECTS, _LINES = 8, 6, 3
 
@@ -102,7 +103,7 @@ def _verdict(out: Console, conclusion: dict[str, Any], logs: dict[str, Any]) -> 
     """Condition, category with its alternative, and the moment: of all evidence, as everywhere else."""
     parts = [str(conclusion.get("condition") or "unknown")]
     shares = conclusion.get("alternatives") or []
-    parts += [f"{'or ' if k else ''}{one['id']} ({float(one['p']):.0%})" for k, one in enumerate(shares[:2])]
+    parts += [f"{'or ' if k else ''}{one['id']} ({percent(float(one['p']))})" for k, one in enumerate(shares[:2])]
     symptom = symptom_of(conclusion, str(logs.get("symptom") or "none"))
     moment = conclusion.get("moment") or {}
     parts += [str(word) for word in (symptom, moment.get("stage") or logs.get("stage")) if word and word != "none"]

@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from diagnosis import taxonomy
-from diagnosis.plain import cell
+from diagnosis.plain import cell, percent
 from triage.models import Incident
 from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, log_url
@@ -97,7 +97,7 @@ def markdown(view: IncidentView, base_url: str) -> str:
         lines.append(f"- {job.disagreement}")
     if incident.runner_up:
         lines.append(
-            f"- Runner-up: {' › '.join(tree.path(incident.runner_up))} ({incident.runner_up_confidence or 0:.0%})"
+            f"- Runner-up: {' › '.join(tree.path(incident.runner_up))} ({percent(incident.runner_up_confidence or 0)})"
         )
     if view.category.word:
         word = view.category.word
@@ -130,7 +130,7 @@ def _machine(incident: Incident) -> list[str]:
     if incident.is_imported:
         return [f"- Imported record: {path}"]
     is_named = incident.category != taxonomy.UNKNOWN
-    return [f"- Machine: {path} ({incident.confidence:.0%})" if is_named else "- Machine: no category was found"]
+    return [f"- Machine: {path} ({percent(incident.confidence)})" if is_named else "- Machine: no category was found"]
 
 
 def _advice(view: IncidentView) -> list[str]:

@@ -11,6 +11,7 @@ from typing import Any, Final
 from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding, Place, Slowdown
 from diagnosis.model import JobHints, Role
+from diagnosis.plain import times_as_long
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
 #: Maximum number of findings of one kind in a conclusion; the report's events keep all.
@@ -206,7 +207,7 @@ def places_of(lines: Iterable[LineRef]) -> tuple[Place, ...]:
 def slow_words(row: Slowdown) -> str:
     """One stretch as a clause: "steps 25 to 32 took 2.05 times as long as usual"."""
     first, last = row.steps
-    times = f"{row.factor:.{1 if row.factor >= 10 else 2}f} times as long as usual"
+    times = f"{times_as_long(row.factor)} as usual"
     if first == last:
         return f"step {first:,} took {times}"
     return f"steps {first:,} to {last:,} took {times}"

@@ -11,6 +11,7 @@ from diagnosis import classify, taxonomy, thresholds
 from diagnosis.conclusion.category import QUIET
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.sentence import KIND_WORDS
+from diagnosis.plain import percent
 from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
@@ -37,14 +38,14 @@ def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
     (first, p), *others = alternatives or [(UNKNOWN, 0.0)]
     title = tree.get(first).title
     if p >= AT.sure:
-        out = [f"Cause: {title} ({p:.0%} sure)."]
+        out = [f"Cause: {title} ({percent(p)} sure)."]
     elif p >= classify.AT.conclusive:
-        out = [f"Probable cause: {title} ({p:.0%} sure)."]
+        out = [f"Probable cause: {title} ({percent(p)} sure)."]
     else:
-        out = [f"Not conclusive; closest to {title} ({p:.0%} sure)."] if p else ["No evidence names the cause."]
+        out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]
     if others and others[0][1] > _LEAST:
         out.append(
-            f"It may also be {tree.get(others[0][0]).title} ({others[0][1]:.0%}){_either((first, p), others[0])}."
+            f"It may also be {tree.get(others[0][0]).title} ({percent(others[0][1])}){_either((first, p), others[0])}."
         )
     return out
 
@@ -55,9 +56,9 @@ def _either(one: tuple[str, float], other: tuple[str, float]) -> str:
     if group.count(".") < 1 or other[0].rpartition(".")[0] != group:
         return ""
     path = ", ".join(taxonomy.load().path(group))
-    return f"; either way it belongs to {path} ({min(1.0, one[1] + other[1]):.0%})"
+    return f"; either way it belongs to {path} ({percent(min(1.0, one[1] + other[1]))})"
 
 
 def _who(fault: Sequence[Fault]) -> str:
-    shown = [f"{KIND_WORDS[f.place.kind]}{f.place.name} ({f.p:.0%})" for f in fault[:_SHOWN]]
+    shown = [f"{KIND_WORDS[f.place.kind]}{f.place.name} ({percent(f.p)})" for f in fault[:_SHOWN]]
     return ", or ".join(shown) + (f", or one of {len(fault) - _SHOWN} others" if len(fault) > _SHOWN else "")

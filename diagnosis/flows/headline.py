@@ -6,6 +6,8 @@ from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
 
+from diagnosis.plain import times_as_long
+
 #: More names than this are counted.
 NAMED = 2
 
@@ -59,8 +61,7 @@ def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool
 
 
 def _times(slow: Mapping[str, Any]) -> str:
-    factor = float(slow["factor"])
-    return f"{factor:.{1 if factor >= 1.15 else 2}f} times as long as usual"
+    return f"{times_as_long(float(slow['factor']))} as usual"
 
 
 def _when(slow: Mapping[str, Any], steps: list[Mapping[str, Any]]) -> str:

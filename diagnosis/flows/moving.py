@@ -20,6 +20,7 @@ from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.slowness import Slow, by_step
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
+from diagnosis.plain import percent
 
 #: Steps to judge by, at least.
 LEAST: Final = 12
@@ -58,8 +59,8 @@ def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> 
         return None
     reason = (
         f"In each step another of {number} replicas began the gradient exchange last; the others waited, "
-        f"{share:.0%} of a step on average. The work is split unevenly between them (sequences of different lengths, "
-        "for example), and no machine is slow."
+        f"{percent(share)} of a step on average. The work is split unevenly between them (for example sequences of "
+        "different lengths), and no machine is slow."
     )
     members = sorted({int(m) for group in layout.dp_groups for m in group})
     factor = 1.0 / max(1.0 - share, 0.1)

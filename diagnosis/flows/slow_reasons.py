@@ -13,6 +13,7 @@ from diagnosis.flows.capture import Capture
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.slowness import Episode, Slow, group_of
 from diagnosis.flows.transfers import Transfers
+from diagnosis.plain import times_as_long
 
 
 def explain(
@@ -93,7 +94,7 @@ def _explanation(
     best = max(score.values())
     top = [c for c, s in score.items() if s >= best - 1e-9]
     jobs = sorted({job for job, _ in slowed})
-    times = f"{factor:.1f} times as long as usual"
+    times = f"{times_as_long(factor)} as usual"
     addresses = sorted(name for kind, name in top if kind == "address")
     switches = sorted(name for kind, name in top if kind == "switch")
     if switches and (len(slowed) > 1 or not addresses) and not (addresses and len(addresses) <= 2):

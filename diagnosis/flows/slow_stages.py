@@ -10,6 +10,7 @@ from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.pipeline_stages import StageTimes, as_usual, slower_than_before, unbalanced
 from diagnosis.flows.slowness import LASTING, Slow, group_of, names_of, slow_steps
 from diagnosis.flows.steps import Steps
+from diagnosis.plain import times_as_long
 
 
 def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout, capture: Capture) -> list[Slow]:
@@ -26,7 +27,7 @@ def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout,
         if guilty:
             members = [m for m, _ in guilty]
             nodes, who = names_of(members, capture)
-            slow.reason = f"{who} computed {guilty[0][1]:.1f} times as long as before; {slow.reason}"
+            slow.reason = f"{who} computed {times_as_long(guilty[0][1])} as before; {slow.reason}"
             slow.culprits, slow.nodes = members, nodes
         elif spared := as_usual(times, first, last) & set(slow.culprits):
             # A member that computed as usual only waited for another of its stage, perhaps the first stage, whose time
@@ -79,7 +80,7 @@ def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes |
         if guilty:
             members = [m for m, _ in guilty]
             nodes, who = names_of(members, capture)
-            reason = f"{who} computed {guilty[0][1]:.1f} times as long as before in steps {first + 1} to {last + 1}."
+            reason = f"{who} computed {times_as_long(guilty[0][1])} as before in steps {first + 1} to {last + 1}."
             factor = float(np.median(steps.judged[first : last + 1])) / usual
             group = group_of(members[0], layout)
             found.append(

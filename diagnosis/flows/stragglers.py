@@ -22,6 +22,7 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.waiting import shows_turns
+from diagnosis.plain import percent
 from diagnosis.stats import MOST as MOST_SURE
 
 #: A stretch is judged from this many slow steps, or if one took this many times the usual time.
@@ -204,11 +205,12 @@ def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, st
         kind = max(("across", "into"), key=lambda name: mine[name])
     of = "of the steps" if kind == "lost" else "of the lost time"
     who = ", or ".join(_called(c) for c in chosen)
+    why = _WHY["across" if is_path else kind]
     slow = Slow(
         "slow_switch" if is_path else "slow_group",
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),
-        f"{'' if len(chosen) == 1 else 'Either '}{who}: {_WHY['across' if is_path else kind]} ({mine[kind]:.0%} {of}).",
+        f"{'' if len(chosen) == 1 else 'Either '}{who}: {why} ({percent(mine[kind])} {of}).",
         factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
         shares={

@@ -16,6 +16,7 @@ from diagnosis.logs.fallbacks import first_consequence
 from diagnosis.logs.locate import Place
 from diagnosis.logs.phase import Moment
 from diagnosis.model import Role
+from diagnosis.plain import times_as_long
 from diagnosis.result import LogDiagnosis, LogEvent
 
 MOST: Final = thresholds.limits("sentences")
@@ -148,8 +149,7 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     out.extend(_fell_silent(case, when))
     if case.pace.slow_from is not None:
         out.append(
-            f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
-            "as before."
+            f"From iteration {case.pace.slow_from:,} on an iteration takes {times_as_long(case.pace.ratio)} as before."
         )
     for node in [n for n in where.nodes if n.is_suspect][:3]:
         out.extend(node.reasons[:2])
@@ -205,7 +205,7 @@ def slow_phase(logs: LogDiagnosis) -> str:
     if logs.slow_phase is None:
         return ""
     first, last, ratio = logs.slow_phase
-    return f"steps {first:,} to {last:,} took {ratio:.1f} times as long as usual"
+    return f"steps {first:,} to {last:,} took {times_as_long(ratio)} as usual"
 
 
 def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, ...]:
@@ -241,8 +241,7 @@ def healthy(case: Case) -> tuple[str, ...]:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
     if case.pace.slow_from is not None:
         out.append(
-            f"From iteration {case.pace.slow_from:,} on an iteration takes {case.pace.ratio:.2f} times as long "
-            "as before."
+            f"From iteration {case.pace.slow_from:,} on an iteration takes {times_as_long(case.pace.ratio)} as before."
         )
     return tuple(out)
 

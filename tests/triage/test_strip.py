@@ -267,5 +267,5 @@ def test_a_long_bar_says_what_was_slow_and_for_how_long_nothing_moved():
     cause = found("slow", T0, "gpu-0412", until=T0 + 8) | {"category": "performance.network"}
     short = found("slow", T0, until=T0 + 1) | {"steps": [3, 3], "amount": 2.0}
     labels = [mark.label for mark in strip(slow, cause, short, found("outcome", T0 + 10)).marks]
-    longer = ["step 3 took 2 times as long", "steps 20 to 30 took 6.4 times as long"]
+    longer = ["step 3 took 2.00 times as long", "steps 20 to 30 took 6.41 times as long"]
     assert sorted(labels) == ["end: outcome text", "slow communication", *longer]

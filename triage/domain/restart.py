@@ -7,6 +7,7 @@ from typing import Any
 
 from diagnosis import ladder
 from diagnosis.advice import SAFE_NAME
+from diagnosis.plain import percent
 
 #: below, a job is not stopped: a wrong stop costs hours until a person looks, a needless restart costs minutes
 STOP_CONFIDENCE = 0.8
@@ -43,7 +44,7 @@ def recommendation(
         word = "stop" if is_repeated else "restart"
         reason += " It failed the same way before." if is_repeated else " Once is tolerated."
     if word == "stop" and confidence < STOP_CONFIDENCE:
-        return Recommendation("UNKNOWN", f"{reason} This is too uncertain to stop the job ({confidence:.0%}).")
+        return Recommendation("UNKNOWN", f"{reason} This is too uncertain to stop the job ({percent(confidence)}).")
     if word not in _ACTIONS:
         return Recommendation("UNKNOWN", f"{reason} A person must decide.")
     targets = advice.get("targets") or () if word == "restart" else ()

@@ -10,6 +10,7 @@ from typing import Any, Final
 from diagnosis import taxonomy
 from diagnosis.conclusion.ordering import in_order
 from diagnosis.conclusion.sentence import gpu_hours
+from diagnosis.plain import times_as_long
 from triage.wording import duration
 
 #: Findings of one kind and source with marks of their own; the others join the last of these.
@@ -139,10 +140,10 @@ def _says(row: Mapping[str, Any], what: str, text: str) -> str:
 
 def _slowness(row: Mapping[str, Any]) -> str:
     """The steps and factor of a slow stretch, or the kind of slowness of the places that caused it."""
-    steps, factor = row.get("steps"), share_of_usual(row.get("amount"))
-    if isinstance(steps, list | tuple) and len(steps) == 2 and factor:
+    steps, longer = row.get("steps"), _longer(row.get("amount"))
+    if isinstance(steps, list | tuple) and len(steps) == 2 and longer:
         which = f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]} to {steps[1]}"
-        return f"{which} took {factor} times as long"
+        return f"{which} took {longer}"
     leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
     return leaf.title.lower() if leaf is not None and row.get("places") else ""
 
@@ -234,9 +235,10 @@ def share_of(value: Any) -> float | None:
     return min(1.0, max(0.0, float(value))) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def share_of_usual(value: Any) -> str:
-    """A factor in words of two digits, empty for what is no factor."""
-    return f"{value:.2g}" if isinstance(value, int | float) and math.isfinite(value) and 1.0 < value < 1000 else ""
+def _longer(value: Any) -> str:
+    """A factor in words, empty for what is no factor."""
+    is_factor = isinstance(value, int | float) and math.isfinite(value) and 1.0 < value < 1000
+    return times_as_long(value) if is_factor else ""
 
 
 def time_of(value: Any) -> float | None:

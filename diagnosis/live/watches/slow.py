@@ -15,6 +15,7 @@ from typing import Any, Final
 from diagnosis.live.attention import silence_s
 from diagnosis.live.news import Alarm, News
 from diagnosis.live.watches import hang
+from diagnosis.plain import times_as_long
 
 id: Final = "slow"
 why: Final = "a throttled GPU or a lossy link slows every step from one moment on, and the sum of small signs shows it"
@@ -90,7 +91,7 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
             return None
         began.append(unfinished)
     last = median(began[-8:])
-    text = f"Steps take {last:.1f} s, {last / own['of'][0]:.1f} times as long as before."
+    text = f"Steps take {last:.1f} s, {times_as_long(last / own['of'][0])} as before."
     return Alarm(id, text, own["since"], category)
 
 

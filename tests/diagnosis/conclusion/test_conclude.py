@@ -101,7 +101,7 @@ def test_single_slow_steps_and_a_cheap_stretch_are_noise() -> None:
 def test_one_step_in_which_the_job_stood_still_is_degraded() -> None:
     report = reported(HEALTHY, flows=steps([1.0] * 20 + [102.0] + [1.0] * 20), gpus=8)
     assert report["conclusion"]["condition"] == "degraded"
-    assert "step 21 took 102.0 times as long as usual" in report["conclusion"]["sentence"]
+    assert "step 21 took 102 times as long as usual" in report["conclusion"]["sentence"]
 
 
 def test_the_least_loss_that_is_reported_is_a_setting() -> None:

@@ -42,20 +42,20 @@ def flows(*jobs: dict[str, Any], fabric: tuple[dict[str, Any], ...] = (), **more
 SAID = {
     "a machine, its steps and the time": (
         flows(job("flows-1", GROUP)),
-        "node-b is slow: 1.5 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC.",
+        "node-b is slow: 1.50 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC.",
     ),
     "which job where there are several, and what else is slow": (
         flows(job("flows-1", GROUP, STEP), job("flows-2")),
-        "node-b of flows-1 is slow: 1.5 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC. "
+        "node-b of flows-1 is slow: 1.50 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC. "
         "Besides: 1 slow step without a cause.",
     ),
     "up to the end": (
         flows(job("flows-1", GROUP | {"t1": T + 10})),
-        "node-b is slow: 1.5 times as long as usual since step 4 (2023-11-14 22:13:23 UTC).",
+        "node-b is slow: 1.50 times as long as usual since step 4 (2023-11-14 22:13:23 UTC).",
     ),
     "a switch, and which others it may be": (
         flows(job("flows-1", GROUP), fabric=(SWITCH,)),
-        "One of 2 switches (leaf-1 and spine-2) is slow: transfers across them take 3.0 times as long as usual from "
+        "One of 2 switches (leaf-1 and spine-2) is slow: transfers across them take 3.00 times as long as usual from "
         "2023-11-14 22:13:20 UTC to 2023-11-14 22:14:20 UTC. Besides: 1 more slow group or switch.",
     ),
     "the surest of several findings, of equals the slowest": (
@@ -67,16 +67,16 @@ SAID = {
                 GROUP | {"factor": 2.0, "confidence": 0.9, "culprits": ["10.0.0.1"]},
             )
         ),
-        "10.0.0.1 is slow: 2.0 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC. "
+        "10.0.0.1 is slow: 2.00 times as long as usual in steps 4 to 6, from 2023-11-14 22:13:23 UTC. "
         "Besides: 2 more slow groups or switches.",
     ),
     "one slow step": (
         flows(job("flows-1", STEP)),
-        "One step is slow: step 5 took 2.0 times as long as usual at 2023-11-14 22:13:24 UTC; flows show no cause.",
+        "One step is slow: step 5 took 2.00 times as long as usual at 2023-11-14 22:13:24 UTC; flows show no cause.",
     ),
     "the worst of several steps": (
         flows(job("flows-1", STEP, STEP | {"step": 7, "factor": 3.0})),
-        "2 of 10 steps are slow: the worst, step 7, took 3.0 times as long as usual at 2023-11-14 22:13:24 UTC; "
+        "2 of 10 steps are slow: the worst, step 7, took 3.00 times as long as usual at 2023-11-14 22:13:24 UTC; "
         "flows show no cause.",
     ),
     "that nothing is slow": (

@@ -10,7 +10,7 @@ def test_three_slow_steps_of_an_even_job_are_enough_and_the_last_need_not_be_ove
     job.trains(60).trains(2, step_s=5.0)
     assert job.waits(5).kinds == []
     assert job.waits(5).kinds == ["slow"]
-    assert job.text == "Steps take 5.0 s, 2.5 times as long as before."
+    assert job.text == "Steps take 5.0 s, 2.50 times as long as before."
     assert job.trains(1, step_s=1.0).kinds == ["slow"]
 
 
