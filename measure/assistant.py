@@ -34,7 +34,7 @@ def main() -> int:
     parser.add_argument("--findings", type=int, default=10, help="an incident of it")
     parser.add_argument("--calls", type=int, default=60)
     asked = parser.parse_args()
-    with scratch_site(copy_of=asked.database):
+    with scratch_site(asked.database):
         if asked.database is None:
             filled(asked)
         return _measure(asked.calls)

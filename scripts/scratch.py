@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parent.parent
 
 
 @contextlib.contextmanager
-def scratch_site(*, copy_of: Path | None = None, **variables: str) -> Iterator[Path]:
+def scratch_site(copy_of: Path | None = None, /, **variables: str) -> Iterator[Path]:
     """Set Django up on an empty SQLite database, or on a migrated copy of one; yields the data directory.
 
     ``variables`` are settings by their names in the environment. Call it before Django is imported: settings are read
