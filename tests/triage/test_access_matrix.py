@@ -178,6 +178,7 @@ RULES: dict[str, Rule] = {
     "jobs_restart": Rule(TEAM),
     "jobs_runs": Rule(TEAM),
     "jobs_uploads": Rule(TEAM),
+    "jobs_wanted": Rule(TEAM),
     "me_read": Rule(ALL),
     "me_token_revoke": Rule(ALL),
     "search_suggest": Rule(ALL, query="q=node:gpu&cursor=8"),

@@ -161,7 +161,14 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
             patched.setattr(outbox, "routes_wake", lambda: None)
             for n in range(count):
                 outbox.messages_keep([route], "incident.opened", f"{count} {n}", incident.cluster_id, incident, body)
-        for name in ("HOLD_S", "SLICE_S", "_POLL_S"):  # no query depends on the time that sending takes
+        for name in (
+            "HOLD_S",
+            "SLICE_S",
+            "_POLL_S",
+            "_RENEW_S",
+            "_BURY_EVERY_S",
+            "_SLOW_S",
+        ):  # no query depends on the time that sending takes
             monkeypatch.setattr(delivering, name, 1e6)
         with CaptureQueriesContext(connection) as captured:
             delivering.routes_send()
