@@ -9,6 +9,7 @@ import pytest
 
 from diagnosis.history import History
 from diagnosis.pipeline import diagnose
+from diagnosis.plain import percent
 from diagnosis.report import to_json
 from tests.diagnosis.synthetic import PROGRESS, T0, Job, accused, healthy_history, read_files, told
 
@@ -141,7 +142,7 @@ def test_a_worker_that_dies_by_a_signal_without_a_word_is_found_in_its_launchers
     assert report["logs"]["subcategory"] == "process_killed"
     # without a kernel's log, who sent the signal is open, but not whose machine it was
     first, second = report["logs"]["confidence"], report["logs"]["runner_up"]["confidence"]
-    either = f"({second:.0%}); either way it belongs to Hardware, Host ({first + second:.0%})."
+    either = f"({percent(second)}); either way it belongs to Hardware, Host ({percent(first + second)})."
     assert f"It may also be Host out of memory {either}" in report["inferred"]
 
 
