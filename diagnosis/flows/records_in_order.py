@@ -93,7 +93,8 @@ def _in_stretches(coded: pl.LazyFrame, total: int, resolution_s: float, disk: pi
     if resolution_s > 1e-5:
         is_to_clear = _is_to_clear(held, sum(_different(_table(columns, rows)) for rows in stretches), resolution_s)
     kept = 0
-    t0 = int(columns["start"][stretches[0]].min())
+    # the first stretch is empty where many records share the earliest start
+    t0 = int(next(columns["start"][rows].min() for rows in stretches if rows.start < rows.stop))
     for rows in stretches:
         table = _table(columns, rows).sort("start", maintain_order=True)
         table = _cleared(table) if is_to_clear else table
