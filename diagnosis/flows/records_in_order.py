@@ -149,7 +149,8 @@ def _is_far(start: npt.NDArray[Any], end: npt.NDArray[Any], middle: float) -> np
 
 def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Leaves out the few records with times months or decades from the others, and counts them."""
-    far = pl.Series(_is_far(table["start"].to_numpy(), table["end"].to_numpy(), float(table["start"].median())))  # type: ignore[arg-type]
+    start, end = table["start"].to_numpy(), table["end"].to_numpy()
+    far = pl.Series(_is_far(start, end, float(table["start"].median())))  # type: ignore[arg-type]
     count = int(far.sum())
     return (table.filter(~far), count) if 0 < count < 0.01 * table.height else (table, 0)
 

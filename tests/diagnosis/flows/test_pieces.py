@@ -98,6 +98,18 @@ def test_records_of_another_year_are_left_out_of_any_piece(tmp_path: Path, monke
     assert_same(report_of(records, capture.inventory, tmp_path / "cut"), whole)
 
 
+@pytest.mark.parametrize("equal", [0.7, 1.0])
+def test_many_records_of_the_earliest_start_are_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: float
+) -> None:
+    records = simulate(Job(tp=1, pp=1, dp=4, gpus=1, steps=12)).records.sort("start_time")
+    share = pl.int_range(pl.len()) < equal * pl.len()
+    records = records.with_columns(pl.when(share).then(pl.col("start_time").min()).otherwise("start_time"))
+    whole = report_of(records, [], tmp_path / "whole")
+    monkeypatch.setattr(pieces, "PIECE", 100)
+    assert_same(report_of(records, [], tmp_path / "cut"), whole)
+
+
 def flows_of(rows: list[tuple[int, int, int]]) -> Flows:
     """Records of start, length, sender; tenths of a second, and bytes by their number."""
     rows = sorted(rows)

@@ -8,6 +8,7 @@ from importlib import resources
 import pytest
 
 from diagnosis.logs import roster
+from tests.patience import no_hang
 
 DATA = tomllib.loads(resources.files("diagnosis.logs").joinpath("rosters.toml").read_text(encoding="utf-8"))
 
@@ -50,6 +51,12 @@ def test_arithmetic_gives_way_to_a_stated_rank_that_contradicts_it() -> None:
 
 def test_a_huge_range_of_a_node_list_is_cut() -> None:
     assert len(roster.expand("n[0-999999999999]")) == roster.MOST
+
+
+def test_a_long_word_of_digits_hangs_no_diagnosis() -> None:
+    """Going back over its digits took hours."""
+    with no_hang():
+        assert roster.of_lines([f"n{'1' * 16_000} (10.0.0.x)"] * 2_000).nodes == ()
 
 
 def test_a_node_list_of_several_ranges_keeps_leading_zeros_and_tails() -> None:
