@@ -173,6 +173,9 @@ def run() -> NoReturn:
     if command is not None:
         sys.exit(command())
     signal.signal(signal.SIGTERM, _stop)
-    code = main()
-    sys.stdout.flush()
+    try:
+        code = main()
+        sys.stdout.flush()
+    except BrokenPipeError:  # whoever reads the output has enough of it, as `head` has
+        code = 128 + signal.SIGPIPE
     os._exit(code)  # threads that still wait for the site must not delay an epilog

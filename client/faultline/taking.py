@@ -17,18 +17,18 @@ from pathlib import Path
 from typing import Callable
 
 from faultline.files import Source
-from faultline.site import Problem, Site, Unreachable
+from faultline.site import Denied, Problem, Site, Unreachable
 
 KINDS = ("stacks",)
-#: seconds between two questions to the site, and between the two dumps of one request
-_EVERY_S = 15.0
+#: seconds between two questions to the site while it asks for nothing, and between the two dumps of one request
+_IDLE_S, _EVERY_S = 60.0, 15.0
 #: dumps for one request: two of them show what does not move
 _TIMES = 2
 #: processes and bytes of one dump; seconds for one process and for all, in which no log is sent
 _PROCESSES = 64
 _BYTES = 4 << 20
 _DUMP_S, _ALL_S = 10.0, 60.0
-#: the variables in which launchers state the rank
+#: the variables in which launchers state the rank; the first one that any process has counts
 _RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
@@ -41,15 +41,17 @@ class Taker:
         """``root``: only this process and those that it started; None: all that a launcher gave a rank."""
         self._site, self._slug, self._attempt, self._root, self._note = site, slug, attempt, root, note
         self._prefix = prefix
-        self._folder = Path(tempfile.mkdtemp(prefix="faultline-taken-"))
+        self._kept = tempfile.TemporaryDirectory(prefix="faultline-taken-")  # removed when the follower ends
+        self._folder = Path(self._kept.name)
         self._next_at = 0.0
         self._taken: dict[str, int] = {}
 
     def sources(self) -> Iterable[Source]:
         """The files that were taken, to be followed; asks the site when it is time."""
         if (now := time.monotonic()) >= self._next_at:
-            self._next_at = now + _EVERY_S
-            for since in self._wanted():
+            wanted = self._wanted()
+            self._next_at = now + (_EVERY_S if wanted else _IDLE_S)
+            for since in wanted:
                 if self._taken.get(since, 0) < _TIMES:
                     self._taken[since] = self._taken.get(since, 0) + 1
                     self._stacks()
@@ -60,7 +62,8 @@ class Taker:
         """The moments since which stacks are wanted."""
         try:
             rows = self._site.get(f"/jobs/{self._slug}/wanted/").data["wanted"]
-        except (Problem, Unreachable, KeyError, TypeError):  # an older site, or none: the logs are sent all the same
+        # an older site, a token that may not read, or no site: the logs are sent all the same
+        except (Problem, Denied, Unreachable, KeyError, TypeError):
             return []
         return [
             str(row.get("since"))
@@ -101,10 +104,11 @@ class Taker:
 
 def processes(root: int | None) -> list[tuple[int, int | None]]:
     """Python processes of this user with the ranks that their launcher gave them; without ``root`` only those with a
-    rank. If some have a rank, processes without one are launchers or helpers and are left out.
+    rank. If some have a rank, processes without one are launchers or helpers and are left out, and so are processes
+    that a rank started (workers of data loaders): they inherit its variables.
     """
     parents: dict[int, int] = {}
-    found: list[tuple[int, int | None]] = []
+    found: dict[int, tuple[int, int] | None] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             pid = int(folder.name)
@@ -112,27 +116,31 @@ def processes(root: int | None) -> list[tuple[int, int | None]]:
                 continue
             parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             program = (folder / "exe").readlink().name
-            if program.startswith("python"):
-                found.append((pid, _rank_of((folder / "environ").read_bytes())))
-    found = [row for row in found if row[0] != os.getpid() and (root is None or _is_below(row[0], root, parents))]
-    ranked = [row for row in found if row[1] is not None]
-    return sorted(ranked or (found if root is not None else []), key=lambda row: (row[1] or 0, row[0]))
+            if program.startswith("python") and pid != os.getpid():
+                found[pid] = _rank_of((folder / "environ").read_bytes())
+    if root is not None:
+        found = {pid: said for pid, said in found.items() if pid == root or root in _above(pid, parents)}
+    stated = [said[0] for said in found.values() if said is not None]
+    if not stated:
+        return [(pid, None) for pid in sorted(found)] if root is not None else []
+    ranks = {pid: said[1] for pid, said in found.items() if said is not None and said[0] == min(stated)}
+    own = [pid for pid, rank in ranks.items() if all(ranks.get(above) != rank for above in _above(pid, parents))]
+    return sorted(((pid, ranks[pid]) for pid in own), key=lambda row: (row[1], row[0]))
 
 
-def _rank_of(environ: bytes) -> int | None:
+def _rank_of(environ: bytes) -> tuple[int, int] | None:
+    """Which of the variables states the rank, and the rank."""
     said = dict(row.partition(b"=")[::2] for row in environ.split(b"\0"))
-    for name in _RANK:
+    for place, name in enumerate(_RANK):
         value = said.get(name.encode(), b"")
         if value.isdigit() and len(value) < 9:
-            return int(value)
+            return place, int(value)
     return None
 
 
-def _is_below(pid: int, root: int, parents: dict[int, int]) -> bool:
-    for _ in range(64):
-        if pid == root:
-            return True
-        pid = parents.get(pid, 0)
-        if pid <= 1:
-            return False
-    return False
+def _above(pid: int, parents: dict[int, int]) -> list[int]:
+    """The processes that started this one, nearest first."""
+    found: list[int] = []
+    while (pid := parents.get(pid, 0)) > 1 and len(found) < 64:
+        found.append(pid)
+    return found

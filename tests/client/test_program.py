@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -13,6 +15,8 @@ import pytest
 
 from faultline.main import parser
 from faultline.words import Words
+from ingest.services import token_create
+from tests.factories import make_user
 from tests.patience import PATIENCE_S
 
 ROOT = Path(__file__).resolve().parent.parent.parent
@@ -46,6 +50,22 @@ def test_the_site_serves_it_as_one_file_that_runs_without_anything_else(program:
     done = run(sys.executable, "-I", program, "upload", ".", "--job", "x")
     assert done.returncode == 2
     assert "FAULTLINE_URL" in done.stderr and "Traceback" not in done.stderr
+
+
+def test_a_reader_that_has_enough_ends_the_program_without_a_traceback(
+    live_server: Any,
+) -> None:
+    _, secret = token_create(user=make_user("engineer", "engineer"), name="x", scopes=["upload", "read"])
+    env = {"PATH": "/usr/bin:/bin", "FAULTLINE_URL": live_server.url, "FAULTLINE_TOKEN": secret, "no_proxy": "*"}
+    command = [sys.executable, "-m", "faultline", "check"]
+    reader, writer = os.pipe()
+    os.close(reader)
+    done = subprocess.run(
+        command, cwd=ROOT / "client", env=env, stdout=writer, stderr=subprocess.PIPE, text=True,
+        timeout=PATIENCE_S, check=False,
+    )  # fmt: skip
+    os.close(writer)
+    assert (done.returncode, done.stderr) == (128 + signal.SIGPIPE, "")
 
 
 def test_no_name_of_a_file_acts_on_the_terminal(capsys: pytest.CaptureFixture[str]) -> None:

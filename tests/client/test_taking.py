@@ -14,7 +14,7 @@ import pytest
 from django.utils import timezone
 
 from faultline import taking
-from faultline.site import Site
+from faultline.site import Denied, Site
 from faultline.taking import Taker, processes
 from ingest import services
 from ingest.models import Watch
@@ -61,7 +61,8 @@ def job(db: None) -> Any:
 def take(job: Any, live_server: Any, monkeypatch: pytest.MonkeyPatch, ranks: subprocess.Popen[bytes]) -> Any:
     """What the taker of the launcher's processes has after it asked the site again."""
     monkeypatch.setenv("no_proxy", "*")
-    monkeypatch.setattr(taking, "_EVERY_S", 0.0)
+    for name in ("_EVERY_S", "_IDLE_S"):
+        monkeypatch.setattr(taking, name, 0.0)
     engineer = make_user("engineer", "engineer")
     _, secret = services.token_create(user=engineer, name="side-car", scopes=["upload", "read"])
     notes: list[str] = []
@@ -87,6 +88,40 @@ def test_a_program_without_ranks_is_taken_itself(ranks: subprocess.Popen[bytes])
     (only,) = processes(processes(ranks.pid)[0][0])
     assert only[1] == 3
     assert all(rank is not None for _, rank in processes(None))
+
+
+def test_a_launcher_with_a_task_number_and_the_workers_of_a_rank_are_no_ranks() -> None:
+    """A worker of a data loader inherits the rank of its process; a launcher below srun has a task's number."""
+    rank = (
+        "import os, sys\n"
+        "if os.fork() == 0: os.read(0, 1)\n"
+        "os.write(1, b'1\\n'); os.wait()\n"
+    )  # fmt: skip
+    program = (
+        "import os, subprocess, sys\n"
+        f"one = subprocess.Popen([sys.executable, '-c', {rank!r}], env={{**os.environ, 'RANK': '0'}})\n"
+        "one.wait()\n"
+    )
+    command = [sys.executable, "-c", program]
+    environment = {**os.environ, "SLURM_PROCID": "0"}
+    pipe = subprocess.PIPE
+    with subprocess.Popen(command, stdin=pipe, stdout=pipe, env=environment, start_new_session=True) as launcher:
+        assert launcher.stdout is not None
+        assert launcher.stdout.readline() == b"1\n"
+        found = processes(launcher.pid)
+        os.killpg(launcher.pid, signal.SIGKILL)
+    assert [rank for _, rank in found] == [0]
+    assert found[0][0] != launcher.pid
+
+
+def test_a_refused_question_ends_nothing(job: Any, py_spy: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def refuse(path: str) -> Any:
+        raise Denied("This token may not read.")
+
+    site = Site("http://localhost:1", "fl_x", retry_for_s=0)
+    monkeypatch.setattr(site, "get", refuse)
+    taker = Taker(site, job.slug, attempt=0, prefix="", root=os.getpid(), note=lambda words: None)
+    assert list(taker.sources()) == []
 
 
 def test_stacks_are_taken_twice_for_an_alarm_and_again_for_the_next(job: Any, take: Any, py_spy: Path) -> None:
