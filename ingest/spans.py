@@ -38,7 +38,8 @@ def span(name: str, kind: str = "INTERNAL", attributes: Attributes | None = None
     context = trace.set_span_in_context(trace.NonRecordingSpan(_above(trace))) if tracing.current_span() else None
     with tracer.start_as_current_span(name, context, getattr(trace.SpanKind, kind), attributes) as made:
         own = made.get_span_context()
-        with tracing.tracing(f"{own.trace_id:032x}", f"{own.span_id:016x}"):
+        # what happens below a span that is not sampled asks the sampler itself: of one trace it says the same again
+        with tracing.tracing(f"{own.trace_id:032x}", f"{own.span_id:016x}" if own.trace_flags.sampled else ""):
             yield made
 
 
@@ -64,13 +65,16 @@ def _above(trace: Any) -> Any:
 
 @cache
 def _tracer(_process: int) -> Any:
-    """The tracer of this process, because a thread that sends does not survive a fork; None without the extra."""
+    """The tracer of this process, because a thread that sends does not survive a fork; None without the extra,
+    and if OpenTelemetry is switched off.
+    """
     try:
         from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter  # noqa: PLC0415  # an extra
         from opentelemetry.sdk.resources import Resource  # noqa: PLC0415  # an extra
         from opentelemetry.sdk.trace import TracerProvider  # noqa: PLC0415  # an extra
         from opentelemetry.sdk.trace.export import BatchSpanProcessor  # noqa: PLC0415  # an extra
         from opentelemetry.sdk.trace.id_generator import RandomIdGenerator  # noqa: PLC0415  # an extra
+        from opentelemetry.trace import NoOpTracer  # noqa: PLC0415  # an extra
     except ImportError:
         log.warning("traces are wanted, but their packages are missing: pip install 'faultline-triage[otel]'")
         return None
@@ -84,4 +88,5 @@ def _tracer(_process: int) -> Any:
     said = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "faultline"), "service.version": settings.VERSION}
     provider = TracerProvider(resource=Resource.create(said), id_generator=Ids())
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
-    return provider.get_tracer("faultline")
+    tracer = provider.get_tracer("faultline")
+    return None if isinstance(tracer, NoOpTracer) else tracer  # OTEL_SDK_DISABLED

@@ -110,6 +110,27 @@ def test_a_request_without_a_header_begins_a_trace_with_the_id_of_the_log(
     assert run.parent_span_id.hex() == Run.objects.get().span
 
 
+@pytest.mark.parametrize("sampler", ["always_off", "parentbased_always_off"])
+def test_what_the_sampler_leaves_out_is_not_sent_and_keeps_its_trace_id(
+    api: APIClient, job: Any, collector: Collector, monkeypatch: pytest.MonkeyPatch, sampler: str
+) -> None:
+    monkeypatch.setenv("OTEL_TRACES_SAMPLER", sampler)
+    spans._tracer.cache_clear()
+    answer = upload(api, job)
+    assert collector.spans() == {}
+    assert answer["X-Request-Id"] == Run.objects.get().trace != "0" * 32
+
+
+def test_opentelemetry_switched_off_sends_nothing_and_changes_no_trace_id(
+    api: APIClient, job: Any, collector: Collector, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("OTEL_SDK_DISABLED", "true")
+    spans._tracer.cache_clear()
+    answer = upload(api, job)
+    assert collector.spans() == {}
+    assert answer["X-Request-Id"] == Run.objects.get().trace != "0" * 32
+
+
 def test_a_run_that_fails_says_why(collector: Collector) -> None:
     def refusing(work: Work) -> None:
         raise Refused("No. Do this instead.")
