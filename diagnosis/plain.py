@@ -51,6 +51,11 @@ def percent(share: float) -> str:
     return f"{100 * share:.0f} %"
 
 
+def amount(value: float) -> str:
+    """A number of hours as all pages show it: a whole number, two digits below 10."""
+    return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+
+
 def times_as_long(factor: float) -> str:
     """A factor of time in three digits: ``9.96 times as long``."""
     return f"{factor:,.{2 if factor < 9.995 else 1 if factor < 99.95 else 0}f} times as long"

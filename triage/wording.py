@@ -7,6 +7,8 @@ from datetime import datetime
 
 from django.utils import timezone
 
+from diagnosis import plain
+
 _UNITS = ((86400, "d"), (3600, "h"), (60, "min"), (1, "s"))
 
 
@@ -34,11 +36,11 @@ def number(value: float | None, digits: int = 0) -> str:
 
 def amount(value: float | None) -> str:
     """A cost in hours: a whole number if large, two digits if rounding would hide it; a dash if it is not known."""
-    return "–" if value is None or math.isnan(value) else f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
+    return "–" if value is None or math.isnan(value) else plain.amount(value)
 
 
 def percent(value: float | None) -> str:
-    return "–" if value is None else f"{value * 100:.0f} %"
+    return "–" if value is None else plain.percent(value)
 
 
 def score(value: float | None) -> str:

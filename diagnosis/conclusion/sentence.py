@@ -11,6 +11,7 @@ from diagnosis.conclusion.model import Fault, Place, Slowdown
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
 from diagnosis.model import Watched
+from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
 
 #: Probability from which a fault is stated; below it, it is one of several.
@@ -114,11 +115,11 @@ def spent(row: Slowdown) -> str:
 
 
 def gpu_hours(gpu_s: float) -> str:
-    """A cost in words, in the unit and with the digits of all pages (:func:`triage.wording.amount`)."""
+    """A cost in words, in the unit of all pages."""
     hours = gpu_s / 3600
     if hours < 0.005:
         return "less than 0.01 GPU-hours"
-    return f"{hours:,.2f} GPU-hours" if hours < 10 else f"{hours:,.0f} GPU-hours"
+    return f"{amount(hours)} GPU-hours"
 
 
 def _naming(text: str, fault: Sequence[Fault]) -> str:
