@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from django.db import transaction
-from django.db.models import F, Q
+from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from diagnosis import ParseHints, live
@@ -38,8 +38,13 @@ _TOGETHER = 64
 _LINE_BYTES = 1 << 20
 #: they show the encoding
 _HEAD_BYTES = 4 << 10
-#: maximum time of one look at an attempt
-_CLAIM = timedelta(minutes=10)
+#: for how long a look holds its attempt; reading a batch renews it. If its worker is killed, another one looks then.
+_CLAIM = timedelta(minutes=2)
+#: what a judgement stores
+_JUDGED = (
+    *("state", "alarm", "alarm_text", "alarm_since"),
+    *("iteration", "step_s", "stage", "advanced_at", "observed_at"),
+)
 #: maximum attempts per sweep
 _AT_ONCE = 500
 
@@ -82,8 +87,19 @@ def attempt_observe(attempt_id: int) -> None:
         for together in _together([one for one in grown if one is not None]):
             _observe(watch, together)
         _judge(watch, timezone.now())
+    except _Taken:
+        log.info("attempt %s: this look took too long, another worker has the attempt", attempt_id)
     finally:
-        Watch.objects.filter(pk=watch.pk).update(claimed_until=None)
+        _held(watch).update(claimed_until=None)
+
+
+class _Taken(Exception):
+    """Another look holds the attempt."""
+
+
+def _held(watch: Watch) -> QuerySet[Watch]:
+    """The row, if nobody claimed it since ``watch`` was read or renewed."""
+    return Watch.objects.filter(pk=watch.pk, claimed_until=watch.claimed_until)
 
 
 def _before(attempt: Attempt) -> dict[str, Any] | None:
@@ -134,8 +150,11 @@ def _together(grown: Sequence[_Grown]) -> Iterator[list[_Grown]]:
 def _observe(watch: Watch, grown: Sequence[_Grown]) -> None:
     for one, seen in zip(grown, _seen(grown), strict=True):
         live.learn(watch.state, one.upload.path, plain(seen), timezone.now().timestamp())
+    until = timezone.now() + _CLAIM
     with transaction.atomic():  # a worker that dies between the two would lose what the ranges say
-        watch.save(update_fields=["state"])
+        if not _held(watch).update(state=watch.state, claimed_until=until):
+            raise _Taken
+        watch.claimed_until = until
         for one in grown:
             Upload.objects.filter(pk=one.upload.pk).update(observed_bytes=one.end)
 
@@ -170,8 +189,10 @@ def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:
 
 
 def _judge(watch: Watch, now: datetime) -> None:
-    """Store the current state and alarms. When an alarm begins or ends, request a diagnosis of the current evidence."""
-    state = watch.state
+    """Store the current state and alarms, unless somebody else did since ``watch`` was read. When an alarm begins or
+    ends, request a diagnosis of the current evidence.
+    """
+    state, row = watch.state, _held(watch).filter(observed_at=watch.observed_at)
     live.tick(state, now.timestamp())
     alarms = live.judge(state, now.timestamp())
     is_changed = live.record(state, alarms, now.timestamp())
@@ -181,7 +202,8 @@ def _judge(watch: Watch, now: datetime) -> None:
     watch.iteration, watch.step_s = state["iteration"], step_s(state)
     watch.stage, watch.advanced_at = state["stage"] or "", _moment(state["advanced_at"])
     watch.observed_at = now
-    watch.save(update_fields=[f.name for f in Watch._meta.concrete_fields if f.name not in ("id", "claimed_until")])
+    if not row.update(**{name: getattr(watch, name) for name in _JUDGED}):
+        return
     if is_changed:
         log.info("attempt %s: %s", watch.attempt_id, watch.alarm_text or "the alarm ended")
         evidence_snapshot(watch.attempt)

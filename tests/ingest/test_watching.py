@@ -235,6 +235,33 @@ def test_one_worker_at_a_time_reads_an_attempt(write: Any, upload: Upload, clock
     assert Watch.objects.get().iteration == 4
 
 
+def test_a_look_that_lost_its_attempt_stores_nothing_and_frees_nothing(
+    write: Any, upload: Upload, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    trained(write, upload, clock, 1, 3)
+    write(step(4, clock.at))
+    theirs = clock.at + timedelta(minutes=20)
+
+    def slow(grown: Any) -> Any:
+        Watch.objects.update(claimed_until=theirs)  # the claim had run out
+        return seen(grown)
+
+    seen = watching._seen
+    monkeypatch.setattr(watching, "_seen", slow)
+    watching.attempt_observe(upload.attempt_id)
+    watch = Watch.objects.get()
+    assert (watch.iteration, watch.claimed_until) == (3, theirs)
+    assert watching.attempts_due() == [upload.attempt_id]
+
+
+def test_a_judgement_of_an_older_state_replaces_no_newer_one(write: Any, upload: Upload, clock: Clock) -> None:
+    trained(write, upload, clock, 1, 3)
+    old = Watch.objects.select_related("attempt").get()
+    trained(write, upload, clock, 4, 6)
+    watching._judge(old, clock.at + timedelta(seconds=1))
+    assert Watch.objects.get().iteration == 6
+
+
 def test_an_error_with_nul_is_kept_as_text_that_every_database_takes(write: Any, upload: Upload, clock: Clock) -> None:
     write(b"2026-11-22 03:00:01,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2 GiB\x00x\n")
     watching.attempt_observe(upload.attempt_id)
