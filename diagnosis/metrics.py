@@ -208,16 +208,6 @@ def mttr_s(outages: Iterable[Outage]) -> float | None:
     return sum(done) / len(done) if done else None
 
 
-def mean_phases_s(outages: Iterable[Outage]) -> dict[str, float]:
-    """Mean of each phase over the outages where it is known (greater than zero)."""
-    rows = [o.phases_s() for o in outages]
-    found = {}
-    for phase in ("detect", "localise", "fail_over", "recompute"):
-        known = [row[phase] for row in rows if row[phase] > 0]
-        found[phase] = sum(known) / len(known) if known else 0.0
-    return found
-
-
 def mtbf_h(run_s: float, failures: int) -> float | None:
     """Mean hours between failures: hours that jobs ran over the failures they had; None without a failure."""
     return run_s / HOUR_S / failures if failures else None
