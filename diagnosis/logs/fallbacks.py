@@ -290,7 +290,7 @@ FALLBACKS: Final = (
 )
 
 
-def stopped_at(catalogue: Catalogue) -> float:
+def first_stop_at(catalogue: Catalogue) -> float:
     """When the first message of a stop was written; infinite without one."""
     times = catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].drop_nulls()
     return float(times.min()) if len(times) else float("inf")  # type: ignore[arg-type]

@@ -61,7 +61,7 @@ def conclude(case: Case) -> LogDiagnosis:
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
-    told = _classified(case, roots, fallbacks.stopped_at(case.catalogue) if when.symptom == "hang" else float("inf"))
+    told = _classified(case, roots, fallbacks.first_stop_at(case.catalogue) if when.symptom == "hang" else float("inf"))
     verdict = _verdict(case, roots, told, where, when)
     roles = _roles(case, roots)
     listed = _events(case, roots, roles, accused)
