@@ -1,22 +1,23 @@
 """Speed of the flow path: `python -m measure flows_speed [--dp 64] [--steps 160]`.
 
 Makes the capture of one job (tp 8, pp 8, dp given; dp 64 is 4,096 GPUs), then times the CSV import, the whole analysis,
-two timeline views and the pcap import. Prints wall and CPU seconds, and the peak memory of the analysing process alone
-(a child of its own): its own, looked at fifty times a second, and the resident one with mapped files, which the system
-drops when it needs the room.
+two timeline views and the pcap import. Prints wall and CPU seconds. Import and analysis have a process each; the most
+memory of its own is looked at fifty times a second from outside. Mapped files come on top, which the system drops when
+it needs the room.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import csv
 import io
+import pickle
 import resource
 import struct
 import subprocess
 import sys
 import tempfile
-import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -40,23 +41,18 @@ def timed(label: str, call: Callable[[], Any], count: int | None = None) -> Any:
     return out
 
 
-class Memory:
-    """The most memory of its own that this process had since the last look, in MiB."""
-
-    def __init__(self) -> None:
-        self._most = 0
-        threading.Thread(target=self._watch, daemon=True).start()
-
-    def taken(self) -> int:
-        """The most, which begins anew."""
-        most, self._most = self._most, 0
-        return most
-
-    def _watch(self) -> None:
-        while True:
-            status = Path("/proc/self/status").read_text()
-            self._most = max(self._most, int(status.partition("RssAnon:")[2].split()[0]) >> 10)
-            time.sleep(0.02)
+def run_apart(part: str, directory: str, *more: str) -> int:
+    """Run one part in a process of its own; the most memory of its own that it had, in MiB, looked at from here."""
+    child = subprocess.Popen([sys.executable, "-m", "measure", "flows_speed", part, directory, *more])
+    most = 0
+    while child.poll() is None:
+        with contextlib.suppress(OSError, IndexError):  # it ends meanwhile
+            status = Path(f"/proc/{child.pid}/status").read_text()
+            most = max(most, int(status.partition("RssAnon:")[2].split()[0]) >> 10)
+        time.sleep(0.02)
+    if child.returncode:
+        raise SystemExit(child.returncode)
+    return most
 
 
 def generate(directory: Path, dp: int, steps: int) -> None:
@@ -85,15 +81,19 @@ def packets(count: int) -> bytes:
     return out.getvalue()
 
 
-def analyse(directory: Path) -> None:
-    """Import, analysis and a view, in this process."""
-    path, memory = directory / "flows.csv", Memory()
+def read(directory: Path) -> None:
+    """The import, in this process; the result is kept for the analysis."""
+    path = directory / "flows.csv"
     with path.open("rb") as stream:
         part = timed("CSV import", lambda: parse_flow(stream, path.name, ParseHints(), directory / "work"))
-    print(f"  {memory.taken()} MiB", flush=True)
+    (directory / "part.pickle").write_bytes(pickle.dumps(part))
+
+
+def analyse(directory: Path) -> None:
+    """Analysis and views, in this process."""
+    part = pickle.loads((directory / "part.pickle").read_bytes())  # written by `read`
     inventory = list(csv.DictReader((directory / "inventory.csv").open()))
     report = timed("analysis", lambda: diagnose_flows([part], inventory=inventory, tables=directory / "tables"))
-    print(f"  {memory.taken()} MiB", flush=True)
     for job in report["jobs"]:
         print(
             f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps, "
@@ -104,18 +104,22 @@ def analyse(directory: Path) -> None:
         timed("  view of the whole job", lambda table=table, t0=t0, t1=t1: timeline_view(table, t0, t1, 400))
         near = t0 + 3 * (t1 - t0) / len(job["steps"])
         timed("  view of three steps", lambda table=table, t0=t0, near=near: timeline_view(table, t0, near, 400))
-    print(f"peak resident memory, with mapped files {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB")
+    print(f"  at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB with mapped files")
 
 
 def main() -> None:
-    """Generates and analyses in separate processes, so that neither adds to the other's memory."""
+    """Generates, imports and analyses in separate processes, so that none adds to another's memory."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--dp", type=int, default=16)
     options.add_argument("--steps", type=int, default=60)
     options.add_argument("--packets", type=int, default=1_000_000)
     options.add_argument("--generate", type=Path, help=argparse.SUPPRESS)
+    options.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--analyse", type=Path, help=argparse.SUPPRESS)
     chosen = options.parse_args()
+    if chosen.read:
+        read(chosen.read)
+        return
     if chosen.analyse:
         analyse(chosen.analyse)
         return
@@ -124,7 +128,8 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory() as directory:
         sizes = ["--dp", str(chosen.dp), "--steps", str(chosen.steps)]
-        for part in (["--generate", directory, *sizes], ["--analyse", directory]):
-            subprocess.run([sys.executable, "-m", "measure", "flows_speed", *part], check=True)
+        run_apart("--generate", directory, *sizes)
+        for part in ("--read", "--analyse"):
+            print(f"  at most {run_apart(part, directory)} MiB of its own", flush=True)
         data, work = packets(chosen.packets), Path(directory) / "pcap"
         timed("pcap import", lambda: parse_flow(io.BytesIO(data), "x.pcap", ParseHints(), work), chosen.packets)
