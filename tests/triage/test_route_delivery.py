@@ -161,23 +161,16 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
             patched.setattr(outbox, "routes_wake", lambda: None)
             for n in range(count):
                 outbox.messages_keep([route], "incident.opened", f"{count} {n}", incident.cluster_id, incident, body)
-        for name in (
-            "HOLD_S",
-            "SLICE_S",
-            "_POLL_S",
-            "_RENEW_S",
-            "_BURY_EVERY_S",
-            "_SLOW_S",
-        ):  # no query depends on the time that sending takes
-            monkeypatch.setattr(delivering, name, 1e6)
+        for name in ("HOLD_S", "SLICE_S", "_POLL_S", "_RENEW_S", "_BURY_EVERY_S", "_SLOW_S"):
+            monkeypatch.setattr(delivering, name, 1e6)  # the time that sending takes adds no query
         with CaptureQueriesContext(connection) as captured:
             delivering.routes_send()
         ids = [f"msg_{row.pk.hex}" for row in route.deliveries.order_by("-created_at", "-id")[:count]]
         assert [headers["webhook-id"] for _, headers, _ in receiver.got] == ids[::-1]
         return len(captured)
 
-    queries(1)
-    assert queries(12) - queries(4) <= 8 * 5, "each further message at most: one read, two writes, one transaction"
+    for count in (1, 4, 12):  # results that come together are recorded together: fewer
+        assert queries(count) <= 10 + 5 * count, "each message at most: one read, two writes, one transaction"
 
 
 def test_a_route_with_many_messages_lets_others_have_a_turn(route, receiver, manager, monkeypatch):
