@@ -80,6 +80,14 @@ def test_a_job_whose_files_are_whole_runs_no_more(client: Any) -> None:
     assert ">ended<" not in client.get("/running/").content.decode()
 
 
+def test_the_empty_wall_names_the_jobs_that_run_without_being_followed(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    make_job("elsewhere", outcome="running")
+    page = " ".join(client.get("/running/").content.decode().split())
+    assert "1 job ran when its evidence was uploaded" in page
+    assert ">elsewhere<" in client.get("/jobs/?outcome=running").content.decode()
+
+
 def test_the_wall_keeps_its_budget_however_many_run(client: Any) -> None:
     client.force_login(make_user("ada", "engineer"))
     for n in range(12):

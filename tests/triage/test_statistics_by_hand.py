@@ -22,6 +22,7 @@ import csv
 import html
 import io
 import re
+from dataclasses import replace
 from datetime import UTC, date, datetime, timedelta
 
 import pytest
@@ -31,9 +32,9 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.pages import page_text
 from triage import search
 from triage.models import Incident
-from triage.selectors.statistics import TABLES, Period, statistics_of
+from triage.selectors.statistics import TABLES, Figure, Period, statistics_of
 from triage.services.importing import Fault, faults_import
-from triage.templatetags.statistics import figure_change, figure_value
+from triage.templatetags.statistics import compared, figure_change, figure_value
 
 pytestmark = pytest.mark.django_db
 NOW = datetime(2026, 11, 20, 12, tzinfo=UTC)
@@ -152,6 +153,12 @@ def test_what_changed_against_the_days_before(october, shown):
     }
     better = {"mtbf": False, "ettr": True, "right": True, "incidents": False, "gpu_hours": True}
     assert {one.key: one.is_better for one in shown.figures if one.before} == better
+
+
+def test_what_rounds_to_no_change_is_as_before():
+    figure = Figure("mttd", "MTTD", 600.2, 600.0, "s", False)
+    assert (figure_change(figure), compared(figure), figure.is_better) == ("as before", "", None)
+    assert figure_change(replace(figure, value=606.0)) == "▲ 1 % against before"
 
 
 def test_confidences_against_what_people_left_standing(shown):

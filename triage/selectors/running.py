@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q
 
-from ingest.models import Attempt, Job, Upload, Watch
+from ingest.models import Attempt, Job, Outcome, Upload, Watch
 from triage.models import Incident
 from triage.selectors.access import visible_cluster_ids
 
@@ -40,6 +40,11 @@ def attempt_for(user: Any, slug: str, number: int) -> Attempt | None:
     """One attempt with its watch, if the user may see its job. One lean query: hundreds of viewers ask each second."""
     visible = Attempt.objects.filter(job__cluster__in=visible_cluster_ids(user), job__slug=slug, number=number)
     return visible.select_related("watch").defer("watch__state").first()
+
+
+def unfollowed_count(user: Any) -> int:
+    """How many jobs run of which no file grows here: they were uploaded while they ran. For a page without others."""
+    return Job.objects.filter(cluster__in=visible_cluster_ids(user), outcome=Outcome.RUNNING).count()
 
 
 class Source(NamedTuple):

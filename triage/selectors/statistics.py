@@ -66,10 +66,11 @@ class Figure:
 
     @property
     def change(self) -> float | None:
-        """Relative change, as a fraction."""
+        """Relative change, as a fraction; 0 if pages show it as 0 %."""
         if self.value is None or not self.before:
             return None
-        return (self.value - self.before) / self.before
+        change = (self.value - self.before) / self.before
+        return 0.0 if abs(change) < 0.005 else change
 
     @property
     def is_better(self) -> bool | None:

@@ -76,10 +76,11 @@ def figure_change(figure: Figure) -> str:
         return "no figure before"
     if figure.unit == "%":
         return f"{(figure.value - figure.before) * 100:+.1f} points"
-    if figure.change is None:
-        return "none before" if figure.value else "as before"
-    arrow = "▲" if figure.change > 0 else "▼" if figure.change < 0 else "="
-    return f"{arrow} {abs(figure.change) * 100:,.0f} % against before"
+    if figure.change is None and figure.value:
+        return "none before"
+    if not figure.change:
+        return "as before"
+    return f"{'▲' if figure.change > 0 else '▼'} {abs(figure.change) * 100:,.0f} % against before"
 
 
 @register.filter

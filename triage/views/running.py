@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from triage.selectors.running import SHOWN, followed, running_jobs
+from triage.selectors.running import SHOWN, followed, running_jobs, unfollowed_count
 from triage.views.live_log import attempt_or_404
 
 
@@ -15,7 +15,8 @@ def running(request: HttpRequest) -> HttpResponse:
     """What runs, how fast, how long without progress, and its alarms."""
     rows = running_jobs(request.user)
     alarmed = sum(1 for row in rows if row.alarm)
-    context = {"nav": "running", "rows": rows, "alarmed": alarmed, "shown": SHOWN}
+    unfollowed = 0 if rows else unfollowed_count(request.user)
+    context = {"nav": "running", "rows": rows, "alarmed": alarmed, "shown": SHOWN, "unfollowed": unfollowed}
     return render(request, "triage/running.html", context)
 
 
