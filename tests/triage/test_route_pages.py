@@ -40,6 +40,18 @@ def test_pages_make_show_ping_rotate_and_delete(client, manager, receiver):
     assert Activity.objects.filter(kind="route_deleted", actor=manager).exists()
 
 
+def test_a_format_is_chosen_from_a_list_that_shows_what_was_chosen(client, manager, receiver):
+    client.force_login(manager)
+    page = page_text(client.get("/routes/new/webhook/"))
+    assert '<option value="standard" selected>Standard Webhooks</option>' in page
+    wanted = {"name": "x", "url": receiver.url, "events": ["incident.opened"]}
+    assert "one of standard, cloudevents" in page_text(client.post("/routes/new/webhook/", {**wanted, "format": "xml"}))
+    client.post("/routes/new/webhook/", {**wanted, "format": "cloudevents"})
+    route = Route.objects.get()
+    page = page_text(client.get(f"/routes/{route.pk}/"))
+    assert '<option value="cloudevents" selected>CloudEvents 1.0</option>' in page
+
+
 def test_a_preview_leaves_the_form_alone_and_says_what_is_wrong_with_a_search(client, manager):
     client.force_login(manager)
     asked = {"act": "preview", "name": "x", "events": ["incident.opened"], "query": ")"}

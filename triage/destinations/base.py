@@ -70,6 +70,8 @@ class Field(NamedTuple):
     is_required: bool = True
     #: shown shortened and never sent to the browser
     is_secret: bool = False
+    #: the values it can have, with their titles; empty: any text
+    choices: tuple[tuple[str, str], ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

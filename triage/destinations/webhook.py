@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 from triage.destinations.base import Address, Destination, Field, Request, as_json
 from triage.domain.route_message import Message
 
-FORMATS = ("standard", "cloudevents")
+_FORMATS = (("standard", "Standard Webhooks"), ("cloudevents", "CloudEvents 1.0"))
 
 
 def signatures(*, secrets: tuple[str, ...], message_id: str, timestamp: int, body: bytes) -> str:
@@ -61,7 +61,7 @@ DESTINATION = Destination(
     steps=("Enter the address of your program.", "Copy the signing secret that the next page shows once."),
     fields=(
         Field("url", "Address", "It gets a POST of JSON", "https://scheduler.example/hooks/faultline"),
-        Field("format", "Format", "standard or cloudevents", default="standard", is_required=False),
+        Field("format", "Format", default="standard", choices=_FORMATS),
     ),
     render=_render,
     events=("incident.opened", "incident.regressed"),

@@ -18,7 +18,6 @@ from ingest.selectors import teams_of
 from triage import search
 from triage.destinations import ALL, Destination, Field
 from triage.destinations.email import recipients
-from triage.destinations.webhook import FORMATS
 from triage.models import Activity, Route
 from triage.selectors.routes import EVENTS
 from triage.services import outbound
@@ -133,8 +132,8 @@ def _checked_field(one: Field, value: str) -> None:
             outbound.target_of(value)
         except outbound.Forbidden as error:
             _refuse("url", str(error))
-    if one.name == "format" and value not in FORMATS:
-        _refuse("format", f"The format is one of {', '.join(FORMATS)}.")
+    if one.choices and value not in dict(one.choices):
+        _refuse(one.name, f"{one.label} is one of {', '.join(dict(one.choices))}.")
     if one.name == "to":
         found = recipients(value)
         if len(found) > MAX_RECIPIENTS or not all("@" in each.strip("@") for each in found):
