@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from ingest.models import Attempt
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.pages import page_text
 from tests.triage.report import healthy, sample
@@ -72,6 +73,13 @@ def test_the_page_shows_both_runs(client):
     page = page_text(client.get("/jobs/failed/compare/"))
     assert "Only in this run" in page
     assert "/jobs/failed/curves/good/" in page
+
+
+def test_outcome_and_nodes_are_those_that_the_head_of_the_page_shows():
+    (here, there) = run("here", {"engine": "made up"}), run("there", {"engine": "made up"})
+    Attempt.objects.filter(pk=there.attempt_id).update(outcome="running", node_count=256)
+    rows = {row.name: row for row in comparison(make_user("ada", "engineer"), here.job, here).rows}
+    assert (rows["Outcome"].there, rows["Nodes"].there, rows["Nodes"].here) == ("running", "256", "–")
 
 
 def of_shape(report, *, world_size, **layout):

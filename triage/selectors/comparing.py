@@ -59,7 +59,7 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
     candidates = list(family.filter(alike).order_by("-created_at")[:CANDIDATES])
     named = [row for row in candidates if row.slug == other_slug]
     other, why = (named[0], "") if named else _most_alike(job, here, candidates)
-    there = Diagnosis.objects.filter(job=other).first() if other else None
+    there = Diagnosis.objects.filter(job=other).select_related("attempt").first() if other else None
     if here is None or there is None:
         return Comparison(candidates, None, [], [], [], [])
     mine, theirs = _by_template(here), _by_template(there)
@@ -132,13 +132,13 @@ def _facts(diagnosis: Diagnosis) -> dict[str, str]:
     t0, t1 = timeline.get("t0"), timeline.get("t1")
     return {
         "Condition": str((report.get("conclusion") or {}).get("condition") or "–"),
-        "Outcome": str(logs.get("outcome") or "unknown"),
+        "Outcome": diagnosis.attempt.outcome,
         "Stage reached": str(logs.get("stage") or "–").replace("_", " "),
         "Iteration reached": number(logs.get("iteration")),
         "Median iteration": duration(median(seconds)) if seconds else "–",
         "Slowest iteration": duration(max(seconds)) if seconds else "–",
         "Ran for": duration(t1 - t0) if t0 is not None and t1 is not None else "–",
-        "Nodes": number(node_count_of(report)),
+        "Nodes": number(node_count_of(report) or diagnosis.attempt.node_count),
         "Ranks": number(job.get("world_size")),
         "Framework": str(job.get("framework") or "–"),
         "Layout": _layout_words(job.get("layout")) or "–",
