@@ -118,8 +118,8 @@ def seen(
     fault: Iterable[Fault],
     slow: Iterable[Finding] = (),
 ) -> tuple[tuple[Place, str], ...]:
-    """Where the failure was seen, also if nobody is at fault: writers of the root lines, ranks that others wait for,
-    and machines of the ``slow`` findings.
+    """Where the failure was seen, also if nobody is at fault: the accused, writers of the root lines, ranks that others
+    wait for, and machines of the ``slow`` findings. The accused come first, so that no limit leaves one out.
     """
     found: dict[Place, str] = {}
     if logs is not None and logs.is_failure:
@@ -143,12 +143,15 @@ def seen(
     for finding in slow:
         for place in finding.places[:LISTED]:
             found.setdefault(place, finding.text)
-    for row in fault:
-        found.setdefault(row.place, row.reasons[0] if row.reasons else "accused")
     each: dict[tuple[str, str], tuple[Place, str]] = {}
     for place, why in found.items():  # a machine is listed once, with or without a known rank
         each.setdefault((place.kind, place.name), (place, why))
-    return tuple(each.values())[:LISTED]
+    named: dict[tuple[str, str], tuple[Place, str]] = {}
+    for row in fault:
+        key = (row.place.kind, row.place.name)
+        _, why = each.pop(key, (row.place, row.reasons[0] if row.reasons else "accused"))
+        named[key] = (row.place, why)
+    return tuple({**named, **each}.values())[:LISTED]
 
 
 def _place(suspect: Suspect) -> Place:

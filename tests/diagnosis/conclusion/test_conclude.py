@@ -38,6 +38,7 @@ ROOT = LogEvent(
     score=0.9,
     lines=(LineRef("logs/node-3.log", 7, node="node-3", rank=12, at=100.0),),
 )
+WIDE = replace(ROOT, id="r2", node_names=tuple(f"node-{n}" for n in range(100)), nodes=100, of_nodes=400)
 FAILED = LogDiagnosis(
     is_failure=True,
     outcome="failed",
@@ -120,6 +121,20 @@ def test_where_it_was_seen_is_reported_though_nobody_is_accused() -> None:
     told = reported(FAILED)["conclusion"]
     assert told["fault"] == []
     assert [(s["kind"], s["name"]) for s in told["seen"]] == [("node", "node-3"), ("rank", "12")]
+
+
+def test_who_is_accused_is_listed_first_though_more_machines_wrote_the_cause_than_are_listed() -> None:
+    last = Suspect("node-399", "node", 0.9, ("stacks",), ("the others wait for it",))
+    writer = Suspect("node-50", "node", 0.8, ("logs",))
+    report = reported(replace(FAILED, events=(WIDE,)), last, writer)
+    seen = report["conclusion"]["seen"]
+    assert [(s["name"], s["why"]) for s in seen[:3]] == [
+        ("node-399", "the others wait for it"),
+        ("node-50", "wrote a line that states the cause"),
+        ("node-0", "wrote a line that states the cause"),
+    ]
+    assert len(seen) == 64
+    assert violations(report) == []
 
 
 def test_the_sentence_names_who_is_accused_first() -> None:
@@ -241,7 +256,7 @@ SHARE = st.floats(0.0, 1.0)
 NAMES = st.text("abcxyz0123456789-.", min_size=1, max_size=12)
 SUSPECTS = st.builds(
     Suspect,
-    entity=NAMES | st.sampled_from(["a", "b", "rank 3"]),
+    entity=NAMES | st.sampled_from(["a", "b", "rank 3", "node-99"]),
     kind=st.sampled_from(["node", "rank", "group", "switch", "code", "data"]),
     score=SHARE,
     sources=st.lists(st.sampled_from(["logs", "flows", "stacks"]), min_size=1, max_size=3, unique=True).map(tuple),
@@ -263,7 +278,7 @@ def log_diagnoses(draw: st.DrawFn) -> LogDiagnosis:
         symptom=draw(st.sampled_from(["launch_failure", "crash", "hang", "slow"])) if is_failure else "none",
         stage=draw(st.sampled_from(["launch", "training"])) if is_failure else None,
         iteration=draw(st.none() | st.integers(0, 10**9)),
-        events=draw(st.sampled_from([(), (ROOT,)])) if is_failure else (),
+        events=draw(st.sampled_from([(), (ROOT,), (WIDE,)])) if is_failure else (),
         slow_phase=draw(st.none() | st.just((3, 9, 2.5))) if not is_failure else None,
         timeline={"iterations": [{"n": n, "t": float(n), "seconds": 1.0} for n in range(1, 15)]},
     )
