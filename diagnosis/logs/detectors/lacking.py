@@ -22,7 +22,8 @@ needs: Final = "four nodes, and lines of the end that nearly all print"
 
 def look(case: Case) -> Iterator[Clue]:
     """The few nodes without each wide consequence, and those whose launcher ended no workers. A node without any of
-    both kinds is lost. The more nodes lack a consequence, the smaller the weight of each.
+    both kinds is lost. The more nodes lack a consequence, the smaller the weight of each. A node that reports the
+    cause as the others do is neither stuck nor lost: it may lack a consequence because it serves what they lost.
     """
     nodes = set(case.catalogue.nodes)
     if len(nodes) < AT.nodes:
@@ -30,10 +31,11 @@ def look(case: Case) -> Iterator[Clue]:
     wide = case.consequences(Role.CASCADE, Role.TEARDOWN).filter(pl.col("n_nodes") >= (1 - stats.MINORITY) * len(nodes))
     # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
     gone = nodes - case.nodes_of(wide["event"].to_list()) if wide["role"].n_unique() == 2 else set()
+    told = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
     for row in wide.filter(pl.col("role") == Role.CASCADE.value).sort("event").iter_rows(named=True):
         have = case.nodes_of([row["event"]])
         what = f"did not print what {len(have)} of {len(nodes)} nodes print: {case.in_words(row)}"
-        yield from _clues(nodes - have, len(nodes), WEIGHTS.hint, what, gone)
+        yield from _clues(nodes - have - told, len(nodes), WEIGHTS.hint, what, gone)
     ended = case.torn_down()
     what = f"shows no end of its workers, as {len(ended)} nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)

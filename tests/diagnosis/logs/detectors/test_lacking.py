@@ -45,3 +45,12 @@ def test_a_node_that_is_ended_like_the_others_is_only_stuck(tmp_path: Path) -> N
     ends = job().ends
     stuck = job().timed_out(ends + 600, but=(6,)).torn_down(ends + 605)
     assert told(stuck, tmp_path) == {("gpu-0006", "")}
+
+
+def test_the_host_of_a_lost_meeting_point_reports_the_cause_like_the_others_and_is_not_stuck(tmp_path: Path) -> None:
+    ends = job().ends
+    failed = job().all_say(ends + 60, "RuntimeError: connect() timed out. Original timeout was 90000 ms.")
+    lost = failed.all_say(
+        ends + 65, "RendezvousConnectionError: The connection to the C10d store has failed.", but=(0,)
+    )
+    assert told(lost, tmp_path) == set()
