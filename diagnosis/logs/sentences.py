@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -134,13 +135,7 @@ def _later(seconds: float) -> str:
 
 def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) -> tuple[str, ...]:
     """Only facts that are in the evidence."""
-    out = []
-    for event in roots[:4]:
-        at = f", first at {event.lines[0].file}:{event.lines[0].line}" if event.lines else ""
-        spread = f"on {event.nodes} of {event.of_nodes} nodes" if event.nodes else "in logs that name no node"
-        said = case.meaning(event.signature, event.example, event.template)
-        said = f"{said}: " if said else ""
-        out.append(f"{said}{event.count:,} {'line' if event.count == 1 else 'lines'} {spread}{at}")
+    out = [_stated(case, same) for same in _by_rule(roots)[:4]]
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
     if when.silence_s is not None and when.silence_s > 1:
@@ -154,6 +149,28 @@ def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) 
     for node in [n for n in where.nodes if n.is_suspect][:3]:
         out.extend(node.reasons[:2])
     return tuple(dict.fromkeys(out))
+
+
+def _by_rule(roots: Sequence[LogEvent]) -> list[list[LogEvent]]:
+    """Root events in groups: those that one rule knows say the same in several wordings."""
+    groups: dict[str, list[LogEvent]] = {}
+    for event in roots:
+        groups.setdefault(event.signature or f"event {event.id}", []).append(event)
+    return list(groups.values())
+
+
+def _stated(case: Case, same: Sequence[LogEvent]) -> str:
+    """Root events of one meaning as one clause: how many lines, on how many nodes, where the first is."""
+    lead = same[0]
+    count, names = sum(event.count for event in same), {name for event in same for name in event.node_names}
+    nodes = max(len(names), *(event.nodes for event in same))
+    lines = [event.lines[0] for event in same if event.lines]
+    first = min(lines, key=lambda line: math.inf if line.at is None else line.at, default=None)
+    at = f", first at {first.file}:{first.line}" if first is not None else ""
+    spread = f"on {nodes} of {lead.of_nodes} nodes" if nodes else "in logs that name no node"
+    said = case.meaning(lead.signature, lead.example, lead.template)
+    wordings = f" in {len(same)} wordings" if len(same) > 1 else ""
+    return f"{f'{said}: ' if said else ''}{count:,} {'line' if count == 1 else 'lines'}{wordings} {spread}{at}"
 
 
 def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
