@@ -92,7 +92,8 @@ def diagnose(
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
     described = _job(known, hints, logs, stack_part)
-    results = checks.placed(outputs, [*described["node_names"], *(s.entity for s in suspects if s.kind == "node")])
+    machines = dict.fromkeys(described["node_names"], "node")
+    results = checks.placed(outputs, {s.entity: s.kind for s in suspects if s.kind in checks.PLACES} | machines)
     suspects = checks.weighed(suspects, results)
     concluded = conclude(
         logs,

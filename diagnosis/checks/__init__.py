@@ -6,9 +6,10 @@ The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :f
 
 from diagnosis.checks.check_outputs import Result, placed, read, recognised
 from diagnosis.checks.check_table import Check, Outcome, load
-from diagnosis.checks.weigh import shares, weighed
+from diagnosis.checks.weigh import PLACES, shares, weighed
 
 __all__ = [
+    "PLACES",
     "Check",
     "Outcome",
     "Result",

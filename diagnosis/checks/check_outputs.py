@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import PurePosixPath
 from typing import Final
@@ -35,19 +35,22 @@ _HOSTS: Final = (
 
 @dataclass(frozen=True, slots=True)
 class Result:
-    """The result of one output. ``node`` empty: of no known machine; ``line`` 1-based, ``words`` as written there."""
+    """The result of one output. ``target``: the machine, switch or link that was checked, empty if it is not known, and
+    its ``kind``; ``line`` 1-based, ``words`` as written there.
+    """
 
     check: Check
     outcome: Outcome
     path: str
     line: int
     words: str
-    node: str = ""
+    target: str = ""
+    kind: str = "node"
 
     @property
     def sentence(self) -> str:
         """The result in words."""
-        where = f" on {self.node}" if self.node else ""
+        where = f" on {self.target}" if self.target else ""
         quoted = f": “{self.words}”" if self.words else ""
         return f"{self.check.title}{where}: {self.outcome.says}{quoted}."
 
@@ -81,21 +84,21 @@ def read(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
     return found
 
 
-def placed(results: Iterable[Result], known: Sequence[str]) -> list[Result]:
-    """The results with their machines: from the path, then from the text, among the ``known`` ones."""
-    names = set(known)
+def placed(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
+    """The results with their targets: from the path, then from the text, among the ``known`` names with their kinds."""
+    names = known.keys()
     out = []
     for result in results:
         parts = PurePosixPath(result.path).parts
         own = [part for part in parts if part in names or PurePosixPath(part).stem in names]
         if own:
             name = own[-1] if own[-1] in names else PurePosixPath(own[-1]).stem
-        elif result.node in names:
-            name = result.node
+        elif result.target in names:
+            name = result.target
         else:
-            short = {n for n in names if result.node and n.partition(".")[0] == result.node.partition(".")[0]}
+            short = {n for n in names if result.target and n.partition(".")[0] == result.target.partition(".")[0]}
             name = short.pop() if len(short) == 1 else ""
-        out.append(replace(result, node=name))
+        out.append(replace(result, target=name, kind=known.get(name, "node")))
     return out
 
 

@@ -29,7 +29,8 @@ class Outcome:
 @dataclass(frozen=True, slots=True)
 class Check:
     """One check. ``about``: beginnings of the categories it decides on; ``conditions``: empty for any; ``needs``: the
-    fact that is needed to name its target (node, rank or other, a second suspect).
+    fact that is needed to name its target (node, rank or other, a second suspect). ``link_command``, ``link_cost``: the
+    same for a switch or the link between two; empty: the check says nothing about those.
     """
 
     id: str
@@ -44,6 +45,8 @@ class Check:
     sign: re.Pattern[str] | None = None
     examples: Mapping[str, str] = field(default_factory=dict)
     counter: str = ""
+    link_command: str = ""
+    link_cost: str = ""
 
 
 @cache
@@ -78,4 +81,6 @@ def _check(row: Mapping[str, Any]) -> Check:
         re.compile(row["sign"]) if "sign" in row else None,
         {o["id"]: o["example"] for o in row["outcome"] if "example" in o},
         row.get("counter", ""),
+        row.get("link_command", ""),
+        row.get("link_cost", row["cost"]),
     )

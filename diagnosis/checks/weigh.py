@@ -12,6 +12,8 @@ from diagnosis.result import Suspect
 
 #: Probability from which a suspect is accused (as in ``diagnosis.localize``).
 ACCUSED: Final = 0.5
+#: Kinds of suspects that a check is about.
+PLACES: Final = ("node", "switch", "link")
 #: Prior probability of a machine without evidence against it, and of a category that nothing names.
 BEFORE: Final = 0.05
 #: No probability is 0 or 1.
@@ -26,31 +28,31 @@ def updated(p: float, ratio: float) -> float:
 
 
 def weighed(suspects: Iterable[Suspect], results: Sequence[Result]) -> tuple[Suspect, ...]:
-    """The ranking after the results. The probability that a passed check takes from one machine is divided among the
-    others in proportion to their own. O(suspects × results).
+    """The ranking after the results. The probability that a passed check takes from one machine, switch or link is
+    divided among the others in proportion to their own. O(suspects × results).
     """
     rows = {(s.kind, s.entity): s for s in suspects}
     for result in results:
-        if not result.node or result.outcome.ratio == 1.0:
+        if not result.target or result.outcome.ratio == 1.0:
             continue
-        key = ("node", result.node)
-        old = rows.get(key) or Suspect(result.node, "node", BEFORE, (), is_suspect=False)
+        key = (result.kind, result.target)
+        old = rows.get(key) or Suspect(result.target, result.kind, BEFORE, (), is_suspect=False)
         new = updated(old.score, result.outcome.ratio)
         rows[key] = _moved(old, new, result.sentence, "check")
         if new < old.score:
-            _share(rows, key, old.score - new, result.node)
+            _share(rows, key, old.score - new)
         for other, row in list(rows.items()):  # its ranks are the same culprit
             if row.kind == "rank" and row.ranks and set(row.ranks) <= set(old.ranks):
                 rows[other] = _moved(row, updated(row.score, result.outcome.ratio), result.sentence, "check")
     return tuple(sorted(rows.values(), key=lambda s: (-round(s.score, 6), s.kind, s.entity)))
 
 
-def _share(rows: dict[tuple[str, str], Suspect], tested: tuple[str, str], freed: float, node: str) -> None:
-    others = {k: s for k, s in rows.items() if s.kind == "node" and k != tested and s.score > 0}
+def _share(rows: dict[tuple[str, str], Suspect], tested: tuple[str, str], freed: float) -> None:
+    others = {k: s for k, s in rows.items() if s.kind in PLACES and k != tested and s.score > 0}
     total = sum(s.score for s in others.values())
     for key, row in others.items():
         score = min(max(0.9, row.score), row.score + freed * row.score / total)
-        rows[key] = _moved(row, score, f"A check cleared {node}, which was likelier before.", "check")
+        rows[key] = _moved(row, score, f"A check cleared {tested[1]}, which was likelier before.", "check")
 
 
 def _moved(row: Suspect, score: float, reason: str, source: str) -> Suspect:

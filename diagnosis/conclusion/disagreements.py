@@ -51,9 +51,9 @@ def _cleared(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[
     """Machines that the logs accuse and a check clears."""
     accused = {n.node for n in logs.nodes if n.is_suspect} if logs is not None and logs.is_failure else set()
     return [
-        _both("fault", ("the logs", f"accuse {r.node}"), ("a check", f"says of it: {r.outcome.says}"))
+        _both("fault", ("the logs", f"accuse {r.target}"), ("a check", f"says of it: {r.outcome.says}"))
         for r in results
-        if r.node in accused and r.outcome.ratio < 1.0
+        if r.kind == "node" and r.target in accused and r.outcome.ratio < 1.0
     ][:LISTED]
 
 

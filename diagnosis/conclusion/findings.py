@@ -97,7 +97,7 @@ def of_checks(results: Iterable[Result]) -> list[Finding]:
             "check",
             "check",
             r.sentence,
-            places=(Place("node", r.node),) if r.node else (),
+            places=(Place(r.kind, r.target),) if r.target else (),
             evidence=({"file": r.path, "line": r.line},),
         )
         for r in list(results)[:KEPT]

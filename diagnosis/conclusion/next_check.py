@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.checks.check_table import Check, Outcome, load
-from diagnosis.checks.weigh import BEFORE, updated
+from diagnosis.checks.weigh import BEFORE, PLACES, updated
 from diagnosis.conclusion.model import OPEN, Fault, Place
 
 #: A culprit or a category below this probability is in doubt.
@@ -36,11 +36,11 @@ def chosen(
     is_sure = bool(fault) and fault[0].p >= SURE and categories[0][1] >= SURE
     if condition not in OPEN or condition == "cancelled" or is_sure:
         return ()
-    nodes = [f for f in fault if f.place.kind == "node"]
+    accused = [f for f in fault if f.place.kind in PLACES]
     shown = [place for place, _ in seen if place.kind == "node"]
-    target = nodes[0].place if nodes else shown[0] if len(shown) == 1 else None
-    before = nodes[0].p if nodes else BEFORE
-    done = {(r.check.id, r.node) for r in results}
+    target = accused[0].place if accused else shown[0] if len(shown) == 1 else None
+    before = accused[0].p if accused else BEFORE
+    done = {(r.check.id, r.target) for r in results}
     names = [name for name, _ in categories]
     out = []
     for check in load():
@@ -53,10 +53,9 @@ def chosen(
             continue
         if not any(name == head or name.startswith(f"{head}.") for name in names for head in check.about):
             continue
-        other = next((f.place.name for f in nodes[1:] if SAFE_NAME.fullmatch(f.place.name)), "")
-        if check.needs == "other" and not other:
+        if check.needs == "other" and len(accused) < 2:
             continue
-        out.append(_row(check, place, before, other))
+        out.append(_row(check, place, before))
     return tuple(out[:OFFERED])
 
 
@@ -64,20 +63,22 @@ def _place(
     check: Check, target: Place | None, fault: Sequence[Fault], seen: Sequence[tuple[Place, str]]
 ) -> Place | None:
     if check.needs != "rank":
-        return target
+        is_about = target is not None and (target.kind == "node" or check.link_command)
+        return target if is_about else None
     ranked = [f.place for f in fault if f.place.rank is not None]
     ranked += [place for place, _ in seen if place.kind == "rank"]
     return ranked[0] if ranked else None
 
 
-def _row(check: Check, place: Place, before: float, other: str) -> dict[str, Any]:
+def _row(check: Check, place: Place, before: float) -> dict[str, Any]:
     host = place.name if place.kind == "node" else f"<node of rank {place.rank}>"
-    fields = {"node": place.name, "rank": "" if place.rank is None else place.rank, "other": other, "host": host}
+    fields = {"node": place.name, "rank": "" if place.rank is None else place.rank, "host": host}
+    is_link = place.kind in ("switch", "link")
     return {
         "id": check.id,
         "title": check.title,
-        "command": check.command.format(**fields),
-        "cost": check.cost.format(**fields),
+        "command": (check.link_command if is_link else check.command).format(**fields),
+        "cost": (check.link_cost if is_link else check.cost).format(**fields),
         "cost_s": check.cost_s,
         "target": {"kind": place.kind, "name": place.name, "rank": place.rank},
         "is_recognised": check.sign is not None or check.id == "pyspy",

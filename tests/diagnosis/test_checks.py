@@ -16,7 +16,9 @@ FAILED, PASSED = (BY_ID["dcgm"].examples[name] for name in ("fail", "pass"))
 
 def result(text: str, path: str = "checks/node-3/dcgm.txt") -> list[checks.Result]:
     found = checks.recognised(text, path)
-    return checks.placed([found] if found else [], ["node-3", "node-7"])
+    return checks.placed(
+        [found] if found else [], dict.fromkeys(["node-3", "node-7"], "node") | {"leaf0-leaf1": "link"}
+    )
 
 
 @pytest.mark.parametrize(("check", "outcome"), SAID, ids=[f"{c.id}: {o.id}" for c, o in SAID])
@@ -48,10 +50,10 @@ def test_every_category_that_a_check_names_is_in_the_tree():
 
 
 def test_the_machine_of_an_output_is_recognised_by_its_path_or_by_its_own_words():
-    assert result(FAILED)[0].node == "node-3"
-    assert result(FAILED, "upload/node-7.txt")[0].node == "node-7"
-    assert result(f"root@node-7:~# dcgmi diag -r 2\n{FAILED}", "pasted.txt")[0].node == "node-7"
-    assert result(FAILED, "pasted.txt")[0].node == ""
+    assert result(FAILED)[0].target == "node-3"
+    assert result(FAILED, "upload/node-7.txt")[0].target == "node-7"
+    assert result(f"root@node-7:~# dcgmi diag -r 2\n{FAILED}", "pasted.txt")[0].target == "node-7"
+    assert result(FAILED, "pasted.txt")[0].target == ""
 
 
 def test_a_failed_check_makes_the_accused_near_certain():
@@ -111,3 +113,27 @@ def test_a_hang_without_stacks_asks_for_those_of_the_rank_that_is_waited_for():
     assert all(
         r["id"] != "pyspy" for r in next_check.chosen("hung", [("unknown", 0.0)], fault, (), (), has_stacks=True)
     )
+
+
+LINK = (Fault(Place("link", "leaf0-leaf1"), 0.6), Fault(Place("node", "node-3"), 0.3))
+
+
+def test_a_link_has_checks_of_its_own_that_fit_its_ports():
+    offered = next_check.chosen("degraded", [("performance.network", 0.6)], LINK, (), ())
+    assert [row["id"] for row in offered] == ["ethtool", "ibdiagnet", "swap"]
+    assert {row["target"]["name"] for row in offered} == {"leaf0-leaf1"}
+    assert offered[0]["command"] == "ethtool -S <port>"
+    assert offered[2]["command"] == "sbatch --switches=1 <the job's script>"
+    errors, clean = (row["p"] for row in offered[0]["outcomes"])
+    assert errors > 0.9 > 0.5 > clean
+
+
+def test_the_output_of_a_check_of_a_link_moves_the_link_and_what_else_may_be_at_fault():
+    before = (Suspect("leaf0-leaf1", "link", 0.6, ("flows",)), Suspect("node-3", "node", 0.3, ("flows",)))
+    counts = BY_ID["ethtool"].examples
+    (bad,) = result(counts["errors"], "checks/leaf0-leaf1/ethtool-1.txt")
+    assert (bad.target, bad.kind) == ("leaf0-leaf1", "link")
+    assert checks.weighed(before, [bad])[0].score > 0.95
+    after = checks.weighed(before, result(counts["clean"], "checks/leaf0-leaf1/ethtool-1.txt"))
+    assert {s.entity: s.score for s in after}["leaf0-leaf1"] < 0.6
+    assert {s.entity: s.score for s in after}["node-3"] > 0.3
