@@ -16,7 +16,7 @@ from diagnosis.flows.chapters import chapters
 from diagnosis.flows.clock_offsets import corrected, together
 from diagnosis.flows.closing import closed
 from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_report
-from diagnosis.flows.grid import with_tensor_ranks
+from diagnosis.flows.grid import as_stated
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.moving import moving
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
@@ -86,12 +86,14 @@ def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps:
         capture.clocks = together(capture.clocks, offsets)
         pairs = classify(job, capture)
     known = {} if stated is None else stated.as_json()
-    if known.get("pp", 1) == 1:
-        pairs = with_tensor_ranks(pairs, job.flows, len(capture.names), int(known.get("tp") or 1))
+    shown, pairs = pairs, as_stated(pairs, job.flows, len(capture.names), known)
     found = find_steps(job, pairs, capture) if steps else None
     found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
     layout = find_layout(job, pairs, capture, known)
+    if pairs.type != shown.type:
+        sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
+        layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
     return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
 
 

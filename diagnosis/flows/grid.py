@@ -1,52 +1,119 @@
-"""Pairs that exchange often and pairs that exchange rarely: tensor ranks on several machines, and their replicas.
+"""A job's machines as a grid: the ranks of one copy of the model in one direction, its replicas in the other.
 
 Tensor ranks reduce in each layer, replicas once a step. Both are rings of recurring sizes, so sizes and times alone
 take the tensor ranks for gradients too. Shards of one copy of the weights (HSDP) look alike: only what the job states
-of its tensor ranks decides between the two. The rhythm of the rare pairs serves steps either way. O(records).
+decides between the two. In the same way one pair of a pipeline that is taken for gradients joins two groups of
+replicas. Where the stated sizes fit a grid that a clear difference between pairs shows, that grid is the layout. The
+rhythm of the rare pairs serves steps either way. O(records).
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
 
 import numpy as np
 
 from diagnosis.flows.arrays import components
-from diagnosis.flows.capture import Bools, Flows
+from diagnosis.flows.capture import Bools, Floats, Flows
 from diagnosis.flows.pairs import DP, OTHER, PP, Pairs
+from diagnosis.flows.stated import fits
 
-#: Pairs exchange rarely if others exchange this many times as often.
+#: Pairs exchange rarely, or little, if others exchange this many times as often, or as much.
 RARER: Final = 2.0
 
 
 def seldom(traffic: Flows, pairs: Pairs, count: int) -> Bools | None:
     """The pairs that exchange far less often than the others; None if all exchange about as often."""
-    times = np.zeros(len(pairs.a), np.int64)
+    return _below(_exchanged(traffic, pairs, count)[0])
+
+
+def as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str, int]) -> Pairs:
+    """The pairs with the types that make the layout which the job states (``tp``, ``pp``, ``dp``, ``cp``, ``ranks``),
+    if they form it: of several ways the one that changes the fewest types. Unchanged if they do not, or already do.
+    """
+    if stated.get("pp") == stated.get("tp", 1) == 1:
+        return _as_replicas(pairs, count, stated)
+    if stated.get("pp", 1) > 1:
+        kind, ways = PP, _pipelines(traffic, pairs, count)
+    elif stated.get("tp", 1) > 1:
+        kind, ways = OTHER, _tensor_ranks(traffic, pairs, count)
+    else:
+        return pairs
+    either = pairs.of(DP, PP)
+    found = []
+    for model in ways:
+        types = [t if not e else kind if m else DP for t, e, m in zip(pairs.type, either, model, strict=True)]
+        if _is_grid(pairs, either & model, either & ~model, count, stated):
+            found.append(types)
+    changes = [sum(old != new for old, new in zip(pairs.type, types, strict=True)) for types in found]
+    return replace(pairs, type=found[changes.index(min(changes))]) if found else pairs
+
+
+def _as_replicas(pairs: Pairs, count: int, stated: Mapping[str, int]) -> Pairs:
+    """The pairs of a job that states neither tensor ranks nor stages: what looks like a pipeline is of the gradients,
+    if all together are one group of the stated size.
+    """
+    either = pairs.of(DP, PP)
+    if not pairs.of(PP).any() or max(stated.get("cp", 1), stated.get("ep", 1)) > 1 or "dp" not in stated:
+        return pairs
+    members = np.unique(np.concatenate([pairs.a[either], pairs.b[either]]))
+    label = components(pairs.a[either], pairs.b[either], count)[members]
+    if len(np.unique(label)) > 1 or not fits(stated, "dp", len(members), len(members)):
+        return pairs
+    return replace(pairs, type=[DP if t == PP else t for t in pairs.type])
+
+
+def _tensor_ranks(traffic: Flows, pairs: Pairs, count: int) -> Iterator[Bools]:
+    """The pairs that may be tensor ranks: they exchange more often than replicas."""
+    rare = _below(_exchanged(traffic, pairs, count)[0])
+    if rare is not None:
+        yield ~rare
+
+
+def _pipelines(traffic: Flows, pairs: Pairs, count: int) -> Iterator[Bools]:
+    """The pairs that may be neighbours of a pipeline: as they are typed, and those that exchange more or less often, or
+    more or fewer bytes, than the others. A statement does not outweigh the types of most pairs.
+    """
+    typed = pairs.of(PP)
+    yield typed
+    for below in map(_below, _exchanged(traffic, pairs, count)):
+        if below is not None:
+            yield from (way for way in (below, ~below) if 2 * np.count_nonzero(way != typed) <= len(typed))
+
+
+def _is_grid(pairs: Pairs, model: Bools, data: Bools, count: int, stated: Mapping[str, int]) -> bool:
+    """Whether these pairs form groups of the stated sizes, and groups of the two kinds meet once each."""
+    both = model | data
+    members = np.unique(np.concatenate([pairs.a[both], pairs.b[both]]))
+    of = [components(pairs.a[part], pairs.b[part], count)[members] for part in (model, data)]
+    sizes = [set(np.unique(label, return_counts=True)[1].tolist()) for label in of]
+    if any(len(each) != 1 for each in sizes):
+        return False
+    (own,), (replicas,) = sizes
+    kind = "pp" if stated.get("pp", 1) > 1 else "tp"
+    is_stated = own == stated[kind] if kind == "tp" else fits(stated, kind, own, len(members))
+    is_stated &= "dp" not in stated or kind == "tp" or fits(stated, "dp", replicas, len(members))
+    meets = np.unique(np.stack(of), axis=1).shape[1] == len(members)
+    return bool(is_stated and meets and min(own, replicas) > 1 and (kind == "tp" or own * replicas == len(members)))
+
+
+def _exchanged(traffic: Flows, pairs: Pairs, count: int) -> tuple[Floats, Floats]:
+    """How many transfers, and how many bytes, each pair exchanged."""
+    times, moved = np.zeros((2, len(pairs.a)))
     for _, part in traffic.parts():
-        times += np.bincount(pairs.index(part, count), minlength=len(times))
-    known = np.sort(times[times > 0])
+        index = pairs.index(part, count)
+        times += np.bincount(index, minlength=len(times))
+        moved += np.bincount(index, np.nan_to_num(part.size), len(times))
+    return times, moved
+
+
+def _below(amount: Floats) -> Bools | None:
+    """The pairs below the widest gap of an amount; None if there is no wide one."""
+    known = np.sort(amount[amount > 0])
     if len(known) < 2:
         return None
     jump = known[1:] / known[:-1]
     at = int(jump.argmax())
-    return None if jump[at] < RARER else np.asarray(times <= known[at])
-
-
-def with_tensor_ranks(pairs: Pairs, traffic: Flows, count: int, tensor: int) -> Pairs:
-    """The pairs of a job without pipelines, those of ``tensor`` ranks (as the job states) not as gradients: the ones
-    that exchange often, if they form groups of that size that each group of the others meets once.
-    """
-    either = pairs.of(DP, PP)
-    rare = seldom(traffic, pairs, count) if tensor > 1 else None
-    if rare is None:
-        return pairs
-    often, rare = either & ~rare, either & rare
-    members = np.unique(np.concatenate([pairs.a[either], pairs.b[either]]))
-    of = [components(pairs.a[part], pairs.b[part], count)[members] for part in (often, rare)]
-    sizes = [np.unique(label, return_counts=True)[1] for label in of]
-    meets = np.unique(np.stack(of), axis=1).shape[1] == len(members)
-    if not meets or set(sizes[0].tolist()) != {tensor} or len(set(sizes[1].tolist())) != 1 or sizes[1][0] < 2:
-        return pairs
-    types = [OTHER if o else DP if r else t for t, o, r in zip(pairs.type, often, rare, strict=True)]
-    return replace(pairs, type=types)
+    return None if jump[at] < RARER else np.asarray(amount <= known[at])
