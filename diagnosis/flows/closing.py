@@ -3,7 +3,9 @@
 Gradients end a step for the network, but not for the program: it sums the gradient norm, runs the optimizer and
 averages the loss. The last small messages on the gradients' own connections end within milliseconds of the step. They
 lie before the longest pause of their connection, in which the next step computes; what follows that pause announces
-the next gradients. O(n log n) in small records on these connections.
+the next gradients. Sharded weights are fetched before the next step computes, and the loss may be averaged by other
+connections of the same machines: there all small messages close the step that come soon after its gradients, on most
+pairs. O(n log n) in small records on these connections.
 """
 
 from __future__ import annotations
@@ -27,6 +29,8 @@ FEW: Final = 6
 WHISKER: Final = 3.0
 #: In the last step, which nothing follows, they come within this share of a usual step.
 LAST: Final = 0.3
+#: All connections of a pair of machines that carry no gradients, as one.
+BESIDE: Final = -1
 #: Coarser stamps show no order inside a step.
 FINE_S: Final = 0.01
 
@@ -52,7 +56,12 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
     ]
     last_s = LAST * float(np.median(steps.seconds))
     found = [_closing(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
-    ends = _by_step(pl.concat(found), len(steps))
+    each = pl.concat(found)
+    is_beside = pl.col("port") == BESIDE
+    paired = len(np.unique(np.concatenate([pair_key(part, count) for _, part in data.parts()])))
+    if each.filter(is_beside).select("a", "b").n_unique() <= HABIT * paired:
+        each = each.filter(~is_beside)  # of a single machine: the launcher's store, a monitor
+    ends = _by_step(each, len(steps))
     later = np.fmax(steps.end, ends)
     # A step cannot end after the next one's gradients.
     later[:-1] = np.minimum(later[:-1], steps.end[1:])
@@ -71,7 +80,8 @@ def _words(job: JobFlows, capture: Capture) -> Flows:
 
 def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     """Records of the gradients' connections, in order of time on each: ``hop`` columns, start, end, is_data, step (of
-    the last gradient until then), until (the latest end until then), paced (the end of the step's gradients).
+    the last gradient until then), until (the latest end until then), paced (the end of the step's gradients). A pair's
+    other connections are one more (:data:`BESIDE`), with its gradients.
     """
 
     def rows(flows: Flows, *, is_data: bool) -> pl.DataFrame:
@@ -88,9 +98,11 @@ def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     hop = ["a", "b", "port"]
     big = rows(data, is_data=True)
     big = big.with_columns(step=pl.Series(steps.of(data.start)))
-    small = rows(words, is_data=False).join(big, on=hop, how="semi")
-    small = small.with_columns(step=pl.lit(None, dtype=big["step"].dtype))
-    table = pl.concat([big, small]).sort(*hop, "start")
+    small = rows(words, is_data=False).with_columns(step=pl.lit(None, dtype=big["step"].dtype))
+    beside = small.join(big, on=hop, how="anti").with_columns(port=pl.lit(BESIDE, dtype=big["port"].dtype))
+    beside = beside.join(big, on=["a", "b"], how="semi")
+    again = big.join(beside, on=["a", "b"], how="semi").with_columns(port=pl.lit(BESIDE, dtype=big["port"].dtype))
+    table = pl.concat([big, small.join(big, on=hop, how="semi"), again, beside]).sort(*hop, "start")
     table = table.with_columns(
         pl.col("step").forward_fill().over(hop),
         until=pl.col("end").cum_max().over(hop),
@@ -112,11 +124,18 @@ def _closing(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFrame:
     tail = tail.with_columns(lag=(pl.col("end") - pl.col("paced")).clip(0.0))
     lags = _before_longest(tail).filter(pl.col("step") < count - 1).group_by(*hop, "step").agg(pl.col("lag").max())
     low, high = pl.col("lag").quantile(0.25), pl.col("lag").quantile(0.75)
-    usual = lags.group_by(hop).agg(closes=(pl.col("lag") > 0).sum(), most=high + WHISKER * (high - low))
-    usual = usual.filter(pl.col("closes") >= HABIT * (count - 1))
+    usual = lags.group_by(hop).agg(
+        closes=(pl.col("lag") > 0).sum(), most=high + WHISKER * (high - low), typical=pl.col("lag").median()
+    )
+    is_soon = (pl.col("port") != BESIDE) | (pl.col("typical") <= last_s)
+    usual = usual.filter((pl.col("closes") >= HABIT * (count - 1)) & is_soon)
     # A rank that waits for another announces its gradients long before them; and after the last step a job closes. The
     # optimizer's first step takes longer than any other.
-    most = pl.when(pl.col("step") == count - 1).then(pl.max_horizontal("most", pl.lit(last_s))).otherwise("most")
+    is_last, is_beside = pl.col("step") == count - 1, pl.col("port") == BESIDE
+    most = pl.when(is_last & ~is_beside).then(pl.max_horizontal("most", pl.lit(last_s))).otherwise("most")
+    # Connections that carry no gradients are those that a job closes with.
+    most = pl.when(is_beside).then(pl.min_horizontal("most", pl.lit(last_s))).otherwise(most)
+    most = pl.when(is_last & is_beside).then(2.0 * pl.col("typical")).otherwise(most)
     known = pl.col("is_data") | (pl.col("lag") <= most) | (pl.col("step") == 0)
     near = tail.join(usual, on=hop).filter(known)
     return _before_longest(near).filter(~pl.col("is_data")).group_by(*hop, "step").agg(pl.col("end").max())
@@ -133,7 +152,8 @@ def _by_step(ends: pl.DataFrame, count: int) -> Floats:
 
 
 def _before_longest(tail: pl.DataFrame) -> pl.DataFrame:
-    """The records of each connection and step before their longest pause."""
+    """The records of each connection and step before their longest pause; all of the connections beside."""
     part = ["a", "b", "port", "step"]
     longest = pl.col("pause") == pl.col("pause").max().over(part)
-    return tail.filter(pl.col("start") <= pl.col("start").filter(longest).min().over(part))
+    before = pl.col("start") <= pl.col("start").filter(longest).min().over(part)
+    return tail.filter(before | (pl.col("port") == BESIDE))

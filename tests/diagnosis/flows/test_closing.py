@@ -84,6 +84,24 @@ def test_what_is_announced_to_a_late_member_does_not_end_the_step_before(tmp_pat
     assert np.abs(ends(ring.report(tmp_path)) - ring.ends).max() < 0.003
 
 
+def test_a_loss_that_other_connections_average_ends_the_step_though_the_next_one_fetches_weights_at_once(
+    tmp_path: Path,
+) -> None:
+    dice, ring, now = np.random.default_rng(4), Ring(), 1.0
+    for k in range(30):
+        for size in (*BUCKETS, *BUCKETS[::-1]):  # weights for both passes, then gradients, all along the step
+            for src in range(4):
+                ring.send(now, src, size, size // 1448 + 1, seconds=0.006)
+                ring.send(now, src, 52 * 40, 40, seconds=0.006, back=True)
+            now += 0.012 + dice.uniform(0.0, 0.004)
+        now += 0.9 if k == 0 else 0.03  # the first step of the optimizer
+        for src in range(4):
+            ring.rows.append((T0 + now - 0.002, 0.0, src, (src + 1) % 4, 52_000 + src, 42_000 + src, 204, 2))
+        ring.ends.append(T0 + now)
+        now += 0.002
+    assert np.abs(ends(ring.report(tmp_path)) - ring.ends).max() < 0.004
+
+
 def test_a_wait_inside_a_step_that_is_longer_than_the_pause_between_steps_moves_no_boundary(tmp_path: Path) -> None:
     ring = trained([0.02] * 30, {})
     # Member 0 sends its first bucket long before the others are ready.
