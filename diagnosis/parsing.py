@@ -14,8 +14,9 @@ import polars as pl
 
 from diagnosis import faults, flows, sniff, stacks
 from diagnosis.logs import cells, encodings, lines, records, wrapped
+from diagnosis.logs.described import Log
 from diagnosis.logs.prepared import prepare_files
-from diagnosis.logs.reader import MOST_MESSAGES, Log, LogReader
+from diagnosis.logs.reader import MOST_MESSAGES, LogReader
 from diagnosis.logs.sources import Sources, settled, unsettled
 from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source

@@ -18,7 +18,7 @@ import polars as pl
 
 from diagnosis import ParseHints, parse
 from diagnosis.live import judge, learn, new_state, record
-from diagnosis.live.observe import observe
+from diagnosis.live.observe import Range, observe
 from diagnosis.model import LOG_KINDS
 from diagnosis.recognise import kind_of
 from measure.evidence import members
@@ -55,7 +55,7 @@ def logs_of(source: Path, work: Path) -> list[File]:
     return [file for file in found if last - file.at[0] < DAY_S]  # stamps without a year have no place in time
 
 
-def look(file: File, done: int, now: float, work: Path) -> tuple[int, dict[str, object] | None]:
+def look(file: File, done: int, now: float) -> tuple[int, dict[str, object] | None]:
     """The lines after ``done`` until ``now``, observed; and how many lines are done then."""
     last = done
     while last < len(file.at) and file.at[last] <= now:
@@ -63,23 +63,22 @@ def look(file: File, done: int, now: float, work: Path) -> tuple[int, dict[str, 
     if last == done:
         return done, None
     begin, end = file.ends[done - 1] if done else 0, file.ends[last - 1]
-    hints = ParseHints(offset=begin, head=file.data[: 64 << 10])
-    parsed = parse(io.BytesIO(file.data[begin:end]), file.path, hints, work)
-    return last, observe(parsed, lambda offset, length: file.data[offset : offset + length])
+    (seen,) = observe([Range(file.path, file.data[: 64 << 10], file.data[begin:end], begin)])
+    return last, seen
 
 
-def replay(files: list[File], speed: float, work: Path) -> Iterator[tuple[float, str]]:
+def replay(files: list[File], speed: float) -> Iterator[tuple[float, str]]:
     """Seconds (of the log's clock, since its first line) and kind of each alarm that begins; last the time of the last
     progress, with an empty kind.
     """
     first, last = min(file.at[0] for file in files), max(file.at[-1] for file in files)
-    state, now, looks = new_state(first), first, 0
+    state, now = new_state(first), first
     done = [0] * len(files)
     while now < last + AFTER_S * speed:
-        now, looks = now + LOOK_S * speed, looks + 1
+        now += LOOK_S * speed
         site = first + (now - first) / speed
         for number, file in enumerate(files):
-            done[number], seen = look(file, done[number], now, work / f"look-{looks}-{number}")
+            done[number], seen = look(file, done[number], now)
             if seen is not None:
                 learn(state, file.path, seen, site)
         held = {row["kind"] for row in state["alarms"] if row["until"] is None}
@@ -103,7 +102,7 @@ def main(arguments: list[str] | None = None) -> None:
             if not files:
                 print(f"{source.name}: no log states a time")
                 continue
-            *alarms, (progress, _) = replay(files, asked.speed, Path(work))
+            *alarms, (progress, _) = replay(files, asked.speed)
         told = ", ".join(f"{kind} at {at:.0f} s" for at, kind in alarms) or "no alarm"
         print(f"{source.name}: {len(files)} logs, last progress seen at {progress:.0f} s; {told}", flush=True)
 

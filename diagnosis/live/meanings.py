@@ -7,12 +7,16 @@ from __future__ import annotations
 
 from typing import Final, NamedTuple
 
+import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from diagnosis.logs import progress, signatures, stages, words
+from diagnosis.logs.prepared import Prepared
+from diagnosis.logs.tables import EXAMPLE_CHARS
 from diagnosis.model import Role
 
-#: Number of messages that a process keeps.
+#: Number of messages that a process keeps, and that are searched at a time.
 MOST: Final = 50_000
 #: Number of characters of a line that are read.
 LINE_BYTES: Final = 2_000
@@ -30,34 +34,47 @@ class Meaning(NamedTuple):
     is_disk: bool = False
 
 
+_NOTHING: Final = Meaning()
 _kept: dict[int, Meaning] = {}
 
 
-def meanings(uniques: pl.DataFrame) -> dict[int, Meaning]:
-    """The meaning of each message (``masked``) of ``uniques.parquet``. Only new messages cost a search."""
-    every = uniques["masked"].to_list()
-    fresh = [masked for masked in every if masked not in _kept]
-    if fresh:
-        if len(_kept) + len(fresh) > MOST:
-            _kept.clear()
-            fresh = every
-        found = _read(uniques.filter(pl.col("masked").is_in(pl.Series(fresh, dtype=pl.UInt64).implode())))
-        if len(found) > MOST:  # a range of more messages than are kept
-            return found
-        _kept.update(found)
-    return {masked: _kept[masked] for masked in every}
+def meanings(prepared: Prepared) -> list[Meaning]:
+    """The meaning of each message of a block, in its order. Only new messages cost a search. Of more than :data:`MOST`
+    new ones, those of the worst levels are searched: a block of so many different messages is data, not a log.
+    """
+    every = prepared.facts.masked[prepared.first].tolist()
+    fresh = {masked: place for place, masked in enumerate(every) if masked not in _kept}
+    if not fresh:
+        return [_kept[masked] for masked in every]
+    if len(_kept) + len(fresh) > MOST:
+        _kept.clear()
+        fresh = {masked: place for place, masked in enumerate(every)}
+    places = np.array(list(fresh.values()))
+    if len(places) > MOST:
+        places = places[np.argsort(255 - prepared.worst[places], kind="stable")[:MOST]]
+    _kept.update(_read(examples(prepared, places)))
+    return [_kept.get(masked, _NOTHING) for masked in every]
 
 
-def _read(uniques: pl.DataFrame) -> dict[int, Meaning]:
-    marks = {masked: (stage, is_end) for masked, stage, is_end in stages.mark(uniques).iter_rows()}
-    hits = signatures.load().match(uniques)
+def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
+    """Some messages of a block as rows of ``masked``, ``text`` and ``example``."""
+    first = prepared.first[places]
+    masked = prepared.facts.masked[first]
+    texts = [prepared.texts[one] for one in masked.tolist()]
+    lines = prepared.rows.text(first, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS)
+    return pl.DataFrame([pl.Series("masked", masked), pl.Series("text", texts, pl.String), lines.alias("example")])
+
+
+def _read(messages: pl.DataFrame) -> dict[int, Meaning]:
+    marks = {masked: (stage, is_end) for masked, stage, is_end in stages.mark(messages).iter_rows()}
+    hits = signatures.load().match(messages)
     hits = hits.filter((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "decisive"))
     causes = {masked: pair for masked, *pair in hits.select("masked", "signature", "category").iter_rows()}
-    again = uniques.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
+    again = messages.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
     retries = set(again["masked"].to_list())
     states_use = words.regex("watched", "disk")
     found = {}
-    for masked, example in uniques.select("masked", "example").iter_rows():
+    for masked, example in messages.select("masked", "example").iter_rows():
         stage, is_end = marks.get(masked, ("", False))
         signature, category = causes.get(masked, ("", ""))
         found[masked] = Meaning(

@@ -1,23 +1,29 @@
-"""Reads one range of a growing log: counters, losses, stages, errors and what else the watches need.
+"""Reads new ranges of growing logs: counters, losses, stages, errors and what else the watches need.
 
-Linear in the range.
+Ranges of many files are read as one block, and no table is written: a call of compiled code costs the same for a few
+lines as for many, and a job of 64 nodes grows in 64 files. Linear in the ranges.
 """
 
 from __future__ import annotations
 
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
 
-import polars as pl
+import numpy as np
+import numpy.typing as npt
 
-from diagnosis.live.meanings import LINE_BYTES, Meaning, meanings
+from diagnosis.live.meanings import LINE_BYTES, Meaning, examples, meanings
 from diagnosis.live.news import nothing
-from diagnosis.logs import progress, signatures, stages, words, wrapped
-from diagnosis.logs.encodings import decode
-from diagnosis.logs.lines import overwritten
-from diagnosis.model import Level, Parsed
+from diagnosis.logs import encodings, lines, progress, signatures, stages, words, wrapped
+from diagnosis.logs.described import Described, Log
+from diagnosis.logs.prepared import Prepared, prepare, prepare_files
+from diagnosis.logs.sources import Sources, settled
+from diagnosis.model import LOG_KINDS, Level
+from diagnosis.parsing import time_zone
+from diagnosis.recognise import LogKinds, kind_of
 
 #: Maximum number of lines with a counter that are read: the last ones of a range.
 MOST_LINES: Final = 256
@@ -29,14 +35,33 @@ MOST_WRITERS: Final = 4_096
 MOST_ANNOUNCED: Final = 8
 #: Number of characters of an error line that are kept.
 MOST_TEXT: Final = 300
+#: What a line with a loss has; the pattern of losses costs more than all else that is read in a line.
+_LOSS: Final = "loss"
+
+type Places = npt.NDArray[np.int64]
 
 
-def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]:
-    """The observation of one parsed range.
+class Range(NamedTuple):
+    """New whole lines of a file: ``data``, from byte ``offset`` on. ``head``: the file's beginning, which shows its
+    kind."""
 
-    Args:
-        parsed: the range, as ``parse`` left it.
-        read: gives bytes of the file at an offset, as in ``columns.parquet``.
+    path: str
+    head: bytes
+    data: bytes
+    offset: int = 0
+
+
+class _Mark(NamedTuple):
+    """A line that begins or ends a stage."""
+
+    row: int
+    at: int | None
+    stage: str
+    is_end: bool
+
+
+def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[dict[str, Any]]:
+    """The observation of each range; :func:`nothing` of those that are no logs. Never raises on content.
 
     Returns:
         In the order of the lines; times in ns UTC, None if a line has none.
@@ -46,86 +71,154 @@ def observe(parsed: Parsed, read: Callable[[int, int], bytes]) -> dict[str, Any]
         once in a row; ``errors``: signature, category, title, text, at; ``tallies`` of error lines and of lines about
         retries; ``disks``: name and percent; ``writers``: nodes; ``lines``: their number.
     """
-    if parsed.columns is None or parsed.uniques is None:
-        return nothing()
-    uniques = pl.read_parquet(parsed.uniques)
-    columns = pl.read_parquet(parsed.columns, columns=["line", "offset", "length", "masked", "time", "level", "source"])
-    known = meanings(uniques)
-    marks = _marks(known, columns)
-    encoding = str(parsed.facts.get("encoding", "utf-8"))
-
-    def texts(rows: pl.DataFrame) -> Iterator[str]:
-        return _texts(rows, read, encoding)
-
-    counters, losses, counted_at = _counters(known, columns, marks, texts)
-    stage, stage_at = _stage(marks, counted_at)
-    return {
-        "lines": columns.height,
-        "counters": counters,
-        "losses": losses,
-        "stage": stage,
-        "stage_at": stage_at,
-        "announced": [row[1:] for row in _announced(marks.filter(pl.col("line") > counted_at))][:MOST_ANNOUNCED],
-        "errors": _errors(known, uniques, columns),
-        "tallies": _tallies(known, uniques),
-        "disks": _disks(known, columns, texts),
-        "writers": _writers(parsed, columns),
-    }
-
-
-def _texts(rows: pl.DataFrame, read: Callable[[int, int], bytes], encoding: str) -> Iterator[str]:
-    """The lines of rows, at most :data:`LINE_BYTES`; of an overwritten progress bar what is visible, of a collector's
-    JSON object the message.
-    """
-    for offset, length in rows.select("offset", "length").iter_rows():
-        text = decode(read(offset, min(length, LINE_BYTES)), encoding).rstrip("\r\n")
-        text = overwritten(text) if "\r" in text else text
-        yield wrapped.unwrap(text) if text.startswith("{") else text
-
-
-def _rows(known: Mapping[int, Meaning], of: str, columns: pl.DataFrame) -> pl.DataFrame:
-    """The lines whose message has such a meaning."""
-    wanted = [masked for masked, meaning in known.items() if getattr(meaning, of)]
-    if not wanted:
-        return columns.clear()
-    return columns.filter(pl.col("masked").is_in(pl.Series(wanted, dtype=pl.UInt64).implode()))
-
-
-def _marks(known: Mapping[int, Meaning], columns: pl.DataFrame) -> pl.DataFrame:
-    """The lines that begin or end a stage."""
-    rows = _rows(known, "stage", columns)
-    said = [known[masked] for masked in rows["masked"].to_list()]
-    return rows.select("line", "time").with_columns(
-        stage=pl.Series([meaning.stage for meaning in said], dtype=pl.String),
-        is_end=pl.Series([meaning.is_end for meaning in said], dtype=pl.Boolean),
-    )
-
-
-def _counters(
-    known: Mapping[int, Meaning],
-    columns: pl.DataFrame,
-    marks: pl.DataFrame,
-    texts: Callable[[pl.DataFrame], Iterator[str]],
-) -> tuple[dict[str, list[list[Any]]], list[list[Any]], int]:
-    """The counters of each message, the losses beside them, and the last line with a counter."""
-    rows = _rows(known, "is_counter", columns).tail(MOST_LINES)
-    announced = _announced(marks)
-    found: dict[str, list[list[Any]]] = {}
-    losses: list[list[Any]] = []
-    last, place = 0, 0
-    since: list[list[Any]] = []
-    read_loss = words.regex("watched", "loss")
-    for (line, masked, at), text in zip(rows.select("line", "masked", "time").iter_rows(), texts(rows), strict=True):
-        while place < len(announced) and announced[place][0] < line:
-            since, place = [*since, announced[place][1:]][:MOST_ANNOUNCED], place + 1
-        if not (counted := progress.counter(text)):
+    zone = time_zone(zone, [])
+    found, kinds, plain = [nothing() for _ in ranges], LogKinds(), list[int]()
+    for number, one in enumerate(ranges):
+        if not one.data:
             continue
-        found.setdefault(f"{counted[0]} {masked:x}", []).append([counted[1], at, since, _is_last(text)])
-        last, since = line, []
-        if loss := read_loss.search(text):
-            value = float(loss.group(1))
-            losses.append([counted[1], value if math.isfinite(value) else None])
-    return found, losses, last
+        if kinds.of(one.head, one.path) is not None and _begin(one) == 0 and lines.is_plain(one.data):
+            plain.append(number)
+        elif kind_of(one.head, one.path) in LOG_KINDS:
+            encoding, _ = encodings.encoding_of(one.head)
+            begin = _begin(one)
+            is_wrapped = wrapped.is_wrapped(encodings.decode(_characters(one.head, encoding), encoding))
+            block = lines.Block(one.data[begin:], one.offset + begin, encoding, is_wrapped=is_wrapped)
+            found[number] = _seen([one.path], prepare(block, zone))[0]
+    if plain:
+        seen = _seen([ranges[number].path for number in plain], prepare_files([ranges[n].data for n in plain], zone))
+        for number, told in zip(plain, seen, strict=True):
+            found[number] = told
+    return found
+
+
+def _begin(one: Range) -> int:
+    """The size of the mark before the text."""
+    return 0 if one.offset else encodings.encoding_of(one.head)[1]
+
+
+def _characters(head: bytes, encoding: str) -> bytes:
+    """The head without its mark and half characters."""
+    head = head[encodings.encoding_of(head)[1] :]
+    return head if encoding == "utf-8" else head[: len(head) - len(head) % 2]
+
+
+def _seen(paths: Sequence[str], prepared: Prepared) -> list[dict[str, Any]]:
+    """The observation of each log of a block."""
+    described = Described([Sources(path) for path in paths])
+    described.add(prepared)
+    block = _Block(prepared, meanings(prepared))
+    return [block.of(log, *edges) for log, edges in zip(described.logs, pairwise(prepared.cuts.tolist()), strict=True)]
+
+
+class _Block:
+    """The lines of a block whose messages mean something."""
+
+    def __init__(self, prepared: Prepared, known: Sequence[Meaning]) -> None:
+        self._prepared, self._known = prepared, known
+        self._rows = {name: self._places(name) for name in ("is_counter", "stage", "signature", "is_disk")}
+
+    def _places(self, name: str) -> Places:
+        """The lines whose message has such a meaning."""
+        has_it = np.array([bool(getattr(meaning, name)) for meaning in self._known], np.bool_)
+        return np.flatnonzero(has_it[self._prepared.message]) if has_it.any() else np.empty(0, np.int64)
+
+    def of(self, log: Log, low: int, high: int) -> dict[str, Any]:
+        """The observation of a log, which has the lines from ``low`` to ``high``."""
+        rows = {name: found[slice(*np.searchsorted(found, (low, high)))] for name, found in self._rows.items()}
+        marks = self._marks(log, rows["stage"])
+        counters, losses, counted_at = self._counters(log, rows["is_counter"][-MOST_LINES:], marks)
+        stage, stage_at = _stage(marks, counted_at)
+        writers = settled(log.sources.all, log.counts)
+        nodes = {source.node for source, count in zip(writers, log.counts, strict=True) if count and source.node}
+        return {
+            "lines": high - low,
+            "counters": counters,
+            "losses": losses,
+            "stage": stage,
+            "stage_at": stage_at,
+            "announced": [row[1:] for row in _announced(marks, counted_at)][:MOST_ANNOUNCED],
+            "errors": self._errors(log, rows["signature"]),
+            "tallies": self._tallies(low, high),
+            "disks": self._disks(rows["is_disk"][-MOST_DISKS:]),
+            "writers": sorted(filter(None, nodes))[:MOST_WRITERS],
+        }
+
+    def _times(self, log: Log, rows: Places) -> list[int | None]:
+        return log.times(self._prepared.time[rows], self._prepared.facts.flags[rows])
+
+    def _marks(self, log: Log, rows: Places) -> list[_Mark]:
+        said = [self._known[message] for message in self._prepared.message[rows].tolist()]
+        times = self._times(log, rows)
+        return [_Mark(row, at, one.stage, one.is_end) for row, at, one in zip(rows.tolist(), times, said, strict=True)]
+
+    def _counters(
+        self, log: Log, rows: Places, marks: Sequence[_Mark]
+    ) -> tuple[dict[str, list[list[Any]]], list[list[Any]], int]:
+        """The counters of each message, the losses beside them, and the last line with a counter (-1: none)."""
+        announced = _announced(marks)
+        found: dict[str, list[list[Any]]] = {}
+        texts: dict[str, str] = {}
+        losses: list[list[Any]] = []
+        last, place = -1, 0
+        since: list[list[Any]] = []
+        read_loss = words.regex("watched", "loss")
+        masked = self._prepared.facts.masked[rows].tolist()
+        for row, message, at in zip(rows.tolist(), masked, self._times(log, rows), strict=True):
+            while place < len(announced) and announced[place][0] < row:
+                since, place = [*since, announced[place][1:]][:MOST_ANNOUNCED], place + 1
+            text = self._prepared.rows.one(row, LINE_BYTES)
+            if not (counted := progress.counter(text)):
+                continue
+            name = f"{counted[0]} {message:x}"
+            found.setdefault(name, []).append([counted[1], at, since, False])
+            texts[name] = text
+            last, since = row, []
+            if _LOSS in text.lower() and (loss := read_loss.search(text)):
+                value = float(loss.group(1))
+                losses.append([counted[1], value if math.isfinite(value) else None])
+        for name, text in texts.items():  # only the last count can be the last one planned
+            found[name][-1][3] = _is_last(text)
+        return found, losses, last
+
+    def _errors(self, log: Log, rows: Places) -> list[dict[str, Any]]:
+        """The first line of each decisive rule."""
+        prepared = self._prepared
+        rows = rows[prepared.facts.level[rows] != Level.DEBUG]
+        if not len(rows):
+            return []
+        messages, places = np.unique(prepared.message[rows], return_index=True)
+        first: dict[str, tuple[int, int]] = {}
+        for place, message in sorted(zip(places.tolist(), messages.tolist(), strict=True)):
+            first.setdefault(self._known[message].signature, (int(rows[place]), message))
+        told = list(first.items())[:MOST_ERRORS]
+        times = self._times(log, np.array([row for _, (row, _) in told]))
+        texts = examples(prepared, np.array([message for _, (_, message) in told]))["example"].to_list()
+        rules, out = signatures.load(), []
+        for (signature, (_, message)), at, text in zip(told, times, texts, strict=True):
+            rule, category = rules.rule(signature), self._known[message].category
+            title = rule.title if rule is not None else signature
+            out.append(
+                {"signature": signature, "category": category, "title": title, "text": text[:MOST_TEXT], "at": at}
+            )
+        return out
+
+    def _tallies(self, low: int, high: int) -> dict[str, int]:
+        """Counts of lines that are errors, and of lines about retries."""
+        prepared = self._prepared
+        begin, end = np.searchsorted(prepared.first, (low, high)).tolist()
+        count, worst = prepared.count[begin:end], prepared.worst[begin:end]
+        is_retry = np.array([one.is_retry for one in self._known[begin:end]], np.bool_) & (worst != Level.DEBUG)
+        return {"errors": int(count[worst >= Level.ERROR].sum()), "retries": int(count[is_retry].sum())}
+
+    def _disks(self, rows: Places) -> list[list[Any]]:
+        """What lines say of the use of file systems."""
+        states_use = words.regex("watched", "disk")
+        out = []
+        for text in (self._prepared.rows.one(row, LINE_BYTES) for row in rows.tolist()):
+            if (found := states_use.search(text)) and float(found.group(2)) <= 100:
+                path = found.group(1) or next(iter(re.findall(r"(?<!\S)/[\w./-]*", text)), "")
+                out.append([path[:200], float(found.group(2))])
+        return out
 
 
 def _is_last(text: str) -> bool:
@@ -134,68 +227,23 @@ def _is_last(text: str) -> bool:
     return planned is not None and planned.group(1) == planned.group(2)
 
 
-def _announced(marks: pl.DataFrame) -> list[list[Any]]:
+def _announced(marks: Sequence[_Mark], after: int = -1) -> list[list[Any]]:
     """Rows of line, stage and time: the stage that a marker begins, or that follows what it ends."""
     found: list[list[Any]] = []
-    for line, at, stage, is_end in marks.iter_rows():
-        said = stages.after_end(stage, trained=True) if is_end else str(stage)
-        if not found or found[-1][1] != said:
-            found.append([line, said, at])
+    for row, at, stage, is_end in marks:
+        said = stages.after_end(stage, trained=True) if is_end else stage
+        if row > after and (not found or found[-1][1] != said):
+            found.append([row, said, at])
     return found
 
 
-def _stage(marks: pl.DataFrame, counted_at: int) -> tuple[str | None, int | None]:
+def _stage(marks: Sequence[_Mark], counted_at: int) -> tuple[str | None, int | None]:
     """The stage at the end of the range: the stage that the last marker begins; training if it ends one, or if steps
     follow.
     """
-    if marks.is_empty():
+    if not marks:
         return None, None
-    line, at, stage, is_end = marks.row(-1)
-    if counted_at > line and not is_end:
+    row, at, stage, is_end = marks[-1]
+    if counted_at > row and not is_end:
         return "training", at
-    return (stages.after_end(stage, trained=True) if is_end else str(stage)), at
-
-
-def _errors(known: Mapping[int, Meaning], uniques: pl.DataFrame, columns: pl.DataFrame) -> list[dict[str, Any]]:
-    """The first line of each decisive rule."""
-    rows = _rows(known, "signature", columns).filter(pl.col("level") != Level.DEBUG.value)
-    if rows.is_empty():
-        return []
-    rules, texts = signatures.load(), dict(uniques.select("masked", "example").iter_rows())
-    first: dict[str, tuple[int, int | None]] = {}
-    for masked, at in rows.select("masked", "time").iter_rows():
-        first.setdefault(known[masked].signature, (masked, at))
-    out = []
-    for signature, (masked, at) in list(first.items())[:MOST_ERRORS]:
-        rule = rules.rule(signature)
-        title = rule.title if rule is not None else signature
-        text, category = str(texts[masked])[:MOST_TEXT], known[masked].category
-        out.append({"signature": signature, "category": category, "title": title, "text": text, "at": at})
-    return out
-
-
-def _tallies(known: Mapping[int, Meaning], uniques: pl.DataFrame) -> dict[str, int]:
-    """Counts of lines that are errors, and of lines about retries."""
-    told = {"errors": 0, "retries": 0}
-    for masked, level, count in uniques.select("masked", "level", "count").iter_rows():
-        told["errors"] += count if level >= Level.ERROR.value else 0
-        told["retries"] += count if known[masked].is_retry and level != Level.DEBUG.value else 0
-    return told
-
-
-def _disks(
-    known: Mapping[int, Meaning], columns: pl.DataFrame, texts: Callable[[pl.DataFrame], Iterator[str]]
-) -> list[list[Any]]:
-    """What lines say of the use of file systems."""
-    states_use = words.regex("watched", "disk")
-    out = []
-    for text in texts(_rows(known, "is_disk", columns).tail(MOST_DISKS)):
-        if (found := states_use.search(text)) and float(found.group(2)) <= 100:
-            path = found.group(1) or next(iter(re.findall(r"(?<!\S)/[\w./-]*", text)), "")
-            out.append([path[:200], float(found.group(2))])
-    return out
-
-
-def _writers(parsed: Parsed, columns: pl.DataFrame) -> list[str]:
-    names = {parsed.sources[n].node for n in columns["source"].unique().to_list() if n < len(parsed.sources)}
-    return sorted(name for name in names if name)[:MOST_WRITERS]
+    return (stages.after_end(stage, trained=True) if is_end else stage), at

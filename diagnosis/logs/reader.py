@@ -10,23 +10,22 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
-from dataclasses import dataclass, field
-from itertools import chain, groupby, pairwise
+from itertools import chain, groupby
+from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import boots, hashing, headers, known, lines, mask, records, stamps
+from diagnosis.logs import hashing, known, lines, mask, records, stamps
+from diagnosis.logs.described import Described
 from diagnosis.logs.prepared import Prepared, prepare
 from diagnosis.logs.sources import Sources
 from diagnosis.logs.tables import (
     COLUMNS,
     EXAMPLE_CHARS,
-    SINCE_BOOT,
     UNIQUES,
-    YEARLESS,
     redated,
     write_columns,
     write_part,
@@ -41,47 +40,7 @@ _PART_ROWS = 1 << 19
 #: same number, and all others as one. Messages with a code, warnings and errors have the same limits of their own.
 MOST_MESSAGES = 100_000
 _ORDINARY, _TELLING, _OPENINGS = range(3)
-_NOBODY = dict.fromkeys(headers.PARTS, "")
 type Places = npt.NDArray[np.int64]
-
-
-@dataclass(slots=True)
-class Log:
-    """The facts of one log beside its tables. ``counts``: lines of each of ``sources.all``; ``year``: of the first
-    stamp with a year; ``since_boot``: lines dated from boot; ``folded_lines``: lines whose message is counted by its
-    first words only.
-    """
-
-    sources: Sources
-    lines: int = 0
-    messages: int = 0
-    counts: list[int] = field(default_factory=list)
-    year: int | None = None
-    has_yearless: bool = False
-    since_boot: int = 0
-    boots: list[int] = field(default_factory=list)
-    folded_lines: int = 0
-
-    def __post_init__(self) -> None:
-        self.counts += [0] * len(self.sources.all)
-
-    def count(self, said: dict[str, str], lines_: int) -> int:
-        """Counts lines of the writer with these words; returns its index."""
-        source = self.sources.index(**said)
-        self.counts += [0] * (len(self.sources.all) - len(self.counts))
-        self.counts[source] += lines_
-        return source
-
-    @property
-    def boot(self) -> int | None:
-        """The boot time (ns UTC) of the kernel whose lines count from boot; None without such lines or without a
-        statement of it."""
-        return boots.settle(self.boots) if self.since_boot else None
-
-    @property
-    def used_year(self) -> int | None:
-        """The year that was given to stamps without one, or None if there were none or no year is known."""
-        return self.year if self.has_yearless else None
 
 
 class LogReader:
@@ -92,8 +51,8 @@ class LogReader:
     def __init__(self, logs: Sequence[Sources], work: Path, *, time_zone: str = "UTC") -> None:
         self.work = work
         self.time_zone = time_zone
-        self.logs = [Log(sources) for sources in logs]
-        self._writers: dict[tuple[int, int], int] = {}  # (log, source) -> its number
+        self._described = Described(logs)
+        self.logs = self._described.logs
         self._records = records.Records()
         self._messages = hashing.Numbering()  # of (log, masked): place in the following
         self._said: list[pl.DataFrame] = []
@@ -132,9 +91,8 @@ class LogReader:
         rows, facts, time, sizes = prepared.rows, prepared.facts, prepared.time, np.diff(prepared.cuts)
         before = np.array([log.lines for log in self.logs])
         line = (np.arange(1, len(time) + 1) + np.repeat(before - prepared.cuts[:-1], sizes)).astype(np.uint32)
-        source, writer = self._sources(prepared)
+        source, writer = self._described.add(prepared)
         record = self._records.assign(line, writer, facts.flags)
-        self._dates(prepared)
         self._tally(prepared, line)
         for log, size in zip(self.logs, sizes.tolist(), strict=True):
             log.lines += size
@@ -157,32 +115,6 @@ class LogReader:
         self._pending_rows += frame.height
         if self._pending_rows >= _PART_ROWS and len(self.logs) == 1:
             self._put_aside()
-
-    def _sources(self, prepared: Prepared) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """Of each line the index of its writer in its log's sources, and the writer's number among all logs'."""
-        pairs = prepared.log * (len(prepared.said) + 1) + prepared.writer
-        number, first = hashing.distinct(pairs.view(np.uint64))
-        index, place = np.empty(len(first), np.uint16), np.empty(len(first), np.uint32)
-        columns = prepared.log[first], prepared.writer[first], np.bincount(number)
-        for pair, (log, name, count) in enumerate(np.column_stack(columns).tolist()):
-            said = prepared.said[name - 1] if name else {}
-            index[pair] = source = self.logs[log].count(_NOBODY | said, count)
-            place[pair] = self._writers.setdefault((log, source), len(self._writers))
-        return index[number], place[number]
-
-    def _dates(self, prepared: Prepared) -> None:
-        """Year and boot time of each log, from the stamps of these lines."""
-        flags, time, log = prepared.facts.flags, prepared.time, prepared.log
-        is_bare, is_since = ((flags & bit) != 0 for bit in (YEARLESS, SINCE_BOOT))
-        bare, since = (np.bincount(log[lines_], minlength=len(self.logs)).tolist() for lines_ in (is_bare, is_since))
-        dated = np.flatnonzero(~is_bare & ~is_since & (time != stamps.NO_TIME))
-        edges = pairwise(np.searchsorted(dated, prepared.cuts).tolist())
-        for number, (one, (first, last)) in enumerate(zip(self.logs, edges, strict=True)):
-            one.has_yearless |= bare[number] > 0
-            one.since_boot += since[number]
-            one.boots += prepared.boots.get(number, [])
-            if first < last and one.year is None:
-                one.year = _year(int(time[dated[first]]))
 
     def _tally(self, prepared: Prepared, line: npt.NDArray[np.uint32]) -> None:
         """Adds a block's messages to the artifacts'."""
@@ -257,7 +189,7 @@ class LogReader:
         if self._pending:
             self._put_aside()
         columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"
-        write_columns(self._parts, columns, *_moves(self.logs[0]))
+        write_columns(self._parts, columns, *self.logs[0].moves)
         self._uniques().write_parquet(uniques)
         return columns, uniques
 
@@ -275,7 +207,7 @@ class LogReader:
         """The lines of all logs, with the times that need the whole log."""
         rows = pl.concat(self._pending) if self._pending else pl.DataFrame(schema=COLUMNS)
         found, row = [], 0
-        for moves, logs in groupby(self.logs, key=_moves):
+        for moves, logs in groupby(self.logs, key=attrgetter("moves")):
             size = sum(log.lines for log in logs)
             found.append(redated(rows.slice(row, size), *moves))
             row += size
@@ -292,12 +224,3 @@ class LogReader:
 def _is_telling(prepared: Prepared, rows: Places) -> npt.NDArray[np.bool_]:
     is_coded: npt.NDArray[np.bool_] = prepared.facts.coded[rows] != known.PLAIN
     return is_coded | (prepared.facts.level[rows] >= Level.WARNING)
-
-
-def _moves(log: Log) -> tuple[int | None, bool, int | None]:
-    """How its times are moved: the year of stamps without one, whether some count from boot, and the boot time."""
-    return log.used_year, log.since_boot > 0, log.boot
-
-
-def _year(time: int) -> int:
-    return int(np.datetime64(time, "ns").astype("datetime64[Y]").astype(int)) + 1970

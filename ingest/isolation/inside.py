@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
-from dataclasses import replace
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
@@ -17,12 +16,10 @@ from diagnosis import archives, merge, parse, sniff
 from diagnosis import parsed as parsed_files
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
-from diagnosis.live.news import nothing
-from diagnosis.live.observe import observe
-from diagnosis.model import LOG_KINDS, Parsed, ParseHints
+from diagnosis.live.observe import Range, observe
+from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
-from diagnosis.recognise import kind_of
 from diagnosis.report import to_json
 
 _BLOCK_BYTES = 1 << 20
@@ -68,32 +65,25 @@ def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, 
     return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
 
 
-def observe_ranges(line: Any, *, ranges: Sequence[dict[str, Any]]) -> list[dict[str, Any]]:
+def observe_ranges(line: Any, *, ranges: Sequence[dict[str, Any]], time_zone: str) -> list[dict[str, Any]]:
     """The observations of ranges of growing logs (:func:`diagnosis.live.observe`), each ``source``, ``start``,
-    ``length``, ``path``, ``hints`` and ``folder``. Nothing of other files, nor of one that was completed in between.
+    ``length`` and ``path``. Nothing of a file that was completed in between.
     """
-    return [_observed(line, **one) for one in ranges]
+    found = []
+    for one in ranges:
+        line.beat()
+        found.append(_range_of(**one))
+    return observe(found, time_zone)
 
 
-def _observed(
-    line: Any, *, source: str, start: int, length: int, path: str, hints: ParseHints, folder: str
-) -> dict[str, Any]:
+def _range_of(*, source: str, start: int, length: int, path: str) -> Range:
     try:
-        file = Path(source).open("rb")  # noqa: SIM115  # the next line closes it
+        with Path(source).open("rb") as file:
+            head = file.read(sniff.HEAD_BYTES)
+            file.seek(start)
+            return Range(path, head, file.read(length), start)
     except FileNotFoundError:
-        return nothing()
-    with file:
-        hints = replace(hints, head=file.read(sniff.HEAD_BYTES))
-        if kind_of(hints.head, path) not in LOG_KINDS:
-            return nothing()
-        file.seek(start)
-        result = parse(cast("BinaryIO", _Watched(file, line, length)), path, hints, Path(folder))
-
-        def read(offset: int, count: int) -> bytes:
-            file.seek(offset)
-            return file.read(count)
-
-        return observe(result, read)
+        return Range(path, b"", b"")
 
 
 def join_ranges(line: Any, *, parts: Sequence[str], sha256: str, folder: str) -> dict[str, Any] | None:

@@ -16,12 +16,12 @@ from django.db import transaction
 from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
-from diagnosis import ParseHints, live
+from diagnosis import live
 from diagnosis.live.beat import step_s
 from diagnosis.live.news import nothing
 from diagnosis.plain import plain
 from diagnosis.recognise import whole_lines
-from ingest import storage, temp_files
+from ingest import storage
 from ingest.isolation import Lost
 from ingest.models import Attempt, Job, Upload, Watch
 from ingest.services.artifacts import Incoming, artifacts_add
@@ -79,11 +79,11 @@ def attempt_observe(attempt_id: int) -> None:
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
     if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM):
         return
-    watch = Watch.objects.select_related("attempt").get(attempt=attempt)
+    watch = Watch.objects.select_related("attempt__job").get(attempt=attempt)
     live.tick(watch.state, timezone.now().timestamp())
     try:
         uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
-        grown = [_grown(upload, attempt) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
+        grown = [_grown(upload) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
         for together in _together([one for one in grown if one is not None]):
             _observe(watch, together)
         _judge(watch, timezone.now())
@@ -114,23 +114,21 @@ class _Grown(NamedTuple):
     upload: Upload
     begin: int
     end: int
-    hints: ParseHints
 
-    def asked(self, folder: Path) -> dict[str, Any]:
-        """The arguments by which a reader reads them; it writes below ``folder``."""
-        said = {"source": str(part_of(self.upload)), "path": self.upload.path, "hints": self.hints}
-        return {**said, "start": self.begin, "length": self.end - self.begin, "folder": str(folder)}
+    def asked(self) -> dict[str, Any]:
+        """The arguments by which a reader reads them."""
+        said = {"source": str(part_of(self.upload)), "path": self.upload.path}
+        return {**said, "start": self.begin, "length": self.end - self.begin}
 
 
-def _grown(upload: Upload, attempt: Attempt) -> _Grown | None:
+def _grown(upload: Upload) -> _Grown | None:
     """What is new of a file; None if no whole line is."""
     begin = upload.observed_bytes
     try:
         end = _end_of_lines(part_of(upload), begin, upload.offset_bytes)
     except FileNotFoundError:  # finished in between
         return None
-    hints = ParseHints(attempt=attempt.number, time_zone=attempt.job.time_zone, offset=begin)
-    return _Grown(upload, begin, end, hints) if end > begin else None
+    return _Grown(upload, begin, end) if end > begin else None
 
 
 def _together(grown: Sequence[_Grown]) -> Iterator[list[_Grown]]:
@@ -148,7 +146,7 @@ def _together(grown: Sequence[_Grown]) -> Iterator[list[_Grown]]:
 
 
 def _observe(watch: Watch, grown: Sequence[_Grown]) -> None:
-    for one, seen in zip(grown, _seen(grown), strict=True):
+    for one, seen in zip(grown, _seen(grown, watch.attempt.job.time_zone), strict=True):
         live.learn(watch.state, one.upload.path, plain(seen), timezone.now().timestamp())
     until = timezone.now() + _CLAIM
     with transaction.atomic():  # a worker that dies between the two would lose what the ranges say
@@ -159,16 +157,15 @@ def _observe(watch: Watch, grown: Sequence[_Grown]) -> None:
             Upload.objects.filter(pk=one.upload.pk).update(observed_bytes=one.end)
 
 
-def _seen(grown: Sequence[_Grown]) -> list[Any]:
+def _seen(grown: Sequence[_Grown], time_zone: str) -> list[Any]:
     """The observations, in this order. If a reader does not survive several files, each is read alone."""
+    ranges = [one.asked() for one in grown]
+    handlers = {"beat": lambda: None}
     try:
-        with temp_files.temp_dir() as folder:
-            ranges = [one.asked(folder / str(number)) for number, one in enumerate(grown)]
-            handlers = {"beat": lambda: None, "stage": lambda *_: None}
-            return list(call_again("observe_ranges", handlers, lambda: None, ranges=ranges))
+        return list(call_again("observe_ranges", handlers, lambda: None, ranges=ranges, time_zone=time_zone))
     except Lost as lost:
         if len(grown) > 1:
-            return [seen for one in grown for seen in _seen([one])]
+            return [seen for one in grown for seen in _seen([one], time_zone)]
         log.warning("a range of %s is not watched: %s", grown[0].upload.path, lost)
         return [nothing()]
 

@@ -186,11 +186,11 @@ def test_one_call_reads_the_files_of_a_look_and_a_bad_one_takes_nothing_from_the
 ) -> None:
     asked: list[list[str]] = []
 
-    def call(name: str, handlers: Any, again: Any, *, ranges: list[dict[str, Any]]) -> Any:
+    def call(name: str, handlers: Any, again: Any, *, ranges: list[dict[str, Any]], time_zone: str) -> Any:
         asked.append([one["path"] for one in ranges])
         if "bad.log" in asked[-1]:
             raise Lost("The reader died.")
-        return isolation_call(name, handlers, again, ranges=ranges)
+        return isolation_call(name, handlers, again, ranges=ranges, time_zone=time_zone)
 
     isolation_call = watching.call_again
     monkeypatch.setattr(watching, "call_again", call)
@@ -242,9 +242,9 @@ def test_a_look_that_lost_its_attempt_stores_nothing_and_frees_nothing(
     write(step(4, clock.at))
     theirs = clock.at + timedelta(minutes=20)
 
-    def slow(grown: Any) -> Any:
+    def slow(grown: Any, time_zone: str) -> Any:
         Watch.objects.update(claimed_until=theirs)  # the claim had run out
-        return seen(grown)
+        return seen(grown, time_zone)
 
     seen = watching._seen
     monkeypatch.setattr(watching, "_seen", slow)

@@ -2,69 +2,106 @@
 
 from __future__ import annotations
 
-import io
-from pathlib import Path
 from typing import Any
 
-from diagnosis import ParseHints, parse
 from diagnosis.live.news import nothing
-from diagnosis.live.observe import observe
+from diagnosis.live.observe import Range, observe
 
 STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
 
 
-def seen(text: str, folder: Path) -> dict[str, Any]:
+def seen(text: str) -> dict[str, Any]:
     data = text.encode()
-    parsed = parse(io.BytesIO(data), "node-1/train.log", ParseHints(), folder)
-    return observe(parsed, lambda offset, length: data[offset : offset + length])
+    return observe([Range("node-1/train.log", data, data)])[0]
 
 
-def test_the_counters_of_a_range_are_read_in_order(tmp_path: Path) -> None:
-    found = seen("".join(STEP.format(n) for n in range(10, 15)), tmp_path)
+def test_the_counters_of_a_range_are_read_in_order() -> None:
+    found = seen("".join(STEP.format(n) for n in range(10, 15)))
     (counted,) = found["counters"].values()
     assert [n for n, *_ in counted] == [10, 11, 12, 13, 14]
     assert counted[1][1] - counted[0][1] == 1_000_000_000
     assert (found["lines"], found["stage"], found["errors"]) == (5, None, [])
 
 
-def test_a_checkpoint_that_begins_is_the_stage_until_steps_follow(tmp_path: Path) -> None:
+def test_a_checkpoint_that_begins_is_the_stage_until_steps_follow() -> None:
     saving = "2026-11-22 03:00:20,000 INFO saving checkpoint at iteration 20\n"
-    assert seen(STEP.format(20) + saving, tmp_path / "a")["stage"] == "checkpoint_save"
-    assert seen(saving + STEP.format(21), tmp_path / "b")["stage"] == "training"
+    assert seen(STEP.format(20) + saving)["stage"] == "checkpoint_save"
+    assert seen(saving + STEP.format(21))["stage"] == "training"
 
 
-def test_a_decisive_error_is_reported_once_with_its_line(tmp_path: Path) -> None:
+def test_a_decisive_error_is_reported_once_with_its_line() -> None:
     error = "2026-11-22 03:00:30,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
-    (row,) = seen(STEP.format(1) + error + error, tmp_path)["errors"]
+    (row,) = seen(STEP.format(1) + error + error)["errors"]
     assert "out of memory" in row["text"]
     assert row["category"]
 
 
-def test_a_range_without_lines_reports_nothing(tmp_path: Path) -> None:
-    assert seen("", tmp_path) == nothing()
+def test_a_range_without_lines_reports_nothing() -> None:
+    assert seen("") == nothing()
 
 
-def test_a_stage_between_two_counts_and_the_last_planned_count_are_noted(tmp_path: Path) -> None:
+def test_a_stage_between_two_counts_and_the_last_planned_count_are_noted() -> None:
     evaluating = "2026-11-22 03:00:11,500 INFO evaluating\n"
-    (counted,) = seen(STEP.format(10) + STEP.format(11) + evaluating + STEP.format(12), tmp_path)["counters"].values()
+    (counted,) = seen(STEP.format(10) + STEP.format(11) + evaluating + STEP.format(12))["counters"].values()
     assert [[stage for stage, _ in row[2]] for row in counted] == [[], [], ["evaluation"]]
     last = "2026-11-22 03:00:59,000 INFO iteration 1000/1000 loss 2.5 lr 1e-4\n"
-    (counted,) = seen(STEP.format(10) + last, tmp_path / "b")["counters"].values()
+    (counted,) = seen(STEP.format(10) + last)["counters"].values()
     assert [row[3] for row in counted] == [False, True]
 
 
-def test_losses_are_read_beside_their_counts_and_nan_is_none(tmp_path: Path) -> None:
+def test_losses_are_read_beside_their_counts_and_nan_is_none() -> None:
     bad = STEP.format(12).replace("loss 2.5", "loss nan")
-    assert seen(STEP.format(11) + bad, tmp_path)["losses"] == [[11, 2.5], [12, None]]
+    assert seen(STEP.format(11) + bad)["losses"] == [[11, 2.5], [12, None]]
 
 
-def test_error_lines_retries_disks_and_writers_are_told(tmp_path: Path) -> None:
+def test_error_lines_retries_disks_and_writers_are_told() -> None:
     at = "2026-11-22 03:00:13,000"
     text = (
         f"{at} ERROR shard 7 is not readable\n{at} WARNING read of shard 7 failed, retrying in 4 s\n"
         f"{at} WARNING disk usage of /ckpt is 91.5 %\n{at} INFO GPU utilization 97%\n"
     )
-    found = seen(text, tmp_path)
+    found = seen(text)
     assert found["tallies"] == {"errors": 1, "retries": 1}
     assert found["disks"] == [["/ckpt", 91.5]]
     assert found["writers"] == ["node-1"]
+
+
+def test_ranges_of_many_files_are_observed_as_each_alone() -> None:
+    saving = "2026-11-22 03:00:20,000 INFO saving checkpoint at iteration 20\n"
+    error = "2026-11-22 03:00:30,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    yearless = "".join(f"Nov 22 03:00:{n:02d} node-4 trainer: iteration {n}/1000 loss 2.5\n" for n in range(10, 15))
+    colour = "\x1b[31m2026-11-22 03:00:31,000 WARNING disk usage of /ckpt is 91.5 %\x1b[0m\n"
+    texts = {
+        "node-1/a.log": "".join(STEP.format(n) for n in range(10, 15)).encode(),
+        "node-2/b.log": (STEP.format(20) + saving + STEP.format(21)).encode(),
+        "node-3/c.log": (error + STEP.format(22).replace("2.5", "nan") + error).encode(),
+        "node-4/d.log": yearless.encode(),
+        "node-5/e.log": (STEP.format(30) + saving).encode("utf-16"),
+        "node-6/f.log": colour.encode(),
+        "node-7/core.1": b"\x7fELF\0\0\0" * 50,
+        "node-8/g.log": b"",
+    }
+    ranges = [Range(path, data, data) for path, data in texts.items()]
+    together = observe(ranges)
+    assert together == [observe([one])[0] for one in ranges]
+    assert [len(one["counters"]) for one in together] == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert together[4]["stage"] == "checkpoint_save"
+    assert together[5]["disks"] == [["/ckpt", 91.5]]
+    assert together[6] == together[7] == nothing()
+
+
+def test_a_later_range_is_read_as_the_head_of_its_file_says() -> None:
+    whole = "".join(STEP.format(n) for n in range(10, 15)).encode("utf-16")
+    begin = len(STEP.format(10).encode("utf-16"))
+    (found,) = observe([Range("node-1/a.log", whole[:begin], whole[begin:], begin)])
+    (counted,) = found["counters"].values()
+    assert [n for n, *_ in counted] == [11, 12, 13, 14]
+
+
+def test_of_very_many_new_messages_the_worst_are_read() -> None:
+    error = "2026-11-22 03:00:30,000 ERROR torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.00 GiB\n"
+    letters = "abcdefghij"
+    data = ("".join(f"{''.join(letters[int(d)] for d in str(n))} of it\n" for n in range(60_000)) + error).encode()
+    (found,) = observe([Range("node-1/a.log", data, data)])
+    assert found["lines"] == 60_001
+    assert [row["category"] for row in found["errors"]] != []
