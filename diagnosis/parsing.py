@@ -27,11 +27,15 @@ LEAST_COUNTED = 1 << 17
 #: Ranges whose messages and counts are joined at a time.
 _RANGES = 32
 _FACTS_BYTES = 64 << 20
+_LONG = (
+    f"Lines longer than {lines.LINE_BYTES:,} bytes were read at their beginning and end only. They can be shown whole."
+)
 _OF_RECORDS = {"line": pl.UInt32, "source": pl.UInt32, "flags": pl.UInt8}
 _FOLDED = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
 )
+_LONG = f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
 
 
 class _Tee(io.RawIOBase):
@@ -240,6 +244,7 @@ def parse_together(logs: Sequence[Small], zone: str, *, is_apart: bool) -> list[
 def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str) -> Parsed:
     """``parsed`` with the facts of its lines."""
     folded = (_FOLDED,) if log.folded_lines else ()
+    long = (_LONG,) if log.has_long else ()
     since = (_since_boot(log.since_boot, log.boot),) if log.since_boot else ()
     facts: dict[str, Any] = {
         "encoding": encoding,
@@ -250,7 +255,7 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "folded_lines": log.folded_lines,
     }
     sources = settled(log.sources.all, log.counts)
-    return replace(parsed, lines=log.lines, notes=(*notes, *folded, *since), sources=sources, facts=facts)
+    return replace(parsed, lines=log.lines, notes=(*notes, *folded, *long, *since), sources=sources, facts=facts)
 
 
 def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:

@@ -10,7 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import boots, hashing, headers, stamps
+from diagnosis.logs import boots, hashing, headers, lines, stamps
 from diagnosis.logs.prepared import Prepared
 from diagnosis.logs.sources import Sources
 from diagnosis.logs.tables import SINCE_BOOT, YEARLESS, redated
@@ -22,7 +22,7 @@ _NOBODY = dict.fromkeys(headers.PARTS, "")
 class Log:
     """The facts of one log beside its tables. ``counts``: lines of each of ``sources.all``; ``year``: of the first
     stamp with a year; ``since_boot``: lines dated from boot; ``folded_lines``: lines whose message is counted by its
-    first words only.
+    first words only; ``has_long``: a line is longer than what is read of one.
     """
 
     sources: Sources
@@ -34,6 +34,7 @@ class Log:
     since_boot: int = 0
     boots: list[int] = field(default_factory=list)
     folded_lines: int = 0
+    has_long: bool = False
 
     def __post_init__(self) -> None:
         self.counts += [0] * len(self.sources.all)
@@ -78,10 +79,12 @@ class Described:
         self._writers: dict[tuple[int, int], int] = {}  # (log, source) -> its number
 
     def add(self, prepared: Prepared) -> tuple[npt.NDArray[np.uint16], npt.NDArray[np.uint32]]:
-        """Adds writers, year and boot time of a block's lines to their logs. Returns of each line the index of its
+        """Adds writers, year, boot time and long lines of a block to their logs. Returns of each line the index of its
         writer in its log's sources, and the writer's number among all logs'. O(lines).
         """
         self._dates(prepared)
+        for log in np.unique(prepared.log[prepared.rows.length > lines.LINE_BYTES]).tolist():
+            self.logs[log].has_long = True
         pairs = prepared.log * (len(prepared.said) + 1) + prepared.writer
         number, first = hashing.distinct(pairs.view(np.uint64))
         index, place = np.empty(len(first), np.uint16), np.empty(len(first), np.uint32)

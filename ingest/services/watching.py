@@ -125,7 +125,7 @@ def _grown(upload: Upload) -> _Grown | None:
     """What is new of a file; None if no whole line is."""
     begin = upload.observed_bytes
     try:
-        end = _end_of_lines(part_of(upload), begin, upload.offset_bytes)
+        end = end_of_lines(part_of(upload), begin, upload.offset_bytes)
     except FileNotFoundError:  # finished in between
         return None
     return _Grown(upload, begin, end) if end > begin else None
@@ -170,7 +170,7 @@ def _seen(grown: Sequence[_Grown], time_zone: str) -> list[Any]:
         return [nothing()]
 
 
-def _end_of_lines(part: Path, begin: int, confirmed: int) -> int:
+def end_of_lines(part: Path, begin: int, confirmed: int) -> int:
     """The end of the last complete line, at most one range after ``begin``. Reads only the tail of the range.
 
     Bytes beyond ``confirmed`` may still be cut off again.

@@ -1,6 +1,7 @@
 """parse and merge: what a line becomes, and that nothing is lost or raised."""
 
 import io
+import tracemalloc
 from pathlib import Path
 
 import polars as pl
@@ -146,3 +147,37 @@ def test_the_lines_of_each_writer_are_counted_over_all_blocks(tmp_path: Path) ->
     reader.finish()
     ranks = [source.rank for source in reader.logs[0].sources.all]
     assert dict(zip(ranks, reader.logs[0].counts, strict=True)) == {None: 0, 0: 100, 1: 100, 2: 100}
+
+
+class LongLine(io.RawIOBase):
+    """Lines of progress around a line of ``size`` bytes, which nobody holds as a whole."""
+
+    def __init__(self, size: int) -> None:
+        around = b"2026-03-01 08:00:00,250 [INFO] iteration %d\n"
+        self._pieces = iter([around % 1, *[b"x" * (1 << 20)] * (size >> 20), b"\n", around % 2])
+        self._rest = b""
+
+    def readable(self) -> bool:
+        return True
+
+    def read(self, size: int = -1) -> bytes:
+        self._rest = self._rest or next(self._pieces, b"")
+        data, self._rest = self._rest[:size], self._rest[size:]
+        return data
+
+
+def test_a_line_of_any_length_takes_no_more_memory_than_a_block_and_a_sentence_says_what_was_read(
+    tmp_path: Path,
+) -> None:
+    peaks = []
+    for mb in (40, 120):
+        tracemalloc.start()
+        parsed = parse(LongLine(mb << 20), "node-7.log", ParseHints(), tmp_path / str(mb))  # type: ignore[arg-type]
+        peaks.append(tracemalloc.get_traced_memory()[1])
+        tracemalloc.stop()
+        assert columns(parsed)["length"].to_list() == [42, mb << 20, 42]
+        assert parsed.notes == (
+            "Of lines longer than 65,536 bytes only the beginning and the end were read. All can be shown.",
+        )
+    assert peaks[1] < peaks[0] + (8 << 20)
+    assert max(peaks) < 128 << 20
