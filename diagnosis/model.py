@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum, StrEnum
 from pathlib import Path
@@ -172,6 +172,17 @@ class ReadRange(Protocol):
     """
 
     def __call__(self, path: str, offset: int, length: int) -> bytes: ...
+
+
+class Runner(Protocol):
+    """Does parts of the records elsewhere: the packed answer of :func:`diagnosis.flows.partitions.do` for each of
+    ``parts``, in their order. Every process that does a part must see ``folder``, where the columns are. ``is_far``:
+    some are on other machines, which see what a mapped file holds only once it is written through.
+    """
+
+    is_far: bool
+
+    def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]: ...
 
 
 #: ``on_stage(stage, done, total)``: reports progress.

@@ -22,7 +22,7 @@ from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, signatures
 from diagnosis.logs.case import Given
 from diagnosis.logs.signatures import SignatureSet
-from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, silent
+from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, silent
 from diagnosis.report import logs_json
 from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
 
@@ -43,6 +43,7 @@ def diagnose(
     model: Model | None = None,
     tables: Path | None = None,
     least_gpu_s: float = LEAST_LOST_GPU_S,
+    runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> Diagnosis:
     """Diagnose one job.
@@ -57,6 +58,7 @@ def diagnose(
         model: the learned part of classification; default: the one that ships.
         least_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
+        runner: does parts of the analysis of many flow records in other processes; default: this one does all.
         without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
         switched off, to measure the contribution of each.
 
@@ -87,7 +89,7 @@ def diagnose(
     if logs is not None:
         logs = localize.with_stacks(logs, stack_part)
     on_stage("flows", 0, 1)
-    flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, without), lost)
+    flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
@@ -171,7 +173,12 @@ def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | Non
 
 
 def _flows(
-    parsed: Sequence[Parsed], known: Inventory, on_stage: OnStage, tables: Path | None, without: frozenset[str]
+    parsed: Sequence[Parsed],
+    known: Inventory,
+    on_stage: OnStage,
+    tables: Path | None,
+    runner: Runner | None,
+    without: frozenset[str],
 ) -> dict[str, Any]:
     mine = [p for p in parsed if p.kind == Kind.FLOW]
     if not mine:
@@ -189,6 +196,7 @@ def _flows(
             stated=_stated(parsed, known, home),
             on_stage=on_stage,
             tables=tables,
+            runner=runner,
             without=without,
         )
     )

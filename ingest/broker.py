@@ -26,7 +26,7 @@ def send(task: str, *arguments: Any, **options: Any) -> bool:
     global _ask_again_at  # noqa: PLW0603  # one fact of the process, not of a request
     if is_paused():
         return False
-    if current_app.conf.task_always_eager and task not in current_app.tasks:  # it runs here, and no worker loaded it
+    if is_eager() and task not in current_app.tasks:  # it runs here, and no worker loaded it
         current_app.loader.import_default_modules()
     try:
         current_app.signature(task, args=arguments).apply_async(retry=False, **options)
@@ -37,6 +37,11 @@ def send(task: str, *arguments: Any, **options: Any) -> bool:
     return True
 
 
+def is_eager() -> bool:
+    """Whether a message is carried out where it is sent, and nobody else does anything meanwhile."""
+    return bool(current_app.conf.task_always_eager)
+
+
 def is_paused() -> bool:
     """Whether the broker was down a moment ago."""
     return time.monotonic() < _ask_again_at
@@ -44,7 +49,7 @@ def is_paused() -> bool:
 
 def queue_length(queue: str = "parse") -> int | None:
     """The number of messages in a queue; None if the broker is down."""
-    if current_app.conf.task_always_eager:
+    if is_eager():
         return 0
     with current_app.connection_for_read() as connection:
         try:

@@ -1,9 +1,10 @@
-"""Speed of the flow path: `python -m measure flows_speed [--dp 64] [--steps 160]`.
+"""Speed of the flow path: `python -m measure flows_speed [--dp 64] [--steps 160] [--processes 2]`.
 
 Makes the capture of one job (tp 8, pp 8, dp given; dp 64 is 4,096 GPUs), then times the CSV import, the whole analysis,
 two timeline views and the pcap import. Prints wall and CPU seconds. Import and analysis have a process each; the most
 memory of its own is looked at fifty times a second from outside. Mapped files come on top, which the system drops when
-it needs the room.
+it needs the room. With ``--processes``, so many other processes do parts of the analysis, and the CPU seconds of each
+function are printed. ``--data`` keeps the capture for the next call.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import argparse
 import contextlib
 import csv
+import importlib
 import io
 import pickle
 import resource
@@ -19,13 +21,18 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from contextlib import nullcontext
+from dataclasses import dataclass, field
+from itertools import repeat
+from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
-from diagnosis.flows import diagnose_flows, parse_flow, timeline_view
+from diagnosis.flows import diagnose_flows, parse_flow, partitions, timeline_view
 from diagnosis.model import ParseHints
 from exams.flows.capture import Case, Spoil, build
 from exams.flows.tenants import Fabric, Tenant, span
@@ -89,11 +96,50 @@ def read(directory: Path) -> None:
     (directory / "part.pickle").write_bytes(pickle.dumps(part))
 
 
-def analyse(directory: Path) -> None:
-    """Analysis and views, in this process."""
+@dataclass(slots=True)
+class Counted:
+    """A runner on some processes that adds up the CPU seconds of the parts, by function."""
+
+    pool: ProcessPoolExecutor
+    spent: dict[str, list[float]] = field(default_factory=dict)
+    is_far: bool = False
+
+    def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
+        for answer, cpu_s in self.pool.map(_counted, repeat(function), parts, repeat(folder)):
+            self.spent.setdefault(function, []).append(cpu_s)
+            yield answer
+
+    def told(self, own_s: float) -> None:
+        """Prints what each function cost, and the share that only one process can do."""
+        for name, each in sorted(self.spent.items(), key=lambda item: -sum(item[1])):
+            print(
+                f"  {name.removeprefix('diagnosis.flows.'):36} {len(each):4} parts {sum(each):8.2f} CPU s", flush=True
+            )
+        parts_s = sum(map(sum, self.spent.values()))
+        whole = own_s + parts_s
+        told = (
+            f"  parts {parts_s:.2f}, the rest {own_s:.2f}, together {whole:.2f} CPU s; serial share {own_s / whole:.1%}"
+        )
+        print(f"{told}; at best {1 / (own_s / whole + parts_s / whole / 2):.2f} times as fast with two", flush=True)
+
+
+def _counted(function: str, part: bytes, folder: Path) -> tuple[bytes, float]:
+    began = time.process_time()
+    return partitions.do(function, part, folder), time.process_time() - began
+
+
+def analyse(directory: Path, processes: int) -> None:
+    """Analysis and views, in this process; parts of it in others, if there are any."""
     part = pickle.loads((directory / "part.pickle").read_bytes())  # written by `read`
     inventory = list(csv.DictReader((directory / "inventory.csv").open()))
-    report = timed("analysis", lambda: diagnose_flows([part], inventory=inventory, tables=directory / "tables"))
+    given: dict[str, Any] = {"inventory": inventory, "tables": directory / "tables"}
+    with ProcessPoolExecutor(processes or 1, get_context("spawn"), initializer=_loaded) as pool:
+        list(pool.map(abs, range(processes)))  # they are loaded before the analysis
+        runner = Counted(pool) if processes else None
+        began = time.process_time()
+        report = timed("analysis", lambda: diagnose_flows([part], runner=runner, **given))
+        if runner is not None:
+            runner.told(time.process_time() - began)
     for job in report["jobs"]:
         print(
             f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps, "
@@ -107,12 +153,20 @@ def analyse(directory: Path) -> None:
     print(f"  at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB with mapped files")
 
 
+def _loaded() -> None:
+    importlib.import_module("diagnosis.flows.engine")
+
+
 def main() -> None:
     """Generates, imports and analyses in separate processes, so that none adds to another's memory."""
     options = argparse.ArgumentParser(description=__doc__)
     options.add_argument("--dp", type=int, default=16)
     options.add_argument("--steps", type=int, default=60)
     options.add_argument("--packets", type=int, default=1_000_000)
+    options.add_argument(
+        "--processes", type=int, default=0, help="that do parts of the analysis; default: none beside it"
+    )
+    options.add_argument("--data", type=Path, help="keep what is generated and imported here, or take it from here")
     options.add_argument("--generate", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--read", type=Path, help=argparse.SUPPRESS)
     options.add_argument("--analyse", type=Path, help=argparse.SUPPRESS)
@@ -121,15 +175,21 @@ def main() -> None:
         read(chosen.read)
         return
     if chosen.analyse:
-        analyse(chosen.analyse)
+        _loaded()
+        analyse(chosen.analyse, chosen.processes)
         return
     if chosen.generate:
         generate(chosen.generate, chosen.dp, chosen.steps)
         return
-    with tempfile.TemporaryDirectory() as directory:
+    with tempfile.TemporaryDirectory() if chosen.data is None else nullcontext(str(chosen.data)) as directory:
         sizes = ["--dp", str(chosen.dp), "--steps", str(chosen.steps)]
-        run_apart("--generate", directory, *sizes)
-        for part in ("--read", "--analyse"):
-            print(f"  at most {run_apart(part, directory)} MiB of its own", flush=True)
+        if not (Path(directory) / "part.pickle").exists():
+            Path(directory).mkdir(exist_ok=True)
+            run_apart("--generate", directory, *sizes)
+            print(f"  at most {run_apart('--read', directory)} MiB of its own", flush=True)
+        most = run_apart("--analyse", directory, "--processes", str(chosen.processes))
+        print(f"  at most {most} MiB of its own", flush=True)
+        if chosen.data is not None:
+            return
         data, work = packets(chosen.packets), Path(directory) / "pcap"
         timed("pcap import", lambda: parse_flow(io.BytesIO(data), "x.pcap", ParseHints(), work), chosen.packets)

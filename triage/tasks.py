@@ -5,6 +5,7 @@ from __future__ import annotations
 from celery import shared_task
 
 from ingest.models import Run
+from ingest.services.parts import part_do
 from ingest.services.queueing import Act, work_next
 from triage.services.condensing import job_condense
 from triage.services.delivering import routes_send
@@ -12,7 +13,7 @@ from triage.services.diagnosing import job_diagnose
 from triage.services.learning import classifier_train, is_learning_due
 
 #: the function for a run, by its kind
-_ACTS: dict[str, Act] = {Run.Kind.DIAGNOSE: job_diagnose, Run.Kind.CONDENSE: job_condense}
+_ACTS: dict[str, Act] = {Run.Kind.DIAGNOSE: job_diagnose, Run.Kind.CONDENSE: job_condense, Run.Kind.PART: part_do}
 
 
 @shared_task
@@ -22,6 +23,11 @@ def diagnose(run_id: int) -> None:
 
 @shared_task(name="triage.tasks.diagnose_condense")
 def condense(run_id: int) -> None:
+    work_next(_ACTS, requested=run_id)
+
+
+@shared_task(name="triage.tasks.diagnose_part")
+def part(run_id: int) -> None:
     work_next(_ACTS, requested=run_id)
 
 

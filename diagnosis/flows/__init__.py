@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from diagnosis.flows.stated import Stated
-from diagnosis.model import OnStage, Parsed, ParseHints, silent
+from diagnosis.model import OnStage, Parsed, ParseHints, Runner, silent
 
 __all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
 
@@ -39,6 +39,7 @@ def diagnose_flows(
     stated: Sequence[Stated] = (),
     on_stage: OnStage = silent,
     tables: Path | None = None,
+    runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``; see ``engine.diagnose_flows``."""
@@ -50,6 +51,7 @@ def diagnose_flows(
         stated=stated,
         on_stage=on_stage,
         tables=tables,
+        runner=runner,
         without=without,
     )
 

@@ -6,6 +6,7 @@ a nanosecond.
 
 from __future__ import annotations
 
+import itertools
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -13,11 +14,13 @@ from typing import Any
 
 import numpy as np
 import numpy.typing as npt
-import polars as pl
 
 from diagnosis.flows import pieces
+from diagnosis.flows.coded import coded_of
+from diagnosis.flows.packing import sent
+from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.records_in_order import FAR_S, in_order
-from diagnosis.flows.sharing import by_port, endpoint, host_of
+from diagnosis.flows.sharing import endpoint, host_of
 from diagnosis.model import Parsed
 
 Ints = npt.NDArray[np.int64]
@@ -25,12 +28,8 @@ Small = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
-#: Bytes a packet below which a record has no relevant payload.
-CONTROL = 250
-#: A packet with up to this many bytes more than the smallest one has options, but no payload.
-OPTIONS = 14
 
-
+@sent
 @dataclass(frozen=True, slots=True)
 class Flows:
     """Records as columns of equal length, sorted by start.
@@ -73,22 +72,31 @@ class Flows:
             return [self if number == owner[0] else self.take(slice(0, 0)) for number in range(count)]
         return [Flows(*own, disk=self.disk) for own in pieces.divided(self.columns(), owner, count, self.disk)]
 
-    def in_groups(self, unit: Ints | Small, units: int) -> Iterator[tuple[Ints | Small, Flows]]:
-        """The records of whole units (numbers below ``units``; negative: of none), about a piece of records at a time,
-        with the unit of each.
+    def each(self, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()) -> Iterator[Any]:
+        """``function(part, *columns, *more)`` of each piece, a partition function: ``beside`` are columns that are as
+        long as these, of which it gets the same piece.
+        """
+        parts = [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
+        return spread(self.disk, function, parts)
+
+    def grouped(self, unit: Ints | Small, units: int) -> list[Group]:
+        """The records of whole units (numbers below ``units``; negative: of none), about a piece of records a group,
+        as parts with the unit of each record: :func:`joined` makes one of them.
         """
         if len(self) <= pieces.PIECE:
-            yield (unit, self) if (unit >= 0).all() else (unit[unit >= 0], self.take(unit >= 0))
-            return
+            return [[(unit, self)] if (unit >= 0).all() else [(unit[unit >= 0], self.take(unit >= 0))]]
         held = np.zeros(units, np.int64)
         for piece in pieces.of(len(unit)):
             held += np.bincount(unit[piece][unit[piece] >= 0], minlength=units)
-        group = np.append((np.cumsum(held) - held) // pieces.PIECE, -1)  # the last is of no unit
-        owner = pieces.empty(len(unit), np.int32, disk=self.disk)
-        for piece in pieces.of(len(unit)):
-            owner[piece] = group[unit[piece]]
-        for own in pieces.divided((unit, *self.columns()), owner, int(group.max()) + 1, self.disk):
-            yield own[0], Flows(*own[1:], disk=self.disk)
+        group = np.append((np.cumsum(held) - held) // pieces.PIECE, -1).astype(np.int32)  # the last is of no unit
+        groups: list[Group] = [[] for _ in range(int(group.max()) + 1)]
+        for of_piece, found, cuts in self.each(_by_group, group, beside=[unit]):
+            own, *columns = (pieces.stored(column, self.disk) for column in (of_piece, *found.columns()))
+            part = Flows(*columns)
+            for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
+                if low < high:
+                    groups[number].append((own[low:high], part.take(slice(low, high))))
+        return [parts for parts in groups if parts]
 
     def column(self, dtype: npt.DTypeLike, each: Callable[[Flows], Any]) -> npt.NDArray[Any]:
         """A column of its own of the records, made of each piece of them."""
@@ -103,6 +111,25 @@ class Flows:
             *(self.start, self.end, self.src, self.dst, self.size),
             *(self.port, self.path, self.control, self.empty),
         )
+
+
+type Group = list[tuple[Ints | Small, Flows]]
+
+
+@partition
+def _by_group(part: Flows, unit: Ints | Small, group: Small) -> tuple[Ints | Small, Flows, Ints]:
+    """The records in order of the group of their unit, with their units, and where each group begins."""
+    own = group[unit]
+    order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
+    return unit[order], part.take(order), np.searchsorted(own[order], np.arange(int(group.max()) + 2))
+
+
+def joined(parts: Group) -> tuple[Ints | Small, Flows]:
+    """The records of a group with their units, in memory."""
+    if len(parts) == 1:
+        return parts[0]
+    columns = zip(*(part.columns() for _, part in parts), strict=True)
+    return np.concatenate([own for own, _ in parts]), Flows(*map(np.concatenate, columns))
 
 
 @dataclass(frozen=True, slots=True)
@@ -185,12 +212,10 @@ def load(
     usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
     if not usable:
         return None
-    scans = [pl.scan_parquet(p.columns) for p in usable if p.columns is not None]
-    scan, shared = by_port(pl.concat(scans))
-    names = _distinct(scan, "src", "dst")
-    paths = _distinct(scan, "path")
+    coded = coded_of([str(p.columns) for p in usable])
+    shared = coded.ranks["ip"].n_unique()
     resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
-    read = in_order(_coded(scan, names, paths), resolution, disk)
+    read = in_order(coded, resolution, disk)
     if read is None:
         return None
     known = ("start", "end", "src", "dst", "bytes", "port", "path", "control", "empty")
@@ -198,14 +223,14 @@ def load(
     with_bytes = sum(int(np.isfinite(part.size).sum()) for _, part in flows.parts())
     capture = Capture(
         flows,
-        names,
-        [tuple(part for part in p.split(";") if part) for p in paths],
+        coded.names,
+        [tuple(part for part in p.split(";") if part) for p in coded.paths],
         read.t0 / 1e9,
         resolution_s=resolution,
         has_bytes=with_bytes > 0.5 * len(flows),
         duplicates=read.duplicates,
     )
-    capture.places = _places(names, inventory)
+    capture.places = _places(coded.names, inventory)
     if read.astray:
         capture.notes.append(
             f"{read.astray} record{'s lie' if read.astray > 1 else ' lies'} more than {FAR_S // 86_400} days from all "
@@ -217,37 +242,6 @@ def load(
             "address:port."
         )
     return capture
-
-
-def _coded(scan: pl.LazyFrame, names: list[str], paths: list[str]) -> pl.LazyFrame:
-    """The records with numbers for addresses and paths."""
-    codes = pl.Enum(names)
-    return scan.select(
-        "start",
-        "end",
-        pl.col("src", "dst").cast(codes).to_physical().cast(pl.Int32),
-        pl.col("bytes").cast(pl.Float64),
-        pl.min_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("port"),
-        pl.max_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("high"),
-        pl.col("path").cast(pl.Enum(paths)).to_physical().cast(pl.Int32).fill_null(-1),
-        control=(pl.col("bytes") < CONTROL * pl.col("packets")).fill_null(False),
-        empty=(pl.col("bytes") <= (_header(scan) + OPTIONS) * pl.col("packets")).fill_null(False),
-    )
-
-
-def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
-    """The different values of some text columns, sorted."""
-    parts = [scan.select(pl.col(c).alias("x").drop_nulls().unique()) for c in columns]
-    return [str(x) for x in pl.concat(parts).unique().sort("x").collect(engine="streaming")["x"].to_list()]
-
-
-def _header(scan: pl.LazyFrame) -> float:
-    """Bytes of a packet without payload as this capture counts them; if no record is that small, a number below all
-    records.
-    """
-    each = pl.col("bytes") / pl.col("packets")
-    low = scan.select(each.filter(each < CONTROL).quantile(0.01)).collect().item()
-    return -float(OPTIONS) if low is None or not np.isfinite(low) else float(low)
 
 
 def _places(names: Sequence[str], inventory: Sequence[Mapping[str, Any]]) -> dict[int, Place]:

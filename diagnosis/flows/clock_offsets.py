@@ -17,7 +17,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import idle_gaps, members_of
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small, joined
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
@@ -108,7 +108,8 @@ def _heard(
     chosen = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
     out: dict[int, dict[int, Heard]] = {}
     ring_of_each = chosen.column(np.int32, lambda part: ring_of[part.src])
-    for ring, flows in chosen.in_groups(ring_of_each, len(nodes)):
+    for group in chosen.grouped(ring_of_each, len(nodes)):
+        ring, flows = joined(group)
         table = pl.DataFrame(
             {
                 "ring": ring,

@@ -11,6 +11,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints
+from diagnosis.flows.partitions import partition
 
 #: Training traffic is present in most of these slices of the time in which its ends are busy.
 SLICES: Final = 24
@@ -26,23 +27,8 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
     slices), different ``largest`` sizes of its busy slices. Slices hold equally many records, so that idle hours
     around the training do not count.
     """
-    cuts = np.array(_slices(flows.start, keep)[1:-1])
-    found = []
-    for piece, every in flows.parts():
-        rows = np.flatnonzero(keep[piece])
-        part = every.take(rows)
-        found.append(
-            pl.DataFrame(
-                {
-                    "a": np.minimum(part.src, part.dst),
-                    "b": np.maximum(part.src, part.dst),
-                    "part": np.searchsorted(cuts, piece.start + rows, "right"),
-                    "size": np.where(np.isfinite(part.size), part.size, 1.0),
-                }
-            )
-            .group_by("a", "b", "part", "size")
-            .agg(n=pl.len())
-        )
+    begun = flows.start[np.array(_slices(flows.start, keep)[1:-1], np.int64)]
+    found = list(flows.each(_sizes, begun, beside=[keep]))
     sizes = pl.concat(found)
     if len(found) > 1:
         sizes = sizes.group_by("a", "b", "part", "size").agg(pl.col("n").sum())
@@ -63,6 +49,21 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
         )
         .sort("a", "b")
     )
+
+
+@partition
+def _sizes(flows: Flows, keep: Bools, begun: Floats) -> pl.DataFrame:
+    """How often each pair moved each size in each slice of the time; ``begun``: when all slices but the first begin."""
+    part = flows.take(keep)
+    table = pl.DataFrame(
+        {
+            "a": np.minimum(part.src, part.dst),
+            "b": np.maximum(part.src, part.dst),
+            "part": np.searchsorted(begun, part.start, "right"),
+            "size": np.where(np.isfinite(part.size), part.size, 1.0),
+        }
+    )
+    return table.group_by("a", "b", "part", "size").agg(n=pl.len())
 
 
 def _slices(start: Floats, keep: Bools) -> list[int]:

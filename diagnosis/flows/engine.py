@@ -38,7 +38,7 @@ from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
 from diagnosis.flows.windows import aligned
-from diagnosis.model import OnStage, Parsed, silent
+from diagnosis.model import OnStage, Parsed, Runner, silent
 
 #: A pause of this many usual steps is no slow step but a standstill.
 STOOD_STILL = 3.0
@@ -175,6 +175,7 @@ def diagnose_flows(
     stated: Sequence[Stated] = (),
     on_stage: OnStage = silent,
     tables: Path | None = None,
+    runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> dict[str, Any]:
     """The report's ``flows`` object plus ``suspects``.
@@ -182,12 +183,13 @@ def diagnose_flows(
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
     unknown; ``ranks`` in it are the ranks on a node. ``stated``: what the jobs' own words say of their layouts.
     ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
-    step is written there for each job (see ``timeline``); the report names it.
+    step is written there for each job (see ``timeline``); the report names it. ``runner``: does parts of what has more
+    than a piece of records, if there are ``tables``; the report does not depend on it.
     """
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
     panel = capture_panel(parsed)
-    capture = load(usable, inventory, None if tables is None else pieces.Disk(tables))
+    capture = load(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
     if capture is not None and why_not is None:
         capture = aligned(capture)
     ports = port_captures(parsed, tables)

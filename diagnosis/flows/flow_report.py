@@ -11,10 +11,11 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Bools, Capture, Ints
+from diagnosis.flows.capture import Bools, Capture, Group, Ints, joined
 from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
+from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.rank_lanes import write_table
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps, rank_ends
@@ -265,19 +266,9 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
     flows = capture.flows
     if not capture.paths or flows.path.max(initial=-1) < 0:
         return []
-    rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=max(capture.resolution_s, 1e-6))
     large = flows.column(np.int32, lambda part: np.where(part.size > 1e6, part.path, -1))
-    per_path = [
-        pl.DataFrame({"path": path, "start": part.start, "end": part.end, "size": part.size})
-        .group_by("path")
-        .agg(
-            pl.len().alias("records"),
-            pl.col("size").sum(),
-            rate.median().alias("rate"),
-            rate.quantile(0.1).alias("low"),
-        )
-        for path, part in flows.in_groups(large, len(capture.paths))
-    ]
+    groups = flows.grouped(large, len(capture.paths))
+    per_path = spread(flows.disk, _rates, [(group, max(capture.resolution_s, 1e-6)) for group in groups])
     rows: dict[str, dict[str, float]] = {}
     for path, records, size, middle, low in pl.concat(per_path).sort("path").iter_rows():
         for switch in capture.paths[path]:
@@ -296,6 +287,17 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
         }
         for name, r in sorted(rows.items(), key=lambda item: (-item[1]["bytes"], item[0]))
     ]
+
+
+@partition
+def _rates(group: Group, least_s: float) -> pl.DataFrame:
+    """The records, bytes and rates of each path, of all records of some paths."""
+    path, part = joined(group)
+    rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=least_s)
+    table = pl.DataFrame({"path": path, "start": part.start, "end": part.end, "size": part.size})
+    return table.group_by("path").agg(
+        pl.len().alias("records"), pl.col("size").sum(), rate.median().alias("rate"), rate.quantile(0.1).alias("low")
+    )
 
 
 def _offset(seconds: float) -> str:

@@ -10,17 +10,25 @@ from __future__ import annotations
 import itertools
 import mmap
 import os
+import re
 import tempfile
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis.model import Runner
+
 #: Records looked at together. More of them are kept in files.
 PIECE = 1 << 21
+#: An answer of a part keeps arrays from this many bytes on in files.
+LONG: Final = 1 << 16
+_SUFFIX: Final = ".column"
+_NAME: Final = re.compile(r"[a-z0-9_]+\.column")
 
 
 def of(count: int) -> Iterator[slice]:
@@ -29,11 +37,26 @@ def of(count: int) -> Iterator[slice]:
         yield slice(low, min(low + PIECE, count))
 
 
+@dataclass(slots=True)
+class _Held:
+    """A file of columns whose arrays are there; ``is_written``: other machines see what it holds."""
+
+    size: int
+    name: str
+    mapped: weakref.ref[mmap.mmap]
+    is_written: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class Disk:
-    """A folder for columns that are too long for memory."""
+    """A folder for columns that are too long for memory. With a ``runner`` their files have names until their arrays
+    are gone, so that other processes can open them (:mod:`diagnosis.flows.partitions`).
+    """
 
     folder: Path
+    runner: Runner | None = None
+    _held: dict[int, _Held] = field(default_factory=dict, repr=False, compare=False)
+    _open: dict[str, mmap.mmap] = field(default_factory=dict, repr=False, compare=False)
 
     def empty(self, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """An array of ``count`` values, in a file if these are more than a piece. Raises ``OSError`` if the disk is
@@ -43,9 +66,78 @@ class Disk:
         if count <= PIECE:
             return np.empty(count, dtype)
         self.folder.mkdir(parents=True, exist_ok=True)
+        return self._new(size, dtype)
+
+    def stored(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """The same values in a file, if they are long enough for one."""
+        if values.nbytes < LONG or self.place(values) is not None:
+            return values
+        self.folder.mkdir(parents=True, exist_ok=True)
+        out = self._new(values.nbytes, values.dtype)
+        out[:] = values
+        return out
+
+    def written(self, values: npt.NDArray[Any]) -> str:
+        """The name of a new file with these values, which belongs to whoever opens it."""
+        name = self._made(values.nbytes)
+        with (self.folder / name).open("r+b") as file:
+            file.write(memoryview(values.reshape(-1).view(np.uint8)))
+        return name
+
+    def place(self, values: npt.NDArray[Any]) -> tuple[str, int] | None:
+        """The file of these values and their first byte in it; None if they are in memory alone. They change no more:
+        other processes read them from now on.
+        """
+        address = values.__array_interface__["data"][0]
+        for begin, held in self._held.items():
+            if begin <= address < begin + held.size:
+                mapped = held.mapped()
+                if self.runner is not None and self.runner.is_far and not held.is_written and mapped is not None:
+                    mapped.flush()
+                    held.is_written = True
+                return held.name, address - begin
+        return None
+
+    def opened(self, name: str, begin: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        """Values of a file of the folder; with a runner the file is removed when they are gone."""
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{name} is no file of columns")
+        if self.runner is not None:
+            return self._owned(name, count * np.dtype(dtype).itemsize, dtype)
+        if name not in self._open:
+            with (self.folder / name).open("rb") as file:
+                self._open[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
+        return np.frombuffer(self._open[name], dtype, count, begin)
+
+    def _new(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        if self.runner is not None:
+            return self._owned(self._made(size), size, dtype)
         with tempfile.TemporaryFile(dir=self.folder) as file:
             os.posix_fallocate(file.fileno(), 0, size)  # a later write to a full disk would end the process
             return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
+
+    def _made(self, size: int) -> str:
+        number, path = tempfile.mkstemp(_SUFFIX, "", self.folder)
+        try:
+            os.posix_fallocate(number, 0, size)
+        finally:
+            os.close(number)
+        return Path(path).name
+
+    def _owned(self, name: str, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+        path = self.folder / name
+        with path.open("r+b") as file:
+            mapped = mmap.mmap(file.fileno(), size)
+        array = np.frombuffer(mapped, dtype)
+        address = array.__array_interface__["data"][0]
+        self._held[address] = _Held(size, name, weakref.ref(mapped))
+        weakref.finalize(mapped, _released, self._held, address, path)
+        return array
+
+
+def _released(held: dict[int, _Held], address: int, path: Path) -> None:
+    held.pop(address, None)
+    path.unlink(missing_ok=True)
 
 
 def different(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
@@ -61,6 +153,11 @@ def tally(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.N
     values, number = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)
     times = np.bincount(number, np.concatenate([part[1] for part in parts]), len(values))
     return values, times.astype(np.int64)
+
+
+def stored(values: npt.NDArray[Any], disk: Disk | None) -> npt.NDArray[Any]:
+    """The same values, on the disk if there is one and they are long."""
+    return values if disk is None else disk.stored(values)
 
 
 def empty(count: int, dtype: npt.DTypeLike, disk: Disk | None) -> npt.NDArray[Any]:

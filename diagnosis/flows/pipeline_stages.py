@@ -19,6 +19,7 @@ from diagnosis.flows.capture import Capture, Floats, Flows, Ints, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import PP, Pairs
 from diagnosis.flows.parallelism import Layout
+from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps, whole_steps
 
 #: A stage is slow if it computes this many times as long as the others, or as itself before.
@@ -61,22 +62,31 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
     if not len(flows):
         return None
 
-    def table(part: Flows) -> pl.DataFrame:
-        ends = {"chain": chain[part.src], "src": part.src, "dst": part.dst, "start": part.start, "end": part.end}
-        return pl.DataFrame({**ends, "step": steps.of(part.start), "up": place[part.dst] > place[part.src]})
-
-    # A step begins with forward transfers: they show which end of each chain is the first stage.
-    first = [
-        table(part).sort("start").group_by("chain", "step", maintain_order=True).agg(pl.col("up").first())
-        for part in whole_steps(flows, steps)
-    ]
+    parts = whole_steps(flows, steps)
+    first = list(spread(flows.disk, _begun, [(part, steps, chain, place) for part in parts]))
     if not first:
         return None
     for number, up in pl.concat(first).group_by("chain").agg(pl.col("up").mean()).iter_rows():
         if up < 0.5:
             inside = chain == number
             place[inside] = place[inside].max() - place[inside]
-    return _times([_through(table(part), place) for part in whole_steps(flows, steps)], place, len(steps))
+    seconds = spread(flows.disk, _through, [(part, steps, chain, place) for part in parts])
+    return _times(list(seconds), place, len(steps))
+
+
+def _table(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
+    """The transfers with their chain and step, and whether they go up in it."""
+    ends = {"chain": chain[part.src], "src": part.src, "dst": part.dst, "start": part.start, "end": part.end}
+    return pl.DataFrame({**ends, "step": steps.of(part.start), "up": place[part.dst] > place[part.src]})
+
+
+@partition
+def _begun(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
+    """The direction of the first transfer of each chain and step: a step begins with forward transfers, which show
+    which end of each chain is the first stage.
+    """
+    table = _table(part, steps, chain, place).sort("start")
+    return table.group_by("chain", "step", maintain_order=True).agg(pl.col("up").first())
 
 
 def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
@@ -101,9 +111,10 @@ def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
     return path
 
 
-def _through(table: pl.DataFrame, place: Ints) -> pl.DataFrame:
+@partition
+def _through(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
     """First-in to first-out forward, last-in to last-out backward, and the turn at the last stage (``up``: forward)."""
-    table = table.rename({"up": "forward"})
+    table = _table(part, steps, chain, place).rename({"up": "forward"})
     came = table.group_by("dst", "step").agg(
         first_in=pl.col("end").filter("forward").min(), last_back_in=pl.col("end").filter(~pl.col("forward")).max()
     )

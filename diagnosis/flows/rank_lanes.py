@@ -10,12 +10,14 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Capture, pair_key
+from diagnosis.flows.capture import Capture, Flows, Ints, pair_key
 from diagnosis.flows.pairs import DP, EP, PP
-from diagnosis.flows.steps import whole_steps
+from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.steps import Steps, whole_steps
 
 #: Rows and columns of a view, and the most segments it holds.
 LANES = 256
@@ -32,22 +34,8 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
     assert a.steps is not None
     kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in a.pairs.type], np.int8)
     keys, count = a.pairs.a * len(capture.names) + a.pairs.b, len(capture.names)
-    wanted = []
-    for kind in _KINDS:
-        of_kind = pl.col("kind") == _KINDS.index(kind)
-        wanted += [
-            pl.col("start").filter(of_kind).min().alias(f"{kind.lower()}_start"),
-            pl.col("end").filter(of_kind).max().alias(f"{kind.lower()}_end"),
-            (pl.col("end") - pl.col("start")).filter(of_kind).sum().alias(f"{kind.lower()}_busy_s"),
-        ]
-    found = []
-    for part in whole_steps(a.job.flows, a.steps):
-        kinds = kind_of[np.searchsorted(keys, pair_key(part, count))]
-        table = pl.DataFrame(
-            {"member": part.src, "kind": kinds, "step": a.steps.of(part.start), "start": part.start, "end": part.end}
-        )
-        found.append(table.group_by("member", "step").agg(wanted))
-    rows = pl.concat(found).sort("member", "step")
+    parts = [(part, a.steps, keys, kind_of, count) for part in whole_steps(a.job.flows, a.steps)]
+    rows = pl.concat(spread(a.job.flows.disk, _phases, parts)).sort("member", "step")
     step = rows["step"].to_numpy()
     times = [c for c in rows.columns if c.endswith(("_start", "_end"))]
     places = {m: p.node for m, p in capture.places.items()}
@@ -60,6 +48,24 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
         **{c: pl.col(c) + capture.t0 for c in times},
     ).drop("member")
     return named.with_columns(lane=lanes_of(named["rank"], named["node"]))
+
+
+@partition
+def _phases(part: Flows, steps: Steps, keys: Ints, kind_of: npt.NDArray[np.int8], count: int) -> pl.DataFrame:
+    """The phases of each member in each step, of whole steps; ``kind_of``: the kind of each pair of ``keys``."""
+    wanted = []
+    for kind in _KINDS:
+        of_kind = pl.col("kind") == _KINDS.index(kind)
+        wanted += [
+            pl.col("start").filter(of_kind).min().alias(f"{kind.lower()}_start"),
+            pl.col("end").filter(of_kind).max().alias(f"{kind.lower()}_end"),
+            (pl.col("end") - pl.col("start")).filter(of_kind).sum().alias(f"{kind.lower()}_busy_s"),
+        ]
+    kinds = kind_of[np.searchsorted(keys, pair_key(part, count))]
+    table = pl.DataFrame(
+        {"member": part.src, "kind": kinds, "step": steps.of(part.start), "start": part.start, "end": part.end}
+    )
+    return table.group_by("member", "step").agg(wanted)
 
 
 def write_table(a: Analysed, capture: Capture, path: Path) -> Path:

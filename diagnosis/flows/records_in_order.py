@@ -7,7 +7,7 @@ piece each, unless more records than that begin at one instant.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import itertools
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -16,6 +16,8 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.flows import pieces
+from diagnosis.flows.coded import Coded
+from diagnosis.flows.partitions import partition, spread
 
 #: A few records further than this many seconds from the middle do not belong to this capture.
 FAR_S: Final = 30 * 86_400
@@ -36,7 +38,12 @@ _KINDS: Final[dict[str, type[np.generic]]] = {
 }
 _REPEATED: Final = ("start", "end", "src", "dst", "port", "high", "bytes")
 
+_TIMES: Final = ("start", "end")
+_NEVER: Final = np.iinfo(np.int64).max
+
 Columns = dict[str, npt.NDArray[Any]]
+#: The columns of some rows, in the order of ``_KINDS``.
+_Values = list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,13 +58,12 @@ class InOrder:
     astray: int
 
 
-def in_order(coded: pl.LazyFrame, resolution_s: float, disk: pieces.Disk | None) -> InOrder | None:
-    """The records of ``coded`` (columns of ``_KINDS``) in order; None if there are none. O(n log n)."""
-    total = int(coded.select(pl.len()).collect().item())
-    if not total:
+def in_order(coded: Coded, resolution_s: float, disk: pieces.Disk | None) -> InOrder | None:
+    """The records in order; None if there are none. O(n log n)."""
+    if not coded.total:
         return None
-    if disk is None or total <= pieces.PIECE:
-        table, astray = _of_one_time(coded.collect())
+    if disk is None or coded.total <= pieces.PIECE:
+        table, astray = _of_one_time(coded.scan().collect())
         held = table.height
         table = table.sort("start", maintain_order=True)
         if _is_to_clear(held, _different(table), resolution_s):
@@ -67,80 +73,81 @@ def in_order(coded: pl.LazyFrame, resolution_s: float, disk: pieces.Disk | None)
         t0 = int(columns["start"][0])
         columns |= {name: (columns[name] - t0) / 1e9 for name in ("start", "end")}
         return InOrder(columns, t0, held - table.height, astray)
-    return _in_stretches(coded, total, resolution_s, disk)
+    return _in_stretches(coded, resolution_s, disk)
 
 
-def _in_stretches(coded: pl.LazyFrame, total: int, resolution_s: float, disk: pieces.Disk) -> InOrder:
-    starts = coded.select(pl.col("start").gather_every(-(-total // SAMPLE))).collect(engine="streaming")["start"]
+def _in_stretches(coded: Coded, resolution_s: float, disk: pieces.Disk) -> InOrder:
+    every = -(-coded.total // SAMPLE)
+    starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
     middle = float(starts.median())  # type: ignore[arg-type]
     ordered = starts.sort().to_numpy()
-    parts = -(-total // pieces.PIECE)
+    parts = -(-coded.total // pieces.PIECE)
     bounds = np.unique(ordered[np.arange(1, parts) * len(ordered) // parts])
-    counts, far = np.zeros((2, len(bounds) + 1), np.int64)
-    for part in _read(coded.select("start", "end"), total):
-        start, end = part["start"].to_numpy(), part["end"].to_numpy()
-        stretch = np.searchsorted(bounds, start, "right")
-        counts += np.bincount(stretch, minlength=len(counts))
-        far += np.bincount(stretch[_is_far(start, end, middle)], minlength=len(far))
-    astray = int(far.sum()) if far.sum() < 0.01 * total else 0
-    counts = counts - far if astray else counts
-    held = int(counts.sum())
-    cuts = np.concatenate([[0], np.cumsum(counts)])
-    columns = {name: disk.empty(held, kind) for name, kind in _KINDS.items()}
-    _divide(columns, _read(coded, total), bounds, cuts[:-1].copy(), middle if astray else None)
-    stretches = [slice(low, high) for low, high in zip(cuts[:-1].tolist(), cuts[1:].tolist(), strict=True)]
+    stretches: list[list[_Values]] = [[] for _ in range(len(bounds) + 1)]
+    begins, far = np.full(2, _NEVER), 0
+    reading = [(coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in pieces.of(coded.total)]
+    for values, cuts, first, own_far in spread(disk, _divided, reading):
+        kept = [pieces.stored(column, disk) for column in values]
+        for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
+            if low < high:
+                stretches[number].append([column[low:high] for column in kept])
+        begins, far = np.minimum(begins, first), far + own_far
+    astray = far if far < 0.01 * coded.total else 0
+    near = middle if astray else None
+    held = coded.total - astray
     is_to_clear = True
     if resolution_s > 1e-5:
-        is_to_clear = _is_to_clear(held, sum(_different(_table(columns, rows)) for rows in stretches), resolution_s)
-    kept = 0
-    # the first stretch is empty where many records share the earliest start
-    t0 = int(next(columns["start"][rows].min() for rows in stretches if rows.start < rows.stop))
-    for rows in stretches:
-        table = _table(columns, rows).sort("start", maintain_order=True)
-        table = _cleared(table) if is_to_clear else table
-        into = slice(kept, kept + table.height)
-        for name, column in columns.items():
-            value = table[name].to_numpy()
-            if name in ("start", "end"):
-                column.view(np.float64)[into] = (value - t0) / 1e9
-            else:
-                column[into] = value
-        kept += table.height
-    columns = {n: (c.view(np.float64) if n in ("start", "end") else c)[:kept] for n, c in columns.items()}
-    return InOrder(columns, t0, held - kept, astray)
+        different = sum(spread(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
+        is_to_clear = _is_to_clear(held, different, resolution_s)
+    t0 = int(begins[0 if astray else 1].min())
+    columns = {name: disk.empty(held, np.float64 if name in _TIMES else kind) for name, kind in _KINDS.items()}
+    at = 0
+    for values in spread(disk, _sorted, [(stretch, near, t0, is_to_clear) for stretch in stretches if stretch]):
+        for column, value in zip(columns.values(), values, strict=True):
+            column[at : at + len(value)] = value
+        at += len(values[0])
+    return InOrder({name: column[:at] for name, column in columns.items()}, t0, held - at, astray)
 
 
-def _read(scan: pl.LazyFrame, total: int) -> Iterator[pl.DataFrame]:
-    """The rows, a piece at a time."""
-    for piece in pieces.of(total):
-        yield scan.slice(piece.start, piece.stop - piece.start).collect()
-
-
-def _divide(
-    columns: Columns, parts: Iterator[pl.DataFrame], bounds: npt.NDArray[np.int64], at: npt.NDArray[np.int64],
-    middle: float | None,
-) -> None:  # fmt: skip
-    """Puts the rows into their stretches (the next row of each goes to ``at``), in the order of the files; without
-    those far from ``middle``.
+@partition
+def _divided(
+    coded: Coded, first: int, count: int, bounds: npt.NDArray[np.int64], middle: float
+) -> tuple[_Values, npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
+    """Some rows of the files, by stretches in the order of the files: their columns, where each stretch begins, the
+    first start of those near ``middle`` and of all, and how many are far from it.
     """
-    for part in parts:
-        start = part["start"].to_numpy()
-        stretch = np.searchsorted(bounds, start, "right")
-        rows = np.argsort(stretch, kind="stable")
-        if middle is not None:
-            rows = rows[~_is_far(start, part["end"].to_numpy(), middle)[rows]]
-        counts = np.bincount(stretch[rows], minlength=len(at))
-        cuts = np.concatenate([[0], np.cumsum(counts)])
-        for name, column in columns.items():
-            value = part[name]
-            values = (value.fill_null(float("nan")) if name == "bytes" else value).to_numpy()[rows]
-            for k in np.flatnonzero(counts).tolist():
-                column[at[k] : at[k] + counts[k]] = values[cuts[k] : cuts[k + 1]]
-        at += counts
+    part = coded.scan().slice(first, count).collect()
+    start = part["start"].to_numpy()
+    stretch = np.searchsorted(bounds, start, "right")
+    order = np.argsort(stretch, kind="stable")
+    far = _is_far(start, part["end"].to_numpy(), middle)
+    filled = part.with_columns(pl.col("bytes").fill_null(float("nan")))
+    values = [filled[name].to_numpy()[order] for name in _KINDS]
+    begins = np.array([start[~far].min(initial=_NEVER), start.min(initial=_NEVER)])
+    return values, np.searchsorted(stretch[order], np.arange(len(bounds) + 2)), begins, int(far.sum())
 
 
-def _table(columns: Columns, rows: slice) -> pl.DataFrame:
-    return pl.DataFrame({name: column[rows] for name, column in columns.items()})
+@partition
+def _sorted(stretch: list[_Values], near: float | None, t0: int, is_to_clear: bool) -> _Values:
+    """The columns of a stretch in order of time, in seconds from ``t0``, without repeated records if wished."""
+    table = _table(stretch, near).sort("start", maintain_order=True)
+    table = _cleared(table) if is_to_clear else table
+    columns = {name: table[name].to_numpy() for name in _KINDS}
+    return list((columns | {name: (columns[name] - t0) / 1e9 for name in _TIMES}).values())
+
+
+@partition
+def _count_different(stretch: list[_Values], near: float | None) -> int:
+    return _different(_table(stretch, near))
+
+
+def _table(stretch: list[_Values], near: float | None) -> pl.DataFrame:
+    """The rows of a stretch in the order of the files, without those far from ``near``."""
+    parts = [pl.DataFrame(dict(zip(_KINDS, values, strict=True))) for values in stretch]
+    table = pl.concat(parts) if parts else pl.DataFrame(schema={"start": pl.Int64})
+    if near is None or not parts:
+        return table
+    return table.filter(pl.Series(~_is_far(table["start"].to_numpy(), table["end"].to_numpy(), near)))
 
 
 def _is_far(start: npt.NDArray[Any], end: npt.NDArray[Any], middle: float) -> npt.NDArray[np.bool_]:

@@ -27,24 +27,28 @@ def host_of(name: str) -> str:
     return host.strip("[]")
 
 
-def by_port(scan: pl.LazyFrame) -> tuple[pl.LazyFrame, int]:
-    """The records with ``src`` and ``dst`` named ``address:port`` if ranks share an address, and how many addresses
-    are shared. O(records) only where there are any.
-    """
+def ranks_by_port(scan: pl.LazyFrame) -> pl.DataFrame:
+    """One row a rank (ip, port, name) of those that share an address; empty if none do."""
     ports = pl.col("src_port", "dst_port").is_not_null()
     total = int(scan.select(pl.len()).collect().item())
     part = scan.select("src", "dst", "src_port", "dst_port").slice(max(0, (total - LOOK) // 2), LOOK)
     seen = part.filter(pl.all_horizontal(ports)).collect()
-    ranks = _ranks(seen)
+    return _ranks(seen)
+
+
+def by_port(scan: pl.LazyFrame, ranks: pl.DataFrame) -> pl.LazyFrame:
+    """The records with ``src`` and ``dst`` named ``address:port`` where ``ranks`` share an address. O(records) only
+    where there are any.
+    """
     if ranks.is_empty():
-        return scan, 0
+        return scan
     for side in ("src", "dst"):
         own = ranks.lazy().select(
             pl.col("ip").alias(side), pl.col("port").alias(f"{side}_port"), pl.col("name").alias("_name")
         )
         scan = scan.join(own, on=[side, f"{side}_port"], how="left", maintain_order="left")
         scan = scan.with_columns(pl.coalesce("_name", side).alias(side)).drop("_name")
-    return scan, ranks["ip"].n_unique()
+    return scan
 
 
 def _ranks(seen: pl.DataFrame) -> pl.DataFrame:

@@ -8,6 +8,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints, Small
+from diagnosis.flows.partitions import partition
 
 #: A size recurs if it occurs in most of these slices of the capture, not only often within one step.
 SLICES = 12
@@ -33,6 +34,14 @@ class Sizes:
     least: Ints
 
 
+@partition
+def _counted(part: Flows, pair: Small, last: float) -> pl.DataFrame:
+    """How often each pair moved each size, and the slices of the capture (bits) in which it did."""
+    slices = np.minimum((part.start / last * SLICES).astype(np.int64), SLICES - 1)
+    table = pl.DataFrame({"pair": pair, "size": part.size, "slice": np.left_shift(1, slices)})
+    return table.group_by("pair", "size").agg(pl.len(), pl.col("slice").bitwise_or())
+
+
 def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> Sizes:
     """For each pair: the number of recurring sizes, and the share of its records with one of them. Sizes within 1 % of
     the next are one: headers and retransmissions change byte counts slightly, and varying sequence lengths give a
@@ -45,11 +54,7 @@ def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> S
     if not has_bytes:
         return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs), np.zeros(pairs), sizes)
     seen = pl.col("slice").bitwise_or()
-    parts, last = [], max(float(flows.start[-1]), 1e-9)
-    for piece, part in flows.parts():
-        slices = np.minimum((part.start / last * SLICES).astype(np.int64), SLICES - 1)
-        table = pl.DataFrame({"pair": pair[piece], "size": part.size, "slice": np.left_shift(1, slices)})
-        parts.append(table.group_by("pair", "size").agg(pl.len(), seen))
+    parts = list(flows.each(_counted, max(float(flows.start[-1]), 1e-9), beside=[pair]))
     table = pl.concat(parts)
     if len(parts) > 1:
         table = table.group_by("pair", "size").agg(pl.col("len").sum(), seen)

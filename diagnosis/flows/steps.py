@@ -8,7 +8,6 @@ step.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -20,6 +19,7 @@ from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.grid import seldom
 from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.packing import sent
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.pattern import by_pattern
 from diagnosis.flows.segment import FEW, Cut, bursts_of, by_gaps, moved_before, volumes
@@ -49,6 +49,7 @@ NEARLY = 0.1
 NEAR = 0.45
 
 
+@sent
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Steps of one job, in seconds of the capture.
@@ -291,13 +292,12 @@ def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
     return out.reshape(len(steps), owners)
 
 
-def whole_steps(flows: Flows, steps: Steps) -> Iterator[Flows]:
+def whole_steps(flows: Flows, steps: Steps) -> list[Flows]:
     """The records of all steps, some whole steps at a time, as many as give about a piece of records."""
     rows = np.searchsorted(flows.start, steps.edges)
     group = (rows[:-1] - rows[0]) // pieces.PIECE
     first = np.append(rows[:-1][np.append(True, np.diff(group) > 0)], rows[-1])
-    for low, high in itertools.pairwise(first.tolist()):
-        yield flows.take(slice(low, high))
+    return [flows.take(slice(low, high)) for low, high in itertools.pairwise(first.tolist())]
 
 
 def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:

@@ -13,9 +13,10 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Capture, Flows, Ints, Small
+from diagnosis.flows.capture import Capture, Flows, Group, Ints, Small, joined
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, PP, Pairs
+from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps
 
 #: A number a row, where text would be 16 bytes.
@@ -49,16 +50,31 @@ def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, 
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
     switches: list[set[str]] = [set() for _ in units]
     cells, late = [], []
-    for own, group in job.flows.in_groups(unit, len(units)):
-        table = _table(group, own, steps, capture)
-        _cross(switches, table, capture)
-        is_ring = pl.col("unit") < len(rings)
-        table = table.drop("path")  # tables of millions of rows are sorted without it
-        of_rings, own_late = _collectives(table.filter(is_ring), capture.resolution_s)
+    parts = [
+        (group, steps, len(rings), capture.resolution_s, capture.has_bytes)
+        for group in job.flows.grouped(unit, len(units))
+    ]
+    for own_cells, own_late, crossed in spread(job.flows.disk, _of_units, parts):
+        cells.append(own_cells)
         late.append(own_late)
-        cells += [of_rings, _handed(table.filter(~is_ring))]
-    crossed = [frozenset(c) for c in switches]
-    return Transfers(pl.concat(cells), pl.concat(late).sort("src", "step"), units, crossed)
+        for number, path in crossed.iter_rows():
+            switches[number].update(capture.paths[path])
+    late_rows = pl.concat(late).sort("src", "step")
+    return Transfers(pl.concat(cells), late_rows, units, [frozenset(c) for c in switches])
+
+
+@partition
+def _of_units(
+    group: Group, steps: Steps, rings: int, resolution_s: float, has_bytes: bool
+) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Of whole units: the cells, the lateness, and the unit and path of records that name one."""
+    unit, flows = joined(group)
+    table = _table(flows, unit, steps, has_bytes)
+    crossed = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
+    is_ring = pl.col("unit") < rings
+    table = table.drop("path")  # tables of millions of rows are sorted without it
+    of_rings, late = _collectives(table.filter(is_ring), resolution_s)
+    return pl.concat([of_rings, _handed(table.filter(~is_ring))]), late, crossed
 
 
 def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Small:
@@ -72,7 +88,7 @@ def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Ca
     return unit
 
 
-def _table(flows: Flows, unit: Ints | Small, steps: Steps, capture: Capture) -> pl.DataFrame:
+def _table(flows: Flows, unit: Ints | Small, steps: Steps, has_bytes: bool) -> pl.DataFrame:
     """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful
     duration.
     """
@@ -87,7 +103,7 @@ def _table(flows: Flows, unit: Ints | Small, steps: Steps, capture: Capture) -> 
             "step": steps.of(flows.start).astype(np.int32),
         }
     ).filter((pl.col("unit") >= 0) & pl.col("step").is_between(0, len(steps) - 1))
-    if not capture.has_bytes:
+    if not has_bytes:
         return table
     often = pl.len().over("unit", "size")
     return table.filter((often >= 3) & (often >= 0.1 * often.max().over("unit")))
@@ -141,10 +157,3 @@ def _cells(ops: pl.DataFrame, kind: str) -> pl.DataFrame:
     slow = pl.col("slow").cast(pl.Float64).median()
     cells = ops.group_by("unit", "step").agg(slow=slow, first=pl.col("end").min(), last=pl.col("end").max())
     return cells.with_columns(kind=pl.lit(kind, KIND))
-
-
-def _cross(crossed: list[set[str]], table: pl.DataFrame, capture: Capture) -> None:
-    """Adds the switches that each unit's records cross."""
-    rows = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
-    for unit, path in rows.iter_rows():
-        crossed[unit].update(capture.paths[path])

@@ -21,6 +21,7 @@ from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
+from ingest.isolation.parts import Parts, part_do
 
 _BLOCK_BYTES = 1 << 20
 #: members reported in one message
@@ -167,10 +168,13 @@ class _Seekable(_Watched):
         return self._file.tell()
 
 
-def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options: Any) -> dict[str, Any]:
+def diagnose_job(
+    line: Any, *, parsed: Sequence[Parsed], tables: str, are_far: bool = False, **options: Any
+) -> dict[str, Any]:
     """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
 
-    Requests bytes of evidence with ``read``, reports ``stage``.
+    Requests bytes of evidence with ``read``, reports ``stage``, offers parts to other workers with ``offer``, ``take``
+    and ``took`` (``are_far``: also to those of other machines).
     """
 
     def read(path: str, offset: int, length: int) -> bytes:
@@ -179,8 +183,15 @@ def diagnose_job(line: Any, *, parsed: Sequence[Parsed], tables: str, **options:
     def on_stage(stage: str, done: int = 0, total: int = 0) -> None:
         line.tell("stage", stage, done, total)
 
-    diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), **options)
+    runner = Parts(line, is_far=are_far)
+    diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, **options)
     return to_json(diagnosis)
+
+
+def do_part(line: Any, *, function: str, part: str, folder: str) -> None:
+    """Do a part of another worker's diagnosis: the file ``part`` of the folder (:mod:`ingest.isolation.parts`)."""
+    line.beat()
+    part_do(function, part, Path(folder))
 
 
 def condense_job(

@@ -84,6 +84,7 @@ class Run(models.Model):
         PARSE = "parse", "parse"
         DIAGNOSE = "diagnose", "diagnose"
         CONDENSE = "condense", "condense"  # of an old job, keep only the lines that are worth their space
+        PART = "part", "part"  # of a diagnosis that runs (ingest.services.parts)
 
     class State(models.TextChoices):
         QUEUED = "queued", "queued"

@@ -65,7 +65,8 @@ def progress(job: Job) -> Progress:
     """
     files = _files(job)
     uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
-    told = job.runs.filter(state__in=(*_OPEN, Run.State.FAILED)).exclude(kind=Run.Kind.CONDENSE, state__in=_OPEN)
+    told = job.runs.filter(state__in=(*_OPEN, Run.State.FAILED)).exclude(kind=Run.Kind.PART)
+    told = told.exclude(kind=Run.Kind.CONDENSE, state__in=_OPEN)
     runs = list(told.order_by("-pk")[:50])
     active = [run for run in runs if run.state in _OPEN]
     if not active and job.diagnosed_revision < job.diagnosing_revision:

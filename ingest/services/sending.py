@@ -14,7 +14,7 @@ from ingest.signals import artifact_ready
 log = logging.getLogger(__name__)
 
 #: the task of a kind of run that another layer does
-_TASKS = {Run.Kind.CONDENSE: "triage.tasks.diagnose_condense"}
+_TASKS = {Run.Kind.CONDENSE: "triage.tasks.diagnose_condense", Run.Kind.PART: "triage.tasks.diagnose_part"}
 
 
 def run_enqueue(run: Run) -> None:

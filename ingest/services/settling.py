@@ -77,4 +77,5 @@ SETTLING = {
     Run.Kind.PARSE: Settling(on_success=ranges_join, on_failure=_artifacts_fail, on_retry=_artifacts_retry),
     Run.Kind.DIAGNOSE: Settling(on_success=_revision_diagnosed),
     Run.Kind.CONDENSE: Settling(),
+    Run.Kind.PART: Settling(),
 }

@@ -76,6 +76,7 @@ def tidy() -> None:
         upload.state = Upload.State.REFUSED
         upload.problem = f"{upload.path} was not sent completely: send it again."
         upload.save(update_fields=["state", "problem", "updated_at"])
+    Run.objects.filter(kind=Run.Kind.PART, ended_at__lt=now - _ANSWERS_KEPT).delete()
     unused = Blob.objects.filter(**_UNUSED, created_at__lt=now - _BLOB_KEPT)
     for blob in unused[:_AT_ONCE]:
         if (

@@ -16,7 +16,7 @@ from triage.models import Delivery, Incident
 
 #: the queue of each kind of run
 _QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse"} | dict.fromkeys(
-    (Run.Kind.DIAGNOSE, Run.Kind.CONDENSE), "diagnose"
+    (Run.Kind.DIAGNOSE, Run.Kind.CONDENSE, Run.Kind.PART), "diagnose"
 )
 
 

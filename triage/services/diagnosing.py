@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import tempfile
 from datetime import datetime
-from pathlib import Path
 from typing import Any
 
 from django.conf import settings
@@ -12,8 +10,9 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest import selectors as evidence
+from ingest import temp_files
 from ingest.models import DEMONSTRATION, Attempt, Job, Node
-from ingest.services import Work
+from ingest.services import Work, parts
 from ingest.services.engine_calls import engine_call
 from ingest.services.history import history_for, history_learn
 from ingest.services.rereading import artifacts_reread
@@ -45,13 +44,14 @@ def job_diagnose(work: Work) -> None:
     revision = int(work.run.parameters.get("revision", 0))
     as_of = (job.evidence_changed_at or job.created_at).timestamp()
     rules, model = rules_in_force(), classifier_in_force()
-    with tempfile.TemporaryDirectory(prefix="faultline-diagnose-") as folder:
+    offered = parts.handlers(work)
+    with temp_files.temp_dir() as folder:
         for attempt in job.attempts.order_by("number"):
             if evidence.is_removed(attempt):
                 work.log("Evidence was removed to free space, so the earlier diagnosis stays. Send all files again.")
                 continue
             try:
-                parsed = evidence.parsed_for(attempt, Path(folder))
+                parsed = evidence.parsed_for(attempt, folder)
             except (FileNotFoundError, ValueError):
                 count = artifacts_reread(job=job)
                 work.log(f"What was read from {count:,} files is lost or of another version: it is read again first.")
@@ -61,7 +61,7 @@ def job_diagnose(work: Work) -> None:
             report = engine_call(
                 work,
                 "diagnose_job",
-                {"read": evidence.reader_for(attempt)},
+                {"read": evidence.reader_for(attempt), **offered},
                 parsed=parsed,
                 job=evidence.hints_for(job, attempt),
                 history=history_for(job),
@@ -69,7 +69,8 @@ def job_diagnose(work: Work) -> None:
                 rules=rules,
                 model=model,
                 least_gpu_s=settings.SLOW_LEAST_GPU_S,
-                tables=str(tables := Path(folder) / f"tables-{attempt.number}"),
+                tables=str(tables := folder / f"tables-{attempt.number}"),
+                are_far=parts.are_far(),
             )
             with transaction.atomic():
                 work.write(stage="storing")  # raises if another worker holds the run now, and nobody takes it meanwhile

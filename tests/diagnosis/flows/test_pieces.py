@@ -16,8 +16,9 @@ from polars.testing import assert_frame_equal
 
 from diagnosis.flows import diagnose_flows, pieces
 from diagnosis.flows.arrays import idle_gaps
-from diagnosis.flows.capture import Flows
+from diagnosis.flows.capture import Flows, joined
 from diagnosis.flows.segment import bursts_of, moved_before
+from diagnosis.model import Runner
 from tests.diagnosis.flows.helpers import parsed
 from tests.diagnosis.flows.simulate import Job, Slow, noisy, simulate, together
 
@@ -32,7 +33,7 @@ JOBS: dict[str, list[Job]] = {
 
 
 def report_of(
-    records: pl.DataFrame, rows: list[dict[str, Any]], work: Path, parts: int = 1
+    records: pl.DataFrame, rows: list[dict[str, Any]], work: Path, parts: int = 1, runner: Runner | None = None
 ) -> tuple[str, list[pl.DataFrame]]:
     """The report and its tables, of records in several files."""
     files = []
@@ -40,8 +41,8 @@ def report_of(
         buffer = io.BytesIO()
         records[part].write_parquet(buffer)
         files.append(parsed(buffer.getvalue(), work / str(number)))
-    report = diagnose_flows(files, inventory=rows, tables=work / "tables")
-    tables = [pl.read_parquet(path) for path in sorted((work / "tables").glob("*"))]
+    report = diagnose_flows(files, inventory=rows, tables=work / "tables", runner=runner)
+    tables = [pl.read_parquet(path) for path in sorted((work / "tables").glob("*.parquet"))]
     del report["captures"]
     return json.dumps(report, sort_keys=True), tables
 
@@ -132,7 +133,7 @@ def test_gaps_bursts_volumes_and_groups_are_those_of_all_records(rows: list[tupl
 
     def found() -> list[Any]:
         bursts = bursts_of(flows, has_bytes=True)
-        groups = [part for group in flows.in_groups(flows.src - 1, 4) for part in group[1].src.tolist()]
+        groups = [member for group in flows.grouped(flows.src - 1, 4) for member in joined(group)[1].src.tolist()]
         gaps = idle_gaps(flows.start, flows.end)
         assert len(bursts.start) == len(bursts.stop) == len(bursts.total) - 1
         return [

@@ -1,0 +1,100 @@
+"""Parts of a diagnosis that any worker may do: each is a run with a claim of its own; argument and answer are files.
+
+The diagnosis offers the parts of one step, then does them itself, the last first, while some are left; workers that
+are free take the others meanwhile. So it never waits for a worker that is not there, and one process alone does all of
+it. The parts of a worker that dies are taken again. Their rows are deleted when the step is done: the answers are of
+the diagnosis alone, and only the claim of its run that offered a part may use its answer.
+"""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+from typing import Any, Final
+
+from django.conf import settings
+from django.db.models import QuerySet
+from django.utils import timezone
+
+from ingest import broker, processes
+from ingest.models import Machine, Run
+from ingest.services import ends
+from ingest.services.engine_calls import engine_call
+from ingest.services.runs import end_of, run_claim, run_succeed
+from ingest.services.sending import run_enqueue
+from ingest.services.work import Work
+
+_LOOK_EVERY_S: Final = 0.1
+
+
+def part_do(work: Work) -> None:
+    """Do one part, unless nobody waits for its answer any more."""
+    said = work.run.parameters
+    if not Run.objects.filter(pk=said["of"], tries=said["try"], state=Run.State.RUNNING).exists():
+        return
+    folder = str(Path(settings.DATA_DIR) / said["folder"])
+    engine_call(work, "do_part", function=said["function"], part=said["part"], folder=folder)
+
+
+class Offered:
+    """The parts that one diagnose run offers; its methods answer the reader's requests of the same names."""
+
+    def __init__(self, work: Work) -> None:
+        self._work = work
+        self._mine: Run | None = None
+        self._ids: list[int] = []
+        _of(work.run).delete()  # what an earlier try left
+
+    def offer(self, function: str, folder: str, parts: list[str]) -> None:
+        """Queue a run for each part: the name of a file in ``folder``."""
+        run = self._work.run
+        _of(run).delete()
+        said = {"of": run.pk, "try": run.tries, "function": function}
+        said["folder"] = str(Path(folder).relative_to(settings.DATA_DIR))
+        rows = [
+            Run(job_id=run.job_id, kind=Run.Kind.PART, parameters={**said, "part": part}, sent_at=timezone.now())
+            for part in parts
+        ]
+        self._ids = [row.pk for row in Run.objects.bulk_create(rows)]
+        if not broker.is_eager():
+            for row in rows[:-1]:
+                run_enqueue(row)
+
+    def take(self) -> int | None:
+        """The number of a part that the reader shall do now; -1 if others do the rest, None if all are done."""
+        self._work.beat()
+        left = list(Run.objects.filter(pk__in=self._ids).exclude(state=Run.State.SUCCEEDED).order_by("-pk"))
+        for run in left:
+            if run.state == Run.State.RUNNING and end_of(run) is None:
+                continue
+            if run.state == Run.State.FAILED:  # a worker that could not do it; this one knows what that means
+                values = {"state": Run.State.QUEUED, "parameters": ends.recorded(run.parameters)}
+                Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values)
+            self._mine = run_claim(run.pk)
+            if self._mine is not None:
+                return self._ids.index(run.pk)
+        if not left:
+            _of(self._work.run).delete()
+            return None
+        time.sleep(_LOOK_EVERY_S)
+        return -1
+
+    def took(self) -> None:
+        """The part that was taken is done."""
+        if self._mine is not None:
+            run_succeed(self._mine)
+
+
+def handlers(work: Work) -> dict[str, Any]:
+    """What answers the reader of a diagnosis that offers parts."""
+    offered = Offered(work)
+    return {"offer": offered.offer, "take": offered.take, "took": offered.took}
+
+
+def are_far() -> bool:
+    """Whether workers of other machines may take parts."""
+    return Machine.objects.exclude(name=processes.machine()).exists()
+
+
+def _of(run: Run) -> QuerySet[Run]:
+    return Run.objects.filter(job_id=run.job_id, kind=Run.Kind.PART, parameters__of=run.pk)

@@ -1,0 +1,142 @@
+"""The report does not depend on who does the parts of an analysis, in which order, or how often."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import dataclass, field
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diagnosis.flows import packing, partitions, pieces
+from diagnosis.flows.capture import Flows
+from diagnosis.model import Runner
+from diagnosis.runners import Dask, Processes
+from tests.diagnosis.flows.simulate import Job, noisy, simulate, together
+from tests.diagnosis.flows.test_pieces import JOBS, assert_same, flows_of, report_of
+
+
+@dataclass(slots=True)
+class Elsewhere:
+    """A runner that shares no memory with the analysis: it does the last part first, and each of them twice."""
+
+    is_far: bool = False
+    asked: set[str] = field(default_factory=set)
+
+    def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
+        self.asked.add(function.partition(":")[2])
+        answers = {}
+        for number in [*reversed(range(len(parts))), *range(len(parts))]:
+            answers[number] = partitions.do(function, parts[number], folder)
+        return (answers[number] for number in range(len(parts)))
+
+
+@pytest.mark.parametrize("what", JOBS)
+def test_the_report_is_the_same_wherever_the_parts_are_done(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    captures = together(*JOBS[what])
+    records = noisy(captures[0].records, loss=0.05, split=0.05, twice=0.05)
+    records = pl.concat([records, *(c.records for c in captures[1:])]).sample(fraction=1.0, shuffle=True, seed=1)
+    rows = [row for c in captures for row in c.inventory]
+    whole = report_of(records, rows, tmp_path / "whole")
+
+    for size in (records.height // 3, 503):
+        monkeypatch.setattr(pieces, "PIECE", size)
+        runner = Elsewhere()
+        assert_same(report_of(records, rows, tmp_path / str(size), parts=2, runner=runner), whole)
+        assert {"_divided", "_sorted", "_sizes", "_counted", "_phases"} <= runner.asked
+
+
+def test_columns_lie_in_files_as_long_as_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 250)
+    monkeypatch.setattr(pieces, "LONG", 400)
+    monkeypatch.setattr(packing, "LONG", 400)
+    capture = simulate(Job(tp=1, pp=1, dp=8, gpus=1, steps=12))
+    found = report_of(capture.records, capture.inventory, tmp_path / "cut", runner=Elsewhere(is_far=True))
+    named = {path.suffix for path in (tmp_path / "cut" / "tables").iterdir()}
+    monkeypatch.undo()
+    assert_same(found, report_of(capture.records, capture.inventory, tmp_path / "whole"))
+    assert ".parquet" in named
+    left = [p for p in (tmp_path / "cut" / "tables").glob("*.column") if p.stat().st_size]
+    assert not left, "answers that nobody took in"
+
+
+def of_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner) -> None:
+    capture = simulate(Job(tp=2, pp=2, dp=4, gpus=2, steps=16))
+    whole = report_of(capture.records, capture.inventory, tmp_path / "whole")
+    monkeypatch.setattr(pieces, "PIECE", capture.records.height // 2)
+    assert_same(report_of(capture.records, capture.inventory, tmp_path / "apart", runner=runner), whole)
+
+
+def test_processes_of_this_machine_do_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
+        of_runner(tmp_path, monkeypatch, Processes(pool))
+
+
+def test_a_dask_cluster_does_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
+    local = distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
+    with local as cluster, distributed.Client(cluster) as client:
+        of_runner(tmp_path, monkeypatch, Dask(client))
+
+
+VALUES = st.recursive(
+    st.none() | st.booleans() | st.integers(-(2**53), 2**53) | st.floats(allow_nan=False) | st.text(),
+    lambda inner: st.lists(inner, max_size=4) | st.lists(inner, max_size=3).map(tuple),
+    max_leaves=12,
+)
+
+
+@given(value=VALUES)
+@settings(max_examples=60, deadline=None)
+def test_small_values_arrive_as_they_were(value: Any) -> None:
+    assert packing.unpacked(packing.packed(value), pieces.Disk(Path("unused"))) == value
+
+
+def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
+    disk = pieces.Disk(tmp_path)
+    table = pl.DataFrame({"a": [1, 2], "b": pl.Series(["DP", "PP"], dtype=pl.Enum(["DP", "PP"]))})
+    flows = flows_of([(0, 3, 1), (5, 1, 2)])
+    for is_kept in (False, True):
+        column = np.arange(50_000, dtype=np.int32)
+        got = packing.unpacked(packing.packed((column, table, flows, np.zeros((2, 3))), disk, is_kept=is_kept), disk)
+        assert (got[0] == column).all()
+        assert got[1].equals(table)
+        assert got[1].schema == table.schema
+        assert isinstance(got[2], Flows)
+        assert got[2].size.tolist() == flows.size.tolist()
+        assert got[3].shape == (2, 3)
+
+
+def test_nothing_but_columns_of_the_folder_is_opened(tmp_path: Path) -> None:
+    for name in ("../secret.column", "/etc/passwd", "x.parquet"):
+        with pytest.raises(ValueError, match="no file of columns"):
+            pieces.Disk(tmp_path).opened(name, 0, 1, np.int8)
+    with pytest.raises(ValueError, match="no type of a column"):
+        packing.unpacked(packing.packed(np.zeros(1)).replace(b'"<f8"', b'"|O8"'), pieces.Disk(tmp_path))
+
+
+def test_only_partition_functions_are_called(tmp_path: Path) -> None:
+    for name in ("os:system", "diagnosis.flows.capture:load", "diagnosis.flows.capture:Flows"):
+        with pytest.raises(ValueError, match="no partition function"):
+            partitions.do(name, packing.packed([]), tmp_path)
+
+
+def test_an_error_in_a_part_ends_the_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = simulate(Job(tp=1, pp=1, dp=4, gpus=1, steps=12))
+
+    class Full(Elsewhere):
+        def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
+            raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pieces, "PIECE", 100)
+    with pytest.raises(OSError, match="No space left"):
+        report_of(capture.records, capture.inventory, tmp_path, runner=Full())
