@@ -73,8 +73,8 @@ class Flows:
         return [Flows(*own, disk=self.disk) for own in pieces.divided(self.columns(), owner, count, self.disk)]
 
     def each(self, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()) -> Iterator[Any]:
-        """``function(part, *columns, *more)`` of each piece, a partition function: ``beside`` are columns that are as
-        long as these, of which it gets the same piece.
+        """``function(part, *columns, *more)`` of each piece: ``beside`` are columns that are as long as these, of which
+        it gets the same piece. Other processes do what is a partition function.
         """
         parts = [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
         return spread(self.disk, function, parts)
@@ -98,11 +98,13 @@ class Flows:
                     groups[number].append((own[low:high], part.take(slice(low, high))))
         return [parts for parts in groups if parts]
 
-    def column(self, dtype: npt.DTypeLike, each: Callable[[Flows], Any]) -> npt.NDArray[Any]:
-        """A column of its own of the records, made of each piece of them."""
+    def column(
+        self, dtype: npt.DTypeLike, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()
+    ) -> npt.NDArray[Any]:
+        """A column of its own of the records, made of each piece of them (see :meth:`each`)."""
         out = pieces.empty(len(self), dtype, disk=self.disk)
-        for piece, part in self.parts():
-            out[piece] = each(part)
+        for piece, values in zip(pieces.of(len(self)), self.each(function, *more, beside=beside), strict=True):
+            out[piece] = values
         return out
 
     def columns(self) -> tuple[npt.NDArray[Any], ...]:

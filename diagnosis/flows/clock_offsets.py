@@ -9,7 +9,6 @@ for the lengths of steps, but not to find late members.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -17,10 +16,11 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import idle_gaps, members_of
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small, joined
+from diagnosis.flows.capture import Capture, Floats, Flows, Group, Ints, Offset, Small, joined
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
+from diagnosis.flows.partitions import partition, spread
 
 #: Range of offsets, the grid of their histogram, and the smallest offset that is corrected.
 FURTHEST = 2.0
@@ -80,7 +80,18 @@ def together(before: list[Offset], found: list[Offset]) -> list[Offset]:
     return [o for o in before if o.collector not in {x.collector for x in found}] + added
 
 
-def collector_of(flows: Flows, capture: Capture) -> tuple[Callable[[Flows], Small], list[str]]:
+@dataclass(frozen=True, slots=True)
+class Collector:
+    """Which collector saw a record: ``table`` by its path, or by its sender."""
+
+    table: Small
+    by_path: bool
+
+    def __call__(self, part: Flows) -> Small:
+        return np.asarray(self.table[part.path if self.by_path else part.src])
+
+
+def collector_of(flows: Flows, capture: Capture) -> tuple[Collector, list[str]]:
     """What gives the collector of each record, and their names."""
     used = pieces.different(flows.path)
     known = sum(int((part.path >= 0).sum()) for _, part in flows.parts())
@@ -88,48 +99,59 @@ def collector_of(flows: Flows, capture: Capture) -> tuple[Callable[[Flows], Smal
         senders = pieces.different(flows.src)
         number_of = np.zeros(len(capture.names), np.int32)
         number_of[senders] = np.arange(len(senders))
-        return lambda part: number_of[part.src], [capture.names[int(m)] for m in senders]
+        return Collector(number_of, by_path=False), [capture.names[int(m)] for m in senders]
     first = [p[0] if p else "" for p in capture.paths]
     names = sorted({first[int(p)] for p in used[used >= 0]} | ({""} if (used < 0).any() else set()))
     number = {name: i for i, name in enumerate(names)}
     of = np.array([number.get(name, 0) for name in first] + [number.get("", 0)], dtype=np.int32)
-    return lambda part: of[part.path], names
+    return Collector(of, by_path=True), names
 
 
 def _heard(
     job: JobFlows,
     pairs: Pairs,
     capture: Capture,
-    collector: Callable[[Flows], Small],
+    collector: Collector,
     ring_of: Ints,
     nodes: list[frozenset[str]],
 ) -> dict[int, dict[int, Heard]]:
     """Ring → collector → its transfers, of sizes that recur."""
-    chosen = job.flows.take(pairs.carries(job.flows, len(capture.names), DP))
+    chosen = pairs.carried(job.flows, len(capture.names), DP)
     out: dict[int, dict[int, Heard]] = {}
     ring_of_each = chosen.column(np.int32, lambda part: ring_of[part.src])
-    for group in chosen.grouped(ring_of_each, len(nodes)):
-        ring, flows = joined(group)
-        table = pl.DataFrame(
-            {
-                "ring": ring,
-                "collector": collector(flows),
-                "end": flows.end,
-                "size": np.nan_to_num(flows.size),
-                "length": flows.end - flows.start,
-            }
-        )
-        often = pl.len().over("ring", "size")
-        table = table.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
-        for (number_of, who), part in table.group_by("ring", "collector", maintain_order=True):
-            middle = max(0, (part.height - EVENTS) // 2)
-            own = part.slice(middle, EVENTS)
+    groups = [(group, collector.table, collector.by_path) for group in chosen.grouped(ring_of_each, len(nodes))]
+    for table in spread(chosen.disk, _events, groups):
+        for (number_of, who), own in table.group_by("ring", "collector", maintain_order=True):
             number = int(str(number_of))
-            length = float(own["length"].quantile(0.5) or 0.0)
+            length = float(own["length"].first())  # type: ignore[arg-type]
             out.setdefault(number, {})[int(str(who))] = Heard(
                 own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
             )
     return out
+
+
+@partition
+def _events(group: Group, table: Small, by_path: bool) -> pl.DataFrame:
+    """The transfers in the middle of each ring as each collector saw them, of sizes that recur, sorted by end; with
+    their usual ``length``.
+    """
+    ring, flows = joined(group)
+    events = pl.DataFrame(
+        {
+            "ring": ring,
+            "collector": Collector(table, by_path=by_path)(flows),
+            "end": flows.end,
+            "size": np.nan_to_num(flows.size),
+            "length": flows.end - flows.start,
+        }
+    )
+    often = pl.len().over("ring", "size")
+    events = events.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
+    own = ["ring", "collector"]
+    at, held = pl.int_range(pl.len()).over(own), pl.len().over(own).cast(pl.Int64)
+    middle = ((held - EVENTS) // 2).clip(lower_bound=0)
+    events = events.filter((at >= middle) & (at < middle + EVENTS))
+    return events.with_columns(pl.col("length").quantile(0.5).over(own))
 
 
 def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tuple[Floats | None, np.ndarray]:

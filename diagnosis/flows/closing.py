@@ -45,7 +45,7 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
     if not len(words):
         return steps
     count = len(capture.names)
-    data = job.flows.take(pairs.carries(job.flows, count, DP))
+    data = pairs.carried(job.flows, count, DP)
     if not len(data):
         return steps
     # Some connections at a time, each whole.

@@ -120,7 +120,7 @@ def describe(
         "switches": _switches(capture),
         "diagnoses": [_slow(s, capture) for s in fabric],
         "limits": _limits(capture, jobs),
-        "late_unknown": any(_one_way(a) or clocks_disagree(a.pairs) for a in jobs),
+        "late_unknown": any(_one_way(a, len(capture.names)) or clocks_disagree(a.pairs) for a in jobs),
         "suspects": suspects(jobs, fabric, capture, [row.get("ceased") or [] for row in rows]),
     }
 
@@ -327,7 +327,7 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     sending = pieces.different(capture.flows.src)
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
-    if any(_one_way(a) for a in jobs):
+    if any(_one_way(a, len(capture.names)) for a in jobs):
         said.append(
             "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "
             "those of one sender, and the late member is unknown. Export what goes in and what goes out."
@@ -358,15 +358,17 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
     return list(dict.fromkeys(said))
 
 
-def _one_way(a: Analysed) -> bool:
+def _one_way(a: Analysed, count: int) -> bool:
     """True if traffic that must go both ways (between stages, or in a ring that seems out of step) goes one way."""
     if a.layout.pp < 2 and not clocks_disagree(a.pairs):
         return False
     flows = a.job.flows
-    most = int(max(flows.src.max(initial=0), flows.dst.max(initial=0))) + 1
-    there, _ = pieces.tally(part.src.astype(np.int64) * most + part.dst for _, part in flows.parts())
-    back = (there % most) * most + there // most
-    return bool(len(there) > 2 and np.isin(there, back).mean() < 0.05)
+    number = a.pairs.index(flows, count)
+    ways = np.zeros(2 * len(a.pairs.a), bool)
+    for piece, part in flows.parts():
+        ways[2 * number[piece] + (part.src > part.dst)] = True
+    there = ways.reshape(-1, 2)
+    return bool(ways.sum() > 2 and there.all(axis=1).sum() * 2 < 0.05 * ways.sum())
 
 
 def _common_node(capture: Capture) -> str:

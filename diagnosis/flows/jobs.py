@@ -19,6 +19,7 @@ from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, pair_key
 from diagnosis.flows.edges import LEAST, edges_of, one_way, without_hubs, without_strangers
+from diagnosis.flows.partitions import partition
 
 #: Ports of services on the training machines that are no training.
 SERVICE_PORTS = np.array(
@@ -96,15 +97,7 @@ def recognise(capture: Capture) -> Recognition:
     flows = capture.flows
     count = len(capture.names)
     known = _known(capture)
-    keep = flows.column(
-        np.bool_,
-        lambda part: (
-            (part.src != part.dst)
-            & ~part.control
-            & ~np.isin(part.port, SERVICE_PORTS)
-            & (known[part.src] & known[part.dst])
-        ),
-    )
+    keep = flows.column(np.bool_, _may_train, known)
     edges = edges_of(flows, keep)
     if edges.is_empty():
         return Recognition([], 1.0, [])
@@ -113,7 +106,7 @@ def recognise(capture: Capture) -> Recognition:
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     label = components(a, b, count)
     inside = np.unique(np.concatenate([a, b])) if len(a) else np.empty(0, dtype=np.int64)
-    kept = _training(_rows_of(flows, keep, a, b, count), capture)
+    kept = _training(flows, keep, a, b, capture)
     label = _merge_by_rhythm(capture, kept, label, inside)
     groups = members_of(label, inside)
     owner = np.full(count, -1, dtype=np.int64)
@@ -123,6 +116,13 @@ def recognise(capture: Capture) -> Recognition:
     own = kept.split(kept.column(np.int32, lambda part: owner[part.src]), len(groups))
     jobs = [JobFlows(group[~sums[group]], part) for group, part in zip(groups, own, strict=True)]
     return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
+
+
+@partition
+def _may_train(part: Flows, known: Bools) -> Bools:
+    """Records with payload between known addresses, of no service's port."""
+    between = (part.src != part.dst) & known[part.src] & known[part.dst]
+    return between & ~part.control & ~np.isin(part.port, SERVICE_PORTS)
 
 
 def _known(capture: Capture) -> Bools:
@@ -191,44 +191,48 @@ def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
     return np.asarray(~listed & (degree >= 4) & (degree >= 2.5 * usual))
 
 
-def _rows_of(flows: Flows, keep: Bools, a: Ints, b: Ints, count: int) -> Flows:
-    """The records of the kept pairs."""
-    wanted = a.astype(np.int64) * count + b  # sorted, like the edges
+def _training(flows: Flows, keep: Bools, a: Ints, b: Ints, capture: Capture) -> Flows:
+    """The records of the kept pairs, without connections that move next to nothing in small pieces beside others of
+    their pair: stores, heartbeats.
+    """
+    wanted = a.astype(np.int64) * len(capture.names) + b  # sorted, like the edges
     if not len(wanted):
         return flows.take(wanted)
-
-    def is_wanted(part: Flows) -> Bools:
-        key = pair_key(part, count)
-        return np.asarray(wanted[np.minimum(np.searchsorted(wanted, key), len(wanted) - 1)] == key)
-
-    return flows.take(keep & flows.column(np.bool_, is_wanted))
-
-
-def _training(flows: Flows, capture: Capture) -> Flows:
-    """The records without connections that move next to nothing in small pieces beside others of their pair: stores,
-    heartbeats.
-    """
-    if not capture.has_bytes or not (flows.port > 0).any():
-        return flows
-    parts = [
-        _connections(part).with_columns(size=part.size).group_by("a", "b", "port").agg(pl.len(), pl.col("size").sum())
-        for _, part in flows.parts()
-    ]
-    each = parts[0] if len(parts) == 1 else pl.concat(parts).group_by("a", "b", "port").agg(pl.col("len", "size").sum())
+    mask = pieces.empty(len(flows), np.bool_, flows.disk)
+    tables = []
+    parts = flows.each(_of_pairs, wanted, len(capture.names), beside=[keep])
+    for piece, (is_wanted, table) in zip(pieces.of(len(flows)), parts, strict=True):
+        mask[piece] = is_wanted
+        tables.append(table)
+    each = pl.concat(tables).group_by("a", "b", "port").agg(pl.col("len", "size").sum())
+    if not capture.has_bytes or not (each["port"] > 0).any():
+        return flows.take(mask)
     each = each.with_columns(mean=pl.col("size") / pl.col("len"))
     tiny = each.filter(
         (pl.col("size") < LEAST * pl.col("size").max().over("a", "b"))
         & (pl.col("mean") < 4 * LEAST * pl.col("mean").max().over("a", "b"))
     )
-    if tiny.is_empty():
-        return flows
-    tiny = tiny.select("a", "b", "port", is_tiny=pl.lit(value=True))
+    if not tiny.is_empty():
+        mask = flows.column(np.bool_, _left, tiny.select("a", "b", "port"), beside=[mask])
+    return flows.take(mask)
 
-    def is_left(part: Flows) -> Bools:
-        found = _connections(part).join(tiny, on=["a", "b", "port"], how="left", maintain_order="left")
-        return found["is_tiny"].is_null().to_numpy()
 
-    return flows.take(flows.column(np.bool_, is_left))
+@partition
+def _of_pairs(part: Flows, keep: Bools, wanted: Ints, count: int) -> tuple[Bools, pl.DataFrame]:
+    """Which of the kept records are of these pairs, and what each of their connections moves."""
+    key = pair_key(part, count)
+    mask = keep & (wanted[np.minimum(np.searchsorted(wanted, key), len(wanted) - 1)] == key)
+    own = part.take(mask)
+    moved = _connections(own).with_columns(size=own.size)
+    return mask, moved.group_by("a", "b", "port").agg(pl.len(), pl.col("size").sum())
+
+
+@partition
+def _left(part: Flows, mask: Bools, tiny: pl.DataFrame) -> Bools:
+    """Which of the chosen records are of other connections than these."""
+    marked = tiny.with_columns(is_tiny=pl.lit(value=True))
+    found = _connections(part).join(marked, on=["a", "b", "port"], how="left", maintain_order="left")
+    return mask & found["is_tiny"].is_null().to_numpy()
 
 
 def _connections(flows: Flows) -> pl.DataFrame:

@@ -16,7 +16,7 @@ DP pairs then form components, and the pairs inside one component take its major
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import numpy as np
 import polars as pl
@@ -25,6 +25,7 @@ from diagnosis.flows import pieces
 from diagnosis.flows.arrays import Load, components, idle_gaps, members_of
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Small, pair_key
 from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.partitions import partition
 from diagnosis.flows.sizes import Sizes, recurring_sizes
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
@@ -53,7 +54,8 @@ CLIQUE = 1024
 class Pairs:
     """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``beside``: the size
     that a DP pair exchanges many times a step and that is no gradient, 0 if there is none. ``one_clock``: transfers and
-    their acknowledgements carry the same times, so the collectors' clocks agree.
+    their acknowledgements carry the same times, so the collectors' clocks agree. ``numbered``: the job's records, and
+    the pair number of each.
     """
 
     a: Ints
@@ -65,6 +67,8 @@ class Pairs:
     main: Floats
     beside: Floats
     one_clock: bool = False
+    numbered: tuple[Flows, Small] | None = field(default=None, compare=False, repr=False)
+    _carried: dict[tuple[str, ...], Flows] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def of(self, *types: str) -> Bools:
         """Mask of the pairs of these types."""
@@ -72,24 +76,32 @@ class Pairs:
 
     def index(self, flows: Flows, count: int) -> Small:
         """The pair number of each record."""
-        keys = self.a * count + self.b
-        return flows.column(np.int32, lambda part: np.searchsorted(keys, pair_key(part, count)))
+        if self.numbered is not None and flows is self.numbered[0]:
+            return self.numbered[1]
+        return flows.column(np.int32, _number, self.a * count + self.b, count)
+
+    def carried(self, flows: Flows, count: int, *types: str) -> Flows:
+        """The records that :meth:`carries` chooses; of the job's own they are kept for the next who asks."""
+        if self.numbered is None or flows is not self.numbered[0]:
+            return flows.take(self.carries(flows, count, *types))
+        if types not in self._carried:
+            self._carried[types] = flows.take(self.carries(flows, count, *types))
+        return self._carried[types]
 
     def carries(self, flows: Flows, count: int, *types: str) -> Bools:
         """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
         gradients' records.
         """
-        wanted, keys = self.of(*types), self.a * count + self.b
+        wanted = self.of(*types)
         is_beside = DP in types and OTHER not in types and bool(self.beside.any())
 
-        def is_carried(part: Flows) -> Bools:
-            index = np.searchsorted(keys, pair_key(part, count))
+        def is_carried(part: Flows, index: Small) -> Bools:
             mask = wanted[index]
             if is_beside:
                 mask &= ~(np.abs(part.size - self.beside[index]) < 0.01 * self.beside[index])
             return mask
 
-        mask = flows.column(np.bool_, is_carried)
+        mask = flows.column(np.bool_, is_carried, beside=[self.index(flows, count)])
         expert = self.of(EP)
         if DP not in types or EP in types or not expert.any():
             return np.asarray(mask)
@@ -111,8 +123,8 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     """Types every pair of a job. O(n log n) in records."""
     flows = job.flows
     count = len(capture.names)
-    keys, records = pieces.tally(pair_key(part, count) for _, part in flows.parts())
-    pair = flows.column(np.int32, lambda part: np.searchsorted(keys, pair_key(part, count)))
+    keys, records = pieces.added(flows.each(_pairs, count))
+    pair = flows.column(np.int32, _number, keys, count)
     a, b = keys // count, keys % count
     sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
@@ -142,9 +154,20 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     types = _transitive(a, b, types, records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_beside(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
-    return Pairs(
-        a, b, types, sizes.often, together, records.astype(np.int64), sizes.main, beside, _one_clock(flows, capture)
-    )
+    is_one, records = _one_clock(flows, capture), records.astype(np.int64)
+    return Pairs(a, b, types, sizes.often, together, records, sizes.main, beside, is_one, (flows, pair))
+
+
+@partition
+def _pairs(part: Flows, count: int) -> tuple[Ints, Ints]:
+    """The pairs of the records (see :func:`pair_key`), sorted, and how many records each has."""
+    return np.unique(pair_key(part, count), return_counts=True)
+
+
+@partition
+def _number(part: Flows, keys: Ints, count: int) -> Small:
+    """The place of each record's pair among ``keys``."""
+    return np.searchsorted(keys, pair_key(part, count)).astype(np.int32)
 
 
 def _one_clock(flows: Flows, capture: Capture) -> bool:

@@ -66,7 +66,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[s
     """
     count = len(capture.names)
     pp_groups = rings_of(pairs, PP, count)
-    shared = job.flows.take(pairs.carries(job.flows, count, DP))
+    shared = pairs.carried(job.flows, count, DP)
     rings = split(rings_of(pairs, DP, count), job.members, pp_groups, shared)
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []

@@ -26,15 +26,16 @@ def partition[F: Callable[..., Any]](function: F) -> F:
 
 
 def _name(function: Callable[..., Any]) -> str:
-    return f"{function.__module__}:{function.__qualname__}"
+    return f"{function.__module__}:{getattr(function, '__qualname__', '')}"
 
 
 def spread(disk: pieces.Disk | None, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """``function(*part)`` of each part, in their order; with a disk, long columns of the answers are kept there."""
-    if disk is None or disk.runner is None or len(parts) < 2:
+    """``function(*part)`` of each part, in their order; a runner does partition functions of several parts."""
+    if disk is None or disk.runner is None or len(parts) < 2 or _known.get(_name(function)) is not function:
         for part in parts:
             yield function(*part)
         return
+    disk.folder.mkdir(parents=True, exist_ok=True)
     sent = [packing.packed(list(part), disk) for part in parts]
     for answer in disk.runner(_name(function), sent, disk.folder):
         yield packing.unpacked(answer, disk)

@@ -147,7 +147,14 @@ def different(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 def tally(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The distinct values of all parts, sorted, and how often each occurs."""
-    parts = [np.unique(part, return_counts=True) for part in parts_of]
+    return added(np.unique(part, return_counts=True) for part in parts_of)
+
+
+def added(
+    counted: Iterable[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]],
+) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+    """The distinct values of parts and how often each occurs, from those of each part."""
+    parts = list(counted)
     if len(parts) == 1:
         return parts[0]
     values, number = np.unique(np.concatenate([part[0] for part in parts]), return_inverse=True)

@@ -92,7 +92,7 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
         mask = pairs.of(*types)
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
             continue
-        traffic = job.flows.take(pairs.carries(job.flows, len(capture.names), *types))
+        traffic = pairs.carried(job.flows, len(capture.names), *types)
         cut = _cut(traffic, pairs, mask, capture)
         slower = _seldom(traffic, pairs, capture)
         finer = None if slower is None else _best_cut(slower, capture)
@@ -306,7 +306,7 @@ def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> St
     """
     if not capture.has_bytes or len(steps) < 8:
         return steps
-    handed = job.flows.take(pairs.carries(job.flows, len(capture.names), PP))
+    handed = pairs.carried(job.flows, len(capture.names), PP)
     found = []
     for part in whole_steps(handed, steps):
         table = pl.DataFrame({"step": steps.of(part.start), "size": part.size})

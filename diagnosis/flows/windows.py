@@ -10,8 +10,9 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Capture, Floats, Ints, Offset, Small
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small
 from diagnosis.flows.clock_offsets import FINE, Heard, collector_of, pile
+from diagnosis.flows.partitions import partition
 
 #: Windows differ in their begin if it is by more than this, in seconds and as a share of their length.
 APART_S = 1.0
@@ -72,10 +73,7 @@ def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     held = np.zeros(count, np.int64)
     for piece in pieces.of(len(of)):
         held += np.bincount(of[piece], minlength=count)
-    begin, last = (
-        _at_rank(of, capture.flows.start, held // 100),
-        _at_rank(of, capture.flows.start, held - 1 - held // 100),
-    )
+    begin, last = _at_ranks(of, capture.flows, np.stack([held // 100, held - 1 - held // 100]))
     usual = float(np.nanmedian(last - begin))
     ordered = [int(i) for i in np.argsort(begin) if held[i]]
     groups: list[list[int]] = []
@@ -89,18 +87,26 @@ def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     return [_window(np.array(g), np.flatnonzero(np.isin(of, g)), capture) for g in groups]
 
 
-def _at_rank(of: Small, start: Floats, rank: Ints) -> Floats:
-    """The start of each collector's record of that rank (from 0 on) in order of time; NaN without records."""
-    found = np.full(len(rank), np.nan)
-    before = np.zeros(len(rank), np.int64)
-    for piece in pieces.of(len(of)):
-        order = np.argsort(of[piece], kind="stable")  # records stay sorted by start within a collector
-        cuts = np.searchsorted(of[piece][order], np.arange(len(rank) + 1))
+def _at_ranks(of: Small, flows: Flows, ranks: Ints) -> Floats:
+    """The start of each collector's record of some ranks (from 0 on) in order of time, one row a rank; NaN without
+    records.
+    """
+    found = np.full(ranks.shape, np.nan)
+    before = np.zeros(ranks.shape[1], np.int64)
+    for starts, cuts in flows.each(_by_collector, ranks.shape[1], beside=[of]):
         held = np.diff(cuts)
-        here = (rank >= before) & (rank < before + held)
-        found[here] = start[piece][order[(cuts[:-1] + rank - before)[here]]]
+        for at, rank in zip(found, ranks, strict=True):
+            here = (rank >= before) & (rank < before + held)
+            at[here] = starts[(cuts[:-1] + rank - before)[here]]
         before += held
     return found
+
+
+@partition
+def _by_collector(part: Flows, of: Small, count: int) -> tuple[Floats, Ints]:
+    """The starts of the records, each collector's in order of time, and where each collector's begin."""
+    order = np.argsort(of, kind="stable")  # records stay sorted by start within a collector
+    return part.start[order], np.searchsorted(of[order], np.arange(count + 1))
 
 
 def _window(who: Ints, rows: Ints, capture: Capture) -> _Window:

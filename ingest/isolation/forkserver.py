@@ -26,6 +26,8 @@ from ingest.isolation import framing
 _PAGE: Final = resource.getpagesize()
 _DEATH_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 _TOLD_EVERY_S: Final = 1.0
+#: How often, every 5 ms, a reader's end is looked for before it is ended: on a busy machine a crash takes its time.
+_PATIENT: Final = 200
 #: Added to the niceness of the worker: pages and uploads of the same machine come before the reading of evidence. A
 #: reader holds no lock of the database, so nobody waits for one that the system has put off.
 _NICENESS: Final = 10
@@ -63,7 +65,7 @@ def _end(reader: int) -> int:
     """End the reader; returns its wait status, or that it did not end by itself."""
     if not reader:
         return 0
-    for _ in range(20):  # one that is ending by itself has the reason in its status
+    for _ in range(_PATIENT):  # one that is ending by itself has the reason in its status
         done, status = os.waitpid(reader, os.WNOHANG)
         if done:
             return status
