@@ -180,7 +180,8 @@ class Runner(Protocol):
     some are on other machines, which see what a mapped file holds only once it is written through.
     """
 
-    is_far: bool
+    @property
+    def is_far(self) -> bool: ...
 
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]: ...
 

@@ -28,16 +28,24 @@ class Processes:
         return self.pool.map(do, repeat(function), parts, repeat(folder))
 
 
-@dataclass(frozen=True, slots=True)
 class Dask:
-    """Parts are done by the workers of a Dask cluster, which must see ``folder`` under its own name. The parts of a
-    worker that dies are done by another one, as often as the cluster's ``allowed-failures`` says.
+    """Parts are done by the workers of the Dask cluster whose scheduler is at ``address``. They need this package in
+    the same version, and must see ``folder`` under its own name. What a worker that dies had is done by another one, as
+    often as the cluster's ``allowed-failures`` says. Connects when the first parts come; raises ``OSError`` if nobody
+    answers there.
     """
 
-    client: Client
-    is_far: bool = True
+    is_far = True
+
+    def __init__(self, address: str) -> None:
+        self._address = address
+        self._client: Client | None = None
 
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
-        futures = self.client.map(do, repeat(function, len(parts)), parts, repeat(folder, len(parts)), pure=False)
-        for future in futures:
+        if self._client is None:
+            from distributed import Client  # noqa: PLC0415  # an extra, heavy
+
+            self._client = Client(self._address, set_as_default=False)
+        many = len(parts)
+        for future in self._client.map(do, [function] * many, parts, [folder] * many, pure=False):
             yield future.result()

@@ -123,7 +123,7 @@ def _heard(
     for table in spread(chosen.disk, _events, groups):
         for (number_of, who), own in table.group_by("ring", "collector", maintain_order=True):
             number = int(str(number_of))
-            length = float(own["length"].first())  # type: ignore[arg-type]
+            length = float(own["length"][0])
             out.setdefault(number, {})[int(str(who))] = Heard(
                 own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
             )

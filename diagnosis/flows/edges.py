@@ -28,7 +28,7 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
     around the training do not count.
     """
     begun = flows.start[np.array(_slices(flows.start, keep)[1:-1], np.int64)]
-    found = list(flows.each(_sizes, begun, beside=[keep]))
+    found: list[pl.DataFrame] = list(flows.each(_sizes, begun, beside=[keep]))
     sizes = pl.concat(found)
     if len(found) > 1:
         sizes = sizes.group_by("a", "b", "part", "size").agg(pl.col("n").sum())

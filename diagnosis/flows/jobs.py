@@ -122,7 +122,7 @@ def recognise(capture: Capture) -> Recognition:
 def _may_train(part: Flows, known: Bools) -> Bools:
     """Records with payload between known addresses, of no service's port."""
     between = (part.src != part.dst) & known[part.src] & known[part.dst]
-    return between & ~part.control & ~np.isin(part.port, SERVICE_PORTS)
+    return np.asarray(between & ~part.control & ~np.isin(part.port, SERVICE_PORTS))
 
 
 def _known(capture: Capture) -> Bools:
@@ -232,7 +232,7 @@ def _left(part: Flows, mask: Bools, tiny: pl.DataFrame) -> Bools:
     """Which of the chosen records are of other connections than these."""
     marked = tiny.with_columns(is_tiny=pl.lit(value=True))
     found = _connections(part).join(marked, on=["a", "b", "port"], how="left", maintain_order="left")
-    return mask & found["is_tiny"].is_null().to_numpy()
+    return np.asarray(mask & found["is_tiny"].is_null().to_numpy())
 
 
 def _connections(flows: Flows) -> pl.DataFrame:

@@ -35,7 +35,8 @@ def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
     kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in a.pairs.type], np.int8)
     keys, count = a.pairs.a * len(capture.names) + a.pairs.b, len(capture.names)
     parts = [(part, a.steps, keys, kind_of, count) for part in whole_steps(a.job.flows, a.steps)]
-    rows = pl.concat(spread(a.job.flows.disk, _phases, parts)).sort("member", "step")
+    found: list[pl.DataFrame] = list(spread(a.job.flows.disk, _phases, parts))
+    rows = pl.concat(found).sort("member", "step")
     step = rows["step"].to_numpy()
     times = [c for c in rows.columns if c.endswith(("_start", "_end"))]
     places = {m: p.node for m, p in capture.places.items()}

@@ -21,7 +21,8 @@ from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
-from ingest.isolation.parts import Parts, part_do
+from diagnosis.runners import Dask
+from ingest.isolation.offering import Parts, part_do
 
 _BLOCK_BYTES = 1 << 20
 #: members reported in one message
@@ -169,12 +170,12 @@ class _Seekable(_Watched):
 
 
 def diagnose_job(
-    line: Any, *, parsed: Sequence[Parsed], tables: str, are_far: bool = False, **options: Any
+    line: Any, *, parsed: Sequence[Parsed], tables: str, are_far: bool = False, dask: str = "", **options: Any
 ) -> dict[str, Any]:
     """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
 
     Requests bytes of evidence with ``read``, reports ``stage``, offers parts to other workers with ``offer``, ``take``
-    and ``took`` (``are_far``: also to those of other machines).
+    and ``took`` (``are_far``: also to those of other machines), or gives them to the cluster at ``dask``.
     """
 
     def read(path: str, offset: int, length: int) -> bytes:
@@ -183,13 +184,13 @@ def diagnose_job(
     def on_stage(stage: str, done: int = 0, total: int = 0) -> None:
         line.tell("stage", stage, done, total)
 
-    runner = Parts(line, is_far=are_far)
+    runner = Dask(dask) if dask else Parts(line, is_far=are_far)
     diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, **options)
     return to_json(diagnosis)
 
 
 def do_part(line: Any, *, function: str, part: str, folder: str) -> None:
-    """Do a part of another worker's diagnosis: the file ``part`` of the folder (:mod:`ingest.isolation.parts`)."""
+    """Do a part of another worker's diagnosis: the file ``part`` of the folder (:mod:`ingest.isolation.offering`)."""
     line.beat()
     part_do(function, part, Path(folder))
 

@@ -12,7 +12,7 @@ from django.utils import timezone
 from diagnosis.flows import pieces
 from ingest import processes, temp_files
 from ingest.isolation.client import _Direct as Direct
-from ingest.isolation.parts import Parts
+from ingest.isolation.offering import Parts
 from ingest.models import Job, Run
 from ingest.services import parts, run_do
 from ingest.services.work import Superseded, Work

@@ -71,6 +71,7 @@ def job_diagnose(work: Work) -> None:
                 least_gpu_s=settings.SLOW_LEAST_GPU_S,
                 tables=str(tables := folder / f"tables-{attempt.number}"),
                 are_far=parts.are_far(),
+                dask=settings.DASK,
             )
             with transaction.atomic():
                 work.write(stage="storing")  # raises if another worker holds the run now, and nobody takes it meanwhile

@@ -82,9 +82,10 @@ def test_processes_of_this_machine_do_parts(tmp_path: Path, monkeypatch: pytest.
 
 def test_a_dask_cluster_does_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     distributed = pytest.importorskip("distributed", reason="the extra dask is not installed")
-    local = distributed.LocalCluster(n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None)
-    with local as cluster, distributed.Client(cluster) as client:
-        of_runner(tmp_path, monkeypatch, Dask(client))
+    with distributed.LocalCluster(
+        n_workers=1, threads_per_worker=1, processes=False, dashboard_address=None
+    ) as cluster:
+        of_runner(tmp_path, monkeypatch, Dask(cluster.scheduler_address))
 
 
 VALUES = st.recursive(
