@@ -53,7 +53,7 @@ def chosen(
             continue
         if not any(name == head or name.startswith(f"{head}.") for name in names for head in check.about):
             continue
-        if check.needs == "other" and len(accused) < 2:
+        if check.needs == "other" and len(accused) < 2 and place.kind == "node":
             continue
         out.append(_row(check, place, before))
     return tuple(out[:OFFERED])

@@ -122,6 +122,8 @@ def test_a_link_has_checks_of_its_own_that_fit_its_ports():
     offered = next_check.chosen("degraded", [("performance.network", 0.6)], LINK, (), ())
     assert [row["id"] for row in offered] == ["ethtool", "ibdiagnet", "swap"]
     assert {row["target"]["name"] for row in offered} == {"leaf0-leaf1"}
+    alone = next_check.chosen("degraded", [("performance.network", 0.6)], LINK[:1], (), ())
+    assert [row["id"] for row in alone] == ["ethtool", "ibdiagnet", "swap"]
     assert offered[0]["command"] == "ethtool -S <port>"
     assert offered[2]["command"] == "sbatch --switches=1 <the job's script>"
     errors, clean = (row["p"] for row in offered[0]["outcomes"])

@@ -60,6 +60,8 @@ def test_marks_stand_in_the_order_of_time_and_are_numbered_so():
 def test_a_cause_stamped_with_its_fraction_is_not_put_after_what_it_caused_in_the_same_second():
     got = strip(found("consequence", T0), found("root", T0 + 0.299), found("progress", T0))
     assert whats(got.marks) == ["progress", "root", "consequence"]
+    assert [mark.at for mark in got.marks] == [T0, T0 + 0.299, T0]
+    assert got.marks[0].x == "0.00" < got.marks[1].x == got.marks[2].x  # drawn where its cause is, not before it
     fine = strip(found("consequence", T0 + 0.1), found("root", T0 + 0.299))
     assert whats(fine.marks) == ["consequence", "root"]
 
@@ -69,8 +71,15 @@ def test_the_cause_and_the_end_say_what_they_were_where_there_is_room():
     got = strip(root, found("outcome", T0 + 9) | {"text": "failed"})
     assert [mark.label for mark in got.marks] == ["root cause: GPU lost from the PCIe bus", "end: failed"]
     assert got.marks[0].text == "GPU lost from the PCIe bus: root text"
-    crowded = strip(root, found("root", T0 + 2, "gpu-0412"), found("outcome", T0 + 9))
+    other = found("root", T0 + 2, "gpu-0412") | {"category": "hardware.disk.full"}
+    crowded = strip(root, other, found("outcome", T0 + 9))
     assert crowded.marks[0].label == "root cause"
+
+
+def test_root_lines_that_state_one_cause_are_one_mark_with_all_their_lines():
+    rows = [found("root", T0 + n, "gpu-0412", category="hardware.disk.full") for n in range(3)]
+    got = strip(*rows, found("root", T0 + 1, "gpu-0412", category="hardware.disk.io"), found("outcome", T0 + 9))
+    assert [(mark.what, len(mark.more)) for mark in got.marks] == [("root", 2), ("root", 0), ("outcome", 0)]
 
 
 def test_nodes_that_only_wait_are_one_mark_and_no_first_anomaly():
@@ -80,6 +89,12 @@ def test_nodes_that_only_wait_are_one_mark_and_no_first_anomaly():
         ("flows_ceased", ("n1", "n2", "n3"), False),
         ("flows_ceased", ("gpu-0412",), True),
     ]
+
+
+def test_if_nobody_is_accused_the_silence_of_nodes_is_one_mark_but_of_those_where_it_was_seen():
+    ceased = [found("flows_ceased", T0 + n, name) for n, name in enumerate(("gpu-0412", "n1", "n2"))]
+    got = strip(*ceased, seen=[NODE])
+    assert [mark.nodes for mark in got.marks] == [("gpu-0412",), ("n1", "n2")]
 
 
 def test_equal_times_stand_on_levels_of_their_lane_and_never_on_each_other():
@@ -149,13 +164,32 @@ def test_of_a_hung_job_the_time_without_a_step_is_a_stretch():
     assert "no step in the 10 min after it" in got.marks[0].text
 
 
+def test_who_is_waited_for_stands_in_the_time_without_a_step_though_stacks_have_no_time():
+    waits = found("waited_for", None, "gpu-0412", source="stacks", text="Rank 3 is waiting for its data loader.")
+    got = strip(found("progress", T0), waits, found("teardown", T0 + 600), condition="hung", fault=[NODE])
+    assert [(mark.what, mark.at, mark.until, mark.is_during) for mark in got.marks][:2] == [
+        ("progress", T0, T0 + 600, False),
+        ("waited_for", T0, T0 + 600, True),
+    ]
+    assert got.marks[1].label == "waited for: Rank 3 is waiting for its data loader."
+    assert got.undated == ()
+    running = strip(found("progress", T0), waits, condition="hung", fault=[NODE])  # no end bounds the hang
+    assert whats(running.undated) == ["waited_for"]
+
+
+def test_a_lane_says_that_it_is_a_link_and_the_nodes_are_no_other_ones_then():
+    link = {"kind": "link", "name": "leaf0-leaf1", "rank": None, "p": 0.85, "reasons": []}
+    lanes = strip(found("slow", T0, until=T0 + 9), found("outcome", T0 + 20), fault=[link]).lanes
+    assert [(lane.name, lane.prefix) for lane in lanes] == [("job", ""), ("leaf0-leaf1", "link"), ("4 nodes", "")]
+
+
 def test_slow_steps_that_the_conclusion_does_not_tell_are_no_first_anomaly():
     slow, root = found("slow", T0, until=T0 + 1, source="flows"), found("root", T0 + 5)
     assert [mark.is_first for mark in strip(slow, root).marks] == [False, True]
     rows = [{"source": "flows", "first": 1, "last": 2, "lost_gpu_s": 80.0, "t": T0, "until": T0 + 1}]
     got = strip({**slow, "steps": [1, 2]}, root, slowdowns=rows)
     assert [mark.is_first for mark in got.marks] == [True, False]
-    assert got.marks[0].text == "slow text; it cost 0.02 GPU-hours"
+    assert got.marks[0].text == "Slow text; it cost 0.02 GPU-hours"
 
 
 def test_a_long_quiet_stretch_is_folded_and_its_length_said():

@@ -15,6 +15,8 @@ from typing import Any
 
 import pandas as pd
 
+from diagnosis.plain import percent
+
 #: one colour and one fill pattern per top-level category, readable on light and dark background
 _LOOKS = {
     "hardware": ("#c2574f", ""),
@@ -207,7 +209,9 @@ def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
                 "hovertemplate": "claimed %{x:.0%}<br>confirmed %{y:.0%} (%{text})<extra></extra>",
             }
         )
-    axis = {"range": [0, 1], "tickformat": ".0%"}
+    # Marks at the ends stay whole; ticks are written as all shares of the pages.
+    ticks = [n / 5 for n in range(6)]
+    axis = {"range": [-0.04, 1.04], "tickvals": ticks, "ticktext": [percent(t) for t in ticks], "zeroline": False}
     return _drawn(
         data,
         xaxis={**axis, "title": {"text": "claimed"}},

@@ -5,6 +5,7 @@ Pure: no query, no clock, no address. The constants below limit the size for eve
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Final
@@ -40,6 +41,11 @@ class Lane:
     p: float | None = None
     y: int = 0
     height: int = LEVEL
+
+    @property
+    def prefix(self) -> str:
+        """Its kind, where the name alone looks like a machine's."""
+        return self.kind if self.kind in ("link", "switch") else ""
 
     @property
     def is_place(self) -> bool:
@@ -125,6 +131,8 @@ def _is_anomaly(entry: Entry, told: Mapping[str, Any]) -> bool:
     """Whether it may be called the first anomaly: slow steps only within a stretch of the conclusion, because flows of
     healthy jobs have slow steps, too.
     """
+    if entry.is_during:  # when it began is not known
+        return False
     if entry.what == "flows_ceased" and told.get("fault"):  # the nodes that only waited fall silent too
         return bool({str(row.get("name")) for row in told["fault"]} & set(entry.nodes))
     if entry.what != "slow" or entry.at is None:
@@ -167,7 +175,8 @@ def _lanes(report: Mapping[str, Any], told: Mapping[str, Any], entries: Sequence
     count = max(len(others), total - sum(lane.kind == "node" for lane in own))
     lanes = [Lane("job", "job"), *own]
     if count and not (own and own[0].kind == "rank" and not others):
-        lanes.append(Lane(f"{count:,} {'other ' if own else ''}node{'' if count == 1 else 's'}", "others"))
+        other = "other " if any(lane.kind in ("node", "rank") for lane in own) else ""
+        lanes.append(Lane(f"{count:,} {other}node{'' if count == 1 else 's'}", "others"))
     return lanes
 
 
@@ -175,33 +184,44 @@ def _placed(lanes: list[Lane], entries: Sequence[Entry], axis: Axis) -> tuple[li
     """Lanes with their heights, entries with their positions: close marks of one lane get different levels."""
     of = {lane.name: n for n, lane in enumerate(lanes)}
     others = len(lanes) - 1 if lanes[-1].kind == "others" else 0
-    rows: list[tuple[Entry, int, int, tuple[int, ...]]] = []
+    rows: list[tuple[Entry, float, int, int, tuple[int, ...]]] = []
     ends: list[list[float]] = [[] for _ in lanes]
-    for entry in entries:
-        at = entry.at or 0.0
+    for entry, at in zip(entries, _drawn_at(entries), strict=True):
         all_own = sorted({of.get(n, others) for n in entry.nodes if n in of or not is_rank(n)} or {0})
         lane, begin = all_own[0], axis.x(at) / 100
-        end = axis.x(entry.until) / 100 if entry.until is not None else begin
+        end = max(begin, axis.x(entry.until) / 100) if entry.until is not None else begin
         free = [n for n, taken in enumerate(ends[lane]) if taken + CLOSE <= begin]
         level = free[0] if free else len(ends[lane])
         if not free:
             ends[lane].append(end)
         ends[lane][level] = end
-        rows.append((entry, lane, level, tuple(all_own[1:])))
+        rows.append((entry, at, lane, level, tuple(all_own[1:])))
     y = SPACE
     placed: list[Lane] = []
     for row, taken in zip(lanes, ends, strict=True):
         placed.append(replace(row, y=y, height=LEVEL * max(1, len(taken))))
         y += placed[-1].height + SPACE
     drawn = []
-    for entry, own, level, also in rows:
-        x = axis.x(entry.at or 0.0)
-        width = axis.x(entry.until) - x if entry.until is not None else 0.0
+    for entry, at, own, level, also in rows:
+        x = axis.x(at)
+        width = max(0.0, axis.x(entry.until) - x) if entry.until is not None else 0.0
         at_y = placed[own].y + LEVEL * level + LEVEL // 2
         touches = tuple(placed[n].y + placed[n].height - 5 for n in also)
         style = axis.style(entry.at or 0.0)
         drawn.append(replace(entry, x=f"{x:.2f}", width=f"{width:.2f}", y=at_y, touches=touches, style=style))
     return placed, _named(drawn)
+
+
+def _drawn_at(entries: Sequence[Entry]) -> list[float]:
+    """Where the entries, in their order, stand on the axis. A stamp without a fraction says only the second: its mark
+    is not drawn before that of its cause in this second.
+    """
+    out: list[float] = []
+    for entry in entries:
+        at = entry.at or 0.0
+        is_whole = at == math.floor(at)
+        out.append(out[-1] if is_whole and out and math.floor(out[-1]) == at else at)
+    return out
 
 
 def _named(marks: Sequence[Entry]) -> list[Entry]:

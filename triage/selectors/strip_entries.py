@@ -15,8 +15,9 @@ from triage.wording import duration
 
 #: Findings of one kind and source with marks of their own; the others join the last of these.
 ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
-#: Characters of one text.
+#: Characters of one text, and of one that may stand in the picture.
 TEXT: Final = 400
+SAID: Final = 70
 #: A bar of this share of the axis, in percent, has room for a longer name; beside a mark each character of it needs
 #: this share of the axis.
 LONG: Final = 30.0
@@ -65,6 +66,8 @@ class Entry:
     says: str = ""
     #: how the time is written, a style of the ``utc`` tag
     style: str = "clock"
+    #: its evidence gives no time, but it holds while the job makes no progress
+    is_during: bool = False
 
     @property
     def lasts_s(self) -> float | None:
@@ -100,8 +103,8 @@ class Entry:
 def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
     """Those of the first ``most`` findings that get a mark or a row, by time, those without a time last. O(n log n)."""
     found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
-    accused = {str(row.get("name")) for row in told.get("fault") or ()}
-    return in_order(_joined(_stalled(found, str(told.get("condition"))), accused), lambda e: (e.at, e.what, e.text))
+    own = {str(row.get("name")) for row in told.get("fault") or told.get("seen") or ()}
+    return in_order(_joined(_stalled(found, str(told.get("condition"))), own), lambda e: (e.at, e.what, e.text))
 
 
 def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
@@ -111,6 +114,9 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
     what = str(row.get("what") or "")
     text = str(row.get("text") or "")[:TEXT].strip()
     says = _says(row, what, text)
+    begins = text.partition(" ")[0]
+    if what == "slow" and begins.isalpha() and all(begins != str(p.get("name")) for p in places):  # a clause
+        text = text[:1].upper() + text[1:]
     if what == "root" and says:
         text = f"{says.partition(': ')[2]}: {text}"
     if what == "outcome":
@@ -129,10 +135,11 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
 
 
 def _says(row: Mapping[str, Any], what: str, text: str) -> str:
-    """A name that tells more: the cause, the outcome, what a slow stretch is."""
+    """A name that tells more: the cause, its consequence, the outcome, what a slow stretch is."""
     leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
-    if what == "root":
-        return f"{_NAMES[what]}: {leaf.title}" if leaf is not None and leaf.id != taxonomy.UNKNOWN else ""
+    if what in ("root", "consequence"):
+        name = _NAMES.get(what, what)
+        return f"{name}: {leaf.title}" if leaf is not None and leaf.id != taxonomy.UNKNOWN else ""
     if what == "outcome":
         return f"{_NAMES[what]}: {text}"
     return _slowness(row) if what == "slow" else ""
@@ -149,20 +156,24 @@ def _slowness(row: Mapping[str, Any]) -> str:
 
 
 def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
-    """The last step of a hung job lasts until something ended it: the time without progress."""
-    if condition != "hung":
+    """The last step of a hung job lasts until something ended it: the time without progress. Who was waited for then
+    has no time in stacks, but this time.
+    """
+    last = next((e for e in entries if e.what == "progress" and e.at is not None), None)
+    if condition != "hung" or last is None or last.at is None:
         return entries
-    out = []
-    for entry in entries:
-        ends = [e.at for e in entries if e.at is not None and e.what in ("teardown", "outcome", "restart")]
-        later = [t for t in ends if entry.at is not None and t > entry.at]
-        if entry.what != "progress" or not later:
-            out.append(entry)
-            continue
-        stood = duration(min(later) - (entry.at or 0.0))
-        says = f"last step, then none for {stood}"
-        out.append(replace(entry, until=min(later), text=f"{entry.text}; no step in the {stood} after it", says=says))
-    return out
+    ends = [e.at for e in entries if e.at is not None and e.what in ("teardown", "outcome", "restart")]
+    until = min((t for t in ends if t > last.at), default=None)
+    if until is None:
+        return entries
+    stood = duration(until - last.at)
+    out = [e for e in entries if e is not last]
+    for n, entry in enumerate(out):
+        if entry.what == "waited_for" and entry.at is None:
+            says = f"{entry.name}: {entry.text}" if len(entry.text) <= SAID else ""
+            out[n] = replace(entry, at=last.at, until=until, says=says, is_during=True)
+    text, says = f"{last.text}; no step in the {stood} after it", f"last step, then none for {stood}"
+    return [replace(last, until=until, text=text, says=says), *out]
 
 
 def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
@@ -177,18 +188,20 @@ def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     return ""
 
 
-def _joined(entries: Sequence[Entry], accused: Set[str]) -> list[Entry]:
-    """Findings of one kind and source as few entries: the first ones alone, the others in the last of these. The
-    silence of nodes that are not accused is one, if others are.
+def _joined(entries: Sequence[Entry], own: Set[str]) -> list[Entry]:
+    """Findings of one kind and source as few entries: the first ones alone, the others in the last of these. Root lines
+    that state one cause are one. ``own``: the accused, or where it was seen if nobody is; the silence of other nodes is
+    one.
     """
-    groups: dict[tuple[str, str, bool, bool], list[Entry]] = {}
+    groups: dict[tuple[str, str, bool, bool, str], list[Entry]] = {}
     for entry in entries:
-        is_beside = entry.what == "flows_ceased" and bool(accused) and not accused & set(entry.nodes)
-        groups.setdefault((entry.what, entry.source, entry.at is None, is_beside), []).append(entry)
+        is_beside = entry.what == "flows_ceased" and bool(own) and not own & set(entry.nodes)
+        cause = entry.says if entry.what == "root" else ""
+        groups.setdefault((entry.what, entry.source, entry.at is None, is_beside, cause), []).append(entry)
     out: list[Entry] = []
-    for (what, _, _, is_beside), rows in groups.items():
+    for (what, _, _, is_beside, cause), rows in groups.items():
         rows.sort(key=lambda e: e.at or 0.0)
-        alone = 1 if is_beside else ALONE.get(what, 1)
+        alone = 1 if is_beside or cause else ALONE.get(what, 1)
         out += rows[: alone - 1] if len(rows) > alone else rows[:alone]
         if len(rows) > alone:
             out.append(_group(rows[alone - 1 :]))
