@@ -180,7 +180,7 @@ class UploadView(TusView):
 
     def _upload(self, request: Request, pk: str) -> Upload:
         visible = selectors.jobs_visible_to(request.user).order_by().values("pk")
-        return get_object_or_404(Upload.objects.select_related("job", "attempt"), pk=pk, source="", job__in=visible)
+        return get_object_or_404(Upload, pk=pk, source="", job__in=visible)  # a piece needs neither job nor attempt
 
     @extend_schema(
         operation_id="uploads_offset",

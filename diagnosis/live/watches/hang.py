@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Mapping
 from typing import Any, Final
 
 from diagnosis.live.attention import is_catching_up, silence_s, still_open
 from diagnosis.live.beat import count_s, step_s
 from diagnosis.live.news import Alarm, News
+from diagnosis.live.watches import rhythm
 
 id: Final = "hang"
 why: Final = "a job that waits for a rank that never comes prints nothing more, and its own pauses say what is normal"
@@ -25,8 +25,9 @@ BEFORE_TRAINING_S: Final = 1800.0
 #: Counts at which frameworks evaluate and save. The first pause at one of them may be an evaluation that no line
 #: announces; a job that passed a multiple without a pause, or in a stage that it announced, makes no other there.
 ROUND: Final = (100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
-#: Pauses without announcement that are remembered.
+#: Pauses without announcement that are remembered, and pauses of each stage.
 MOST_PAUSES: Final = 16
+MOST_TIMES: Final = 32
 
 
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
@@ -38,9 +39,9 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
         if pause.parts:
             is_longer = False
             for stage, seconds in pause.parts:
-                count, longest = stages.get(stage, (0, 0.0))
-                is_longer |= count > 0 and seconds > longest * margin(count) + LEAST_S / 2
-                stages[stage] = [count + 1, max(longest, seconds)]
+                known = rhythm.rows(stages, stage)
+                is_longer |= bool(known) and seconds > rhythm.limit_s(known, pause.after, state["interval"])
+                stages[stage] = [*known, [pause.after, round(seconds, 1)]][-MOST_TIMES:]
             if is_longer:  # an evaluation that no line announced was part of it
                 own["pauses"] = pauses = [*pauses, [pause.after, round(pause.seconds, 1)]][-MOST_PAUSES:]
             passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
@@ -84,9 +85,9 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     passed = _before_stage_s(state)
     if stage != "training":
         if stage not in FIRST_S:  # no evaluation follows a launch before its first steps
-            return float(max(least, passed + _stage_s(own, stage)))
+            return float(max(least, passed + _stage_s(own, state, stage)))
         recurring, fresh = _recurring_s(own, state), _fresh_s(own, state)
-        return float(max(least, recurring, passed + _stage_s(own, stage) + (0.0 if recurring else fresh)))
+        return float(max(least, recurring, passed + _stage_s(own, state, stage) + (0.0 if recurring else fresh)))
     return float(passed + max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))
 
 
@@ -98,17 +99,13 @@ def _before_stage_s(state: Mapping[str, Any]) -> float:
     return float(max(0.0, state["marks"][-1][2] - since))
 
 
-def _stage_s(own: Mapping[str, Any], stage: str) -> float:
+def _stage_s(own: Mapping[str, Any], state: Mapping[str, Any], stage: str) -> float:
     """How long an announced stage may take."""
-    count, longest = own.get("stages", {}).get(stage, (0, 0.0))
-    pause = longest * margin(count) + LEAST_S / 2 if count else FIRST_S.get(stage, BEFORE_TRAINING_S)
+    known = rhythm.rows(own.get("stages", {}), stage)
+    first = FIRST_S.get(stage, BEFORE_TRAINING_S)
+    pause = rhythm.limit_s(known, state["iteration"], state["interval"]) if known else first
     # a launch takes what the cluster takes
     return float(pause if stage in FIRST_S else max(pause, BEFORE_TRAINING_S / 2))
-
-
-def margin(count: int) -> float:
-    """How many times its longest pause a stage may take: few pauses show little of their spread."""
-    return 1.3 + 0.9 / math.sqrt(count)
 
 
 def is_pause_likely(state: Mapping[str, Any]) -> bool:
@@ -126,7 +123,7 @@ def _recurring_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     n, interval = state["iteration"], state["interval"]
     pauses = own.get("pauses", ()) if n is not None else ()
     likely = [seconds for after, seconds in pauses if _recurs(n, after, pauses, interval)]
-    return float(max(likely) * margin(len(likely)) + LEAST_S / 2) if likely else 0.0
+    return float(rhythm.most_s(likely)) if likely else 0.0
 
 
 def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:

@@ -70,7 +70,7 @@ def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
     job.trains(61)
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), [["evaluation", None]], False]]})
     assert job.state["steps"][-1] == 2.0
-    assert job.state["watches"]["hang"]["stages"]["evaluation"] == [1, 100.0]
+    assert job.state["watches"]["hang"]["stages"]["evaluation"] == [[61, 100.0]]
 
 
 def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: Any) -> None:
@@ -78,7 +78,7 @@ def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: An
     begun = int(job.now * 1e9)
     marks = [["checkpoint_save", begun + 10**9], ["evaluation", begun + 31 * 10**9], ["training", begun + 91 * 10**9]]
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), marks, False]]})
-    assert job.state["watches"]["hang"]["stages"] == {"checkpoint_save": [1, 30.0], "evaluation": [1, 60.0]}
+    assert job.state["watches"]["hang"]["stages"] == {"checkpoint_save": [[61, 30.0]], "evaluation": [[61, 60.0]]}
 
 
 def test_a_stage_that_ended_is_no_hang_before_the_next_count(job: Any) -> None:
