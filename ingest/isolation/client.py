@@ -115,8 +115,10 @@ class Keeper:
             try:
                 framing.send_pickle(reader, (name, limits.memory_bytes, arguments))
                 answer = self._talk(reader, handlers, limits)
-            except (EOFError, ValueError, ConnectionError):
-                raise self._ended(limits, oom_kills) from None
+            except (EOFError, ConnectionError):
+                raise self._ended(b"w", limits, oom_kills) from None
+            except ValueError:  # it may still run
+                raise self._ended(b"k", limits, oom_kills) from None
             has_answered = not answer["last"]
         finally:
             if not has_answered:
@@ -146,7 +148,7 @@ class Keeper:
             try:
                 message = framing.receive_json(reader)
             except TimeoutError:
-                raise EOFError from None
+                raise ValueError("a message that does not end") from None
             finally:
                 reader.settimeout(None)
             if "tell" in message:
@@ -202,11 +204,13 @@ class Keeper:
             data += more
         return int(framing.STATUS.unpack(data)[0])
 
-    def _ended(self, limits: Limits, oom_kills: int | None) -> Lost:
-        """Why the reader ended. ``oom_kills``: of the system, before it began."""
+    def _ended(self, request: bytes, limits: Limits, oom_kills: int | None) -> Lost:
+        """Why the reader ended. ``request``: whether the fork server waits for its end or kills it; ``oom_kills``: of
+        the system, before it began.
+        """
         try:
             assert self._control is not None
-            self._control.sendall(b"k")
+            self._control.sendall(request)
             status = self._status()
         except (OSError, EOFError, AssertionError):
             self.stop()

@@ -26,8 +26,9 @@ from ingest.isolation import framing
 _PAGE: Final = resource.getpagesize()
 _DEATH_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG of linux/prctl.h
 _TOLD_EVERY_S: Final = 1.0
-#: How often, every 5 ms, a reader's end is looked for before it is ended: on a busy machine a crash takes its time.
-_PATIENT: Final = 200
+#: So long a reader that has closed its connection may take to end, because the reason is in its status. On a machine
+#: whose processors others use, a process that was killed takes its time.
+_ENDING_S: Final = 30.0
 #: Added to the niceness of the worker: pages and uploads of the same machine come before the reading of evidence. A
 #: reader holds no lock of the database, so nobody waits for one that the system has put off.
 _NICENESS: Final = 10
@@ -45,13 +46,13 @@ def main(descriptor: int, module: str) -> None:
         except OSError:
             asked = b""
         if asked != b"n":
-            status = _end(reader)
+            status = _end(reader, _ENDING_S if asked == b"w" else 0)
             reader = 0
-            if asked != b"k":
+            if asked not in (b"k", b"w"):
                 return
             worker.sendall(framing.STATUS.pack(status))
             continue
-        _end(reader)
+        _end(reader, 0)
         reader = os.fork()
         if reader == 0:
             worker.close()
@@ -61,14 +62,17 @@ def main(descriptor: int, module: str) -> None:
         worker.sendall(framing.STATUS.pack(reader))
 
 
-def _end(reader: int) -> int:
-    """End the reader; returns its wait status, or that it did not end by itself."""
+def _end(reader: int, within_s: float) -> int:
+    """End the reader if it does not end by itself in that time; returns its wait status, or that it did not."""
     if not reader:
         return 0
-    for _ in range(_PATIENT):  # one that is ending by itself has the reason in its status
+    deadline = time.monotonic() + within_s
+    while True:
         done, status = os.waitpid(reader, os.WNOHANG)
         if done:
             return status
+        if time.monotonic() >= deadline:
+            break
         time.sleep(0.005)
     os.kill(reader, signal.SIGKILL)
     os.waitpid(reader, 0)

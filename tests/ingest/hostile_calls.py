@@ -40,6 +40,13 @@ def signalled(line: Any, number: int) -> None:
     time.sleep(600)
 
 
+def killed_slowly(line: Any) -> None:
+    """As on a machine whose processors others use: the connection is closed long before the process has ended."""
+    line._worker.close()
+    time.sleep(1)
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
 def send_nonsense_and_stay(line: Any) -> None:
     line._worker.sendall(b"\xff" * 8)
     time.sleep(600)

@@ -111,6 +111,15 @@ def test_every_signal_that_somebody_sends_is_an_end_from_outside(keeper: Keeper,
     assert raised.value.end == End.OUTSIDE
 
 
+def test_the_reason_of_an_end_is_found_however_long_the_end_takes(
+    keeper: Keeper, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(processes, "oom_kills", lambda: 0)
+    with pytest.raises(Lost, match="Something outside ended") as raised:
+        ask(keeper, "killed_slowly")
+    assert raised.value.end == End.OUTSIDE
+
+
 @pytest.mark.parametrize("told", [[7, 8], [None, None]], ids=["ran out", "does not tell"])
 def test_a_reader_that_ends_while_the_system_runs_out_of_memory_may_be_the_reason(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch, told: list[int | None]
