@@ -214,7 +214,7 @@ def load(
     usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
     if not usable:
         return None
-    coded = coded_of([str(p.columns) for p in usable])
+    coded = coded_of([str(p.columns) for p in usable], disk)
     shared = coded.ranks["ip"].n_unique()
     resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
     read = in_order(coded, resolution, disk)

@@ -9,6 +9,7 @@ for the lengths of steps, but not to find late members.
 
 from __future__ import annotations
 
+import itertools
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -32,6 +33,8 @@ LEAST = 2e-3
 #: Number of transfers of one collector that are compared, and of collectors that are tried before the search ends.
 EVENTS = 1500
 TRIED = 48
+#: Rings without a common collector that are compared in one part.
+BATCH = 16
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,6 +47,10 @@ class Heard:
     size: Floats
     length: float = 0.0
     nodes: frozenset[str] = frozenset()
+
+
+#: What the collectors of a ring heard, and one of them.
+type Seen = tuple[dict[int, Heard], int]
 
 
 def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, list[Offset]]:
@@ -61,7 +68,7 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
         ring_of[ring] = number
     nodes = [frozenset(capture.places[int(m)].node for m in r if int(m) in capture.places) - {""} for r in rings]
     heard = _heard(job, pairs, capture, of, ring_of, nodes)
-    offset, exact = _aligned(heard, len(names), max(FINE, 2 * capture.resolution_s))
+    offset, exact = _aligned(heard, len(names), max(FINE, 2 * capture.resolution_s), job.flows.disk)
     if offset is None:
         return job, []
     offset -= float(np.median(offset))
@@ -154,7 +161,9 @@ def _events(group: Group, table: Small, by_path: bool) -> pl.DataFrame:
     return events.with_columns(pl.col("length").quantile(0.5).over(own))
 
 
-def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tuple[Floats | None, np.ndarray]:
+def _aligned(
+    heard: dict[int, dict[int, Heard]], count: int, grid: float, disk: pieces.Disk | None
+) -> tuple[Floats | None, np.ndarray]:
     """Each collector's offset, and whether it comes from a common ring; None if no clock is wrong."""
     offset = np.zeros(count)
     group = np.arange(count)
@@ -175,14 +184,15 @@ def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tup
     hub = int(np.bincount(group[loose]).argmax())
     exact = group == hub
     known = [(ring, c) for ring in heard.values() for c in ring if group[c] == hub]
-    for members in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)):
-        if group[members[0]] == hub:
+    apart_from_hub = [m for m in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)) if group[m[0]] != hub]
+    compared = [_compared(known, heard, members) for members in apart_from_hub]
+    batches = [compared[low : low + BATCH] for low in range(0, len(compared), BATCH)]
+    sent = [([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, COARSE)) for batch in batches]
+    answers = itertools.chain.from_iterable(spread(disk, _between, sent))
+    for (_, ((far, b), *two)), (which, seconds) in zip(compared, answers, strict=True):
+        if which < 0:
             continue
-        mine = [(ring, c) for ring in heard.values() for c in ring if c in members]
-        matched = _between(known, mine, max(grid, COARSE))
-        if matched is None:
-            continue
-        (near, a), (far, b), seconds = matched
+        near, a = two[which]
         # Rings on the same machines (tensor ranks) are synchronous too; stages of a pipeline need not be. With
         # millisecond times the peak is too broad to prove a clock difference by itself.
         peers = grid <= 2 * FINE and bool(near[a].nodes) and near[a].nodes == far[b].nodes
@@ -191,24 +201,37 @@ def _aligned(heard: dict[int, dict[int, Heard]], count: int, grid: float) -> tup
     return (offset if off else None), exact
 
 
-def _between(
-    known: list[tuple[dict[int, Heard], int]], mine: list[tuple[dict[int, Heard], int]], grid: float
-) -> tuple[tuple[dict[int, Heard], int], tuple[dict[int, Heard], int], float] | None:
-    """The offset between two rings of equal transfers, else between any two rings' bursts."""
-    x = mine[0]
-    own = x[0][x[1]]
+def _compared(known: list[Seen], heard: dict[int, dict[int, Heard]], members: Ints) -> tuple[list[Heard], list[Seen]]:
+    """The first ring that these collectors saw, and the two known ones that are most like it: what each collector
+    heard, and whose that is.
+    """
+    inside = set(members.tolist())
+    first = next((ring, c) for ring in heard.values() for c in ring if c in inside)
+    own = first[0][first[1]]
     peers = sorted(
         known, key=lambda y: (y[0][y[1]].nodes != own.nodes, -len(np.intersect1d(y[0][y[1]].size, own.size)))
     )
-    for y in peers[:2]:
-        apart = pile(y[0][y[1]], x[0][x[1]], grid, sharp=False)
-        if apart is not None:
-            return y, x, apart
-    for y in peers[:2]:
-        apart = pile(_bursts(y[0][y[1]]), _bursts(x[0][x[1]]), grid, sharp=False)
-        if apart is not None:
-            return y, x, apart
-    return None
+    seen = [first, *peers[:2]]
+    return [ring[c] for ring, c in seen], seen
+
+
+@partition
+def _between(batch: list[list[tuple[Floats, Floats]]], grid: float) -> list[tuple[int, float]]:
+    """For each first ring the offset to one of the others: by equal transfers, else by any two rings' bursts; which of
+    the others that is, -1 for none.
+    """
+    found = []
+    for rows in batch:
+        own, *peers = (Heard(end, size) for end, size in rows)
+        forms = ((own, peers), (_bursts(own), [_bursts(peer) for peer in peers]))
+        offsets = (
+            (at, apart)
+            for mine, others in forms
+            for at, other in enumerate(others)
+            if (apart := pile(other, mine, grid, sharp=False)) is not None
+        )
+        found.append(next(offsets, (-1, 0.0)))
+    return found
 
 
 def _bursts(heard: Heard) -> Heard:

@@ -11,7 +11,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.packing import sent
+from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.sharing import by_port, ranks_by_port
 
 #: Bytes a packet below which a record has no relevant payload.
@@ -51,22 +53,30 @@ class Coded:
         )
 
 
-def coded_of(files: Sequence[str]) -> Coded:
+def coded_of(files: Sequence[str], disk: pieces.Disk | None) -> Coded:
     """What the files have in common. O(records)."""
     ranks = ranks_by_port(pl.concat([pl.scan_parquet(file) for file in files]))
     scan = _scan(files, ranks)
     total = int(scan.select(pl.len()).collect().item())
-    return Coded(list(files), _distinct(scan, "src", "dst"), _distinct(scan, "path"), ranks, _header(scan), total)
+    parts = [(list(files), ranks, piece.start, piece.stop - piece.start) for piece in pieces.of(total)]
+    found = list(spread(disk, _named, parts))
+    names, paths = (sorted(set().union(*(part[at] for part in found))) for at in (0, 1))
+    return Coded(list(files), names, paths, ranks, _header(scan), total)
 
 
 def _scan(files: Sequence[str], ranks: pl.DataFrame) -> pl.LazyFrame:
     return by_port(pl.concat([pl.scan_parquet(file) for file in files]), ranks)
 
 
-def _distinct(scan: pl.LazyFrame, *columns: str) -> list[str]:
-    """The different values of some text columns, sorted."""
-    parts = [scan.select(pl.col(c).alias("x").drop_nulls().unique()) for c in columns]
-    return [str(x) for x in pl.concat(parts).unique().sort("x").collect(engine="streaming")["x"].to_list()]
+@partition
+def _named(files: Sequence[str], ranks: pl.DataFrame, first: int, count: int) -> tuple[list[str], list[str]]:
+    """The different addresses and paths of some records."""
+    scan = _scan(files, ranks).slice(first, count)
+    found = scan.select(
+        pl.col("src").unique().implode().list.set_union(pl.col("dst").unique().implode()).alias("names"),
+        pl.col("path").unique().implode().alias("paths"),
+    ).collect(engine="streaming")
+    return [x for x in found["names"][0] if x is not None], [x for x in found["paths"][0] if x is not None]
 
 
 def _header(scan: pl.LazyFrame) -> float:

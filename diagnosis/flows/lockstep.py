@@ -4,9 +4,12 @@ against each other.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import numpy as np
 
 from diagnosis.flows.capture import Floats, Flows, Ints
+from diagnosis.flows.partitions import partition, spread
 
 #: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
 APART = 1.6
@@ -20,21 +23,30 @@ UNLIKE = 0.3
 STRANGERS = 8.0
 
 
-def scatter(numbers: list[int], flows: Flows, ring_of: Ints) -> Floats:
-    """The scatter of the ends of matching transfers between two rings, divided by the scatter within rings. 1 =
-    lockstep.
+def scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Iterator[Floats]:
+    """For each family of rings the scatter of the ends of matching transfers between two of them, divided by the
+    scatter within rings. 1 = lockstep.
 
     Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ
     by a constant.
     """
-    total = len(numbers)
+    parts = []
+    for numbers in families:
+        first = _first_of(numbers, flows, ring_of)
+        hops: list[list[tuple[Floats, Floats]]] = []
+        for number in numbers:
+            own = flows.take(first[number])
+            sources = np.unique(own.src)[:4]
+            hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
+        parts.append((hops,))
+    return spread(flows.disk, _scatter, parts)
+
+
+@partition
+def _scatter(hops: list[list[tuple[Floats, Floats]]]) -> Floats:
+    """The same for one family: ends and sizes of the first transfers of some senders of each ring."""
+    total = len(hops)
     out = np.ones((total, total))
-    first = _first_of(numbers, flows, ring_of)
-    hops: list[list[tuple[Floats, Floats]]] = []
-    for number in numbers:
-        own = flows.take(first[number])
-        sources = np.unique(own.src)[:4]
-        hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
     within = [
         s
         for own in hops

@@ -26,7 +26,7 @@ from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.lockstep import lockstep, scatter
+from diagnosis.flows.lockstep import lockstep, scatters
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
 from diagnosis.flows.presence import AtOnce
 from diagnosis.flows.stars import split
@@ -293,8 +293,8 @@ def _tensor_ranks(
     all_members = sum(present[n] for n in families[0])
     for t in options:
         score[t] += STATED if agrees(all_members // t) else 0.0
-    for numbers in families[:FAMILIES]:
-        apart = scatter(numbers, flows, ring_of)
+    looked = families[:FAMILIES]
+    for numbers, apart in zip(looked, scatters(looked, flows, ring_of), strict=True):
         members = sum(present[n] for n in numbers)
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
         own = _divides(values, present[numbers[0]])

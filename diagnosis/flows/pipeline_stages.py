@@ -15,7 +15,8 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints, pair_key
+from diagnosis.flows import pieces
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import PP, Pairs
 from diagnosis.flows.parallelism import Layout
@@ -53,12 +54,9 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
         if path is not None:
             place[path] = np.arange(len(path))
             chain[path] = number
-    keys = pairs.a * count + pairs.b
-    flows = job.flows.take(
-        job.flows.column(
-            np.bool_, lambda part: chosen[np.searchsorted(keys, pair_key(part, count))] & (place[part.src] >= 0)
-        )
-    )
+    flows = pairs.carried(job.flows, count, PP)
+    if (place[pieces.different(flows.src)] < 0).any():
+        flows = flows.take(flows.column(np.bool_, lambda part: place[part.src] >= 0))
     if not len(flows):
         return None
 
