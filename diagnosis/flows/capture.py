@@ -59,6 +59,8 @@ class Flows:
         if isinstance(rows, slice):
             return Flows(*(column[rows] for column in self.columns()), disk=self.disk)
         count = int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
+        if rows.dtype == bool and count == len(self):
+            return self
         return Flows(*(pieces.chosen(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
 
     def parts(self) -> Iterator[tuple[slice, Flows]]:
