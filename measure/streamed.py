@@ -76,7 +76,7 @@ class Sender:
             found = self.ask("GET", f"/api/v1/jobs/{self._slug}/")
             if found["diagnosed_revision"] >= found["revision"] > 0:
                 return str(found["outcome"])
-            time.sleep(0.3)
+            time.sleep(1.0)  # a question costs the site as much as a piece
 
 
 def upload(sender: Sender, files: dict[str, bytes]) -> None:
