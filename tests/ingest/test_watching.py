@@ -118,7 +118,7 @@ def test_the_next_attempt_begins_with_what_is_known_of_the_jobs_pauses(
         piece.finish()
     watching.attempt_observe(second.attempt_id)
     stages = Watch.objects.get(attempt=second.attempt_id).state["watches"]["hang"]["stages"]
-    assert stages == {"checkpoint_save": [1, 31.5]}
+    assert stages == {"checkpoint_save": [[12, 31.5]]}
 
 
 def test_half_a_line_is_read_when_its_other_half_has_come(write: Any, upload: Upload, clock: Clock) -> None:
