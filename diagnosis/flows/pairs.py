@@ -139,10 +139,9 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
     forth, moved = np.zeros((2, len(a)))
-    for piece, records_of in flows.parts():
-        volume = np.where(np.isfinite(records_of.size), records_of.size, 1.0)
-        forth += np.bincount(pair[piece], np.where(records_of.src < records_of.dst, volume, 0.0), len(a))
-        moved += np.bincount(pair[piece], volume, len(a))
+    for own_forth, own_moved in flows.each(_volumes, len(a), beside=[pair]):
+        forth += own_forth
+        moved += own_moved
     one_way = _one_way(forth, moved, a, b, count)
     circled = _circled(forth, moved, a, b, count) & _several(types, sizes, a, b, count)
     types = [
@@ -162,6 +161,13 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
 def _pairs(part: Flows, count: int) -> tuple[Ints, Ints]:
     """The pairs of the records (see :func:`pair_key`), sorted, and how many records each has."""
     return np.unique(pair_key(part, count), return_counts=True)
+
+
+@partition
+def _volumes(part: Flows, pair: Small, pairs: int) -> tuple[Floats, Floats]:
+    """The bytes of each pair from its first to its second address, and both ways; a record without bytes counts 1."""
+    volume = np.where(np.isfinite(part.size), part.size, 1.0)
+    return np.bincount(pair, np.where(part.src < part.dst, volume, 0.0), pairs), np.bincount(pair, volume, pairs)
 
 
 @partition

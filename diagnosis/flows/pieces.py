@@ -2,7 +2,8 @@
 
 What one piece shows is added to what the others show (counts, sums, smallest and largest values, distinct values), so
 the answer is the same for every size of the pieces, and memory is bounded by one piece. The files have no name: the
-system removes them when their arrays are gone, also after a crash.
+system removes them when their arrays are gone, also after a crash. Only where other processes look at them do they have
+one, in a folder that whoever gave it removes.
 """
 
 from __future__ import annotations

@@ -42,6 +42,12 @@ def _counted(part: Flows, pair: Small, last: float) -> pl.DataFrame:
     return table.group_by("pair", "size").agg(pl.len(), pl.col("slice").bitwise_or())
 
 
+@partition
+def _held(part: Flows, pair: Small, pairs: int) -> tuple[Ints, Floats]:
+    """The records and the bytes of each pair."""
+    return np.bincount(pair, minlength=pairs), np.bincount(pair, np.nan_to_num(part.size), pairs)
+
+
 def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> Sizes:
     """For each pair: the number of recurring sizes, and the share of its records with one of them. Sizes within 1 % of
     the next are one: headers and retransmissions change byte counts slightly, and varying sequence lengths give a
@@ -105,9 +111,9 @@ def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> S
     rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
     returning[rare["pair"].to_numpy()] = rare["again"].to_numpy()
     records, moved = np.zeros((2, pairs))
-    for piece, part in flows.parts():
-        records += np.bincount(pair[piece], minlength=pairs)
-        moved += np.bincount(pair[piece], np.nan_to_num(part.size), pairs)
+    for own_records, own_moved in flows.each(_held, pairs, beside=[pair]):
+        records += own_records
+        moved += own_moved
     moved = np.maximum(moved, 1.0)
     rarer, returning = rarer / moved, returning / moved
     beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()

@@ -21,6 +21,7 @@ from diagnosis.flows.grid import seldom
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.packing import sent
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
+from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.pattern import by_pattern
 from diagnosis.flows.segment import FEW, Cut, bursts_of, by_gaps, moved_before, volumes
 
@@ -300,6 +301,13 @@ def whole_steps(flows: Flows, steps: Steps) -> list[Flows]:
     return [flows.take(slice(low, high)) for low, high in itertools.pairwise(first.tolist())]
 
 
+@partition
+def _usual_sizes(part: Flows, steps: Steps) -> pl.DataFrame:
+    """The median size in each of some whole steps."""
+    table = pl.DataFrame({"step": steps.of(part.start), "size": part.size})
+    return table.group_by("step").agg(pl.col("size").median())
+
+
 def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
     """The steps with ``work``, if the pipeline transfers more in some steps than in others: sequences of varying length
     are the usual false alarm. The expected time of a step is a linear function of the transferred size.
@@ -307,10 +315,9 @@ def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> St
     if not capture.has_bytes or len(steps) < 8:
         return steps
     handed = pairs.carried(job.flows, len(capture.names), PP)
-    found = []
-    for part in whole_steps(handed, steps):
-        table = pl.DataFrame({"step": steps.of(part.start), "size": part.size})
-        found.append(table.group_by("step").agg(pl.col("size").median()))
+    found: list[pl.DataFrame] = list(
+        spread(handed.disk, _usual_sizes, [(part, steps) for part in whole_steps(handed, steps)])
+    )
     sizes = pl.concat(found).sort("step")
     if sizes.height < len(steps):
         return steps
