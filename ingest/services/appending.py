@@ -23,6 +23,7 @@ from django.utils import timezone
 from ingest.models import Artifact, Attempt, Upload
 from ingest.refusals import Refused
 from ingest.services.resuming import locked, part_of, upload_close
+from ingest.services.updating import update_each
 from ingest.wire.rows import DIGEST_BYTES, Row, digest_of, form_of, lines_of
 
 log = logging.getLogger(__name__)
@@ -148,7 +149,7 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
     now_ns = int(now.timestamp() * 1e6) * 1000
     left: set[str] = set()
     full: list[Upload] = []
-    wrote: list[tuple[Any, int, bytes]] = []
+    wrote: list[tuple[Any, ...]] = []
     written: list[BinaryIO] = []
     stored = repeated = 0
     with ExitStack() as files:
@@ -188,12 +189,11 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
                 continue
             _write(file, offset, data)
             written.append(file)
-            wrote.append((upload.pk, offset + len(data), (recent + digest)[-RECENT * DIGEST_BYTES :]))
+            wrote.append((upload.pk, offset + len(data), (recent + digest)[-RECENT * DIGEST_BYTES :], now))
             stored += len(rows)
         list(_syncing.map(_sync, written))
         with transaction.atomic():
-            for pk, offset, recent in wrote:
-                Upload.objects.filter(pk=pk).update(offset_bytes=offset, recent_batches=recent, updated_at=now)
+            update_each(Upload, ("offset_bytes", "recent_batches", "updated_at"), wrote)
     done.stored += stored
     done.repeated += repeated
     for upload in full:

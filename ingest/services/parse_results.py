@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from django.db import connection
-
 from diagnosis import ParseHints, parsed
 from diagnosis.plain import text
 from ingest import storage
 from ingest.models import Artifact, Job
+from ingest.services.updating import update_each
 
 #: the columns of an artifact that parsing sets
 FIELDS = ("state", "kind", "lines", "problem", "notes", "parsed_key", "settled_at")
@@ -43,20 +42,8 @@ def mark_failed(artifact: Artifact, sentence: str) -> None:
 
 
 def rows_write(artifacts: Sequence[Artifact]) -> None:
-    """Save the columns of :data:`FIELDS` of many rows with one prepared statement.
-
-    One save per row would cost as much as reading a small log, and ``bulk_update`` builds a CASE for every cell.
-    """
-    fields = [field for field in Artifact._meta.concrete_fields if field.name in FIELDS]
-    quoted = connection.ops.quote_name
-    said = ", ".join(f"{quoted(str(field.column))} = %s" for field in fields)
-    where = f"{quoted(str(Artifact._meta.pk.column))} = %s"
-    rows = [
-        [*(field.get_db_prep_save(getattr(row, field.attname), connection) for field in fields), row.pk]
-        for row in artifacts
-    ]
-    with connection.cursor() as cursor:
-        cursor.executemany(f"UPDATE {quoted(Artifact._meta.db_table)} SET {said} WHERE {where}", rows)  # noqa: S608
+    """Save the columns of :data:`FIELDS` of many rows: one save each would cost as much as reading a small log."""
+    update_each(Artifact, FIELDS, [(row.pk, *(getattr(row, name) for name in FIELDS)) for row in artifacts])
 
 
 def key_of(artifact: Artifact, hints: ParseHints) -> str:

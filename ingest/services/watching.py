@@ -28,6 +28,7 @@ from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.engine_calls import call_again
 from ingest.services.resuming import part_of
 from ingest.services.revisions import diagnosis_request
+from ingest.services.updating import update_each
 
 log = logging.getLogger(__name__)
 
@@ -153,8 +154,7 @@ def _observe(watch: Watch, grown: Sequence[_Grown]) -> None:
         if not _held(watch).update(state=watch.state, claimed_until=until):
             raise _Taken
         watch.claimed_until = until
-        for one in grown:
-            Upload.objects.filter(pk=one.upload.pk).update(observed_bytes=one.end)
+        update_each(Upload, ("observed_bytes",), [(one.upload.pk, one.end) for one in grown])
 
 
 def _seen(grown: Sequence[_Grown], time_zone: str) -> list[Any]:

