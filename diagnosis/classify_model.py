@@ -17,7 +17,7 @@ import math
 import re
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
 from functools import cache
 from importlib import resources
 from itertools import pairwise
@@ -134,18 +134,8 @@ def features_of(template: str) -> list[str]:
 
 def dumps(model: Model) -> str:
     """JSON of a model, the same bytes for the same model."""
-    return json.dumps(
-        {
-            "format": FORMAT,
-            "confirmed": model.confirmed,
-            "digest": model.digest,
-            "calibration": [list(point) for point in model.calibration],
-            "idf": dict(sorted(model.idf.items())),
-            "leaves": _level_out(model.leaves),
-        },
-        separators=(",", ":"),
-        ensure_ascii=False,
-    )
+    content = {"format": FORMAT, **asdict(model)}
+    return json.dumps(content, sort_keys=True, separators=(",", ":"), ensure_ascii=False)
 
 
 def loads(text: str) -> Model:
@@ -184,16 +174,6 @@ def digest(records: Iterable[Record]) -> str:
 def starter() -> Model:
     """The model that ships with the engine, trained on the examples of its rules."""
     return loads(resources.files("diagnosis").joinpath("classifier.json").read_text(encoding="utf-8"))
-
-
-def _level_out(level: Level) -> dict[str, Any]:
-    return {
-        "classes": level.classes,
-        "bias": level.bias,
-        "temperature": level.temperature,
-        "doubt": level.doubt,
-        "weights": {word: {str(i): w for i, w in sorted(row.items())} for word, row in sorted(level.weights.items())},
-    }
 
 
 def _level_in(data: Mapping[str, Any]) -> Level:

@@ -30,8 +30,7 @@ from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
 from diagnosis.classify_model import Level, Model, Record, digest, dumps, features_of, starter
 from diagnosis.logs import signatures
-from diagnosis.logs.signatures import SignatureSet, Strength
-from diagnosis.logs.signatures.model import Code
+from diagnosis.logs.signatures import Signature, SignatureSet, Strength
 from diagnosis.model import Role
 
 FOLDS = 5
@@ -68,9 +67,9 @@ def starter_records() -> list[Record]:
         if category == taxonomy.UNKNOWN or (category == taxonomy.NONE and not is_noise):
             continue
         if len({code.category for code in rule.codes.values()}) > 1:
-            rows = [code for code in rule.codes.values() if _teaches(code)]
+            rows = [(number, code) for number, code in rule.codes.items() if _teaches(code)]
             kind = rule.id.rpartition(".")[2]
-            found += [Record((f"{kind} {row.code}: {row.title}",), row.category, (rule.id,)) for row in rows]
+            found += [Record((f"{kind} {number}: {row.title}",), row.category, (rule.id,)) for number, row in rows]
         else:
             # all families have the same verbs: they would teach only the family's name
             words = () if rule.area == FAMILIES else phrases(rule.pattern)
@@ -79,7 +78,7 @@ def starter_records() -> list[Record]:
     return found
 
 
-def _teaches(code: Code) -> bool:
+def _teaches(code: Signature) -> bool:
     return code.role is not Role.BENIGN and code.strength is not Strength.WEAK
 
 

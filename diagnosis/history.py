@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, Final
 
@@ -98,14 +98,7 @@ class History:
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
-            {
-                "job_id": j.job_id,
-                "family": j.family,
-                "framework": j.framework,
-                "nodes": j.nodes,
-                "hours": round(j.hours, 4),
-                "counts": dict(sorted(j.counts.items())),
-            }
+            {**asdict(j), "hours": round(j.hours, 4), "counts": dict(sorted(j.counts.items()))}
             for j in sorted(self.jobs, key=lambda j: j.job_id)
         ]
 

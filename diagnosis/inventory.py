@@ -106,8 +106,7 @@ def _commands(own: Mapping[str, Any]) -> tuple[str, ...]:
 
 def _described(job: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
     """The machines and command lines of one of several jobs."""
-    rows = _named(job.get("hosts")) + _named(job.get("nodes"))
-    names = (row.get(key) for row in rows for key in (*_NAMES, "ip"))
+    names = (row.get(key) for row in _rows(job) for key in (*_NAMES, "ip"))
     return frozenset(str(name) for name in names if name), _commands(job)
 
 
@@ -116,14 +115,10 @@ def _count(value: Any) -> int | None:
     return int(value) if isinstance(value, (int, float)) and 1 <= value <= numbers.MOST_RANKS else None
 
 
-def _rows(data: dict[str, Any]) -> list[dict[str, Any]]:
-    out: list[dict[str, Any]] = []
-    out += _named(data.get("nodes"))
-    out += _named(data.get("hosts"))
-    for job in data.get("jobs") or []:
-        if isinstance(job, dict):
-            out += _named(job.get("hosts")) + _named(job.get("nodes"))
-    return out
+def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The machines that a description states, and those of its jobs."""
+    parts = [data, *(job for job in data.get("jobs") or [] if isinstance(job, dict))]
+    return [row for part in parts for key in ("nodes", "hosts") for row in _named(part.get(key))]
 
 
 def _named(value: Any) -> list[dict[str, Any]]:

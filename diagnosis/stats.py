@@ -53,13 +53,13 @@ def centre(values: npt.ArrayLike) -> tuple[float, float]:
     return (float(np.median(array)), spread(array)) if array.size else (0.0, 0.0)
 
 
-def change_point(values: npt.NDArray[np.float64], least: int) -> int | None:
+def change_point(values: npt.NDArray[np.float64], least: int, *, is_mean: bool = False) -> int | None:
     """The point where the level changes: the split with the least distance to the medians of its two sides, each of
-    ``least`` values or more; None if there are too few. O(n²).
+    ``least`` values or more; None if there are too few. ``is_mean``: least squares to the means instead. O(n²).
     """
     cuts = range(least, len(values) - least + 1)
 
     def distance(part: npt.NDArray[np.float64]) -> float:
-        return float(np.abs(part - np.median(part)).sum())
+        return float(((part - part.mean()) ** 2).sum() if is_mean else np.abs(part - np.median(part)).sum())
 
     return min(cuts, key=lambda cut: distance(values[:cut]) + distance(values[cut:]), default=None)

@@ -68,9 +68,10 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Given):
-    """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: rank to
-    node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope``, ``healthy``: kind and number of healthy
-    jobs for comparison; ``unlike``: those with other messages; ``is_complete``: the last planned step was reached.
+    """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: every
+    known rank and its node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope``, ``healthy``: kind and
+    number of healthy jobs for comparison; ``unlike``: those with other messages; ``is_complete``: the last planned step
+    was reached.
     """
 
     table: LogTable
@@ -84,7 +85,7 @@ class Facts(Given):
     unlike: int
     is_complete: bool = False
     listed: tuple[str, ...] = ()
-    homes: Mapping[int, str] = field(default_factory=dict)
+    homes: Mapping[int, str | None] = field(default_factory=dict)
     pods: dict[str, str] = field(default_factory=dict)
     addresses: dict[str, str] = field(default_factory=dict)
 
@@ -155,17 +156,9 @@ class Case(Facts):
         return rows.join(who, on="source", how="left", maintain_order="left")
 
     def home(self, rank: int) -> str | None:
-        """The node of a rank, by its name in this case, as lists of the logs or the ranks of the writers say."""
-        node = self.homes.get(rank) or self.ranks().get(rank)
+        """The node of a rank, by its name in this case."""
+        node = self.homes.get(rank)
         return self.alias.get(node, node) if node else None
-
-    def ranks(self) -> dict[int, str | None]:
-        """Every known rank of the job with its node."""
-        known: dict[int, str | None] = dict(self.inventory.node_of_rank)
-        said = self.table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
-        for rank, node in said.iter_rows():
-            known.setdefault(int(rank), node)
-        return known
 
 
 def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
@@ -192,6 +185,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     catalogue = catalogues.build(table, cells, given.rules, pool, _node_hours(table))
     given.on_stage("temporal", 2, 5)
     found = progress.find(replace(table, cells=cells), read)
+    writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
     return Facts(
         **vars(given),
         table=table,
@@ -205,7 +199,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         unlike=pool.unlike,
         is_complete=progress.is_complete(found, table, read),
         listed=tuple(listed.nodes),
-        homes=listed.home_of_rank() | inventory.home_of_rank(),
+        homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
         pods=dict(listed.home_of_pod),
         addresses=listed.home_of_address(),
     )
@@ -219,7 +213,7 @@ def decide(facts: Facts) -> Case:
     alias = facts.addresses | {n: n for n in (*facts.listed, *catalogue.nodes)} | facts.pods | {**facts.inventory.alias}
     scene = Scene(catalogue, facts.pace, survived, undated, facts.healthy, facts.without)
     weights = roots.weigh(scene)
-    named = mentions.nodes(facts.table, catalogue, weights, alias, dict(facts.homes), facts.read)
+    named = mentions.nodes(facts.table, catalogue, weights, alias, facts.homes, facts.read)
     scene = replace(scene, named=named)
     chosen = fallbacks.choose(scene, weights)
     return Case(
@@ -252,7 +246,9 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         # the cause that ended the earlier run does not belong to this one
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
     survived |= temporal.after_exit(catalogue, survived)
-    undated = set(events.filter(temporal.undated(catalogue, pace))["event"].to_list()) - survived
+    # without a time, and the last time before it is earlier than the last progress: training may have survived it
+    is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
+    undated = set(events.filter(is_undated)["event"].to_list()) - survived
     ends = events.filter(
         (pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value]) | pl.col("is_exception"))
         & ~pl.col("is_ordinary")

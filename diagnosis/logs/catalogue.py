@@ -62,7 +62,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     """All events of a job.
 
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
-    ``order``, ``level``, ``n``, ``n_nodes``, ``n_sources``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
+    ``level``, ``n``, ``n_nodes``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
     ``jobs_with_it``, ``is_ordinary``, ``novelty``.
     Cost: O(messages × rules that may match) plus O(cells).
     """
@@ -72,7 +72,7 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     said = messages.select("masked", "text", example=hosts.anonymous(messages["example"], nodes))
     matched = _with_inner(rules.match(said), messages, rules)
     joined = messages.join(
-        matched.select("masked", "signature", "role", "strength", "category", "order"),
+        matched.select("masked", "signature", "role", "strength", "category"),
         on="masked",
         how="left",
         maintain_order="left",
@@ -102,7 +102,6 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
             pl.col("role").first(),
             pl.col("strength").first(),
             pl.col("category").first(),
-            pl.col("order").first(),
             pl.col("level").max(),
             pl.col("is_exception").any(),
             pl.col("is_system").any(),
@@ -111,7 +110,6 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     where = placed.group_by("event").agg(
         n=pl.col("n").sum(),
         n_nodes=pl.col("node").drop_nulls().n_unique(),
-        n_sources=pl.struct("node", "rank").n_unique(),
         first_at=pl.col("first_at").min(),
         last_at=pl.col("last_at").max(),
         until_at=pl.when(pl.col("until_at").is_null().any()).then(None).otherwise(pl.col("until_at").max()),
@@ -134,8 +132,8 @@ def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureS
     for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):
         rule = rules.rule(rule_id) if rule_id else None
         if rule is not None and rule.role is Role.ROOT and role.get(masked) != Role.BENIGN.value:
-            found.append((masked, rule.id, rule.role.value, rule.strength.value, rule.category, rule.order))
-    names = ["masked", "signature", "role", "strength", "category", "order"]
+            found.append((masked, rule.id, rule.role.value, rule.strength.value, rule.category))
+    names = ["masked", "signature", "role", "strength", "category"]
     inner = pl.DataFrame(found, schema={n: matched.schema[n] for n in names}, orient="row")
     kept = matched.select(names).filter(~pl.col("masked").is_in(inner["masked"].implode()))
     return pl.concat([kept, inner])

@@ -84,17 +84,15 @@ def estimate(table: LogTable) -> Clocks:
         lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
     )
     zones = _zones(spans)
+    moved = [*mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows(), *zones.items()]
     told: list[dict[str, Any]] = [
-        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)}
-        for f, s in mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows()
-    ]
-    told += [
-        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)}
-        for f, s in zones.items()
-        if s
+        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)} for f, s in moved if s
     ]
     shifts = dict.fromkeys(range(len(table.files)), 0) | zones
-    by_node = _skews(table, cells, shifts)
+    by_file = pl.DataFrame(
+        {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
+    )
+    by_node = _skews(table, cells, by_file)
     skews = pl.DataFrame(
         {"node": list(by_node), "skew": list(by_node.values())}, schema={"node": pl.String, "skew": pl.Int64}
     )
@@ -106,10 +104,7 @@ def estimate(table: LogTable) -> Clocks:
     told += [
         {"file": None, "node": n, "kind": "skew", "skew_s": round(s / SECOND, 3)} for n, s in sorted(by_node.items())
     ]
-    frame = pl.DataFrame(
-        {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
-    )
-    return Clocks(frame, mixed, tuple(told), by_source)
+    return Clocks(by_file, mixed, tuple(told), by_source)
 
 
 def _mixed(table: LogTable) -> pl.DataFrame:
@@ -182,17 +177,14 @@ def _fitting(first: int, last: int, low: int, high: int) -> list[int]:
     return [s for s in shifts if abs(s) >= HOUR and first - s >= low and last - s <= high]
 
 
-def _skews(table: LogTable, cells: pl.DataFrame, shifts: dict[int, int]) -> dict[str, int]:
-    frame = pl.DataFrame(
-        {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
-    )
+def _skews(table: LogTable, cells: pl.DataFrame, by_file: pl.DataFrame) -> dict[str, int]:
     firsts = (
         cells.lazy()  # without copies of all columns
         .filter("is_stamped")
         .drop_nulls("first_at")
         .join(table.sources.lazy().select("source", "node"), on="source")
         .drop_nulls("node")
-        .join(frame.lazy(), on="file")
+        .join(by_file.lazy(), on="file")
         .group_by("node", "masked")
         .agg(at=(pl.col("first_at") - pl.col("shift")).min())
         .collect()

@@ -18,20 +18,12 @@ _COUNTED: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|d
 WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
 
-def shapes(nodes: Iterable[str]) -> list[str]:
-    """The masked forms of these node names: digits are masked already. Longest first, because one form may be part of a
-    longer one.
-    """
-    found = {re.sub(r"\d+", "<NUM>", node) for node in nodes}
-    return sorted((s for s in found if s != "<NUM>" and len(s) >= 3), key=lambda s: (-len(s), s))
-
-
 def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
     """``texts`` with each node's masked spelling replaced by ``<HOST>``. O(bytes), one pass."""
-    known = shapes(nodes)
-    if not known:
-        return texts
-    return texts.str.replace_many(known, [HOST] * len(known), leftmost=True)
+    masked = {re.sub(r"\d+", "<NUM>", node) for node in nodes}
+    # longest first, because one form may be part of a longer one
+    known = sorted((s for s in masked if s != "<NUM>" and len(s) >= 3), key=lambda s: (-len(s), s))
+    return texts.str.replace_many(known, [HOST] * len(known), leftmost=True) if known else texts
 
 
 def anonymous(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:

@@ -111,10 +111,9 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     rule = rules.rule(rule_id)
     if rule is None:
         return None
-    signature = rules.signatures[rule.order]
-    if signature.has_codes and (clause := _best_clause(text)):
+    if "(?P<code>" in rule.pattern and (clause := _best_clause(text)):
         return clause  # the code is a parameter; the words next to it state its meaning
-    found = pl.Series([text]).str.extract(f"({signature.pattern})", 1)[0]
+    found = pl.Series([text]).str.extract(f"({rule.pattern})", 1)[0]
     if not found:
         return None
     start = text.find(found)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
@@ -21,12 +22,11 @@ def nodes(
     catalogue: Catalogue,
     weights: pl.Series,
     alias: dict[str, str],
-    described: dict[int, str],
+    homes: Mapping[int, str | None],
     read: ReadRange,
 ) -> dict[int, tuple[str, ...]]:
     """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
     not ready", a launcher's "rank 7 exited")."""
-    homes_ = described | dict(table.sources.drop_nulls(["rank", "node"]).select("rank", "node").iter_rows())
     homeless = catalogue.events.with_columns(weight=weights).filter(
         (pl.col("weight") >= roots.AT.least) & (pl.col("n_nodes") == 0)
     )
@@ -40,11 +40,9 @@ def nodes(
         names: set[str] = set()
         for text in (roots.SAID_ON.sub(" ", line) for line in raw_lines.read(rows, table.files, read)):
             ranks = {int(r) for r in roots.RANK.findall(text)}
-            if not homes_ and ranks:
-                homes_ = _homes(table, read)
             names |= (
                 roster.named_in(text, alias)
-                or {homes_[r] for r in ranks if r in homes_}
+                or {node for rank in ranks if (node := homes.get(rank))}
                 or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
             )
         out[event] = tuple(sorted(names))
@@ -57,18 +55,3 @@ def _shape(name: str) -> str:
     """
     shape = re.sub(r"\d+", "#", name)
     return shape if "#" in shape and any(map(str.isalpha, shape)) and len(name) >= 4 else ""
-
-
-def _homes(table: LogTable, read: ReadRange) -> dict[int, str]:
-    """Rank to node from lines that state a rank and whose writer's node is known, as libraries print at start."""
-    stated = table.messages.filter(pl.col("example").str.contains(roots.RANK.pattern))["masked"].to_list()
-    rows = table.rows(stated, limit=MOST.read_back).join(
-        table.sources.select("source", "node"), on="source", how="left"
-    )
-    rows = rows.drop_nulls("node")
-    found: dict[int, set[str]] = {}
-    for text, node in zip(raw_lines.read(rows, table.files, read, 400), rows["node"], strict=True):
-        ranks = roots.RANK.findall(text)
-        if len(ranks) == 1:
-            found.setdefault(int(ranks[0]), set()).add(node)
-    return {rank: next(iter(nodes)) for rank, nodes in found.items() if len(nodes) == 1}

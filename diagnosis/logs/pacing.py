@@ -97,9 +97,11 @@ def _durations(gaps: pl.DataFrame) -> pl.Series:
 
 
 def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
-    """Row from which iterations take longer up to the end, and the factor; None without a lasting change. Least
-    absolute distance to two medians, O(n²) on at most 400 durations; the difference must be large in units of the
-    spread before it.
+    """Row from which iterations take longer up to the end, and the factor; None without a lasting change, which must be
+    large in units of the spread before it. O(n²) on at most 400 durations.
+
+    If stamps are whole seconds and iterations hardly longer, medians of durations jump, but means are exact, because
+    rounding errors cancel. Single long durations, such as checkpoints, are cut first.
     """
     known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
@@ -107,40 +109,23 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     if known.height < 2 * AT.slow_beats + 1:
         return None
     values = known["seconds"].to_numpy()
-    if np.all(values == np.round(values)) and float(np.median(values)) < AT.coarse_s:
-        return _coarse_slowdown(known["row"].to_numpy(), values)
-    cut = stats.change_point(values, AT.slow_beats) or len(values) // 2
+    usual = float(np.median(values))
+    is_coarse = bool(np.all(values == np.round(values))) and usual < AT.coarse_s
+    if is_coarse:
+        values = np.minimum(values, 3 * max(usual, 1.0))
+    cut = stats.change_point(values, AT.coarse_beats if is_coarse else AT.slow_beats, is_mean=is_coarse)
+    if cut is None:
+        return None
     before, after = values[:cut], values[cut:]
-    base = float(np.median(before))
-    spread = max(stats.spread(before), 0.02 * base)
-    ratio = float(np.median(after)) / base
-    is_lasting = float(np.quantile(after, 0.2)) >= base * (1 + 0.6 * (AT.slower - 1))
-    gain = (float(np.median(after)) - base) / spread * np.sqrt(min(cut, len(values) - cut))
-    if ratio < AT.slower or not is_lasting or gain < AT.least_gain:
+    base, later = (float(np.mean(part) if is_coarse else np.median(part)) for part in (before, after))
+    spread = 2 * max(float(before.std()), AT.grain_s) if is_coarse else max(stats.spread(before), 0.02 * base)
+    # the last third of coarse durations, or most of the finer ones, must be slow too
+    least = np.mean(after[-max(AT.coarse_beats // 2, len(after) // 3) :]) if is_coarse else np.quantile(after, 0.2)
+    gain = (later - base) / spread * np.sqrt(min(len(before), len(after)))
+    is_lasting = float(least) >= base * (1 + 0.6 * (AT.slower - 1))
+    if base <= 0 or later < AT.slower * base or not is_lasting or gain < AT.least_gain:
         return None
-    return int(known["row"][cut]), ratio
-
-
-def _coarse_slowdown(rows: np.ndarray, values: np.ndarray) -> tuple[int, float] | None:
-    """The same for stamps of whole seconds and iterations that are hardly longer: medians of such durations jump, but
-    their means are exact, because rounding errors cancel. Single long ones, such as checkpoints, are cut first.
-    """
-    held = np.minimum(values, 3 * max(float(np.median(values)), 1.0))
-    sums, squares = np.cumsum(held), np.cumsum(held**2)
-    k = np.arange(AT.coarse_beats, len(held) - AT.coarse_beats + 1)
-    if not len(k):
-        return None
-    left, right = sums[k - 1], sums[-1] - sums[k - 1]
-    error = squares[-1] - left**2 / k - right**2 / (len(held) - k)
-    cut = int(k[int(error.argmin())])
-    before, after = held[:cut], held[cut:]
-    base, later = float(before.mean()), float(after.mean())
-    # the last third must be as slow as the rest
-    tail = float(after[-max(AT.coarse_beats // 2, len(after) // 3) :].mean())
-    gain = (later - base) / max(float(before.std()), AT.grain_s) * np.sqrt(min(cut, len(held) - cut))
-    if base <= 0 or later < AT.slower * base or tail < base * (1 + 0.6 * (AT.slower - 1)) or gain < 2 * AT.least_gain:
-        return None
-    return int(rows[cut]), later / base
+    return int(known["row"][cut]), later / base
 
 
 def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
@@ -158,16 +143,9 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
     spread = stats.spread(sums)
     is_slow = sums > max(AT.phase_slower * base, base + 6 * spread, base + 2 * grain)
     is_slow[: AT.phase] = False
-    best: tuple[int, int] | None = None
-    start = None
-    for k, slow in enumerate([*is_slow.tolist(), False]):
-        if slow and start is None:
-            start = k
-        elif not slow and start is not None:
-            if best is None or k - start > best[1] - best[0]:
-                best = (start, k)
-            start = None
-    if best is None or best[1] - best[0] < AT.phase // 2 or (is_slow.mean() > AT.phase_share):
+    runs = np.flatnonzero(np.diff(is_slow, prepend=False, append=False)).reshape(-1, 2)
+    best = max(runs.tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
+    if best[1] - best[0] < AT.phase // 2 or is_slow.mean() > AT.phase_share:
         return None
     # the windows' iterations that are nearer to the slowest window than to the usual pace
     top = float(sums[best[0] : best[1]].max())

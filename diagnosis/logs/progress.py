@@ -43,10 +43,8 @@ _COUNTERS: Final = (
     ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
     ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
 )
-_CANDIDATE: Final = (
-    r"(?i)(?:\b(global[_ ]?step|iter(ation)?s?|itr|step(_num|s)?|update|num_updates|train_step|batch(_idx)?"
-    rf"|epoch(_num|_no|_count)?)|{_STEP}){_IS}\d|\d/\d+\s*{_BAR_TIME}"
-)
+#: A line that may hold one: these patterns without what the linear-time dialect lacks.
+_CANDIDATE: Final = "(?i)" + "|".join(re.sub(r"\(\?i\)|\(\?![^)]*\)", "", pattern) for _, pattern in _COUNTERS)
 #: Words before a number that make it no progress; other values of the line come after it.
 _NOT_A_BEAT: Final = (
     r"(?i)checkpoint|\bsav(e|ed|ing)\b|resum|restor|load(ed|ing)|must only|dropping|skipp|overflow|retry|attempt"

@@ -8,7 +8,7 @@ fault finders).
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Final
 
@@ -17,6 +17,7 @@ import polars as pl
 from diagnosis import stats, thresholds
 from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
+from diagnosis.logs.clues import Clue
 
 MOST: Final = thresholds.limits("protocol")
 
@@ -25,6 +26,8 @@ _GROUP, _RANK, _WORK, _AT, _ENQUEUED, _COMPLETED = (
 )
 #: A message that a watchdog of some collective library wrote.
 WATCHDOG: Final = words.pattern("watchdogs", "line")
+#: The category if a rank called another collective than its peers.
+MISMATCH: Final = "framework.collective.mismatch"
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,19 +41,6 @@ class State:
     op: str | None = None
     enqueued: int | None = None
     completed: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Suspicion:
-    """A rank that the protocol makes suspicious: ``kind`` is behind, never_entered, mismatched or silent; ``weight`` in
-    (0, 1].
-    """
-
-    rank: int
-    node: str | None
-    kind: str
-    weight: float
-    reason: str
 
 
 def states(case: Case) -> list[State]:
@@ -110,31 +100,29 @@ def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
     return out
 
 
-def suspicions(states: list[State], ranks: dict[int, str | None]) -> list[Suspicion]:
-    """Ranks at another position than their group's majority, and ranks that are silent while most report.
+def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator[Clue]:
+    """Ranks at another position than their group's majority, and ranks that are silent while most report; of each the
+    clue about its node, if that is known.
 
     Args:
         states: from :func:`read`.
         ranks: every known rank of the job with its node.
     """
-    found: list[Suspicion] = []
     groups: dict[str, list[State]] = defaultdict(list)
     for state in states:
         groups[state.group].append(state)
     for name, members in sorted(groups.items()):
         if len(members) >= 3:
-            found.extend(_odd_ones(name, members))
+            yield from _odd_ones(name, members)
     reporting = {s.rank for s in states}
     silent = sorted(set(ranks) - reporting)
     # silence is evidence only if the whole world's watchdogs report; part of a world waits in its own groups
     if reporting and stats.minority(len(silent), len(ranks)):
         they = f"the time-out that {len(reporting)} of {len(ranks)} ranks report"
-        found += [Suspicion(r, ranks[r], "silent", 0.5, f"rank {r} did not report {they}") for r in silent]
-    return found
+        yield from (Clue(node, 0.5, f"rank {r} did not report {they}") for r in silent if (node := ranks[r]))
 
 
-def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
-    found = []
+def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
     where = f"in group {group}" if group else "in its group"
     completed = Counter(s.completed for s in members if s.completed is not None)
     if completed:
@@ -143,29 +131,22 @@ def _odd_ones(group: str, members: list[State]) -> list[Suspicion]:
         if stats.minority(len(behind), len(members)) and votes > len(behind):
             for s in behind:
                 is_idle = s.enqueued is not None and s.enqueued == s.completed
-                kind = "never_entered" if is_idle else "behind"
                 said = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
-                found.append(
-                    Suspicion(
-                        s.rank,
-                        s.node,
-                        kind,
-                        0.8,
-                        f"rank {s.rank} {said} {where}: completed {s.completed}, most {common}",
-                    )
-                )
+                yield from _clue(s, 0.8, f"{said} {where}: completed {s.completed}, most {common}")
     by_seq: dict[int, list[State]] = defaultdict(list)
     for s in members:
         if s.seq is not None and s.op is not None:
             by_seq[s.seq].append(s)
     for seq, same in sorted(by_seq.items()):
-        ops = Counter(s.op for s in same)
-        if len(ops) < 2:
-            continue
-        common_op, votes = ops.most_common(1)[0]
+        common_op, votes = Counter(s.op for s in same).most_common(1)[0]
         odd = [s for s in same if s.op != common_op]
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
         if stats.minority(len(odd), len(same)) and votes >= 3 and stats.nearly_all(len(same), len(members)):
-            said = f"as number {seq} {where}, its peers {common_op}"
-            found += [Suspicion(s.rank, s.node, "mismatched", 0.85, f"rank {s.rank} called {s.op} {said}") for s in odd]
-    return found
+            for s in odd:
+                said = f"called {s.op} as number {seq} {where}, its peers {common_op}"
+                yield from _clue(s, 0.85, said, MISMATCH)
+
+
+def _clue(state: State, weight: float, said: str, tells: str = "") -> Iterator[Clue]:
+    if state.node is not None:
+        yield Clue(state.node, weight, f"rank {state.rank} {said}", tells)

@@ -100,16 +100,9 @@ def statements() -> Statements:
 
 
 def _statement(row: Mapping[str, Any]) -> Statement:
+    ways = {key: row[key] for key in ("is_listed", "is_exact", "is_address") if key in row}
     below = re.compile(row["rank_below"]) if "rank_below" in row else None
-    return Statement(
-        row["id"],
-        tuple(row["needs"]),
-        re.compile(row["pattern"]),
-        bool(row.get("is_listed")),
-        bool(row.get("is_exact")),
-        bool(row.get("is_address")),
-        below,
-    )
+    return Statement(row["id"], tuple(row["needs"]), re.compile(row["pattern"]), **ways, rank_below=below)
 
 
 def of_lines(lines: Iterable[str]) -> Roster:

@@ -22,18 +22,6 @@ IGNORED: Final = "noise.ignored_exception"
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
-def undated(catalogue: Catalogue, pace_: Pace) -> pl.Series:
-    """Events without a time that training may have survived: the last time before them is earlier than the last
-    progress.
-    """
-    at = pace_.last_at
-    if at is None:
-        return pl.Series("is", [False] * catalogue.events.height)
-    return catalogue.events.select(
-        (~pl.col("is_stamped") & (pl.col("last_at") < at)).fill_null(False).alias("is")
-    ).to_series()
-
-
 def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.DataFrame) -> pl.Series:
     """For each event whether training went on after its last line: later progress demotes an earlier error.
 

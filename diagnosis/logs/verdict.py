@@ -32,10 +32,10 @@ from diagnosis.logs import (
 from diagnosis.logs import events as tables
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.detectors.watchdogs import MISMATCH
 from diagnosis.logs.locate import Place
 from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.phase import Moment
+from diagnosis.logs.protocol import MISMATCH
 from diagnosis.model import Role
 from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 

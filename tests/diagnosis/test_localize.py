@@ -38,26 +38,28 @@ def lines(**odd: dict[str, object]) -> list[tuple[str, int | None, str | None]]:
 NODES: dict[int, str | None] = {rank: f"n{rank // 2}" for rank in range(8)}
 
 
-def kinds(**odd: dict[str, object]) -> list[tuple[int, str]]:
-    return [(s.rank, s.kind) for s in protocol.suspicions(protocol.read(lines(**odd)), NODES)]
+def clues(**odd: dict[str, object]) -> list[tuple[str, str, str]]:
+    """Node, the first words and the category of each clue."""
+    found = protocol.suspicions(protocol.read(lines(**odd)), NODES)
+    return [(clue.node, " ".join(clue.reason.split()[:4]), clue.tells) for clue in found]
 
 
 def test_ranks_that_agree_are_not_suspected() -> None:
-    assert kinds() == []
+    assert clues() == []
 
 
 def test_the_rank_behind_the_one_that_never_entered_and_the_one_that_called_something_else_are_distinguished() -> None:
-    assert kinds(r3={"s": 88, "e": 92, "c": 87}) == [(3, "behind")]
-    assert kinds(r3={"s": 88, "e": 80, "c": 80}) == [(3, "never_entered")]
-    assert kinds(r5={"o": "BROADCAST"}) == [(5, "mismatched")]
+    assert clues(r3={"s": 88, "e": 92, "c": 87}) == [("n1", "rank 3 is behind", "")]
+    assert clues(r3={"s": 88, "e": 80, "c": 80}) == [("n1", "rank 3 never entered", "")]
+    assert clues(r5={"o": "BROADCAST"}) == [("n2", "rank 5 called BROADCAST", protocol.MISMATCH)]
 
 
 def test_the_rank_that_reports_nothing_is_the_silent_one() -> None:
-    assert kinds(r6={"silent": True}) == [(6, "silent")]
+    assert clues(r6={"silent": True}) == [("n3", "rank 6 did not", "")]
 
 
 def test_half_of_a_group_behind_accuses_nobody() -> None:
-    assert kinds(**{f"r{r}": {"s": 88, "c": 87} for r in range(4)}) == []
+    assert clues(**{f"r{r}": {"s": 88, "c": 87} for r in range(4)}) == []
 
 
 def test_agreement_of_two_kinds_of_evidence_outranks_one_loud_kind() -> None:

@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterator
-from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -40,36 +39,13 @@ _WORD_RATE: Final = words.regex("measures", "rate_before")
 _WAIT: Final = words.regex("measures", "waiting")
 
 
-@dataclass(frozen=True, slots=True)
-class Odd:
-    """A node that differs: its ``value``, the ``usual`` value of its peers, the measured quantity, and its ``weight``
-    as a clue.
-    """
-
-    node: str
-    value: float
-    usual: float
-    what: str
-    weight: float
-
-
 def look(case: Case) -> Iterator[Clue]:
-    """The nodes whose own measurements differ in a job that became slow."""
-    if case.pace.slow_from is None:
-        return
-    for o in find(case):
-        told = f"{o.node} prints {o.what} {o.value:,.4g}, the other nodes about {o.usual:,.4g}"
-        yield Clue(o.node, o.weight, told)
-
-
-def find(case: Case, since: int | None = None) -> list[Odd]:
-    """The odd nodes of each comparable number; ``since`` (ns): lines before it are left out. Reads
+    """The nodes whose own measurements differ in a job that became slow. Reads
     O(messages × nodes × MOST.lines) lines.
     """
-    since = case.pace.slow_at if since is None else since
+    if case.pace.slow_from is None or len(case.catalogue.nodes) < AT.nodes:
+        return
     total = len(case.catalogue.nodes)
-    if total < AT.nodes:
-        return []
     told = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
     cells = case.catalogue.cells.filter(pl.col("masked").is_in(told.implode())).drop_nulls("node")
     many = (
@@ -79,10 +55,11 @@ def find(case: Case, since: int | None = None) -> list[Odd]:
         .sort("n", "masked", descending=[True, False])
         .head(MOST.messages)
     )
-    return [odd for masked in many["masked"].to_list() for odd in _of_message(case, masked, since)]
+    for masked in many["masked"].to_list():
+        yield from _of_message(case, masked, case.pace.slow_at)
 
 
-def _of_message(case: Case, masked: int, since: int | None) -> list[Odd]:
+def _of_message(case: Case, masked: int, since: int | None) -> list[Clue]:
     mine = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
     by_node: dict[str, list[str]] = defaultdict(list)
     homes = case.table.sources.select("source", "node")
@@ -99,8 +76,8 @@ def _of_message(case: Case, masked: int, since: int | None) -> list[Odd]:
     return compare(by_node, total=len(case.catalogue.nodes))
 
 
-def compare(by_node: dict[str, list[str]], *, total: int) -> list[Odd]:
-    """The odd nodes among lines of one message, by node. O(characters)."""
+def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
+    """The nodes that differ, among lines of one message, by node. O(characters)."""
     columns: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
     for node, lines in by_node.items():
         for text in lines:
@@ -125,7 +102,7 @@ def _sense(before: str, unit: str) -> str:
     return "wait" if _WAIT.search(re.split(r"\d|[,;|]", before)[-1]) else "work"
 
 
-def _odd_ones(of_node: dict[str, float], sense: str) -> list[Odd]:
+def _odd_ones(of_node: dict[str, float], sense: str) -> list[Clue]:
     values = np.array(list(of_node.values()))
     usual = float(np.median(values))
     if usual <= 0:
@@ -140,4 +117,5 @@ def _odd_ones(of_node: dict[str, float], sense: str) -> list[Odd]:
     if not stats.minority(len(odd), len(of_node)):
         return []
     what = {"work": "a time of work of", "wait": "a time of waiting of", "rate": "a rate of"}[sense]
-    return [Odd(n, v, usual, what, WEIGHTS.hint if sense == "wait" else WEIGHTS.likely) for n, v in odd.items()]
+    weight, peers = WEIGHTS.hint if sense == "wait" else WEIGHTS.likely, f"the other nodes about {usual:,.4g}"
+    return [Clue(node, weight, f"{node} prints {what} {value:,.4g}, {peers}") for node, value in odd.items()]

@@ -13,11 +13,7 @@ id: Final = "watchdogs"
 why: Final = "who is behind in the order of collectives, or called another, is who the others wait for"
 needs: Final = "lines of watchdogs with sequence numbers"
 
-MISMATCH: Final = "framework.collective.mismatch"
-
 
 def look(case: Case) -> Iterator[Clue]:
     """The nodes of suspicious ranks."""
-    for s in protocol.suspicions(protocol.states(case), case.ranks()):
-        if s.node:
-            yield Clue(s.node, s.weight, s.reason, MISMATCH if s.kind == "mismatched" else "")
+    return protocol.suspicions(protocol.states(case), case.homes)

@@ -2,10 +2,9 @@
 
 from diagnosis.logs.signatures.load import SignatureError, builtin, load, load_with, parse
 from diagnosis.logs.signatures.match import SignatureSet
-from diagnosis.logs.signatures.model import Rule, Signature, Strength
+from diagnosis.logs.signatures.model import Signature, Strength
 
 __all__ = [
-    "Rule",
     "Signature",
     "SignatureError",
     "SignatureSet",

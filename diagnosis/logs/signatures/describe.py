@@ -65,9 +65,9 @@ def _rules() -> Iterator[str]:
                 where = f"`{rule.category}` | codes of `{first}` | |"
                 yield f"| `{rule.id}.…` | the same codes | {rule.role} | {where}"
                 continue
-            for code in rule.codes.values():
-                where = f"`{code.category}` | code {code.code} | |"
-                yield f"| `{rule.id}.{code.code}` | {code.title} | {code.role} | {where}"
+            for number, code in rule.codes.items():
+                where = f"`{code.category}` | code {number} | |"
+                yield f"| `{code.id}` | {code.title} | {code.role} | {where}"
 
 
 def _row(rule: Signature) -> str:

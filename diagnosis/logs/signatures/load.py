@@ -6,12 +6,13 @@ import csv
 import io
 import tomllib
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from importlib import resources
 from typing import Any
 
 from diagnosis.logs.signatures.match import SignatureSet
-from diagnosis.logs.signatures.model import Code, Signature, Strength
+from diagnosis.logs.signatures.model import Signature, Strength
 from diagnosis.model import Role
 
 #: Areas in the order in which their rules are tried: rules for physical causes come before rules for their wrappers.
@@ -64,7 +65,7 @@ def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Sig
     if table is not None and table not in tables:
         raise SignatureError(f"{name}: there is no code table {table!r}")
     try:
-        return Signature(
+        rule = Signature(
             id=str(known.pop("id")),
             title=str(known.pop("title")),
             role=Role(known.pop("role")),
@@ -79,10 +80,10 @@ def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Sig
             yields_to=_texts(known.pop("yields_to", [])),
             also=_texts(known.pop("also", [])),
             ends=_texts(known.pop("ends", [])),
-            codes=_codes(tables[table], row) if table else {},
             area=area,
             **known,
         )
+        return replace(rule, codes=_codes(tables[table], rule)) if table else rule
     except KeyError as error:
         raise SignatureError(f"{name}: the key {error.args[0]!r} is missing") from error
     except (TypeError, ValueError) as error:
@@ -93,18 +94,19 @@ def _texts(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-def _codes(text: str, rule: Mapping[str, Any]) -> dict[str, Code]:
-    """The rows of a code table. The rule gives role, strength and category if the table does not."""
+def _codes(text: str, rule: Signature) -> dict[str, Signature]:
+    """The rule of each row of a code table. ``rule`` gives what the table does not."""
     rows = csv.DictReader(io.StringIO(text))
     return {
-        row["code"]: Code(
-            code=row["code"],
+        row["code"]: replace(
+            rule,
+            id=f"{rule.id}.{row['code']}",
             title=row["title"],
-            role=Role(row.get("role") or rule["role"]),
-            strength=Strength(row.get("strength") or rule.get("strength", "strong")),
-            category=row.get("category") or str(rule.get("category", "unknown")),
+            role=Role(row.get("role") or rule.role),
+            strength=Strength(row.get("strength") or rule.strength),
+            category=row.get("category") or rule.category,
             advice=row["advice"],
-            yields_to=tuple((row.get("yields_to") or "").split()),
+            yields_to=tuple((row.get("yields_to") or "").split()) or rule.yields_to,
         )
         for row in rows
     }

@@ -17,7 +17,7 @@ from diagnosis import taxonomy
 from diagnosis.logs import remembered
 from diagnosis.logs.remembered import Remembered
 from diagnosis.logs.signatures.literals import Way, stored, ways
-from diagnosis.logs.signatures.model import USERS, Rule, Signature, Strength
+from diagnosis.logs.signatures.model import USERS, Signature, Strength
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -28,7 +28,6 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "role": pl.String(),
     "strength": pl.String(),
     "category": pl.String(),
-    "code": pl.String(),
 }
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 HEAD = 4096
@@ -49,13 +48,13 @@ class SignatureSet:
 
     def __init__(self, signatures: Iterable[Signature]) -> None:
         self.signatures = tuple(signatures)
-        self.rules: dict[str, Rule] = {}
+        #: by the ids that matches name: those of the signatures and of their codes
+        self.rules: dict[str, Signature] = {}
         #: the hits of a line, as the columns of :data:`SCHEMA` after the first
         self._known = Remembered(self._listed)
-        for order, sig in enumerate(self.signatures):
-            self.rules.setdefault(sig.id, _rule(sig, order))
-            for code in sig.codes:
-                self.rules.setdefault(f"{sig.id}.{code}", _coded(sig, code, order))
+        for sig in self.signatures:
+            for rule in (sig, *sig.codes.values()):
+                self.rules.setdefault(rule.id, rule)
 
     @cached_property
     def _ways(self) -> list[tuple[Way, ...]]:
@@ -80,7 +79,7 @@ class SignatureSet:
     def _always(self) -> tuple[int, ...]:
         return tuple(order for order, found in enumerate(self._ways) if not all(found))
 
-    def rule(self, rule_id: str) -> Rule | None:
+    def rule(self, rule_id: str) -> Signature | None:
         """The rule of this id, as the column ``signature`` of a match names it."""
         return self.rules.get(rule_id)
 
@@ -193,41 +192,19 @@ class SignatureSet:
 
     def _rows(self, order: int, keys: pl.Series, lines: pl.Series) -> pl.DataFrame:
         sig = self.signatures[order]
-        frame = pl.DataFrame({"masked": keys, "order": pl.Series([order] * len(keys), dtype=pl.UInt32)})
-        code = (
-            lines.str.extract_groups(sig.pattern).struct.field("code")
-            if sig.has_codes
-            else pl.Series([None] * len(keys), dtype=pl.String)
-        )
-        codes = [value if value in sig.codes else None for value in code]
-        ids = [f"{sig.id}.{value}" if value else sig.id for value in codes]
-        rules = [self.rules[rule_id] for rule_id in ids]
-        return frame.with_columns(
-            signature=pl.Series(ids, dtype=pl.String),
-            role=pl.Series([rule.role.value for rule in rules], dtype=pl.String),
-            strength=pl.Series([rule.strength.value for rule in rules], dtype=pl.String),
-            category=pl.Series([rule.category for rule in rules], dtype=pl.String),
-            code=code.cast(pl.String),
-        ).select(SCHEMA.keys())
+        codes = lines.str.extract_groups(sig.pattern).struct.field("code") if sig.codes else [""] * len(keys)
+        rules = [self.rules[sig.codes.get(code, sig).id] for code in codes]
+        rows = [
+            (key, rule.id, order, rule.role.value, rule.strength.value, rule.category)
+            for key, rule in zip(keys, rules, strict=True)
+        ]
+        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
 
 
-def _yields(rule: Rule, other: Rule) -> bool:
+def _yields(rule: Signature, other: Signature) -> bool:
     return any(name == other.id or (name.endswith(".") and other.id.startswith(name)) for name in rule.yields_to)
 
 
 def _pair(category: str) -> tuple[str, str]:
     leaf = taxonomy.load().get(category)
     return leaf.category, leaf.subcategory
-
-
-def _rule(sig: Signature, order: int) -> Rule:
-    told = (sig.id, sig.title, sig.role, sig.strength, sig.category, sig.advice)
-    return Rule(*told, sig.yields_to, sig.also, order, sig.is_form, sig.blames)
-
-
-def _coded(sig: Signature, code: str, order: int) -> Rule:
-    row = sig.codes[code]
-    yields_to = row.yields_to or sig.yields_to
-    return Rule(
-        f"{sig.id}.{code}", row.title, row.role, row.strength, row.category, row.advice, yields_to, sig.also, order
-    )

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
-from functools import cached_property
 from typing import Final
 
 from diagnosis.model import Role
@@ -32,31 +31,18 @@ class Strength(StrEnum):
         return {"decisive": 1.0, "strong": 0.6, "weak": 0.2}[self.value]
 
 
-@dataclass(frozen=True, slots=True)
-class Code:
-    """One row of a code table: how a number in the message changes its signature (Xid 79 is not Xid 43)."""
-
-    code: str
-    title: str
-    role: Role
-    strength: Strength
-    category: str
-    advice: str
-    yields_to: tuple[str, ...] = ()
-
-
 @dataclass(frozen=True)
 class Signature:
     """One ordered rule.
 
     ``pattern`` is a regular expression of the linear-time dialect (no look-around, no back-references), searched in
-    one physical line. ``unless`` excludes matches. ``codes``: the group ``code`` of the pattern selects the row of a
-    table. ``yields_to`` names signatures, or prefixes ending in ``.``; if one of them is present, this one is a
-    consequence. ``also`` names other possible categories of the same words. ``ends`` names the signatures whose
-    complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any exception) and
-    not its words, so that these are left to the learned model. ``blames``: whom a line of it accuses, if another than
-    its category does (see ``taxonomy.toml``). ``examples`` must match and ``counters`` must not; both are tested for
-    every rule.
+    one physical line. ``unless`` excludes matches. ``codes``: the group ``code`` of the pattern selects the rule of
+    that number (Xid 79 is not Xid 43). ``yields_to`` names signatures, or prefixes ending in ``.``; if one of them is
+    present, this one is a consequence. ``also`` names other possible categories of the same words. ``ends`` names the
+    signatures whose complaint a line of this one withdraws. ``is_form``: the pattern knows the form of a message (any
+    exception) and not its words, so that these are left to the learned model. ``blames``: whom a line of it accuses, if
+    another than its category does (see ``taxonomy.toml``). ``examples`` must match and ``counters`` must not; both are
+    tested for every rule.
     """
 
     id: str
@@ -75,27 +61,5 @@ class Signature:
     ends: tuple[str, ...] = ()
     is_form: bool = False
     blames: str = ""
-    codes: Mapping[str, Code] = field(default_factory=dict)
+    codes: Mapping[str, Signature] = field(default_factory=dict)
     area: str = ""
-
-    @cached_property
-    def has_codes(self) -> bool:
-        """Whether the message carries a code that a table explains."""
-        return bool(self.codes)
-
-
-@dataclass(frozen=True, slots=True)
-class Rule:
-    """The rule for a message with a known code: a signature, or one row of its code table."""
-
-    id: str
-    title: str
-    role: Role
-    strength: Strength
-    category: str
-    advice: str
-    yields_to: tuple[str, ...]
-    also: tuple[str, ...]
-    order: int
-    is_form: bool = False
-    blames: str = ""

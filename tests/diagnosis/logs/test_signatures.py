@@ -171,7 +171,6 @@ def test_a_table_of_messages_gets_one_row_for_each_that_is_known() -> None:
             "role": "root",
             "strength": "decisive",
             "category": "hardware.gpu.off_bus",
-            "code": "79",
         }
     ]
 
