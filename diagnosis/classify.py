@@ -38,7 +38,7 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_first``: it is the earliest of the root events; ``is_wide``: more than a few machines report it; ``is_lone``:
+    ``is_wide``: more than a few machines report it; ``is_lone``:
     one alone does, of many that did the same;
     ``raised_in``: the category of the software that raised an exception.
     """
@@ -47,7 +47,6 @@ class Hint:
     rule: str | None = None
     role: Role = Role.ROOT
     weight: float = 1.0
-    is_first: bool = False
     is_wide: bool = False
     raised_in: str = ""
     is_lone: bool = False
@@ -130,8 +129,7 @@ def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple
 
 def _heard(hint: Hint) -> float:
     """The share of its weight that a hint has by its role."""
-    weight = hint.weight * (getattr(AT, hint.role.value) if hint.role in _ROLES else 0.0)
-    return min(1.0, weight * 1.25) if hint.role is Role.ROOT and hint.is_first else weight
+    return hint.weight * float(getattr(AT, hint.role.value) if hint.role in _ROLES else 0.0)
 
 
 def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | None, most: float) -> Classification:

@@ -248,9 +248,7 @@ def evaluate(records: Sequence[Record], model: Model | None, rules: SignatureSet
     loss = 0.0
     for record in records:
         ids = record.rules or tuple(known.match_texts(record.templates))
-        hints = [
-            Hint(text, rule, is_first=n == 0) for n, (text, rule) in enumerate(zip(record.templates, ids, strict=True))
-        ]
+        hints = [Hint(text, rule) for text, rule in zip(record.templates, ids, strict=True)]
         verdict = classify(hints, known, model)
         is_right = verdict.category.id == record.category
         leaf += is_right

@@ -96,15 +96,9 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         joined.sort("count", "masked", descending=[True, False])
         .group_by("event", maintain_order=True)
         .agg(
-            pl.col("template").first(),
-            pl.col("example").first(),
-            pl.col("signature").first(),
-            pl.col("role").first(),
-            pl.col("strength").first(),
-            pl.col("category").first(),
+            pl.col("template", "example", "signature", "role", "strength", "category").first(),
             pl.col("level").max(),
-            pl.col("is_exception").any(),
-            pl.col("is_system").any(),
+            pl.col("is_exception", "is_system").any(),
         )
     )
     where = placed.group_by("event").agg(

@@ -145,18 +145,14 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     said, is_cut = messages.merge([tables.messages_of(p) for p in logs])
     writers = without_job([schemed(p.sources, paths) for p in logs], lambda p: said["example"].str.contains(p).any())
     logs = [replace(p, sources=mine) for p, mine in zip(logs, writers, strict=True)]
-    sources, base = [], 0
-    bases: list[int] = []
-    for number, p in enumerate(logs):
-        bases.append(base)
-        known = p.sources or ()
-        rows = known if known else (None,)
-        for s in rows:
-            sources.append((base, number, s.node if s else None, s.rank if s else None))
-            base += 1
-    source_table = pl.DataFrame(
-        sources, schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64}, orient="row"
-    )
+    rows = [
+        (number, s.node if s else None, s.rank if s else None)
+        for number, p in enumerate(logs)
+        for s in (p.sources or (None,))
+    ]
+    schema = {"file": pl.UInt32, "node": pl.String, "rank": pl.Int64}
+    source_table = pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
+    bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
     source_table = homes.settle(_credible(source_table, logs, nodes), paths, nodes, node_of or {})
     year_at = _year_at(logs)
     lines = tuple(tables.lines_of(p) for p in logs)

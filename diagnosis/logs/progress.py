@@ -98,12 +98,6 @@ class Progress:
         return None if self.beats.is_empty() else int(self.beats["n"].max())  # type: ignore[arg-type]
 
     @property
-    def last_at(self) -> int | None:
-        """When the highest counter was printed, ns UTC."""
-        times = self.beats.filter(pl.col("n") == pl.col("n").max())["at"].drop_nulls()
-        return None if times.is_empty() else int(times.min())  # type: ignore[arg-type]
-
-    @property
     def interval(self) -> int:
         """Counters between two printed lines."""
         steps = self.beats.sort("file", "line").select(pl.col("n").diff().over("file")).to_series().drop_nulls()

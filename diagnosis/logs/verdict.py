@@ -174,7 +174,10 @@ def _classified(case: Case, roots: Sequence[int], stopped: float = float("inf"))
         row = rows[event]
         first, wide, lone = place_ == 0, row["n_nodes"] > max(few, 1), _is_lone(case, row)
         library = _raised_in(case, row) if first else ""
-        hints.append(classify.Hint(row["template"], row["signature"], Role.ROOT, 1.0, first, wide, library, lone))
+        # what joined the leader without a weight of its own only confirms it
+        role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
+        weight = 1.0 if first else AT.joined
+        hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if (row["first_at"] or 0.0) > stopped:

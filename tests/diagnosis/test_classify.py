@@ -5,8 +5,8 @@ from diagnosis.classify_model import Level, Model
 from diagnosis.model import Role
 
 
-def hint(rule: str | None, role: Role = Role.ROOT, weight: float = 1.0, is_first: bool = False) -> Hint:
-    return Hint("text", rule, role, weight, is_first)
+def hint(rule: str | None, role: Role = Role.ROOT, weight: float = 1.0) -> Hint:
+    return Hint("text", rule, role, weight)
 
 
 def test_nothing_known_is_unknown_and_inconclusive() -> None:
@@ -16,7 +16,7 @@ def test_nothing_known_is_unknown_and_inconclusive() -> None:
 
 
 def test_one_decisive_event_is_enough() -> None:
-    verdict = classify([hint("nvidia.xid.79", is_first=True)])
+    verdict = classify([hint("nvidia.xid.79")])
     assert verdict.category.id == "hardware.gpu.off_bus"
     assert verdict.confidence > 0.8
     assert verdict.reasons == ("The GPU has fallen off the bus",)
@@ -61,7 +61,7 @@ def test_alternatives_are_shares_of_one_whole() -> None:
     assert equals.runner_up
     assert equals.confidence + equals.runner_up_confidence <= 1.0
     for rule in ("code.shape", "data.missing", "elastic.exit_killed", "kernel.hung_task"):
-        verdict = classify([hint("nvidia.xid.79", is_first=True), hint(rule)])
+        verdict = classify([hint("nvidia.xid.79"), hint(rule)])
         assert verdict.confidence + verdict.runner_up_confidence <= 1.0
 
 
@@ -87,8 +87,8 @@ def test_two_causes_of_equal_weight_are_both_labels() -> None:
     assert verdict.confidence < 0.6
 
 
-def test_the_first_event_weighs_more() -> None:
-    rows = [hint("storage.nfs", weight=0.6), hint("nvidia.ecc", weight=0.6, is_first=True)]
+def test_what_more_probably_belongs_to_the_cause_decides_in_any_order() -> None:
+    rows = [hint("storage.nfs", weight=0.48), hint("nvidia.ecc", weight=0.6)]
     assert classify(rows).category.id == "hardware.gpu.ecc"
     assert classify(rows[::-1]).category.id == "hardware.gpu.ecc"
 
@@ -139,14 +139,14 @@ def test_past_decisions_correct_the_confidence() -> None:
 
 
 def test_the_shares_of_the_two_candidates_are_at_most_the_whole() -> None:
-    verdict = classify([hint("elastic.exit_killed", is_first=True), hint("python.host_memory"), hint("storage.full")])
+    verdict = classify([hint("elastic.exit_killed"), hint("python.host_memory"), hint("storage.full")])
     assert verdict.runner_up is not None and 0 < verdict.runner_up_confidence <= verdict.confidence
     assert verdict.confidence + verdict.runner_up_confidence <= 1
 
 
 def test_what_many_machines_report_alike_is_a_fault_that_they_share() -> None:
-    one = classify([Hint("link down", "nic.link_down", is_first=True)])
-    many = classify([Hint("link down", "nic.link_down", is_first=True, is_wide=True)])
+    one = classify([Hint("link down", "nic.link_down")])
+    many = classify([Hint("link down", "nic.link_down", is_wide=True)])
     assert (one.category.id, many.category.id) == ("hardware.network.link_flap", "network.link_down")
 
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from diagnosis.logs import explain, verdict
 from tests.diagnosis.cases import case_of, case_of_lines
+from tests.diagnosis.synthetic import Job
 from tests.diagnosis.test_log_engine import fallen_gpu
 
 STEPS = [f"2026-03-01 10:{n:02d}:00 step {n} loss 2.{n}" for n in range(1, 9)]
@@ -37,3 +38,15 @@ def test_a_clue_about_a_node_is_listed_once_though_two_lines_give_it(tmp_path: P
     clues = verdict.conclude(case_of(job, tmp_path)).clues
     assert sum(clue.about == "event" for clue in clues) == 3
     assert len(set(clues)) == len(clues)
+
+
+def test_of_two_causes_on_one_machine_the_first_is_more_probable(tmp_path: Path) -> None:
+    job = Job()
+    xid = "kernel: NVRM: Xid (PCI:0000:9b:00): {}, pid=4243, name=python3, {}"
+    job.say(job.ends + 2, 3, xid.format(95, "Uncontained ECC error"))
+    job.say(job.ends + 3, 3, xid.format(64, "Row remapping failure"))
+    found = verdict.conclude(case_of(job.torn_down(job.ends + 25), tmp_path)).verdict
+    assert found.id == "hardware.gpu.ecc"
+    assert found.runner_up is not None
+    assert found.runner_up[0] == "hardware.gpu.row_remap"
+    assert found.confidence > 0.7
