@@ -15,5 +15,6 @@ needs: Final = "lines of watchdogs with sequence numbers"
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The nodes of suspicious ranks."""
-    return protocol.suspicions(protocol.states(case), case.homes)
+    """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can be missed."""
+    known = {*case.inventory.node_of_rank, *case.table.sources["rank"].drop_nulls().to_list()}
+    return protocol.suspicions(protocol.states(case), {rank: case.homes.get(rank) for rank in sorted(known)})
