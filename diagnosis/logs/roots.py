@@ -67,7 +67,7 @@ def weigh(scene: Scene) -> pl.Series:
     """The weight of each event as a root candidate, before it is compared with others."""
     events, total, since, consequence_at = scene.events, scene.total, scene.since, scene.consequence_at
     is_slow = scene.pace.slow_from is not None  # then cancelling the job was no cause
-    is_rare = (pl.col("n_nodes") > 0) & (pl.col("n_nodes") <= stats.most_of_few(total))
+    is_rare = scene.is_few
     is_few = is_rare | (pl.col("n_nodes") == 0)
     by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
     is_late_enough = pl.lit(since is not None) & (by >= (since or 0))
