@@ -15,9 +15,8 @@ from typing import Final
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.history import POOL_MIN
 from diagnosis.logs import roots, temporal
-from diagnosis.logs.catalogue import STRUCTURE, Catalogue, began
+from diagnosis.logs.catalogue import Catalogue, began
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.roots import Roots
 from diagnosis.logs.scene import Scene
@@ -166,45 +165,6 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     return _set(scene, weights, is_flap, AT.flap * pl.col("novelty").fill_null(0.0))
 
 
-def _confirmed(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Confirmations of few nodes that no healthy job prints, in the silence before the end."""
-    is_here = (
-        (pl.col("role") == Role.CONFIRMATION.value)
-        & pl.col("category").is_not_null()
-        & (pl.col("strength") != "weak")
-        & (pl.col("jobs_with_it") == 0)
-        & scene.is_few
-        & ~scene.is_survived
-        & ~pl.col("example").str.contains(roots.DEATH)
-        & pl.col("is_stamped")
-    )
-    if scene.is_dated and scene.consequence_at is not None:
-        is_here &= pl.col("first_at") <= scene.consequence_at + int(AT.after_s * SECOND)
-    if scene.since is not None:
-        is_here &= pl.col("first_at") >= scene.since
-    return _set(scene, weights, is_here, AT.stands_in)
-
-
-def _single_source(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """Messages of one node alone, unknown to rules and healthy jobs, in a long silence."""
-    silent_since, end = scene.stopped_at, scene.consequence_at
-    if silent_since is None or end is None or not scene.is_dated or scene.healthy < POOL_MIN:
-        return None
-    if end - silent_since < AT.silence_s * SECOND:
-        return None
-    is_here = (
-        pl.col("role").is_null()
-        & (pl.col("jobs_with_it") == 0)
-        & (pl.col("n_nodes") == 1)
-        & pl.col("is_stamped")
-        & ~pl.col("is_system")
-        & pl.col("first_at").is_between(silent_since, end, closed="none")
-        & ~pl.col("template").str.contains(STRUCTURE)
-    )
-    said = scene.events.filter(is_here.fill_null(False))["event"].to_list()
-    return _set(scene, weights, is_here, roots.AT.unknown_sign) if len(scene.catalogue.nodes_of(said)) == 1 else None
-
-
 def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """If only consequences are known: few writers report the end in other words than nearly all, without the words of
     the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
@@ -283,8 +243,6 @@ CORRECTIONS: Final = (
 )
 FALLBACKS: Final = (
     Rule("flapped", "a link that came back may have broken what stopped soon after", _flapped),
-    Rule("confirmed", "few nodes complained in the silence before the end", _confirmed),
-    Rule("single_source", "only one node wrote in a long silence", _single_source),
     Rule("minority_consequence", "one writer gives another reason than all others", _minority_consequence),
     Rule(LAUNCHER_STOPPED, "launchers received a stop before any problem", _launcher_stopped, False),
 )
