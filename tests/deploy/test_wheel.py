@@ -27,7 +27,7 @@ MOVED = {"client/faultline": "faultline"} | {
 }
 PACKAGES = ("diagnosis", "ingest", "triage", "client/faultline")
 #: optional: the extras of pyproject.toml with what they bring
-GUARDED = {"boto3", "botocore", "mcp", "anyio", "pydantic", "uvicorn"}
+GUARDED = {"boto3", "botocore", "mcp", "anyio", "pydantic", "uvicorn", "distributed"}
 #: the address of another file in a script's `import`, or in a style's `url()`
 _NAMED_BY_FILES = r"""(?:^(?:import|export)[^"';]*["']|url\(["']?)(\.{1,2}/[^"')]+)"""
 

@@ -240,5 +240,6 @@ def test_a_reader_that_is_killed_again_and_again_costs_no_file(
     finally:
         keeper.stop()
     unit.refresh_from_db()
-    assert reaper.left == 0 or at == "after a message"  # a small file is read before its reader has said anything
+    assert reaper.left == 0 or "after" in at  # of a small file, the answer may come before the end
+    assert reaper.left < times or at == "after a message"
     assert (unit.state, states()) == ("succeeded", WHOLE)
