@@ -41,6 +41,14 @@ def postgres(*options: str) -> Iterator[str]:
         yield server.url
 
 
+def _runs(program: Path, user: str) -> bool:
+    """Whether the user may run the program: in root's home others may often not even look."""
+    try:
+        return not subprocess.run([program, "-V"], user=user, cwd="/", capture_output=True, check=False).returncode
+    except PermissionError:
+        return False
+
+
 @contextlib.contextmanager
 def postgres_server(address: str = "", options: tuple[str, ...] = ()) -> Iterator[Postgres]:
     """A temporary PostgreSQL from the wheel, on a unix socket, or for the network of an IPv4 ``address``, with these
@@ -59,7 +67,7 @@ def postgres_server(address: str = "", options: tuple[str, ...] = ()) -> Iterato
     try:
         if user:
             os.chown(base, pwd.getpwnam(user).pw_uid, -1)
-            if subprocess.run([binaries / "postgres", "-V"], user=user, capture_output=True, check=False).returncode:
+            if not _runs(binaries / "postgres", user):
                 home = binaries.parent.parent
                 for part in (home, home.with_name(f"{home.name}.libs")):
                     shutil.copytree(part, base / part.name)
