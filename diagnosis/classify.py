@@ -38,8 +38,7 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_wide``: more than a few machines report it; ``is_lone``:
-    one alone does, of many that did the same;
+    ``is_wide``: more than a few machines report it; ``is_lone``: one alone does, of many that did the same;
     ``raised_in``: the category of the software that raised an exception.
     """
 

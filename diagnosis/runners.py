@@ -1,13 +1,10 @@
-"""Who else may do parts of an analysis (:class:`diagnosis.model.Runner`), besides the site's own workers:
-processes of this machine, and a Dask cluster. Whoever starts these owns their number and their end.
+"""Who else may do parts of an analysis (:class:`diagnosis.model.Runner`), besides the site's own workers: a Dask
+cluster, whose number of workers and whose end are its owner's.
 """
 
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from dataclasses import dataclass
-from itertools import repeat
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -15,17 +12,6 @@ from diagnosis.flows.partitions import do
 
 if TYPE_CHECKING:
     from distributed import Client
-
-
-@dataclass(frozen=True, slots=True)
-class Processes:
-    """Parts are done by the processes of ``pool``. A process that dies ends the analysis with ``BrokenProcessPool``."""
-
-    pool: ProcessPoolExecutor
-    is_far: bool = False
-
-    def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
-        return self.pool.map(do, repeat(function), parts, repeat(folder))
 
 
 class Dask:

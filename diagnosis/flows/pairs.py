@@ -3,12 +3,12 @@
 Three observations decide, in this order:
 
 * **Distinct recurring sizes.** Gradient buckets have several sizes that recur every step; a pipeline stage sends one
-* size (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged records, whose
-* sizes do not recur, do not count. With varying sequence lengths sizes do not recur either. **Together or in turn.** In
-* a collective the receiver forwards to a third member while it receives; in a pipeline it must compute first (two
-* neighbours may exchange in both directions at once, which proves nothing). This decides if sizes do not: a single
-* bucket, or no byte counts. **Fan-out.** A sender that sends to all members of a clique at once is in an all-to-all
-* (EP).
+  size (LLMPrism's rule). Sizes are counted on whole transfers, over all steps, so that split and merged records, whose
+  sizes do not recur, do not count. With varying sequence lengths sizes do not recur either.
+* **Together or in turn.** In a collective the receiver forwards to a third member while it receives; in a pipeline it
+  must compute first (two neighbours may exchange in both directions at once, which proves nothing). This decides if
+  sizes do not: a single bucket, or no byte counts.
+* **Fan-out.** A sender that sends to all members of a clique at once is in an all-to-all (EP).
 
 DP pairs then form components, and the pairs inside one component take its majority's type (transitivity).
 """
@@ -22,9 +22,10 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.arrays import Load, components, idle_gaps, members_of
+from diagnosis.flows.arrays import Load, components, idle_gaps
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Small, pair_key
 from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.pair_shapes import chords, in_clique
 from diagnosis.flows.partitions import partition
 from diagnosis.flows.sizes import Sizes, recurring_sizes
 
@@ -46,8 +47,6 @@ AT_ONCE_S = 0.002
 ANSWERED = 0.7
 #: Sizes with this share of a pair's bytes do not recur by chance.
 WEIGHTY = 0.1
-#: No all-to-all joins more members over the network.
-CLIQUE = 1024
 
 
 @dataclass(frozen=True, slots=True)
@@ -331,7 +330,7 @@ def _types(
     chain, mutual, fan = timing
     ring = chain >= 0.5
     fanned = (ring | (mutual >= 0.8)) & (fan >= 1)
-    clique = fanned & _in_clique(a, b, fanned, count)
+    clique = fanned & in_clique(a, b, fanned, count)
     many = (sizes.often >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
     # have. If its own sizes do not recur (experts with uneven load), some of them agree by chance, but move few bytes.
@@ -359,7 +358,7 @@ def _types(
     # A pipeline hands over several times for each exchange of gradients.
     once = seldom & lonely
     exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not seldom.all()) & (exchange.any() or others)
-    chord = ring & ~fanned & _chords(a, b, bucketed, sizes, count)
+    chord = ring & ~fanned & chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
         if chord[i]:
@@ -375,44 +374,6 @@ def _types(
         else:
             types.append(PP)
     return types
-
-
-def _chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bools:
-    """Pairs across a ring of gradients that carry one size only, and none of the ring's own: one that its neighbours
-    exchange in addition to their gradients (the way back of a smaller ring, as in context parallelism).
-    """
-    if not (bucketed.any() and sizes.guest.any()):
-        return np.zeros(len(a), dtype=bool)
-    label = components(a[bucketed], b[bucketed], count)
-    degree = np.bincount(a[bucketed], minlength=count) + np.bincount(b[bucketed], minlength=count)
-    whole = (degree[a] >= 2) & (degree[b] >= 2)  # else it is the ring's own missing hop
-    return np.asarray(sizes.guest & ~bucketed & (sizes.covered >= 0.5) & (label[a] == label[b]) & whole)
-
-
-def _in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
-    """Pairs whose component (of the chosen ones) is an all-to-all: all with all, or with all outside their own machine,
-    because traffic inside a machine is not visible. Then members that never exchange have the same peers.
-    """
-    if not chosen.any():
-        return chosen
-    label = components(a[chosen], b[chosen], count)
-    found = np.zeros(len(chosen), dtype=bool)
-    inside = label[a] == label[b]
-    for group in members_of(label, np.unique(np.concatenate([a[chosen], b[chosen]]))):
-        if not 4 <= len(group) <= CLIQUE:
-            continue
-        own = chosen & inside & (label[a] == label[group[0]])
-        beside = np.zeros((len(group), len(group)), dtype=np.int64)
-        x, y = np.searchsorted(group, a[own]), np.searchsorted(group, b[own])
-        beside[x, y] = beside[y, x] = 1
-        common = beside @ beside
-        degree = beside.sum(axis=1)
-        either = degree[:, None] + degree[None, :] - common
-        strange = (beside == 0) & ~np.eye(len(group), dtype=bool)
-        alike = (common[strange] >= 0.7 * either[strange]).mean() if strange.any() else 1.0
-        complete = beside.sum() >= 0.7 * len(group) * (len(group) - 1)
-        found |= own if complete or (alike >= 0.8 and np.median(degree) >= 2) else False
-    return found
 
 
 def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int, *, fixed: Bools) -> list[str]:

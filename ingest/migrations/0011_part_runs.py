@@ -13,6 +13,12 @@ class Migration(migrations.Migration):
         migrations.AlterField(
             model_name='run',
             name='kind',
-            field=models.CharField(choices=[('unpack', 'unpack'), ('parse', 'parse'), ('diagnose', 'diagnose'), ('condense', 'condense'), ('part', 'part')], max_length=10),
+            field=models.CharField(
+                choices=[
+                    ('unpack', 'unpack'), ('parse', 'parse'), ('diagnose', 'diagnose'), ('condense', 'condense'),
+                    ('part', 'part'),
+                ],
+                max_length=10,
+            ),
         ),
     ]

@@ -110,8 +110,8 @@ def test_real_workers_do_parts(reported: Reported, worker: Any) -> None:
         mine = Run.objects.filter(kind=Run.Kind.PART).order_by("-pk").first()  # its message was not sent
         assert mine is not None
         others = Run.objects.filter(kind=Run.Kind.PART).exclude(pk=mine.pk)
-        seen = lambda: list(others.values("state", "error"))  # noqa: E731
-        wait_for(lambda: not others.exclude(state=Run.State.SUCCEEDED).exists(), seen, WORK_S)
+        done = others.filter(state=Run.State.SUCCEEDED)
+        wait_for(lambda: done.count() == others.count(), lambda: list(others.values("state", "error")), WORK_S)
         return offered["take"]()
 
     reported(take=take)

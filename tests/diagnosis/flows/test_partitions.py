@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import dataclass, field
+from itertools import repeat
 from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,7 @@ from hypothesis import strategies as st
 from diagnosis.flows import packing, partitions, pieces
 from diagnosis.flows.capture import Flows
 from diagnosis.model import Runner
-from diagnosis.runners import Dask, Processes
+from diagnosis.runners import Dask
 from tests.diagnosis.flows.simulate import Job, noisy, simulate, together
 from tests.diagnosis.flows.test_pieces import JOBS, assert_same, flows_of, report_of
 
@@ -37,6 +38,17 @@ class Elsewhere:
         for number in [*reversed(range(len(parts)))] * self.times:
             answers[number] = partitions.do(function, parts[number], folder)
         return (answers[number] for number in range(len(parts)))
+
+
+@dataclass(frozen=True, slots=True)
+class Processes:
+    """Parts are done by the processes of a pool."""
+
+    pool: ProcessPoolExecutor
+    is_far: bool = False
+
+    def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
+        return self.pool.map(partitions.do, repeat(function), parts, repeat(folder))
 
 
 @pytest.mark.parametrize("what", JOBS)
