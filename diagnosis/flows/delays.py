@@ -169,7 +169,7 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
         return None
     calm = ~slow[found.steps]
     name_of = {m: capture.machine(m) for hop in found.hops for m in hop}
-    leaf_of = {name_of[m]: leaf for m, leaf in _leaves(name_of, capture).items()}
+    leaf_of = {name_of[m]: leaf for m, leaf in leaves_of(name_of, capture).items()}
     hops = [(name_of[a], name_of[b]) for a, b in found.hops]
     candidates: list[Candidate] = []
     seconds: list[Floats] = []
@@ -266,7 +266,7 @@ def _pairs(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, cal
     return Pairs(hanging, thinking, calm)
 
 
-def _leaves(members: Iterable[int], capture: Capture) -> dict[int, str]:
+def leaves_of(members: Iterable[int], capture: Capture) -> dict[int, str]:
     """The leaf switch of each member: by the inventory, else the one that all it sends enters first. O(n log n) in
     records where the inventory lacks one.
     """

@@ -10,6 +10,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.capture import Capture
+from diagnosis.flows.delays import leaves_of
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.slowness import Episode, Slow, group_of
 from diagnosis.flows.transfers import Transfers
@@ -80,7 +81,7 @@ def _explanation(
     capture: Capture,
 ) -> tuple[int | None, Slow]:
     """Scores addresses, machines and switches: the share of slow units that have it, less the share of its units that
-    were not slow.
+    were not slow. If the job's only two leaves explain the same, it is the path between them that both have.
     """
     having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
     for job, unit in slowed | spared:
@@ -98,16 +99,18 @@ def _explanation(
     addresses = sorted(name for kind, name in top if kind == "address")
     switches = sorted(name for kind, name in top if kind == "switch")
     if switches and (len(slowed) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
+        crossed = {m for job, unit in slowed | spared for m in transfers[job].units[unit]}
+        is_link = len(switches) == 2 and set(leaves_of(crossed, capture).values()) == set(switches)
+        link = "-".join(switches) if is_link else ""
         avoiding = " Those that avoid it did not." if spared else ""
-        which = f"crosses {switches[0]} needed {times}.{avoiding}"
-        if len(switches) > 1:
+        which = f"crosses {f'the link {link}' if is_link else switches[0]} needed {times}.{avoiding}"
+        if len(switches) > 1 and not is_link:
             shown = f"{', '.join(switches[:-1][:8])} and {switches[-1]}"
             which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
         reason = f"{len(slowed)} groups and pairs whose traffic {which}"
-        confidence = 0.9 / len(switches)
-        return None, Slow(
-            "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, confidence=confidence
-        )
+        found = Slow("slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, link=link)
+        found.confidence = 0.9 if is_link else 0.9 / len(switches)
+        return None, found
     number = {name: index for index, name in enumerate(capture.names)}
     guilty = [number[a] for a in addresses]
     if not guilty:
