@@ -13,7 +13,8 @@ from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.pacing import Pace
 from diagnosis.model import Role
 
-_ENDS = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value)
+_FOLLOWS = (Role.CASCADE.value, Role.TEARDOWN.value)
+_ENDS = (Role.ROOT.value, *_FOLLOWS)
 
 
 def stated_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
@@ -22,7 +23,11 @@ def stated_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.Dat
     """
     ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDS])
     stamped = pl.col("first_at").filter("is_stamped").min().over("event")
-    guess = pl.coalesce(stamped, pl.when(ends).then(pl.lit(pace.last_at, pl.Int64)))
+    follows = pl.col("event").is_in([event for event, role in roles.items() if role in _FOLLOWS])
+    is_root = pl.col("event").is_in([event for event, role in roles.items() if role == Role.ROOT.value])
+    cause = pl.when(follows).then(pl.col("first_at").filter(is_root & pl.col("is_stamped")).min())
+    last = pl.when(ends).then(pl.lit(pace.last_at, pl.Int64))
+    guess = pl.coalesce(stamped, pl.max_horizontal(last, cause))
     placed = pl.max_horizontal("first_at", pl.min_horizontal(guess, "until_at"))
     return catalogue.cells.with_columns(
         stated_at=pl.when(pl.col("is_stamped") | pl.col("first_at").is_null() | guess.is_null())
