@@ -37,6 +37,7 @@ from diagnosis.flows.stated import Stated, compare, statement_of
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
+from diagnosis.flows.views import one_view
 from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, Runner, silent
 
@@ -189,6 +190,7 @@ def diagnose_flows(
     usable = [p for p in parsed if p.skipped is None]
     why_not = blocked(usable)
     panel = capture_panel(parsed)
+    usable, twice = one_view(usable)
     capture = load(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
     if capture is not None and why_not is None:
         capture = aligned(capture)
@@ -196,6 +198,7 @@ def diagnose_flows(
     if capture is None:
         reasons = [p.skipped for p in parsed if p.skipped] or [COUNTERS_ONLY if ports else "There are no flow records."]
         return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
+    capture.notes.extend(twice)
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
     compare(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
