@@ -5,14 +5,14 @@ range, one that joins them, one that diagnoses. Prints CPU seconds and peak memo
 equal, the share that no other worker can take, and a model of the time on more cores with its check: the ranges run in
 one and in two processes, and the processor seconds of their calls are laid end to end as the processes took them, which
 other programs on the machine do not change much. Each call is a process of its own; loading the engine is not counted,
-as workers keep it loaded.
+as workers keep it loaded. With ``--parts-only`` there is no single process to compare with, ranges are read two at a
+time, and the log repeats its first two hours: for the largest logs.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
-import resource
 import subprocess
 import sys
 import tempfile
@@ -28,7 +28,7 @@ from diagnosis import parsed as stored
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
-from measure.generate import write
+from measure.generate import write, write_long
 
 _CORES = (1, 2, 16, 64, 256)
 _PATH = "logs/all-ranks.log"
@@ -36,7 +36,7 @@ _PATH = "logs/all-ranks.log"
 
 @dataclass(frozen=True, slots=True)
 class Cost:
-    """Of one call: seconds, CPU seconds, MiB beyond the loaded engine."""
+    """Of one call: seconds, CPU seconds, MiB of its process with the engine."""
 
     wall_s: float
     cpu_s: float
@@ -85,12 +85,13 @@ def _child(step: str, arguments: list[Any]) -> None:
         if step != "read":
             _join(folder / "joined", [str(folder / "1"), str(folder / "2")])
             _diagnose(small, folder / "1", folder / "report.json")
-    before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins here
     wall, cpu = time.perf_counter(), time.process_time()
     steps: dict[str, Callable[..., None]] = {"read": _read, "join": _join, "diagnose": _diagnose}
     steps[step](*(Path(one) if isinstance(one, str) else one for one in arguments))
     cost = time.perf_counter() - wall, time.process_time() - cpu
-    print(json.dumps([*cost, (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024]))
+    peak = Path("/proc/self/status").read_text().partition("VmHWM:")[2].split()[0]
+    print(json.dumps([*cost, int(peak) / 1024]))
 
 
 def _call(step: str, *arguments: Any) -> Cost:
@@ -144,6 +145,7 @@ def main() -> None:
     options.add_argument("--lines", type=int, default=4_000_000)
     options.add_argument("--log", type=Path, help="an existing log instead; --lines is then its number of lines")
     options.add_argument("--unit", type=int, default=64 << 20, help="bytes of a range")
+    options.add_argument("--parts-only", action="store_true", help="no comparison with one process")
     options.add_argument("--folder", type=Path, help="where the files are written; default: a temporary directory")
     options.add_argument("--step", help=argparse.SUPPRESS)
     options.add_argument("--arguments", help=argparse.SUPPRESS)
@@ -153,34 +155,43 @@ def main() -> None:
         return
     with tempfile.TemporaryDirectory(dir=chosen.folder) as name:
         log = chosen.log or Path(name) / "all-ranks.log"
-        if chosen.log is None:
+        if chosen.log is None and chosen.parts_only:
+            write_long(log, chosen.lines, 2)
+        elif chosen.log is None:
             write(log, chosen.lines)
-        _measure(Path(name), log, chosen.lines, chosen.unit)
+        _measure(Path(name), log, chosen.lines, chosen.unit, is_compared=not chosen.parts_only)
 
 
-def _measure(folder: Path, log: Path, lines: int, unit: int) -> None:
+def _measure(folder: Path, log: Path, lines: int, unit: int, *, is_compared: bool) -> None:
     size = log.stat().st_size
     print(f"{lines:,} lines, {size / 1e9:.2f} GB", flush=True)
-    alone = [_call("read", log, folder / "whole", 0, size), _call("diagnose", log, folder / "whole", folder / "one")]
-    for what, cost in zip(("one process: read", "one process: diagnose"), alone, strict=True):
-        _said(what, [cost])
+    alone: list[Cost] = []
+    if is_compared:
+        alone = [
+            _call("read", log, folder / "whole", 0, size),
+            _call("diagnose", log, folder / "whole", folder / "one"),
+        ]
+        for what, cost in zip(("one process: read", "one process: diagnose"), alone, strict=True):
+            _said(what, [cost])
     cuts = list(_cuts(log, unit))
     spent: dict[int, list[Cost]] = {}
-    for workers in (1, 2):
+    for workers in (1, 2) if is_compared else (2,):
         with ThreadPoolExecutor(workers) as pool:
             parts = [folder / f"{workers}-{number}" for number in range(len(cuts))]
             spent[workers] = list(pool.map(lambda part, cut: _call("read", log, part, *cut), parts, cuts))
         _said(f"ranges, {workers} at a time", spent[workers])
     join = _call("join", folder / "joined", [str(part) for part in parts])
-    reduce = _call("diagnose", log, folder / "joined", folder / "many")
     _said("join", [join])
+    reduce = _call("diagnose", log, folder / "joined", folder / "many")
     _said("diagnose", [reduce])
-    mapped = sum(cost.cpu_s for cost in spent[1])
-    one, many = (sum(cost.cpu_s for cost in costs) for costs in (alone, [*spent[1], join, reduce]))
-    is_equal = (folder / "one").read_bytes() == (folder / "many").read_bytes()
-    print(f"reports are {'equal' if is_equal else 'DIFFERENT'}; CPU cost of parts: {many / one:.2f} of one process")
-    serial = join.cpu_s + reduce.cpu_s
-    print(f"serial share: {serial / many:.1%} ({serial / lines * 1e6:.2f} CPU s a million lines)")
+    ranges = spent[min(spent)]
+    mapped, serial = sum(cost.cpu_s for cost in ranges), join.cpu_s + reduce.cpu_s
+    if is_compared:
+        is_equal = (folder / "one").read_bytes() == (folder / "many").read_bytes()
+        ratio = (mapped + serial) / sum(cost.cpu_s for cost in alone)
+        print(f"reports are {'equal' if is_equal else 'DIFFERENT'}; CPU cost of parts: {ratio:.2f} of one process")
+    share = serial / (mapped + serial)
+    print(f"serial share: {share:.1%} ({serial / lines * 1e6:.2f} CPU s a million lines)")
     for cores in _CORES:
         wall = serial + mapped * _turns(len(cuts), cores)
         told = ""
@@ -189,7 +200,7 @@ def _measure(folder: Path, log: Path, lines: int, unit: int) -> None:
             told = f", measured {measured:.1f} s (the model is {wall / measured - 1:+.0%} off)"
         print(f"model, {cores:3} cores: {wall:8.1f} s{told}")
     for million in (100, 500):
-        ranges = round(len(cuts) / lines * million * 1e6)
-        wall = [(mapped * _turns(ranges, cores) + serial) / lines * million * 1e6 for cores in _CORES]
-        told = ", ".join(f"{cores} cores {one:,.0f} s" for cores, one in zip(_CORES, wall, strict=True))
+        count = round(len(cuts) / lines * million * 1e6)
+        walls = [(mapped * _turns(count, cores) + serial) / lines * million * 1e6 for cores in _CORES]
+        told = ", ".join(f"{cores} cores {one:,.0f} s" for cores, one in zip(_CORES, walls, strict=True))
         print(f"model of {million} million such lines: {told}")

@@ -2,13 +2,15 @@
 
 One merged file of many ranks, as torchrun's tee writes it: framework banners, iteration lines, NCCL initialisation,
 data-loader notes, tracebacks and checkpoint messages, with the numbers, addresses, paths and host names that make real
-logs hard to compress. Same seed and size, same bytes.
+logs hard to compress. Same seed and size, same bytes. With ``--hours 2`` only
+the first two hours (1.2 M lines each) are made, and the later ones repeat them with their own times and iterations.
 """
 
 from __future__ import annotations
 
 import argparse
 import datetime
+import itertools
 import random
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -22,7 +24,7 @@ def _hex(rng: random.Random, digits: int) -> str:
 
 def _iteration(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f" iteration {n // 640:8d}/  500000 | consumed samples: {n * 4:12d} | elapsed time per iteration "
+        f" iteration {n // _ITERATION:8d}/  500000 | consumed samples: {n * 4:12d} | elapsed time per iteration "
         f"(ms): {rng.gauss(2150, 30):.1f} | "
         f"throughput per GPU (TFLOP/s/GPU): {rng.gauss(410, 4):.1f} | learning rate: "
         f"{rng.random() * 1e-4:.6E} | global batch size:  2048 | "
@@ -57,7 +59,7 @@ def _loader(rng: random.Random, n: int, rank: int) -> str:
 
 def _memory(rng: random.Random, n: int, rank: int) -> str:
     return (
-        f"[Rank {rank}] (after {n // 640} iterations) memory (MB) | allocated: {rng.random() * 40000:.2f} "
+        f"[Rank {rank}] (after {n // _ITERATION} iterations) memory (MB) | allocated: {rng.random() * 40000:.2f} "
         f"| max allocated: {rng.random() * 80000:.2f} | "
         f"reserved: {rng.randrange(80000)}.0 | max reserved: {rng.randrange(80000)}.0"
     )
@@ -66,7 +68,7 @@ def _memory(rng: random.Random, n: int, rank: int) -> str:
 def _checkpoint(rng: random.Random, n: int, rank: int) -> str:
     return (
         f"[INFO] [torch_checkpoint_engine.py:{rng.choice((23, 33))}:save] [Torch] Saving "
-        f"/ckpt/run-{_hex(rng, 8)}/global_step{n // 640}/"
+        f"/ckpt/run-{_hex(rng, 8)}/global_step{n // _ITERATION}/"
         f"zero_pp_rank_{rank}_mp_rank_00_optim_states.pt..."
     )
 
@@ -113,17 +115,21 @@ _MAKERS: tuple[tuple[float, _Maker], ...] = (
     (0.08, _timers),
     (0.05, _cache),
 )
+_START = datetime.datetime(2026, 3, 1, 8, 0, 0)
+_LINE_MS = 3
+_ITERATION = 640  # its lines
+_ITERATIONS = 3_600_000 // _LINE_MS // _ITERATION  # of an hour
+_NUMBERED = (b" iteration %8d/", b"(after %d iterations)", b"/global_step%d/")
 
 
 def lines(count: int, ranks: int = 64, seed: int = 1) -> Iterator[str]:
     """Yields exactly ``count`` lines without their newline."""
     rng = random.Random(seed)
     weights, makers = zip(*_MAKERS, strict=True)
-    start = datetime.datetime(2026, 3, 1, 8, 0, 0)
     made = 0
     while made < count:
         rank = rng.randrange(ranks)
-        at = start + datetime.timedelta(milliseconds=3 * made)
+        at = _START + datetime.timedelta(milliseconds=_LINE_MS * made)
         head = f"[default{rank % 8}]:[rank{rank}]: " if made % 3 else f"[rank{rank}]: "
         stamp = f"[{at:%Y-%m-%d %H:%M:%S},{at.microsecond // 1000:03d}] "
         if rng.random() < 0.0005:
@@ -141,6 +147,34 @@ def write(path: Path, count: int, ranks: int = 64, seed: int = 1) -> None:
         out.writelines(line + "\n" for line in lines(count, ranks, seed))
 
 
+def write_long(path: Path, count: int, hours: int, ranks: int = 64, seed: int = 1) -> None:
+    """Writes ``count`` lines to ``path``, of which the first ``hours`` are made and the others repeat them, an hour at
+    a time, with their own times and iterations. Memory: the hours that are made.
+    """
+    made = (f"{line}\n".encode() for line in lines(hours * _ITERATIONS * _ITERATION, ranks, seed))
+    blocks = [b"".join(itertools.islice(made, _ITERATION)) for _ in range(hours * _ITERATIONS)]
+    with path.open("wb", buffering=1 << 20) as out:
+        for number in range(-(-count // _ITERATION)):
+            block = _moved(blocks[number % len(blocks)], number % len(blocks), number)
+            left = count - number * _ITERATION
+            out.write(block if left >= _ITERATION else b"".join(block.splitlines(keepends=True)[:left]))
+
+
+def _moved(block: bytes, before: int, after: int) -> bytes:
+    """The lines of iteration ``before`` as those of iteration ``after``, at the same time of another hour."""
+    if before == after:
+        return block
+    block = block.replace(_hour(before // _ITERATIONS), _hour(after // _ITERATIONS))
+    for said in _NUMBERED:
+        block = block.replace(said % before, said % after)
+    return block
+
+
+def _hour(number: int) -> bytes:
+    """How the stamps of an hour begin."""
+    return f"[{_START + datetime.timedelta(hours=number):%Y-%m-%d %H}:".encode()
+
+
 def main() -> None:
     """Write one log."""
     parser = argparse.ArgumentParser(description=__doc__)
@@ -148,5 +182,9 @@ def main() -> None:
     parser.add_argument("--lines", type=int, default=1_000_000)
     parser.add_argument("--ranks", type=int, default=64)
     parser.add_argument("--seed", type=int, default=1)
+    parser.add_argument("--hours", type=int, default=0, help="that are made; the others repeat them. Default: all")
     options = parser.parse_args()
-    write(options.out, options.lines, options.ranks, options.seed)
+    if options.hours:
+        write_long(options.out, options.lines, options.hours, options.ranks, options.seed)
+    else:
+        write(options.out, options.lines, options.ranks, options.seed)
