@@ -18,7 +18,7 @@ import numpy.typing as npt
 from diagnosis.flows import pieces
 from diagnosis.flows.coded import coded_of
 from diagnosis.flows.packing import sent
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import filled, partition, spread
 from diagnosis.flows.records_in_order import FAR_S, in_order
 from diagnosis.flows.sharing import endpoint, host_of
 from diagnosis.model import Parsed
@@ -61,6 +61,11 @@ class Flows:
         count = int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
         if rows.dtype == bool and count == len(self):
             return self
+        if rows.dtype == bool and self.disk is not None and count > pieces.PIECE:
+            held = [int(np.count_nonzero(rows[piece])) for piece in pieces.of(len(self))]
+            kinds = [column.dtype for column in self.columns()]
+            columns, _ = filled(self.disk, _chosen, self._parts((), [rows]), held, kinds)
+            return Flows(*columns, disk=self.disk)
         return Flows(*(pieces.chosen(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
 
     def parts(self) -> Iterator[tuple[slice, Flows]]:
@@ -78,8 +83,10 @@ class Flows:
         """``function(part, *columns, *more)`` of each piece: ``beside`` are columns that are as long as these, of which
         it gets the same piece. Other processes do what is a partition function.
         """
-        parts = [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
-        return spread(self.disk, function, parts)
+        return spread(self.disk, function, self._parts(more, beside))
+
+    def _parts(self, more: Sequence[Any], beside: Sequence[npt.NDArray[Any]]) -> list[tuple[Any, ...]]:
+        return [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
 
     def grouped(self, unit: Ints | Small, units: int) -> list[Group]:
         """The records of whole units (numbers below ``units``; negative: of none), about a piece of records a group,
@@ -103,11 +110,10 @@ class Flows:
     def column(
         self, dtype: npt.DTypeLike, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()
     ) -> npt.NDArray[Any]:
-        """A column of its own of the records, made of each piece of them (see :meth:`each`)."""
-        out = pieces.empty(len(self), dtype, disk=self.disk)
-        for piece, values in zip(pieces.of(len(self)), self.each(function, *more, beside=beside), strict=True):
-            out[piece] = values
-        return out
+        """A column of its own of the records, made of each piece of them (see :meth:`each`), for reading."""
+        parts = self._parts(more, beside)
+        rows = [piece.stop - piece.start for piece in pieces.of(len(self))]
+        return filled(self.disk, function, parts, rows, [dtype])[0][0]
 
     def columns(self) -> tuple[npt.NDArray[Any], ...]:
         """All columns, in the order of the arguments."""
@@ -118,6 +124,24 @@ class Flows:
 
 
 type Group = list[tuple[Ints | Small, Flows]]
+
+
+@partition
+def _chosen(part: Flows, rows: Bools) -> list[npt.NDArray[Any]]:
+    """The columns of the records that the mask chooses."""
+    return [column[rows] for column in part.columns()]
+
+
+@partition
+def looked_up(part: Flows, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    """What the table has for the sender of each record."""
+    return np.asarray(table[part.src])
+
+
+@partition
+def sizes_of(part: Flows, senders: Bools | None) -> tuple[Floats, Ints]:
+    """The distinct sizes of the records (of these senders), sorted, and how often each occurs."""
+    return np.unique(part.size if senders is None else part.size[senders[part.src]], return_counts=True)
 
 
 @partition

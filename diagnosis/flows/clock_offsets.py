@@ -17,7 +17,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import idle_gaps, members_of
-from diagnosis.flows.capture import Capture, Floats, Flows, Group, Ints, Offset, Small, joined
+from diagnosis.flows.capture import Capture, Floats, Flows, Group, Ints, Offset, Small, joined, looked_up
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
@@ -73,11 +73,16 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
         return job, []
     offset -= float(np.median(offset))
     flows = job.flows
-    start = flows.column(np.float64, lambda part: part.start - offset[of(part)])
-    end = flows.column(np.float64, lambda part: part.end - offset[of(part)])
+    start, end = (flows.column(np.float64, _moved, of.table, of.by_path, offset, is_end) for is_end in (False, True))
     moved = replace(flows, start=start, end=end).take(np.argsort(start, kind="stable"))
     found = [Offset(names[i], float(offset[i]), bool(exact[i])) for i in np.argsort(-np.abs(offset))]
     return JobFlows(job.members, moved), found
+
+
+@partition
+def _moved(part: Flows, table: Small, by_path: bool, offset: Floats, is_end: bool) -> Floats:
+    """The ends or the starts without the offset of their collectors."""
+    return np.asarray((part.end if is_end else part.start) - offset[Collector(table, by_path=by_path)(part)])
 
 
 def together(before: list[Offset], found: list[Offset]) -> list[Offset]:
@@ -100,10 +105,10 @@ class Collector:
 
 def collector_of(flows: Flows, capture: Capture) -> tuple[Collector, list[str]]:
     """What gives the collector of each record, and their names."""
-    used = pieces.different(flows.path)
+    used = pieces.different(flows.path, len(capture.paths))
     known = sum(int((part.path >= 0).sum()) for _, part in flows.parts())
     if known / max(len(flows), 1) < 0.9:
-        senders = pieces.different(flows.src)
+        senders = pieces.different(flows.src, len(capture.names))
         number_of = np.zeros(len(capture.names), np.int32)
         number_of[senders] = np.arange(len(senders))
         return Collector(number_of, by_path=False), [capture.names[int(m)] for m in senders]
@@ -125,7 +130,7 @@ def _heard(
     """Ring → collector → its transfers, of sizes that recur."""
     chosen = pairs.carried(job.flows, len(capture.names), DP)
     out: dict[int, dict[int, Heard]] = {}
-    ring_of_each = chosen.column(np.int32, lambda part: ring_of[part.src])
+    ring_of_each = chosen.column(np.int32, looked_up, ring_of.astype(np.int32))
     groups = [(group, collector.table, collector.by_path) for group in chosen.grouped(ring_of_each, len(nodes))]
     for table in spread(chosen.disk, _events, groups):
         for (number_of, who), own in table.group_by("ring", "collector", maintain_order=True):

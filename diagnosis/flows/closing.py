@@ -17,9 +17,10 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Capture, Floats, Flows, pair_key
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Small, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs, clocks_disagree
+from diagnosis.flows.partitions import partition
 from diagnosis.flows.steps import Steps
 
 #: A connection shows how steps close if it does so in this share of them; fewer steps show no habit.
@@ -50,10 +51,7 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
         return steps
     # Some connections at a time, each whole.
     groups = 1 + (len(data) + len(words)) // pieces.PIECE
-    parts = [
-        flows.split(flows.column(np.int32, lambda part: pair_key(part, count) % groups), groups)
-        for flows in (data, words)
-    ]
+    parts = [flows.split(flows.column(np.int32, _group, count, groups), groups) for flows in (data, words)]
     last_s = LAST * float(np.median(steps.seconds))
     found = [_closing(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
     each = pl.concat(found)
@@ -74,8 +72,18 @@ def _words(job: JobFlows, capture: Capture) -> Flows:
     flows = capture.flows
     inside = np.zeros(len(capture.names), dtype=bool)
     inside[job.members] = True
-    rows = flows.column(np.bool_, lambda p: p.control & ~p.empty & inside[p.src] & inside[p.dst])
-    return flows.take(rows)
+    return flows.take(flows.column(np.bool_, _are_words, inside))
+
+
+@partition
+def _are_words(part: Flows, inside: Bools) -> Bools:
+    return np.asarray(part.control & ~part.empty & inside[part.src] & inside[part.dst])
+
+
+@partition
+def _group(part: Flows, count: int, groups: int) -> Small:
+    """A group of each record's pair."""
+    return np.asarray(pair_key(part, count) % groups, np.int32)
 
 
 def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:

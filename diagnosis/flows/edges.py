@@ -84,13 +84,18 @@ def _slices(start: Floats, keep: Bools) -> list[int]:
 def one_way(flows: Flows, keep: Bools, count: int) -> Bools:
     """Addresses that almost only send or only receive, while most do both."""
     sent, heard = np.zeros((2, count))
-    for piece, part in flows.parts():
-        rows = keep[piece]
-        volume = np.where(np.isfinite(part.size[rows]), part.size[rows], 1.0)
-        sent += np.bincount(part.src[rows], volume, count)
-        heard += np.bincount(part.dst[rows], volume, count)
+    for own_sent, own_heard in flows.each(_volumes, count, beside=[keep]):
+        sent += own_sent
+        heard += own_heard
     one_way = np.minimum(sent, heard) < ONE_WAY * np.maximum(sent, heard)
     return np.asarray(one_way & (one_way.sum() < 0.3 * ((sent + heard) > 0).sum()))
+
+
+@partition
+def _volumes(part: Flows, keep: Bools, count: int) -> tuple[Floats, Floats]:
+    """What each address sends and receives; a record without bytes counts 1."""
+    volume = np.where(np.isfinite(part.size[keep]), part.size[keep], 1.0)
+    return np.bincount(part.src[keep], volume, count), np.bincount(part.dst[keep], volume, count)
 
 
 def without_hubs(edges: pl.DataFrame, one_way: Bools) -> tuple[pl.DataFrame, list[int]]:

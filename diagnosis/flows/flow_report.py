@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Bools, Capture, Group, Ints, joined
+from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Small, joined
 from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
@@ -266,7 +266,7 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
     flows = capture.flows
     if not capture.paths or flows.path.max(initial=-1) < 0:
         return []
-    large = flows.column(np.int32, lambda part: np.where(part.size > 1e6, part.path, -1))
+    large = flows.column(np.int32, _path_of_large)
     groups = flows.grouped(large, len(capture.paths))
     per_path = spread(flows.disk, _rates, [(group, max(capture.resolution_s, 1e-6)) for group in groups])
     rows: dict[str, dict[str, float]] = {}
@@ -287,6 +287,12 @@ def _switches(capture: Capture) -> list[dict[str, Any]]:
         }
         for name, r in sorted(rows.items(), key=lambda item: (-item[1]["bytes"], item[0]))
     ]
+
+
+@partition
+def _path_of_large(part: Flows) -> Small:
+    """The path of each large record, -1 of the others."""
+    return np.asarray(np.where(part.size > 1e6, part.path, -1))
 
 
 @partition
@@ -324,7 +330,7 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
             "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
             "the sizes of groups come from byte counts alone, and are left out if these do not recur."
         )
-    sending = pieces.different(capture.flows.src)
+    sending = pieces.different(capture.flows.src, len(capture.names))
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
     if any(_one_way(a, len(capture.names)) for a in jobs):

@@ -13,11 +13,12 @@ import itertools
 from dataclasses import dataclass
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, pair_key
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up, pair_key
 from diagnosis.flows.edges import LEAST, edges_of, one_way, without_hubs, without_strangers
 from diagnosis.flows.partitions import partition
 
@@ -113,7 +114,7 @@ def recognise(capture: Capture) -> Recognition:
     for number, group in enumerate(groups):
         owner[group] = number
     sums = _adding_up(a, b, capture)
-    own = kept.split(kept.column(np.int32, lambda part: owner[part.src]), len(groups))
+    own = kept.split(kept.column(np.int32, looked_up, owner.astype(np.int32)), len(groups))
     jobs = [JobFlows(group[~sums[group]], part) for group, part in zip(groups, own, strict=True)]
     return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
 
@@ -137,32 +138,50 @@ def _known(capture: Capture) -> Bools:
     known[list(capture.places)] = True
     inside = known.copy()
     records, moved = np.zeros(2), np.zeros(2)  # outside, all
-    for _, part in flows.parts():
-        outside, size = ~(inside[part.src] & inside[part.dst]), np.nan_to_num(part.size)
-        records += np.array([outside.sum(), len(part)])
-        moved += np.array([size[outside].sum(), size.sum()])
+    for own_records, own_moved in flows.each(_outside, inside):
+        records += own_records
+        moved += own_moved
     share = moved[0] / max(moved[1], 1.0) if capture.has_bytes else 1.0
     # a store takes many small parts, but not most of the bytes
     if not records[0] or min(records[0] / records[1], share) >= 0.5:
         return np.ones(len(known), dtype=bool)
-    both = flows.column(np.bool_, lambda part: inside[part.src] & inside[part.dst])
-    none = flows.column(np.bool_, lambda part: ~(inside[part.src] | inside[part.dst]))
-    for rows in (both, none):
-        known |= _alike(flows, inside, _recurring(flows.size, rows), len(known))
+    ends = flows.column(np.int8, _ends_inside, inside)
+    for number in (2, 0):
+        known |= _alike(flows, inside, _recurring(flows.size, ends == number), len(known))
     return known
+
+
+@partition
+def _outside(part: Flows, inside: Bools) -> tuple[Floats, Floats]:
+    """Records and bytes of which an end is outside, and of all."""
+    outside, size = ~(inside[part.src] & inside[part.dst]), np.nan_to_num(part.size)
+    return np.array([outside.sum(), len(part)], float), np.array([size[outside].sum(), size.sum()])
+
+
+@partition
+def _ends_inside(part: Flows, inside: Bools) -> npt.NDArray[np.int8]:
+    """How many ends of each record are inside."""
+    return np.asarray(inside[part.src].astype(np.int8) + inside[part.dst])
 
 
 def _alike(flows: Flows, inside: Bools, sizes: Floats, count: int) -> Bools:
     """Addresses that move most of their bytes in records of these sizes, of those that do not have both ends inside."""
     moved, own = np.zeros(count), np.zeros(count)
-    for _, part in flows.parts():
-        rows = ~(inside[part.src] & inside[part.dst]) & np.isfinite(part.size)
-        size = part.size[rows]
-        of_these = np.isin(size, sizes) * size
-        for end in (part.src[rows], part.dst[rows]):
-            moved += np.bincount(end, size, count)
-            own += np.bincount(end, of_these, count)
+    for own_moved, own_of_these in flows.each(_of_sizes, inside, sizes):
+        moved += own_moved
+        own += own_of_these
     return np.asarray((moved > 0) & (own >= 0.5 * moved))
+
+
+@partition
+def _of_sizes(part: Flows, inside: Bools, sizes: Floats) -> tuple[Floats, Floats]:
+    """What each address moves in records that do not have both ends inside, and in those of these sizes."""
+    rows = ~(inside[part.src] & inside[part.dst]) & np.isfinite(part.size)
+    size = part.size[rows]
+    of_these = np.isin(size, sizes) * size
+    ends = part.src[rows], part.dst[rows]
+    moved, own = (sum(np.bincount(end, weight, len(inside)) for end in ends) for weight in (size, of_these))
+    return np.asarray(moved), np.asarray(own)
 
 
 def _recurring(size: Floats, rows: Bools) -> Floats:
@@ -270,7 +289,7 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
             right.append(int(j))
     merged = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(groups))
     if 1 < len(np.unique(merged)) <= COMPARED and capture.has_bytes:
-        owner = flows.column(np.int64, lambda part: merged[rank[part.src]])
+        owner = flows.column(np.int64, looked_up, merged[rank])
         merged = _merge_by_sizes(capture, flows, owner, merged, servers)
     out = label.copy()
     out[inside] = merged[rank[inside]]

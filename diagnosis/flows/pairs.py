@@ -91,16 +91,9 @@ class Pairs:
         """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
         gradients' records.
         """
-        wanted = self.of(*types)
         is_beside = DP in types and OTHER not in types and bool(self.beside.any())
-
-        def is_carried(part: Flows, index: Small) -> Bools:
-            mask = wanted[index]
-            if is_beside:
-                mask &= ~(np.abs(part.size - self.beside[index]) < 0.01 * self.beside[index])
-            return mask
-
-        mask = flows.column(np.bool_, is_carried, beside=[self.index(flows, count)])
+        beside = self.beside if is_beside else None
+        mask = flows.column(np.bool_, _is_carried, self.of(*types), beside, beside=[self.index(flows, count)])
         expert = self.of(EP)
         if DP not in types or EP in types or not expert.any():
             return np.asarray(mask)
@@ -110,6 +103,7 @@ class Pairs:
             most = float(np.quantile(share, 0.999)) if len(share) else 0.0
             least = self.main[self.of(DP) & (self.main > 0)].min(initial=np.inf)
             return np.asarray(mask & (flows.size > 1.02 * most) if 1.5 * most < least < np.inf else mask)
+        mask = mask.copy()
         for size in tokens:
             mask &= ~(np.abs(flows.size / size - 1) < 0.01)
         larger = flows.size[mask & (flows.size > 1.05 * tokens.max(initial=0.0))]
@@ -167,6 +161,15 @@ def _volumes(part: Flows, pair: Small, pairs: int) -> tuple[Floats, Floats]:
     """The bytes of each pair from its first to its second address, and both ways; a record without bytes counts 1."""
     volume = np.where(np.isfinite(part.size), part.size, 1.0)
     return np.bincount(pair, np.where(part.src < part.dst, volume, 0.0), pairs), np.bincount(pair, volume, pairs)
+
+
+@partition
+def _is_carried(part: Flows, index: Small, wanted: Bools, beside: Floats | None) -> Bools:
+    """The records of the pairs that are wanted, without those of the size ``beside`` the gradients."""
+    mask = wanted[index]
+    if beside is not None:
+        mask &= ~(np.abs(part.size - beside[index]) < 0.01 * beside[index])
+    return mask
 
 
 @partition

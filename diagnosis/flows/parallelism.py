@@ -24,10 +24,11 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up, sizes_of
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.lockstep import lockstep, scatters
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
+from diagnosis.flows.partitions import partition
 from diagnosis.flows.presence import AtOnce
 from diagnosis.flows.stars import split
 from diagnosis.flows.stated import fits
@@ -152,11 +153,11 @@ def _joined(
         ring_of[ring] = number
     present = [at_once(ring) for ring in rings]
     if (ring_of < 0).any():
-        flows = flows.take(flows.column(np.bool_, lambda part: ring_of[part.src] >= 0))
+        flows = flows.take(flows.column(np.bool_, looked_up, ring_of >= 0))
     families = _families(rings, present, flows, ring_of, capture)
     strange = _strange(flows, rings, present, capture)
     if len(strange):
-        flows = flows.take(flows.column(np.bool_, lambda part: ~np.isin(part.size, strange)))
+        flows = flows.take(flows.column(np.bool_, _is_of_others, strange))
     sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
     circles = _circles(rings, present, pairs, ring_of)
     sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
@@ -202,8 +203,8 @@ def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints
     Stages of a pipeline that share machines differ in bytes unless they hold equal layers.
     """
     moved = np.zeros(len(rings))
-    for _, records in flows.parts():
-        moved += np.bincount(ring_of[records.src], np.nan_to_num(records.size), len(rings))
+    for own_moved in flows.each(_moved, ring_of, len(rings)):
+        moved += own_moved
     alike: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
     for number, ring in enumerate(rings):
         nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
@@ -226,6 +227,25 @@ def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints
     return families
 
 
+@partition
+def _moved(part: Flows, ring_of: Ints, rings: int) -> Floats:
+    """The bytes of each ring."""
+    return np.bincount(ring_of[part.src], np.nan_to_num(part.size), rings)
+
+
+@partition
+def _sizes(part: Flows, ring_of: Ints) -> pl.DataFrame:
+    """How often each ring moved each size."""
+    table = pl.DataFrame({"ring": ring_of[part.src], "size": part.size}).filter(pl.col("size").is_finite())
+    return table.group_by("ring", "size").len()
+
+
+@partition
+def _is_of_others(part: Flows, sizes: Floats) -> Bools:
+    """The records of none of these sizes."""
+    return np.asarray(~np.isin(part.size, sizes))
+
+
 def _rail(ring: Ints, capture: Capture) -> tuple[float, int]:
     """Sorts rings by the GPU number they use in their machines."""
     names = [capture.places[int(m)].gpu for m in ring if int(m) in capture.places]
@@ -237,11 +257,8 @@ def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list
     """The exact sizes that recur in each ring."""
     if not has_bytes:
         return [np.empty(0, dtype=np.int64)] * rings
-    each = [
-        pl.DataFrame({"ring": ring_of[part.src], "size": part.size}).filter(pl.col("size").is_finite())
-        for _, part in flows.parts()
-    ]
-    table = pl.concat([part.group_by("ring", "size").len() for part in each])
+    each = list(flows.each(_sizes, ring_of))
+    table = pl.concat(each)
     table = table.group_by("ring", "size").agg(pl.col("len").sum()) if len(each) > 1 else table
     often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
         "ring", "size"
@@ -258,7 +275,9 @@ def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Captu
     largest, chunks = rings[widest], present[widest] - 1
     if not capture.has_bytes or chunks < 2:
         return np.empty(0)
-    values, times = pieces.tally(part.size[np.isin(part.src, largest)] for _, part in flows.parts())
+    inside = np.zeros(len(capture.names), np.bool_)
+    inside[largest] = True
+    values, times = pieces.added(flows.each(sizes_of, inside))
     hops = present[widest]
     steady = (times >= 3 * hops) & (times >= 0.01 * times.max(initial=0))
     fits = steady & (values % chunks == 0)

@@ -9,9 +9,13 @@ function and the packed arguments of each part, and returns the packed answers; 
 from __future__ import annotations
 
 import importlib
+import itertools
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
 
 from diagnosis.flows import packing, pieces
 
@@ -29,16 +33,65 @@ def _name(function: Callable[..., Any]) -> str:
     return f"{function.__module__}:{getattr(function, '__qualname__', '')}"
 
 
-def spread(disk: pieces.Disk | None, function: Callable[..., Any], parts: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
-    """``function(*part)`` of each part, in their order; a runner does partition functions of several parts."""
-    if disk is None or disk.runner is None or len(parts) < 2 or _known.get(_name(function)) is not function:
+#: Where a part writes the rows of each column: the name of a file and its first byte there.
+type _Places = list[tuple[str, int]]
+
+
+def spread(
+    disk: pieces.Disk | None,
+    function: Callable[..., Any],
+    parts: Sequence[tuple[Any, ...]],
+    places: Sequence[_Places] | None = None,
+) -> Iterator[Any]:
+    """``function(*part)`` of each part, in their order; a runner does partition functions of several parts. With
+    ``places`` (for a runner alone) the answers are columns that stay there, and their lengths come back.
+    """
+    if disk is None or not is_shared(disk, function, len(parts)):
         for part in parts:
             yield function(*part)
         return
+    assert disk.runner is not None
     disk.folder.mkdir(parents=True, exist_ok=True)
-    sent = [packing.packed(list(part), disk) for part in parts]
+    sent = [
+        packing.packed([list(part), None if places is None else places[number]], disk)
+        for number, part in enumerate(parts)
+    ]
     for answer in disk.runner(_name(function), sent, disk.folder):
         yield packing.unpacked(answer, disk)
+
+
+def is_shared(disk: pieces.Disk | None, function: Callable[..., Any], parts: int) -> bool:
+    """Whether a runner does so many parts."""
+    is_known = _known.get(_name(function)) is function
+    return disk is not None and disk.runner is not None and parts > 1 and is_known
+
+
+def filled(
+    disk: pieces.Disk | None,
+    function: Callable[..., Any],
+    parts: Sequence[tuple[Any, ...]],
+    rows: Sequence[int],
+    kinds: Sequence[npt.DTypeLike],
+) -> tuple[list[npt.NDArray[Any]], list[int]]:
+    """Columns of ``kinds``, and how many rows of them each part has: ``function(*part)`` returns these, as a list of
+    columns or as the only one, at most ``rows`` of them. They follow the most rows of all parts before. Whoever does a
+    part writes its rows, and may do so again, so the columns are for reading.
+    """
+    first = list(itertools.accumulate(rows, initial=0))
+    total = first.pop()
+    if disk is None or total <= pieces.PIECE or not is_shared(disk, function, len(parts)):
+        columns = [pieces.empty(total, kind, disk) for kind in kinds]
+        counts = []
+        for low, values in zip(first, spread(disk, function, parts), strict=True):
+            for column, value in zip(columns, _listed(values), strict=True):
+                column[low : low + len(value)] = value
+            counts.append(len(_listed(values)[0]))
+        return columns, counts
+    sizes = [np.dtype(kind).itemsize for kind in kinds]
+    names = disk.made([total * size for size in sizes])
+    places = [[(name, low * size) for name, size in zip(names, sizes, strict=True)] for low in first]
+    counts = list(spread(disk, function, parts, places))
+    return [disk.opened(name, 0, total, kind) for name, kind in zip(names, kinds, strict=True)], counts
 
 
 def do(function: str, part: bytes, folder: Path) -> bytes:
@@ -49,4 +102,15 @@ def do(function: str, part: bytes, folder: Path) -> bytes:
     if function not in _known:
         raise ValueError(f"{function} is no partition function")
     disk = pieces.Disk(folder)
-    return packing.packed(_known[function](*packing.unpacked(part, disk)), disk, is_kept=True)
+    given, places = packing.unpacked(part, disk)
+    answer = _known[function](*given)
+    if places is None:
+        return packing.packed(answer, disk, is_kept=True)
+    columns = _listed(answer)
+    for (name, begin), values in zip(places, columns, strict=True):
+        disk.put(name, begin, values)
+    return packing.packed(len(columns[0]))
+
+
+def _listed(answer: Any) -> list[npt.NDArray[Any]]:
+    return answer if isinstance(answer, list) else [answer]

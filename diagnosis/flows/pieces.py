@@ -78,6 +78,26 @@ class Disk:
         out[:] = values
         return out
 
+    def made(self, sizes: Sequence[int]) -> list[str]:
+        """The names of new files of so many bytes. Whoever does a part may :meth:`put` rows there; then :meth:`opened`
+        shows them. Raises ``OSError`` if the disk is full.
+        """
+        self.folder.mkdir(parents=True, exist_ok=True)
+        return [self._made(size) for size in sizes]
+
+    def put(self, name: str, begin: int, values: npt.NDArray[Any]) -> None:
+        """Writes values into a file, from its byte ``begin`` on. Others write other bytes of it: nothing of it is read,
+        so that nothing of theirs is written again.
+        """
+        if _NAME.fullmatch(name) is None:
+            raise ValueError(f"{name} is no file of columns")
+        number = os.open(self.folder / name, os.O_WRONLY)
+        with os.fdopen(number, "wb", buffering=0) as file:
+            file.seek(begin)
+            left = memoryview(np.ascontiguousarray(values).view(np.uint8))
+            while left:
+                left = left[file.write(left) :]
+
     def written(self, values: npt.NDArray[Any]) -> str:
         """The name of a new file with these values, which belongs to whoever opens it."""
         name = self._made(values.nbytes)
@@ -141,9 +161,12 @@ def _released(held: dict[int, _Held], address: int, path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def different(column: npt.NDArray[Any]) -> npt.NDArray[Any]:
-    """The distinct values, sorted."""
-    return np.unique(np.concatenate([np.unique(column[piece]) for piece in of(len(column))]))
+def different(ids: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
+    """The distinct values of ids below ``count``, from -1 on, sorted."""
+    seen = np.zeros(count + 1, np.bool_)
+    for piece in of(len(ids)):
+        seen[ids[piece] + 1] = True
+    return np.flatnonzero(seen) - 1
 
 
 def tally(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
@@ -195,13 +218,13 @@ def divided(
 
 
 def chosen(column: npt.NDArray[Any], rows: npt.NDArray[Any], count: int, disk: Disk | None) -> npt.NDArray[Any]:
-    """The ``count`` values of a column that ``rows`` (a mask, or row numbers) chooses, in order."""
+    """The ``count`` values of a column that ``rows`` (row numbers, or a mask of few) chooses, in order."""
     if disk is None or count <= PIECE:
         return np.asarray(column[rows])
     out = disk.empty(count, column.dtype)
     at = 0
     for piece in of(len(rows)):
-        part = column[piece][rows[piece]] if rows.dtype == bool else column[rows[piece]]
+        part = column[rows[piece]]
         out[at : at + len(part)] = part
         at += len(part)
     return out

@@ -17,7 +17,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.coded import Coded
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import filled, partition, spread
 
 #: A few records further than this many seconds from the middle do not belong to this capture.
 FAR_S: Final = 30 * 86_400
@@ -81,8 +81,8 @@ def _in_stretches(coded: Coded, resolution_s: float, disk: pieces.Disk) -> InOrd
     starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
     middle = float(starts.median())  # type: ignore[arg-type]
     ordered = starts.sort().to_numpy()
-    parts = -(-coded.total // pieces.PIECE)
-    bounds = np.unique(ordered[np.arange(1, parts) * len(ordered) // parts])
+    count = -(-coded.total // pieces.PIECE)
+    bounds = np.unique(ordered[np.arange(1, count) * len(ordered) // count])
     stretches: list[list[_Values]] = [[] for _ in range(len(bounds) + 1)]
     begins, far = np.full(2, _NEVER), 0
     reading = [(coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in pieces.of(coded.total)]
@@ -100,13 +100,15 @@ def _in_stretches(coded: Coded, resolution_s: float, disk: pieces.Disk) -> InOrd
         different = sum(spread(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
         is_to_clear = _is_to_clear(held, different, resolution_s)
     t0 = int(begins[0 if astray else 1].min())
-    columns = {name: disk.empty(held, np.float64 if name in _TIMES else kind) for name, kind in _KINDS.items()}
-    at = 0
-    for values in spread(disk, _sorted, [(stretch, near, t0, is_to_clear) for stretch in stretches if stretch]):
-        for column, value in zip(columns.values(), values, strict=True):
-            column[at : at + len(value)] = value
-        at += len(values[0])
-    return InOrder({name: column[:at] for name, column in columns.items()}, t0, held - at, astray)
+    kinds = [np.float64 if name in _TIMES else kind for name, kind in _KINDS.items()]
+    parts = [(stretch, near, t0, is_to_clear) for stretch in stretches if stretch]
+    most = [sum(len(values[0]) for values in stretch) for stretch, *_ in parts]
+    columns, counts = filled(disk, _sorted, parts, most, kinds)
+    if counts != most:
+        first = itertools.accumulate(most, initial=0)
+        runs = [([column[low : low + n] for column in columns],) for low, n in zip(first, counts, strict=False)]
+        columns, _ = filled(disk, _copied, runs, counts, kinds)
+    return InOrder(dict(zip(_KINDS, columns, strict=True)), t0, held - sum(counts), astray)
 
 
 @partition
@@ -134,6 +136,12 @@ def _sorted(stretch: list[_Values], near: float | None, t0: int, is_to_clear: bo
     table = _cleared(table) if is_to_clear else table
     columns = {name: table[name].to_numpy() for name in _KINDS}
     return list((columns | {name: (columns[name] - t0) / 1e9 for name in _TIMES}).values())
+
+
+@partition
+def _copied(columns: _Values) -> _Values:
+    """The rows of a stretch that were kept: what follows them in the file is left out."""
+    return columns
 
 
 @partition

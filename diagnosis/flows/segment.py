@@ -16,7 +16,7 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Bools, Floats, Flows, Ints
+from diagnosis.flows.capture import Bools, Floats, Flows, Ints, sizes_of
 from diagnosis.stats import centre
 
 #: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
@@ -89,7 +89,7 @@ def is_plain(flows: Flows) -> Callable[[Flows], Bools]:
         return all_of
     some = flows.take(np.arange(0, len(flows), -(-len(flows) // LENGTHS))) if len(flows) > LENGTHS else flows
     most = max(4.0 * float(np.quantile(some.end - some.start, 0.9)), 1e-9)
-    sizes, times = pieces.tally(part.size for _, part in flows.parts())
+    sizes, times = pieces.added(flows.each(sizes_of, None))
     if not np.isfinite(sizes).all():
         return lambda part: np.asarray(part.end - part.start <= most)
     # A long record of a usual size is one transfer that waited, not several.

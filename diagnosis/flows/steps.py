@@ -15,7 +15,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up
 from diagnosis.flows.chain import by_bytes
 from diagnosis.flows.grid import seldom
 from diagnosis.flows.jobs import JobFlows
@@ -136,7 +136,7 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
     groups = np.argsort(-amount)[: min(3, int((amount > 0).sum()))]
 
     def of_group(group: int) -> Flows:
-        return traffic.take(traffic.column(np.bool_, lambda part: label[part.src] == group))
+        return traffic.take(traffic.column(np.bool_, looked_up, label == group))
 
     if len(groups) < 2 or (together is not None and all(_even(of_group(int(g)), together, capture) for g in groups)):
         return together
@@ -282,15 +282,20 @@ def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
     was none. Records that reach into the next step (merged ones) do not count.
     """
     out = np.full(len(steps) * owners, np.nan)
-    for _, part in flows.parts():
-        step, own = steps.of(part.start), owner[part.src]
-        limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
-        usable = (step >= 0) & (step < len(steps)) & (own >= 0) & (part.end <= limit)
-        table = pl.DataFrame({"cell": step[usable] * owners + own[usable], "end": part.end[usable]})
-        table = table.group_by("cell").agg(pl.col("end").max())
-        cell = table["cell"].to_numpy()
-        out[cell] = np.fmax(out[cell], table["end"].to_numpy())
+    for cell, end in flows.each(_ends, steps, owner, owners):
+        out[cell] = np.fmax(out[cell], end)
     return out.reshape(len(steps), owners)
+
+
+@partition
+def _ends(part: Flows, steps: Steps, owner: Ints, owners: int) -> tuple[Ints, Floats]:
+    """The number of each step and owner, and the end of its last record in this part."""
+    step, own = steps.of(part.start), owner[part.src]
+    limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
+    usable = (step >= 0) & (step < len(steps)) & (own >= 0) & (part.end <= limit)
+    table = pl.DataFrame({"cell": step[usable] * owners + own[usable], "end": part.end[usable]})
+    table = table.group_by("cell").agg(pl.col("end").max())
+    return table["cell"].to_numpy(), table["end"].to_numpy()
 
 
 def whole_steps(flows: Flows, steps: Steps) -> list[Flows]:

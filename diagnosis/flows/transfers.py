@@ -12,8 +12,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from diagnosis.flows import pieces
-from diagnosis.flows.capture import Capture, Flows, Group, Ints, Small, joined
+from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Small, joined
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, PP, Pairs
 from diagnosis.flows.partitions import partition, spread
@@ -82,10 +81,13 @@ def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Ca
     count = len(capture.names)
     collective, index = pairs.carries(job.flows, count, DP), pairs.index(job.flows, count)
     of_pair = np.where(pairs.of(PP), rings + np.arange(len(pairs.a)), -1)
-    unit = pieces.empty(len(index), np.int32, job.flows.disk)
-    for piece, part in job.flows.parts():
-        unit[piece] = np.where(collective[piece], ring_of[part.src], of_pair[index[piece]])
-    return unit
+    tables = ring_of.astype(np.int32), of_pair.astype(np.int32)
+    return job.flows.column(np.int32, _unit, *tables, beside=[collective, index])
+
+
+@partition
+def _unit(part: Flows, collective: Bools, index: Small, ring_of: Small, of_pair: Small) -> Small:
+    return np.where(collective, ring_of[part.src], of_pair[index])
 
 
 def _table(flows: Flows, unit: Ints | Small, steps: Steps, has_bytes: bool) -> pl.DataFrame:

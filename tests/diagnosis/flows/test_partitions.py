@@ -16,8 +16,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.flows import packing, partitions, pieces
-from diagnosis.flows.capture import Flows
+from diagnosis.flows import capture, packing, partitions, pieces
+from diagnosis.flows.capture import Flows, looked_up
 from diagnosis.model import Runner
 from diagnosis.runners import Dask
 from tests.diagnosis.flows.simulate import Job, noisy, simulate, together
@@ -128,10 +128,36 @@ def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
         assert got[3].shape == (2, 3)
 
 
+@pytest.mark.parametrize("runner", [None, Elsewhere(), Elsewhere(is_far=True, times=1)])
+def test_parts_fill_their_rows_of_common_columns(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Elsewhere | None
+) -> None:
+    monkeypatch.setattr(pieces, "PIECE", 9)
+    disk = pieces.Disk(tmp_path, runner)
+    parts = [(flows_of([(at, 1, at % 3) for at in range(low, low + 5)]), np.arange(5) % 4 > 0) for low in (0, 5, 10)]
+    kinds = [column.dtype for column in parts[0][0].columns()]
+    columns, counts = partitions.filled(disk, capture._chosen, parts, [6, 5, 5], kinds)
+    assert counts == [3, 3, 3]
+    kept = [parts[number][0].start[parts[number][1]].tolist() for number in range(3)]
+    assert [columns[0][low : low + 3].tolist() for low in (0, 6, 11)] == kept
+
+    (sender,), counts = partitions.filled(
+        disk, looked_up, [(part, np.arange(3) * 7) for part, _ in parts], [5] * 3, [int]
+    )
+    assert counts == [5, 5, 5]
+    assert sender.tolist() == [at % 3 * 7 for at in range(15)]
+    del columns, sender
+    assert runner is None or not list(tmp_path.iterdir())
+
+
 def test_nothing_but_columns_of_the_folder_is_opened(tmp_path: Path) -> None:
     for name in ("../secret.column", "/etc/passwd", "x.parquet"):
         with pytest.raises(ValueError, match="no file of columns"):
             pieces.Disk(tmp_path).opened(name, 0, 1, np.int8)
+        with pytest.raises(ValueError, match="no file of columns"):
+            pieces.Disk(tmp_path).put(name, 0, np.zeros(1))
+    with pytest.raises(FileNotFoundError):  # of an analysis that ended
+        pieces.Disk(tmp_path).put("gone.column", 0, np.zeros(1))
     with pytest.raises(ValueError, match="no type of a column"):
         packing.unpacked(packing.packed(np.zeros(1)).replace(b'"<f8"', b'"|O8"'), pieces.Disk(tmp_path))
 
