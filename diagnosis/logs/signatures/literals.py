@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections import deque
 from collections.abc import Iterable, Set
 from dataclasses import dataclass
 from functools import cache
@@ -17,13 +18,22 @@ from importlib import resources
 MIN_LENGTH = 3
 #: maximum number of sets of one way, the best ones: more cost more in the search than they save
 MOST_SETS = 3
-_CLASS_ESCAPES = frozenset("dDwWsS")
-# Literal characters are most of a pattern: they are read in one step.
-_PLAIN = re.compile(r"[^\\()\[\]|.^$*+?{}]+(?![*+?{])")
+#: A set in square brackets, which may hold named ones and, twice, other sets.
+_SET = r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\[\]\\]|%s)*\]"
+#: The pieces of a pattern: what matches any of many characters, a position, brackets, repetitions, literal text.
+_TOKEN = re.compile(
+    rf"(?P<any>{_SET % (_SET % (_SET % '(?!)'))}|\.|\\[dDwWsS]"
+    r"|\\[pPxuU]\{[^}]*\}|\\[pP].|\\x..|\\u.{4}|\\U.{8})"
+    r"|(?P<place>[$^]|\\[bBAz<>](?:\{(?:start|end)[^}]*\})?|\(\?[^:>)]*\))"
+    r"|(?P<open>\((?:\?[^:>)]*[:>])?)|(?P<bar>\|)|(?P<close>\))|(?P<times>(?:[*+?]|\{[^}]*\})[+?]?)"
+    r"|(?P<text>[^\\()\[\]|.^$*+?{}]+(?![*+?{])|\\?.)",
+    re.DOTALL,
+)
 #: The strings of a text that a pattern matches in one way: at least one of each set.
 type Way = frozenset[frozenset[str]]
 
-_CONTROL = {"t": "\t", "n": "\n", "r": "\r", "f": "\f", "v": "\v"}
+_CONTROL = {r"\t": "\t", r"\n": "\n", r"\r": "\r", r"\f": "\f", r"\v": "\v"}
+type _Tokens = deque[tuple[str | None, str]]
 
 
 @dataclass(slots=True)
@@ -44,7 +54,9 @@ def ways(pattern: str) -> tuple[Way, ...]:
     :data:`MIN_LENGTH` characters. The pattern must be valid already. O(length) for ordinary patterns: only one
     alternation of a sequence is expanded, so that the numbers of ways are added and never multiplied.
     """
-    return _Reader(pattern).alternation().ways
+    tokens: _Tokens = deque((found.lastgroup, found.group()) for found in _TOKEN.finditer(pattern))
+    is_read = ("text", "[") not in tokens  # sets within sets within sets, and deeper
+    return _alternation(tokens).ways if is_read else _ANYTHING
 
 
 @cache
@@ -64,134 +76,39 @@ def as_json(patterns: Iterable[str]) -> str:
     return "{\n" + ",\n".join(f"{json.dumps(p)}: {json.dumps(row)}" for p, row in rows.items()) + "\n}\n"
 
 
-def required(pattern: str) -> frozenset[str]:
-    """Lower-case strings of at least :data:`MIN_LENGTH` characters of which each match of ``pattern`` contains one or
-    more.
+def _alternation(tokens: _Tokens) -> _Part:
+    """The branches up to the closing bracket, which is taken."""
+    branches = [_sequence(tokens)]
+    while tokens and tokens.popleft()[0] == "bar":
+        branches.append(_sequence(tokens))
+    return branches[0] if len(branches) == 1 else _Part(None, _either(branch.ways for branch in branches))
 
-    Empty if there is no such set. The pattern must be valid already.
-    """
-    return _best(ways(pattern))
 
-
-class _Reader:
-    def __init__(self, pattern: str) -> None:
-        self.pattern = pattern
-        self.at = 0
-
-    def alternation(self) -> _Part:
-        branches = [self.sequence()]
-        while self.peek() == "|":
-            self.at += 1
-            branches.append(self.sequence())
-        if len(branches) == 1:
-            return branches[0]
-        return _Part(None, _either(branch.ways for branch in branches))
-
-    def sequence(self) -> _Part:
-        found: list[tuple[Way, ...]] = []
-        run, is_exact = "", True
-        while (char := self.peek()) and char not in "|)":
-            if plain := _PLAIN.match(self.pattern, self.at):
-                run += "".join(map(str.lower, plain.group()))
-                self.at = plain.end()
-                continue
-            part = self.atom()
-            least, is_fixed = self.repetition()
-            if least == 0:
+def _sequence(tokens: _Tokens) -> _Part:
+    found: list[tuple[Way, ...]] = []
+    run, is_exact = "", True
+    while tokens and tokens[0][0] not in ("bar", "close"):
+        part = _atom(*tokens.popleft(), tokens)
+        if tokens and tokens[0][0] == "times":
+            if tokens.popleft()[1].startswith(("*", "?", "{0", "{,")):
                 part = _Part(None, _ANYTHING)
-            if part.exact is not None and is_fixed:
-                run += part.exact
-                continue
-            # "ab+" still needs the "ab" before anything else may follow
-            found.append(_only(run + (part.exact or "")))
-            found.append(part.ways)
-            run, is_exact = "", False
-        found.append(_only(run))
-        return _Part(run if is_exact else None, _all(found))
+        elif part.exact is not None:
+            run += part.exact
+            continue
+        # "ab+" still needs the "ab" before anything else may follow
+        found += [_only(run + (part.exact or "")), part.ways]
+        run, is_exact = "", False
+    found.append(_only(run))
+    return _Part(run if is_exact else None, _all(found))
 
-    def atom(self) -> _Part:
-        char = self.take()
-        if char == "(":
-            return self.group()
-        if char == "[":
-            self.skip_class()
-            return _Part(None, _ANYTHING)
-        if char in "^$":
-            return _Part("", _ANYTHING)
-        if char == ".":
-            return _Part(None, _ANYTHING)
-        if char == "\\":
-            return self.escape()
-        return _Part(char.lower(), _only(char.lower()))
 
-    def escape(self) -> _Part:
-        char = self.take()
-        if char in "bBAz<>":  # positions; a word boundary may carry its kind: \b{start}
-            if self.pattern.startswith(("{start", "{end"), self.at):
-                self.braces()
-            return _Part("", _ANYTHING)
-        if char in "pPxuU":
-            if not self.braces():
-                self.at += {"x": 2, "u": 4, "U": 8}.get(char, 1)
-            return _Part(None, _ANYTHING)
-        if char in _CLASS_ESCAPES:
-            return _Part(None, _ANYTHING)
-        return _Part(_CONTROL.get(char, char.lower()), _ANYTHING)
-
-    def braces(self) -> bool:
-        """Step over {…} if it comes next."""
-        if self.peek() != "{":
-            return False
-        self.at = self.pattern.index("}", self.at) + 1
-        return True
-
-    def group(self) -> _Part:
-        if self.peek() == "?":
-            end = min((i for i in (self.pattern.find(c, self.at) for c in ":>)") if i >= 0), default=self.at)
-            closes = self.pattern[end] == ")"
-            self.at = end + 1
-            if closes:  # "(?i)": flags only
-                return _Part("", _ANYTHING)
-        inside = self.alternation()
-        self.at += 1  # the closing bracket
-        return inside
-
-    def repetition(self) -> tuple[int, bool]:
-        """The minimum number of the last atom, and whether it is exactly one."""
-        char = self.peek()
-        least, is_fixed = 1, True
-        if char and char in "*?+":
-            self.at += 1
-            least, is_fixed = (1 if char == "+" else 0), False
-        elif char == "{":
-            end = self.pattern.index("}", self.at)
-            least, is_fixed = int(self.pattern[self.at + 1 : end].partition(",")[0] or 0), False
-            self.at = end + 1
-        if not is_fixed and self.peek() and self.peek() in "?+":
-            self.at += 1
-        return least, is_fixed
-
-    def skip_class(self) -> None:
-        """Step over the rest of [...], which may hold other classes and named ones."""
-        if self.peek() == "^":
-            self.at += 1
-        if self.peek() == "]":
-            self.at += 1
-        while (char := self.take()) != "]":
-            if char == "\\":
-                self.at += 1
-            elif char == "[" and self.peek() == ":":
-                self.at = self.pattern.index(":]", self.at) + 2
-            elif char == "[":
-                self.skip_class()
-
-    def peek(self) -> str:
-        return self.pattern[self.at : self.at + 1]
-
-    def take(self) -> str:
-        char = self.pattern[self.at]
-        self.at += 1
-        return char
+def _atom(kind: str | None, text: str, tokens: _Tokens) -> _Part:
+    if kind == "open":
+        return _alternation(tokens)
+    if kind != "text":
+        return _Part("" if kind == "place" else None, _ANYTHING)
+    exact = _CONTROL.get(text) or "".join(map(str.lower, text[1:] if text[0] == "\\" else text))
+    return _Part(exact, _only(exact))
 
 
 def _only(text: str) -> tuple[Way, ...]:

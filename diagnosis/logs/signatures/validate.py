@@ -8,7 +8,7 @@ from dataclasses import dataclass
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.logs.signatures.literals import required
+from diagnosis.logs.signatures.literals import ways
 from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Signature
 
@@ -66,7 +66,7 @@ def _patterns(rule: Signature) -> list[str]:
         problems.append(
             "The pattern uses the flag x, which hides its literal text; write it without blanks and comments."
         )
-    if not problems and not required(rule.pattern):
+    if not problems and not all(ways(rule.pattern)):
         problems.append(
             "The pattern needs a piece of three letters or more that each match contains: it would match anything."
         )
