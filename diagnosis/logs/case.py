@@ -269,13 +269,4 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
-    elif pace.slow_from is not None:
-        # without times, use the order of lines in the file that shows progress
-        starts = found.beats.filter(pl.col("n") >= pace.slow_from).group_by("file").agg(start=pl.col("line").min())
-        rows = (
-            catalogue.cells.join(starts, on="file")
-            .group_by("event")
-            .agg(pl.col("first_line").min(), pl.col("start").min())
-        )
-        survived -= set(rows.filter(pl.col("first_line") >= pl.col("start"))["event"].to_list())
     return frozenset(survived | taken_back | earlier), frozenset(undated - taken_back - earlier)

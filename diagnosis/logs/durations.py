@@ -68,12 +68,6 @@ def stated(text: str) -> Stated | None:
     return None
 
 
-def seconds(text: str) -> float | None:
-    """The duration of a step that a progress line states, in seconds."""
-    found = stated(text)
-    return found.value(text[found.start : found.end]) if found else None
-
-
 class Durations:
     """Durations of many lines of a few messages."""
 
@@ -82,7 +76,7 @@ class Durations:
         self._known: dict[int, tuple[str, str, Stated]] = {}
 
     def seconds(self, message: int, text: str) -> float | None:
-        """As :func:`seconds`, of a line of ``message``."""
+        """The seconds of a step that a line of ``message`` states, as :func:`stated` finds them."""
         if known := self._known.get(message):
             before, behind, how = known
             at = text.find(before) + len(before)

@@ -108,17 +108,13 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
         & (pl.col("novelty") >= 0.5)
         & ~pl.col("event").is_in(sorted(case.survived))
     )
+    beat_at = case.pace.last_at
     rows = every.drop_nulls("first_at")
-    if case.pace.last_at is not None:
-        is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= case.pace.last_at))
-        rows = rows.filter((pl.col("first_at") >= case.pace.last_at) | is_open)
+    rows = rows if beat_at is None else rows.filter((pl.col("first_at") >= beat_at) | _is_open(beat_at))
     stamped = rows.filter("is_stamped")
     first: int | None = (stamped if stamped.height else rows)["first_at"].min()  # type: ignore[assignment]
-    early = rows.head(0)
-    if first is not None:
-        is_open = ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= first))
-        early = rows.filter((pl.col("first_at") <= first + 3 * SECOND) | is_open)
-    if case.pace.last_at is None:
+    early = rows.head(0) if first is None else rows.filter((pl.col("first_at") <= first + 3 * SECOND) | _is_open(first))
+    if beat_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
         early = pl.concat([early, every.filter(pl.col("first_at").is_null())])
     waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
@@ -126,7 +122,12 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     if waits.is_empty():
         return first, False
     is_wait = broken.is_empty() or _lead(waits) <= _lead(broken)
-    return None if first is None else max(first, case.pace.last_at or 0), is_wait
+    return None if first is None else max(first, beat_at or 0), is_wait
+
+
+def _is_open(at: int) -> pl.Expr:
+    """Events without a time of their own that may come as late as this."""
+    return ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= at))
 
 
 def _lead(rows: pl.DataFrame) -> tuple[int, int]:

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.logs.durations import seconds
+from diagnosis.logs.durations import Durations
 from diagnosis.logs.sources import from_path
 from diagnosis.model import Kind, ParseHints
 from diagnosis.parsing import parse
@@ -135,7 +135,7 @@ def test_what_numbers_the_writers_of_a_machine_is_no_part_of_its_name(path: str,
     ],
 )
 def test_a_duration_next_to_a_counter_is_read_whatever_it_is_called(line: str, value: float | None) -> None:
-    assert seconds(line) == value
+    assert Durations().seconds(0, line) == value
 
 
 def test_the_last_words_of_a_process_are_a_log_where_its_output_stands(tmp_path: Path) -> None:

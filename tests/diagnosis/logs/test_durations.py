@@ -1,6 +1,6 @@
 """Durations of steps: the same whether a line is read by itself or after others of its message."""
 
-from diagnosis.logs.durations import Durations, seconds
+from diagnosis.logs.durations import Durations
 
 TIMED = (
     "iteration {n}/100 | elapsed time per iteration (ms): {n}.25 | lm loss: 2.{n}",
@@ -16,7 +16,8 @@ def test_a_line_after_others_of_its_message_says_what_it_says_alone() -> None:
     durations = Durations()
     for message, shape in enumerate(TIMED):
         lines = [shape.format(n=n) for n in (1, 2, 7, 31, 4)]
-        assert [durations.seconds(message, line) for line in lines] == [seconds(line) for line in lines], shape
+        alone = [Durations().seconds(0, line) for line in lines]
+        assert [durations.seconds(message, line) for line in lines] == alone, shape
 
 
 def test_other_words_of_the_same_message_are_read_afresh() -> None:
@@ -29,4 +30,4 @@ def test_other_words_of_the_same_message_are_read_afresh() -> None:
 def test_a_rate_of_nothing_is_no_duration() -> None:
     durations = Durations()
     assert durations.seconds(1, "step 3, speed 2.0 it/s") == 0.5
-    assert durations.seconds(1, "step 4, speed 0.0 it/s") == seconds("step 4, speed 0.0 it/s")
+    assert durations.seconds(1, "step 4, speed 0.0 it/s") == Durations().seconds(0, "step 4, speed 0.0 it/s")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.logs.durations import seconds
+from diagnosis.logs.durations import Durations
 from diagnosis.logs.quotes import clause, clip, quote, telling
 from diagnosis.logs.sentences import odd
 
@@ -83,7 +83,7 @@ def test_iterations_that_recur_in_a_rhythm_are_not_odd() -> None:
     ],
 )
 def test_durations_are_read_in_many_wordings(line: str, value: float | None) -> None:
-    assert seconds(line) == (None if value is None else pytest.approx(value))
+    assert Durations().seconds(0, line) == (None if value is None else pytest.approx(value))
 
 
 def test_what_only_a_terminal_understands_is_not_quoted() -> None:
