@@ -19,7 +19,7 @@ from typing import Any, Final
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.classify_model import Model
 from diagnosis.logs import signatures
-from diagnosis.logs.signatures import SignatureSet
+from diagnosis.logs.signatures import Signature, SignatureSet
 from diagnosis.model import Role
 from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
@@ -71,20 +71,20 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
     """
     known = rules or signatures.load()
     votes: dict[str, list[tuple[float, str, bool]]] = {}
-    rows = list(hints)
-    has_root = any(hint.role is Role.ROOT and _votes(hint, known) for hint in rows)
-    for hint in rows:
+    rows = [(hint, known.rule(hint.rule or "")) for hint in hints]
+    has_root = any(hint.role is Role.ROOT and _votes(hint, rule) for hint, rule in rows)
+    for hint, rule in rows:
         if has_root and hint.role in _CONSEQUENCES:
             continue
-        for category, weight, reason in _votes(hint, known):
-            votes.setdefault(category, []).append((weight, reason, not _is_form(hint, known)))
-        for category, weight, reason in _learned(hint, known, model):
+        is_form = rule is not None and rule.is_form and not hint.raised_in  # it knows no words of the cause
+        for category, weight, reason in _votes(hint, rule):
+            votes.setdefault(category, []).append((weight, reason, not is_form))
+        for category, weight, reason in _learned(hint, rule, model):
             votes.setdefault(category, []).append((weight, reason, False))
     return _verdict(votes, model, 1.0 if has_root else AT.uncaused)
 
 
-def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
-    rule = rules.rule(hint.rule) if hint.rule else None
+def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
     if hint.raised_in:
         title = taxonomy.load().get(hint.raised_in).title
         return [(hint.raised_in, AT.raised * _heard(hint), f"The software that raised it: {title.lower()}")]
@@ -97,12 +97,6 @@ def _votes(hint: Hint, rules: SignatureSet) -> list[tuple[str, float, str]]:
     return [(first, weight, rule.title), *((other, weight * AT.also, rule.title) for other in others)]
 
 
-def _is_form(hint: Hint, rules: SignatureSet) -> bool:
-    """Whether the rule knows the form of the message alone."""
-    rule = rules.rule(hint.rule) if hint.rule else None
-    return rule is not None and rule.is_form and not hint.raised_in
-
-
 def _ordered(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
     """The categories of a rule's words: of those that many machines report, a fault that they share comes before one
     of a single machine; of those that one of them reports, after it.
@@ -111,11 +105,10 @@ def _ordered(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
     return sorted((category, *also), key=lambda name: (tree.get(name).category == "hardware") == is_wide)
 
 
-def _learned(hint: Hint, rules: SignatureSet, model: Model | None) -> list[tuple[str, float, str]]:
+def _learned(hint: Hint, rule: Signature | None, model: Model | None) -> list[tuple[str, float, str]]:
     """Votes of the model: full where no rule says anything of the cause, by its trust where one does."""
     if model is None:
         return []
-    rule = rules.rule(hint.rule) if hint.rule else None
     is_open = rule is None or rule.category in _SILENT or (rule.is_form and hint.role is Role.ROOT)
     share = 1.0 if is_open else model.trust
     if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:

@@ -15,9 +15,9 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import thresholds
+from diagnosis import inventory, thresholds
 from diagnosis.logs import frameworks, hosts, signatures, tables
-from diagnosis.model import LOG_KINDS, Level, Parsed, Role
+from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
 
 AT: Final = thresholds.of("history")
 FORMAT = 1
@@ -162,7 +162,9 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     """
     logs = [p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None and p.columns is not None]
     nodes = {s.node for p in logs for s in p.sources if s.node}
-    framework = framework or _framework(parsed, logs)
+    framework = framework or inventory.read(parsed, JobHints()).framework
+    if not framework:
+        framework = frameworks.framework(tables.read([tables.messages_of(p) for p in logs], ("example",))["example"])
     counts: dict[str, int] = {}
     for p in logs:
         table = tables.read([tables.messages_of(p)], ("text", "count"))
@@ -188,16 +190,6 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
         harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN.value, Role.ADVICE.value]))
         found += errors.filter(~pl.col("masked").is_in(harmless["masked"].implode()))["example"].to_list()
     return found
-
-
-def _framework(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> str:
-    """From the job description, else from the messages: the same order as in a diagnosis."""
-    for p in parsed:
-        data = p.facts.get("json")
-        if isinstance(data, dict) and isinstance(data.get("framework"), str):
-            return str(data["framework"])
-    examples = tables.read([tables.messages_of(p) for p in logs], ("example",))["example"]
-    return frameworks.framework(examples) if logs else "unknown"
 
 
 def _hours(logs: Sequence[Parsed]) -> float:

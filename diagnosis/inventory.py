@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -131,16 +131,6 @@ def _named(value: Any) -> list[dict[str, Any]]:
 
 def _node_of(data: dict[str, Any]) -> dict[int, str]:
     ranks = data.get("ranks")
-    if isinstance(ranks, list):
-        pairs: Iterable[tuple[Any, Any]] = (
-            (r.get("rank", i), r.get("node") or r.get("host")) if isinstance(r, dict) else (i, r)
-            for i, r in enumerate(ranks)
-        )
-        return {rank: str(n) for r, n in pairs if n is not None and (rank := numbers.rank(str(r))) is not None}
-    if isinstance(ranks, dict):
-        return {
-            rank: str(v.get("node") if isinstance(v, dict) else v)
-            for k, v in ranks.items()
-            if (rank := numbers.rank(str(k))) is not None
-        }
-    return {}
+    rows = ranks.items() if isinstance(ranks, dict) else enumerate(ranks if isinstance(ranks, list) else [])
+    pairs = ((v.get("rank", k), v.get("node") or v.get("host")) if isinstance(v, dict) else (k, v) for k, v in rows)
+    return {rank: str(n) for r, n in pairs if n is not None and (rank := numbers.rank(str(r))) is not None}

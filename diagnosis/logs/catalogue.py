@@ -13,7 +13,7 @@ import polars as pl
 
 from diagnosis import stats, taxonomy
 from diagnosis.history import Pool
-from diagnosis.logs import crossjob, hosts, templates, words
+from diagnosis.logs import crossjob, hosts, mask, templates, words
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.logs.signatures.model import Strength
@@ -135,15 +135,10 @@ def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureS
 
 def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
     """Masked text to template, clustered over this job and the history together."""
-    texts = set(messages["text"].to_list())
-    for job in pool.jobs:
-        texts.update(job.counts)
-    every = sorted(texts)
-    frame = pl.DataFrame(
-        {"masked": [templates.template_id(t) for t in every], "text": every},
-        schema={"masked": pl.UInt64, "text": pl.String},
-    )
-    mined = templates.mine([frame])
+    texts = sorted(set(messages["text"].to_list()).union(*(job.counts for job in pool.jobs)))
+    schema = {"masked": pl.UInt64, "text": pl.String}
+    frame = pl.DataFrame({"masked": list(map(mask.identity, texts)), "text": texts}, schema=schema)
+    mined = templates.mine(frame)
     joined = frame.join(mined.select("masked", template="text"), on="masked", how="left")
     return dict(zip(joined["text"], joined["template"].fill_null(joined["text"]), strict=True))
 

@@ -94,7 +94,7 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
     waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
     is_late = waited and at - scene.consequence_at > roots.AT.late_s * SECOND  # type: ignore[operator]
-    if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at, has_death=False)):  # type: ignore[arg-type]
+    if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at)):  # type: ignore[arg-type]
         return _set(scene, weights, is_stop, pl.lit(weights) * roots.AT.cancelled_after)
     is_echo = ~is_stop & (events["at"] >= at)
     return _set(scene, weights, is_echo, pl.lit(weights) * roots.AT.recovered)
@@ -204,7 +204,7 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
-    if temporal.is_hang(scene.pace, ordered_at, has_death=False):  # type: ignore[arg-type]
+    if temporal.is_hang(scene.pace, ordered_at):  # type: ignore[arg-type]
         return None
     return _set(scene, weights, is_told, AT.flap)
 

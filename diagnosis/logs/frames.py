@@ -13,7 +13,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import words
+from diagnosis.logs import raw_lines, words
 from diagnosis.model import ReadRange
 
 MOST: Final = thresholds.limits("frames")
@@ -67,7 +67,4 @@ def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
         return ""
     file, offset = rows.select("file", "offset").row(0)
     start = max(0, offset - MOST.reach)
-    try:
-        return read(files[file], start, offset - start).decode("utf-8", "replace")
-    except (OSError, ValueError, KeyError):
-        return ""
+    return raw_lines.stored(read, files[file], start, offset - start).decode("utf-8", "replace")

@@ -61,7 +61,7 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
         symptom = "slow"
     elif not has_trained and is_seen and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif stopped_by_hand or (is_wait and _has_hung(case, ended_at, _has_death(case) or _is_death(mechanism))):
+    elif stopped_by_hand or (is_wait and not _is_death(mechanism) and _has_hung(case, ended_at)):
         symptom = "hang"
     else:
         symptom = "crash"
@@ -73,12 +73,14 @@ def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
     return Moment(symptom, stage, iteration, ended_at, silence)
 
 
-def _has_hung(case: Case, ended_at: int | None, has_death: bool) -> bool:
-    """Silence before the end; if no consequence has a time, the wait that the watchdogs state."""
-    if temporal.is_hang(case.pace, ended_at, has_death):
+def _has_hung(case: Case, ended_at: int | None) -> bool:
+    """Silence before the end, and no worker had died; if no consequence has a time, the wait that watchdogs state."""
+    if _has_death(case):
+        return False
+    if temporal.is_hang(case.pace, ended_at):
         return True
     cascades = case.catalogue.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
-    if has_death or (case.pace.last_at is not None and cascades["is_stamped"].any()):
+    if case.pace.last_at is not None and cascades["is_stamped"].any():
         return False
     waited = [w for text in cascades["example"] if (w := _WAITED.search(text))]
     return any(float(w.group(1)) * (1e-3 if w.group(2)[:2] in ("ms", "mi") else 1.0) >= AT.long_wait_s for w in waited)
@@ -139,10 +141,10 @@ def _lead(rows: pl.DataFrame) -> tuple[int, int]:
 
 
 def _has_death(case: Case) -> bool:
-    for row in case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members))).iter_rows(named=True):
-        if row["is_exception"] or _is_death(row["category"]) or re.search(_DEATH_WORDS, row["example"]):
-            return True
-    return False
+    return any(
+        row["is_exception"] or _is_death(row["category"]) or re.search(_DEATH_WORDS, row["example"])
+        for row in map(case.event, case.roots.members)
+    )
 
 
 def _is_death(category: str | None) -> bool:

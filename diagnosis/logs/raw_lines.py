@@ -33,11 +33,11 @@ def read(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: i
             high, last = spans[last][2], last + 1
             if high - low > _WINDOW:
                 break
-        data = _bytes(evidence, files[file], low, high - low)
+        data = stored(evidence, files[file], low, high - low)
         for row, (_, begin, end) in enumerate(spans[first:last], first):
             line = data[begin - low : end - low]
             if b"\r" in line and end < ends[row]:
-                line = _bytes(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
+                line = stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
             text = line.decode("utf-8", "replace").rstrip("\r\n")
             text = overwritten(text) if "\r" in text else text
             out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
@@ -45,7 +45,8 @@ def read(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: i
     return out
 
 
-def _bytes(evidence: ReadRange, file: str, offset: int, length: int) -> bytes:
+def stored(evidence: ReadRange, file: str, offset: int, length: int) -> bytes:
+    """Bytes of a file; none where they cannot be read any more."""
     try:
         return evidence(file, offset, length)
     except (OSError, ValueError, KeyError):

@@ -12,11 +12,9 @@ token count comes from Drain, the search for varying positions from IPLoM (Makan
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-
 import polars as pl
 
-from diagnosis.logs import clustering, mask
+from diagnosis.logs import clustering
 
 #: Schema of the table that :func:`mine` returns, one row a distinct masked message.
 TEMPLATES: dict[str, pl.DataType] = {
@@ -56,17 +54,13 @@ def generalise(text: pl.Expr) -> pl.Expr:
     return text
 
 
-def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
-    """Clusters the unique masked messages of a job's artifacts (tables of ``tables.UNIQUES``): a table of
-    ``TEMPLATES``.
+def mine(uniques: pl.DataFrame) -> pl.DataFrame:
+    """Clusters the unique masked messages of a job (a table of ``tables.UNIQUES``): a table of ``TEMPLATES``.
 
     O(distinct messages x their length). The template's id is that of its representative, the shortest and then first
     of its masked texts.
     """
-    tables = [table.lazy().select("masked", "text") for table in uniques]
-    if not tables:
-        return pl.DataFrame(schema=TEMPLATES)
-    together = pl.concat(tables).unique("masked").with_columns(general=generalise(pl.col("text"))).collect()
+    together = uniques.select("masked", "text").unique("masked").with_columns(general=generalise(pl.col("text")))
     general = together["general"].unique().sort()
     groups = pl.DataFrame(
         {"general": general, "group": clustering.cluster(general.to_list())},
@@ -82,8 +76,3 @@ def mine(uniques: Iterable[pl.DataFrame]) -> pl.DataFrame:
         .select("masked", "template", pl.col("title").alias("text"))
         .sort("masked")
     )
-
-
-def template_id(text: str) -> int:
-    """The id of the template whose representative is ``text``."""
-    return mask.identity(text)

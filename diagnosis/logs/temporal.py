@@ -196,9 +196,9 @@ def stage_spans(
     return spans
 
 
-def is_hang(pace_: Pace, ended_at: int | None, has_death: bool) -> bool:
-    """No progress for far longer than usual before anything ended, and no worker had died."""
-    if has_death or pace_.last_at is None or ended_at is None or pace_.usual_s is None:
+def is_hang(pace_: Pace, ended_at: int | None) -> bool:
+    """No progress for far longer than usual before anything ended."""
+    if pace_.last_at is None or ended_at is None or pace_.usual_s is None:
         return False
     silence = (ended_at - pace_.last_at) / SECOND
     return bool(silence > max(AT.hang_intervals * pace_.usual_s, AT.hang_floor_s))

@@ -56,8 +56,7 @@ def conclude(case: Case) -> LogDiagnosis:
     # the echoes of an unknown cause must not decide the place
     where = locate.find(case, first.category.id if is_known else "unknown")
     when = phase.find(case, where.mechanism, first.category.id if is_known else "")
-    is_failure = _is_failure(case, when)
-    if not is_failure:
+    if not _is_failure(case.ending.outcome, when):
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
@@ -70,7 +69,7 @@ def conclude(case: Case) -> LogDiagnosis:
     odd = iterations.odd(case)
     return LogDiagnosis(
         is_failure=True,
-        outcome=_outcome(case, when),
+        outcome=case.ending.outcome,
         verdict=verdict,
         symptom=when.symptom,
         stage=when.stage,
@@ -91,18 +90,8 @@ def conclude(case: Case) -> LogDiagnosis:
     )
 
 
-def _is_failure(case: Case, when: Moment) -> bool:
-    if case.ending.outcome in ("failed", "cancelled"):
-        return True
-    if case.ending.outcome == "succeeded":
-        return False
-    return when.symptom in ("slow", "hang")
-
-
-def _outcome(case: Case, when: Moment) -> str:
-    if case.ending.outcome == "cancelled" and when.symptom in ("slow", "hang"):
-        return "cancelled"
-    return case.ending.outcome
+def _is_failure(outcome: str, when: Moment) -> bool:
+    return outcome in ("failed", "cancelled") or (outcome != "succeeded" and when.symptom in ("slow", "hang"))
 
 
 def _healthy(case: Case) -> LogDiagnosis:
@@ -224,11 +213,8 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
         known = []
     if mechanism and not known:
         node = tree.get(mechanism)
-        other = (
-            (told.category.id, min(told.confidence, 0.3))
-            if told.confidence > 0 and told.category.id != node.id
-            else None
-        )
+        is_other = told.confidence > 0 and told.category.id != node.id
+        other = (told.category.id, min(told.confidence, 0.3)) if is_other else None
         return Verdict(node.id, node.category, node.subcategory, AT.structure, other)
     leaf = told.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
