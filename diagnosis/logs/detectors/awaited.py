@@ -38,7 +38,7 @@ def look(case: Case) -> Iterator[Clue]:
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     if node is not None:
         reason = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
-        yield Clue(node, WEIGHTS.likely, reason, STUCK if _writes_on(case, node, named) else "")
+        yield Clue(node, WEIGHTS.sure, reason, STUCK if _writes_on(case, node, named) else "")
 
 
 def ranks_in(text: str) -> set[int]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Set
 from typing import Final
 
 import polars as pl
@@ -32,16 +32,18 @@ def look(case: Case) -> Iterator[Clue]:
     # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
     gone = nodes - case.nodes_of(wide["event"].to_list()) if wide["role"].n_unique() == 2 else set()
     told = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
-    for row in wide.filter(pl.col("role") == Role.CASCADE.value).sort("event").iter_rows(named=True):
-        have = case.nodes_of([row["event"]])
-        what = f"did not print what {len(have)} of {len(nodes)} nodes print: {case.in_words(row)}"
-        yield from _clues(nodes - have - told, len(nodes), WEIGHTS.hint, what, gone)
+    waits = wide.filter(pl.col("role") == Role.CASCADE.value).sort("event", descending=True)
+    # several lines of one watchdog that the same nodes lack are one observation
+    lacked = {frozenset(nodes - case.nodes_of([row["event"]])): row for row in waits.iter_rows(named=True)}
+    for without, row in lacked.items():
+        what = f"did not print what {len(nodes - without)} of {len(nodes)} nodes print: {case.in_words(row)}"
+        yield from _clues(without - told, len(nodes), WEIGHTS.hint, what, gone)
     ended = case.torn_down()
     what = f"shows no end of its workers, as {len(ended)} nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
 
 
-def _clues(missing: set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:
+def _clues(missing: Set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:
     if stats.minority(len(missing), total):
         for node in sorted(missing):
             yield Clue(node, weight / len(missing) ** 0.5, f"{node} {what}", LOST if node in gone else "")

@@ -20,7 +20,7 @@ AT: Final = thresholds.of("spoken")
 
 id: Final = "spoken"
 why: Final = "a monitor reports of another machine"
-needs: Final = "a leading event that names one machine, or one awaited rank, other than its writer"
+needs: Final = "a leading event that names one machine other than its writer, or one awaited rank"
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -55,9 +55,10 @@ def _spoken_of(case: Case, event: int) -> str | None:
         beside = lines[:number] + lines[number + 1 :]
         text = _message(case, line, writer, rows.row(number, named=True), beside) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
-        named = hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others}) or _awaited(case, text)
+        late = _awaited(case, line)
+        named = late or hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
         # a line that names its own writer, or several nodes, is about its writer
-        if writer is None or len(named) != 1 or writer in named:
+        if writer is None or len(named) != 1 or (writer in named and not late):
             return None
         votes[next(iter(named))] = votes.get(next(iter(named)), 0) + 1
     if not votes:

@@ -54,3 +54,13 @@ def test_the_host_of_a_lost_meeting_point_reports_the_cause_like_the_others_and_
         ends + 65, "RendezvousConnectionError: The connection to the C10d store has failed.", but=(0,)
     )
     assert told(lost, tmp_path) == set()
+
+
+def test_several_lines_of_one_watchdog_that_a_node_lacks_are_one_observation(tmp_path: Path) -> None:
+    """Before, the node whose ranks had been ended first was accused for each of them."""
+    twice = job().timed_out(job().ends + 600, but=(6,))
+    dump = (
+        "[rank{rank}]: Received a dump signal due to a collective timeout from rank 3 and we will try our best to dump"
+    )
+    (clue,) = lacking.look(case_of(twice.all_say(job().ends + 601, dump, but=(6,)), tmp_path))
+    assert clue.node == "gpu-0006"

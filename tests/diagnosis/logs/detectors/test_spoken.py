@@ -10,6 +10,8 @@ from diagnosis import ParseHints, parse
 from diagnosis.logs.detectors import spoken
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
+from tests.diagnosis.cases import case_of
+from tests.diagnosis.synthetic import Job
 
 NODES = ["r3-n01", "r3-n02", "r3-n03", "r3-n04"]
 
@@ -117,3 +119,21 @@ def test_what_a_program_says_before_it_raises_names_the_machine_of_its_report(tm
     raised += ["AuditError: results are not reproducible, training stops", ""]
     logs["logs/r3-n01.log"] += "\n".join(raised).encode()
     assert accused(told(logs, tmp_path)) == ["r3-n03"]
+
+
+def test_the_machine_of_the_slowest_rank_is_named_also_if_it_says_so_itself(tmp_path: Path) -> None:
+    job = Job(nodes=4, iterations=40, slow_from=120)
+    for after in (10, 60, 110):
+        job.say(
+            job.ends - after, 0, "[rank0]: WARNING slowest of 8 ranks: 1 on gpu-0000, compute 20.3 s, median 10.1 s"
+        )
+    (clue,) = spoken.look(case_of(job, tmp_path))
+    assert clue.node == "gpu-0000"
+
+
+def test_an_audit_names_the_rank_whose_digest_differs_and_not_its_own_machine(tmp_path: Path) -> None:
+    report = [
+        "replay audit at 29: digest of rank 16 on r3-n03 is 5a02d077, that batch gave 0003d3a8 on all 31 others",
+        "AuditError: results are not reproducible, training is halted",
+    ]
+    assert accused(told(logs_of(report), tmp_path)) == ["r3-n03"]
