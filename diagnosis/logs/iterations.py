@@ -57,19 +57,13 @@ def _counts(case: Case) -> list[tuple[int, Counter[int]]]:
         return []
     busiest = beats.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
     mine = beats.filter(pl.col("file") == busiest).unique("n", keep="first").sort("line").tail(AT.last + AT.window)
-    edges = mine.select("n", "line").rows()
+    edges = mine.filter(pl.col("line") + MOST_LINES > pl.col("line").max()).select("n", "line").rows()
     if len(edges) <= AT.window:
         return []
-    first = edges[0][1] + 1
-    small = case.table.around(int(busiest), first, edges[-1][1]) if edges[-1][1] - first < MOST_LINES else None
-
-    def messages(low: int, high: int) -> list[int]:
-        if small is None:
-            return case.table.around(int(busiest), low, high)["masked"].to_list()
-        return small["masked"].slice(low - first, high + 1 - low).to_list()
-
+    first = edges[0][1]
+    lines = case.table.around(int(busiest), first + 1, edges[-1][1])["masked"]
     return [
-        (number, Counter(messages(low + 1, min(high, low + AT.longest))))
+        (number, Counter(lines.slice(low - first, min(high - low, AT.longest)).to_list()))
         for (_, low), (number, high) in pairwise(edges)
     ]
 

@@ -154,14 +154,13 @@ def _is_death(category: str | None) -> bool:
 def _is_slow(case: Case) -> bool:
     if case.pace.slow_from is None:
         return False
-    lead = case.catalogue.events.filter(pl.col("event").is_in([] if case.roots.leader is None else [case.roots.leader]))
-    if lead.is_empty() or (lead["category"][0] or "").startswith("platform.scheduler"):
+    lead = case.lead
+    if not lead or (lead["category"] or "").startswith("platform.scheduler"):
         return case.ending.outcome in ("cancelled", "running", "unknown", "failed")
-    at = lead["first_at"][0]
-    is_exception = bool(lead["is_exception"][0])
+    at = lead["first_at"]
     # the cause of a crash comes at the end, the cause of a slowdown at its beginning
     near_start = at is None or case.pace.slow_at is None or abs(at - case.pace.slow_at) < abs(at - (case.last_at or at))
-    return not is_exception and near_start
+    return not lead["is_exception"] and bool(near_start)
 
 
 def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:

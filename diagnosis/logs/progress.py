@@ -59,13 +59,6 @@ _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
-#: A checkpoint that is or was saved at a counter.
-_SAVED: Final = re.compile(
-    r"(?i)\b(?:sav(?:e|ed|ing)|writ(?:e|ing|ten)|wrote|stored?|storing)\b[^\n]{0,80}?(?:iter(?:ation)?|step|ckpt|checkpoint)"
-    r"[-_ =:#]{0,2}0*(\d+)|\b(?:checkpoint|ckpt)\b[^\n]{0,40}?(?:iter(?:ation)?|step)[-_ =:#]{0,2}0*(\d+)[^\n]{0,24}"
-    r"\b(?:saved|written|stored|complete\w*)\b"
-)
-_NOT_SAVED: Final = r"(?i)every|interval|fail|error|unable|could not|cannot|will |load|restor|resum|shard|delet|remov"
 #: The number of an iteration that a line names; a loaded checkpoint, and what is none.
 _NAMED: Final = words.regex("phrases", "iteration")
 _LOADED: Final = r"(?i)(?:load|resum|restor)"
@@ -134,10 +127,10 @@ def _beat_kind(text: str) -> str | None:
 
 
 def find(table: LogTable, read: ReadRange) -> Progress:
-    """Find the job's counter: by its known word; else the number of a recurring line that grows evenly; else that of
-    saved checkpoints. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
+    """Find the job's counter: by its known word, else the number of a recurring line that grows evenly. Reads at most
+    :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
     """
-    for way in (_worded, _wordless, _saved):
+    for way in (_worded, _wordless):
         kind, beats = way(table, read)
         if not beats.is_empty():
             return Progress(kind, _agreeing(beats), _first_iteration(table.messages))
@@ -165,19 +158,6 @@ def _wordless(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """Counters without a known word."""
     masked, counted = counters.find(table, lambda rows: raw_lines.read(rows, table.files, read), _NOT_A_BEAT)
     return "iteration", _beats(table, sorted(masked), read, counted)
-
-
-def _saved(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
-    """The counters at which checkpoints were saved."""
-    text = pl.col("example")
-    told = table.messages.filter(text.str.contains(_SAVED.pattern) & ~text.str.contains(_NOT_SAVED))["masked"]
-    return "iteration", _beats(table, sorted(told.to_list()), read, _saved_at)
-
-
-def _saved_at(text: str) -> tuple[str, int, int] | None:
-    found = _SAVED.search(text)
-    number = found and (found.group(1) or found.group(2))
-    return ("iteration", int(number[:15]), found.start()) if found and number else None
 
 
 _NO_BEATS: Final = pl.DataFrame(

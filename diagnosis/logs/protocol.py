@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
@@ -84,19 +84,13 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
 
 def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
     """A watchdog writes some lines without the group: join them with the rank's only named group."""
-    named: dict[int, list[State]] = defaultdict(list)
-    for (rank, group), state in merged.items():
-        if group:
-            named[rank].append(state)
+    named = Counter(rank for rank, group in merged if group)
     out = []
     for (rank, group), state in sorted(merged.items()):
-        if not group and named.get(rank):
-            continue
         bare = merged.get((rank, ""))
-        if group and state.op is None and bare and len(named[rank]) == 1 and bare.seq == state.seq:
-            out.append(State(rank, state.node, group, state.seq, bare.op, state.enqueued, state.completed))
-        else:
-            out.append(state)
+        is_of_it = bare is not None and named[rank] == 1 and bare.seq == state.seq
+        if group or not named[rank]:
+            out.append(replace(state, op=bare.op) if bare and is_of_it and state.op is None else state)
     return out
 
 

@@ -83,11 +83,9 @@ class Roster:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """``naming``: statements that name machines; ``counting``: that state ranks per node; ``no_name``: words that are
-    no names."""
+    """``every``: statements that name machines, or state ranks per node; ``no_name``: words that are no names."""
 
-    naming: tuple[Statement, ...]
-    counting: tuple[Statement, ...]
+    every: tuple[Statement, ...]
     no_name: frozenset[str]
 
 
@@ -95,8 +93,7 @@ class Statements:
 def statements() -> Statements:
     """The statements of ``rosters.toml``."""
     data = tomllib.loads(resources.files("diagnosis.logs").joinpath("rosters.toml").read_text(encoding="utf-8"))
-    naming, counting = (tuple(map(_statement, data[key])) for key in ("statement", "per_node"))
-    return Statements(naming, counting, frozenset(data["no_name"]))
+    return Statements(tuple(map(_statement, data["statement"] + data["per_node"])), frozenset(data["no_name"]))
 
 
 def _statement(row: Mapping[str, Any]) -> Statement:
@@ -121,11 +118,14 @@ def of_lines(lines: Iterable[str]) -> Roster:
         if open_table is not None and (found := open_table[1].search(line)):
             _keep_rank(node_of, found["rank"], open_table[0])
             open_table = None
-        for one in said.naming:
+        for one in said.every:
             if not any(word in lower for word in one.needs):
                 continue
             for found in one.pattern.finditer(line):
                 parts = found.groupdict()
+                if "count" in parts:
+                    per_node.add(int(parts["count"]))
+                    continue
                 names = [parts["node"]] if parts.get("node") else expand(parts.get("list") or "")
                 names = [n for n in (_bare(name) for name in names) if n]
                 names = [n for n in names if n.lower() not in (NOWHERE if one.is_exact else said.no_name)]
@@ -147,9 +147,6 @@ def of_lines(lines: Iterable[str]) -> Roster:
                     _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:
                     open_table = (names[0], one.rank_below)
-        for one in said.counting:
-            if any(word in lower for word in one.needs):
-                per_node |= {int(found["count"]) for found in one.pattern.finditer(line)}
     for name, number in doubtful:
         if (name in nodes or _LOOKS_LIKE_ONE.fullmatch(name)) and len(nodes) < MOST:
             nodes.setdefault(name)
@@ -202,7 +199,7 @@ def read(table: LogTable, read: ReadRange) -> Roster:
     """The statements of a job's logs. Only lines whose message holds a word of a statement are read, at most
     :data:`LINES`."""
     said = statements()
-    words = sorted({word for one in (*said.naming, *said.counting) for word in one.needs})
+    words = sorted({word for one in said.every for word in one.needs})
     told = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words)).filter(_matches(said))
     rows = table.rows(told["masked"].to_list(), limit=LINES).sort("file", "line")
     return of_lines(raw_lines.read(rows, table.files, read, CHARACTERS))
@@ -210,8 +207,7 @@ def read(table: LogTable, read: ReadRange) -> Roster:
 
 def _matches(said: Statements) -> pl.Expr:
     """Messages whose example one of the statements matches: a single word, such as "rank", is in half of all lines."""
-    every = [one.pattern for one in (*said.naming, *said.counting)]
-    every += [one.rank_below for one in said.naming if one.rank_below]
+    every = [pattern for one in said.every for pattern in (one.pattern, one.rank_below) if pattern]
     return pl.col("example").map_elements(
         lambda text: any(pattern.search(text) for pattern in every), return_dtype=pl.Boolean
     )

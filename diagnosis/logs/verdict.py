@@ -204,9 +204,6 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
             mechanism = "performance.step"
         elif case.ending.outcome == "cancelled":
             mechanism = "platform.scheduler.cancelled"
-        elif roots and case.ending.cancelled and not case.event(roots[0])["n_nodes"] and not where.nodes:
-            # an unknown message of the launcher before the scheduler ends the job
-            mechanism = "platform.scheduler.error"
     is_open = mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE
     if is_open or mechanism == locate.SWITCH_DOWN:
         # watchdogs print the same for every hang, and hosts the same for a port and a switch: structure is better
@@ -219,8 +216,6 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
     leaf = told.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
         leaf = tree["performance.dataloader"]  # it works, only too slowly
-    if told.confidence <= 0 and when.symptom == "slow":
-        leaf = tree["performance.step"]
     runner = (told.runner_up.id, told.runner_up_confidence) if told.runner_up else None
     return Verdict(leaf.id, leaf.category, leaf.subcategory, told.confidence, runner, tuple(c.id for c in told.also))
 
