@@ -246,9 +246,3 @@ FALLBACKS: Final = (
     Rule("minority_consequence", "one writer gives another reason than all others", _minority_consequence),
     Rule(LAUNCHER_STOPPED, "launchers received a stop before any problem", _launcher_stopped, False),
 )
-
-
-def first_stop_at(catalogue: Catalogue) -> float:
-    """When the first message of a stop was written; infinite without one."""
-    times = catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].drop_nulls()
-    return float(times.min()) if len(times) else float("inf")  # type: ignore[arg-type]

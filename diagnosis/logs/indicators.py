@@ -127,19 +127,12 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
         cut = _CLAUSE.search(text, end + 1)
         further = min(cut.start() if cut else len(text), start + _ANCHORED)
         if _KEY.fullmatch(text[end:further]):  # the name of another value: the text before it describes the fault
-            start = _words_before(text, start, LEAST_WORDS - len(text[start:end].split()))
+            start = max((cut.end() for cut in _CLAUSE.finditer(text, 0, start)), default=0)
             break
         end = further
     if _OPEN.search(text[start:end]) and (word := _NEXT_WORD.match(text, end)):
         end = word.end()
     return _trim(text, start, end)
-
-
-def _words_before(text: str, start: int, count: int) -> int:
-    """The start of the last ``count`` words of the clause before ``start``."""
-    begin = max((cut.end() for cut in _CLAUSE.finditer(text, 0, start) if cut.end() < start), default=0)
-    words = list(re.finditer(r"\S*\w\S*", text[begin:start]))[-count:] if count > 0 else []
-    return begin + words[0].start() if words else start
 
 
 def _best_clause(text: str) -> Span | None:

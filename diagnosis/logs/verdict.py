@@ -60,7 +60,7 @@ def conclude(case: Case) -> LogDiagnosis:
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
-    told = _classified(case, roots, fallbacks.first_stop_at(case.catalogue) if when.symptom == "hang" else float("inf"))
+    told = _classified(case, roots, is_hang=when.symptom == "hang")
     verdict = _verdict(case, roots, told, where, when)
     roles = _roles(case, roots)
     listed = _events(case, roots, roles, accused)
@@ -155,7 +155,7 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
     return [e for e in roots if at.get(e) is None or at[e] <= min(known) + AT.decision_s * SECOND]
 
 
-def _classified(case: Case, roots: Sequence[int], stopped: float = float("inf")) -> classify.Classification:
+def _classified(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
     hints = []
     few = stats.most_of_few(len(case.catalogue.nodes))
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
@@ -168,9 +168,10 @@ def _classified(case: Case, roots: Sequence[int], stopped: float = float("inf"))
         weight = 1.0 if first else AT.joined
         hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
+    stops = case.catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
-        if (row["first_at"] or 0.0) > stopped:
-            continue  # what breaks after a stop is its consequence
+        if stops is not None and (row["first_at"] or 0) > stops:
+            continue  # what breaks while a job that hangs is stopped is a consequence
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
             continue  # without a root, a weak confirmation is no evidence
         if row["event"] not in case.survived and row["event"] not in roots:
