@@ -23,6 +23,8 @@ from importlib import resources
 from itertools import pairwise
 from typing import Any
 
+import numpy as np
+
 from diagnosis import taxonomy
 
 #: Version of the file; a model of another version is refused.
@@ -106,13 +108,8 @@ class Model:
 
     def calibrated(self, confidence: float) -> float:
         """A raw confidence, calibrated with past decisions; unchanged if there are too few."""
-        points = self.calibration
-        if not points:
-            return confidence
-        for (x0, y0), (x1, y1) in pairwise(points):
-            if x0 <= confidence <= x1:
-                return y0 if x1 == x0 else y0 + (y1 - y0) * (confidence - x0) / (x1 - x0)
-        return points[0][1] if confidence < points[0][0] else points[-1][1]
+        stated, right = zip(*self.calibration, strict=True) if self.calibration else ((0.0, 1.0), (0.0, 1.0))
+        return float(np.interp(confidence, stated, right))
 
     def _vector(self, template: str) -> dict[str, float]:
         counts = Counter(feature for feature in features_of(template) if feature in self.idf)

@@ -170,9 +170,8 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
         table = tables.read([tables.messages_of(p)], ("text", "count"))
         for text, n in zip(hosts.hide(table["text"], nodes), table["count"], strict=True):
             counts[text] = counts.get(text, 0) + int(n)
-    if len(counts) > TEXTS_PER_JOB:
-        counts = dict(sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB])
-    return JobEvents(job_id, dict(sorted(counts.items())), family, framework, max(len(nodes), 1), _hours(logs))
+    most = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB]
+    return JobEvents(job_id, dict(sorted(most)), family, framework, max(len(nodes), 1), _hours(logs))
 
 
 def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
@@ -182,9 +181,7 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
     """
     found: list[str] = []
     rules = signatures.load()
-    for p in parsed:
-        if p.kind not in LOG_KINDS or p.uniques is None:
-            continue
+    for p in (p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None):
         table = tables.read([tables.messages_of(p)], ("masked", "text", "example", "level"))
         errors = table.filter(pl.col("level") >= int(Level.ERROR))
         harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN.value, Role.ADVICE.value]))
@@ -194,10 +191,6 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
 
 def _hours(logs: Sequence[Parsed]) -> float:
     """Longest span of one file's times in hours: files of other zones must not stretch it."""
-    longest = 0.0
-    for p in logs:
-        times = tables.scan(tables.lines_of(p)).select(low=pl.col("time").min(), high=pl.col("time").max())
-        low, high = times.collect().row(0)
-        if low is not None and high is not None:
-            longest = max(longest, (high - low) / 3.6e12)
-    return longest
+    span = pl.col("time").max() - pl.col("time").min()
+    found = [tables.scan(tables.lines_of(p)).select(span).collect().item() for p in logs]
+    return max((ns for ns in found if ns is not None), default=0) / 3.6e12

@@ -89,13 +89,9 @@ def estimate(table: LogTable) -> Clocks:
         {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)} for f, s in moved if s
     ]
     shifts = dict.fromkeys(range(len(table.files)), 0) | zones
-    by_file = pl.DataFrame(
-        {"file": list(shifts), "shift": list(shifts.values())}, schema={"file": pl.UInt32, "shift": pl.Int64}
-    )
+    by_file = pl.DataFrame([*shifts.items()], schema={"file": pl.UInt32, "shift": pl.Int64}, orient="row")
     by_node = _skews(table, cells, by_file)
-    skews = pl.DataFrame(
-        {"node": list(by_node), "skew": list(by_node.values())}, schema={"node": pl.String, "skew": pl.Int64}
-    )
+    skews = pl.DataFrame([*by_node.items()], schema={"node": pl.String, "skew": pl.Int64}, orient="row")
     by_source = (
         table.sources.with_columns(is_alone=pl.col("node").drop_nulls().n_unique().over("file") == 1)
         .join(skews, on="node")

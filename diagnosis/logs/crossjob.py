@@ -6,13 +6,14 @@ node-hour; a message that fewer print keeps a small weight: other jobs survived 
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.history import JobEvents, Pool
+from diagnosis.history import Pool
 
 AT: Final = thresholds.of("crossjob")
 
@@ -25,21 +26,16 @@ def frequencies(template_of: Mapping[str, str], pool: Pool) -> pl.DataFrame:
     """
     rows: list[tuple[str, float]] = []
     for job in pool.jobs:
-        rows.extend(_by_template(job, template_of).items())
+        counts = Counter[str]()
+        for text, n in job.counts.items():
+            counts[template_of.get(text, text)] += n
+        rows += [(template, n / job.node_hours) for template, n in counts.items()]
     frame = pl.DataFrame(rows, schema={"template": pl.String, "rate": pl.Float64}, orient="row")
     return (
         frame.group_by("template")
         .agg(jobs_with_it=pl.len().cast(pl.UInt32), top_rate=pl.col("rate").max())
         .sort("template")
     )
-
-
-def _by_template(job: JobEvents, template_of: Mapping[str, str]) -> dict[str, float]:
-    counts: dict[str, int] = {}
-    for text, n in job.counts.items():
-        template = template_of.get(text, text)
-        counts[template] = counts.get(template, 0) + n
-    return {t: n / job.node_hours for t, n in counts.items()}
 
 
 def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: float) -> pl.DataFrame:

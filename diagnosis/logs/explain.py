@@ -37,11 +37,8 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
         else:
             detector, why = "unknown", "no rule knows it"
         subject = tables.event_id(row["template"], row["signature"] or "")
-        yield Clue(detector, "event", subject, weight, f"{_described(row)}: {', '.join(_comparisons(case, row))}.", why)
-
-
-def _described(row: dict[str, Any]) -> str:
-    return f"“{quotes.quote(row['example'], row['template'], 100)}”"
+        said = f"“{quotes.quote(row['example'], row['template'], 100)}”: {', '.join(_comparisons(case, row))}."
+        yield Clue(detector, "event", subject, weight, said, why)
 
 
 def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:

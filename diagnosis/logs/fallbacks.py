@@ -182,8 +182,8 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     of_all = {w for _, by in said if stats.nearly_all(len(by), writers) for w in by}
     # words that report another failure give no other reason
     passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
-    odd = [e for e, by in said if stats.minority(len(by), writers) and of_all and not of_all & set(by)]
-    odd = [e for e in odd if e not in passing]
+    said = [(event, by) for event, by in said if event not in passing and of_all and not of_all & set(by)]
+    odd = [event for event, by in said if stats.minority(len(by), writers)]
     return _set(scene, weights, pl.col("event").is_in(odd), AT.stands_in)
 
 

@@ -130,8 +130,9 @@ def of_lines(lines: Iterable[str]) -> Roster:
                 names = [n for n in (_bare(name) for name in names) if n]
                 names = [n for n in names if n.lower() not in (NOWHERE if one.is_exact else said.no_name)]
                 rank = parts.get("rank")
+                if names and parts.get("address") and len(host_of_address) < MOST:
+                    host_of_address[parts["address"]] = names[0]
                 if one.is_address:
-                    host_of_address |= dict.fromkeys([parts["address"]], names[0]) if names else {}
                     continue
                 if one.is_listed:
                     doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
@@ -141,8 +142,6 @@ def of_lines(lines: Iterable[str]) -> Roster:
                     _keep_rank(node_of, rank, names[0])
                 if names and parts.get("pod") and len(home_of_pod) < MOST:
                     home_of_pod[parts["pod"]] = names[0]  # the last assignment
-                if names and parts.get("address") and len(host_of_address) < MOST:
-                    host_of_address[parts["address"]] = names[0]
                 for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
                     _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:

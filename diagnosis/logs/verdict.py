@@ -170,7 +170,7 @@ def _classified(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> c
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     stops = case.catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
-        if stops is not None and (row["first_at"] or 0) > stops:
+        if stops is not None and (row["first_at"] or 0) > stops:  # type: ignore[operator]
             continue  # what breaks while a job that hangs is stopped is a consequence
         if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
             continue  # without a root, a weak confirmation is no evidence

@@ -15,30 +15,9 @@ from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Signature, Strength
 from diagnosis.model import Role
 
-#: Areas in the order in which their rules are tried: rules for physical causes come before rules for their wrappers.
-#: Rules that know only subject and verb come late, rules for any exception last.
-AREAS = (
-    "noise",
-    "nvidia",
-    "amd",
-    "accelerators",
-    "kernel",
-    "devices",
-    "fabric",
-    "storage",
-    "scheduler",
-    "container",
-    "cuda",
-    "numerics",
-    "checkpoint",
-    "data",
-    "configuration",
-    "rendezvous",
-    "collectives",
-    "python",
-    "families",
-    "exceptions",
-)
+_ORDER = resources.files("diagnosis").joinpath("knowledge", "areas.toml")
+#: Areas in the order in which their rules are tried.
+AREAS: tuple[str, ...] = tuple(tomllib.loads(_ORDER.read_text(encoding="utf-8"))["areas"])
 
 
 class SignatureError(ValueError):
