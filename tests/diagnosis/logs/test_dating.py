@@ -24,5 +24,5 @@ def test_what_followed_a_cause_is_not_older_than_the_cause_that_states_its_time(
     aborted = next(event for text, event in of.items() if "aborted" in text)
     cause = next(event for text, event in of.items() if "CANCELLED" in text)
     cells = dating.stated_at(case.catalogue, case.pace, {aborted: "teardown", cause: "root"})
-    at = {event: t for event, t in cells.select("event", "stated_at").iter_rows()}
+    at = dict(cells.select("event", "stated_at").iter_rows())
     assert case.pace.last_at < at[aborted] == at[cause]
