@@ -16,6 +16,8 @@ from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
 #: Maximum number of findings of one kind in a conclusion; the report's events keep all.
 KEPT: Final = 12
+#: So many iterations do not end at one time.
+UNDATED: Final = 3
 #: Maximum number of places of one finding.
 PLACES: Final = 64
 
@@ -236,7 +238,10 @@ def _last_progress(logs: LogDiagnosis) -> Finding | None:
     if not known:
         return None
     last = max(known, key=lambda b: (b["t"], b["n"]))
-    return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=float(last["t"]))
+    # If all have one time, it is that of a line before them: their own lines state none.
+    is_own = len(known) < UNDATED or any(b["t"] != last["t"] for b in known)
+    at = float(last["t"]) if is_own else None
+    return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)
 
 
 def _slow_row(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:

@@ -219,6 +219,13 @@ def test_an_uneven_split_is_an_imbalance_that_is_seen_and_nobodys_fault() -> Non
     assert [(s["name"], s["why"]) for s in told["seen"]] == [("a", "stage 4")]
 
 
+def test_the_last_step_has_no_time_if_all_steps_have_that_of_a_line_before_them() -> None:
+    rows = [{"n": n, "t": 100.0} for n in (10, 20, 30)]
+    for own, at in ((rows, None), ([*rows, {"n": 40, "t": 130.0}], 130.0)):
+        told = reported(replace(HEALTHY, timeline={"iterations": own}))["conclusion"]
+        assert [f["t"] for f in told["chain"] if f["what"] == "progress"] == [at]
+
+
 def test_an_earlier_launch_that_failed_makes_a_completed_job_recovered() -> None:
     tried = (Attempt(0, 0.0, 10.0, "failed", 1, 47), Attempt(1, 20.0, 90.0, "succeeded", 41, 80))
     told = reported(replace(HEALTHY, attempt=1, attempts=tried))["conclusion"]
