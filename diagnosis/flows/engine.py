@@ -22,6 +22,7 @@ from diagnosis.flows.moving import moving
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.pipeline_stages import stage_times
+from diagnosis.flows.planned import without_planned
 from diagnosis.flows.ports import port_captures
 from diagnosis.flows.slow_reasons import explain
 from diagnosis.flows.slow_stages import lasting, narrowed, uneven_stages
@@ -91,6 +92,7 @@ def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps:
     found = find_steps(job, pairs, capture) if steps else None
     found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
+    found = found and without_planned(found, job)
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)

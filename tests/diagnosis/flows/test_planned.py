@@ -1,0 +1,56 @@
+"""Evaluations and checkpoints: pauses in which nobody sends, every so many steps."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+
+from diagnosis.flows.capture import Flows
+from diagnosis.flows.jobs import JobFlows
+from diagnosis.flows.planned import recurring, without_planned
+from diagnosis.flows.steps import Steps
+
+STEPS = 60
+
+
+def job(pauses: dict[int, float], *, is_late: bool = False) -> tuple[Steps, JobFlows]:
+    """Steps of a second, whose two members send after 0.6 s; ``pauses``: seconds before some steps. ``is_late``: only
+    the second member pauses.
+    """
+    length = np.array([1.0 + pauses.get(k, 0.0) for k in range(STEPS)])
+    edges = np.concatenate([[0.0], np.cumsum(length)])
+    early = edges[:-1] + (0.6 if is_late else length - 0.4)
+    sent = np.stack([early, edges[1:] - 0.4], axis=1).ravel()
+    ids = np.tile(np.array([0, 1], dtype=np.int32), STEPS)
+    nothing = np.zeros(len(sent), dtype=np.int32)
+    no = np.zeros(len(sent), dtype=bool)
+    flows = Flows(sent, sent + 0.1, ids, 1 - ids, np.full(len(sent), 1e6), nothing, nothing, no, no)
+    return Steps(edges[:-1], edges[1:], edges, np.ones(STEPS), "dp", "gaps"), JobFlows(np.arange(2), flows)
+
+
+def test_pauses_of_an_evaluation_every_fifteen_steps_are_no_part_of_a_step() -> None:
+    steps, flows = job({15: 1.6, 30: 1.7, 45: 1.6})
+    cleared = without_planned(steps, flows)
+    assert cleared.seconds == pytest.approx(np.ones(STEPS))
+    assert cleared.end == pytest.approx(steps.end)
+
+
+def test_a_member_that_is_late_every_fifteen_steps_is_no_plan_because_the_others_send() -> None:
+    steps, flows = job({15: 1.6, 30: 1.7, 45: 1.6}, is_late=True)
+    assert without_planned(steps, flows) is steps
+
+
+@pytest.mark.parametrize(
+    ("found", "planned"),
+    [
+        ([15, 30, 45], [15, 30, 45]),
+        ([9, 19, 29, 39, 49, 59, 12, 32, 52], [9, 12, 19, 29, 32, 39, 49, 52, 59]),
+        ([15, 30], []),
+        ([15, 30, 40], []),
+        (list(range(30, 60)), []),
+        ([20, 23, 26, 29], []),
+    ],
+    ids=["one plan", "two plans", "twice", "uneven", "since then", "ends before the capture"],
+)
+def test_what_recurs_at_one_distance_to_the_end_is_planned(found: list[int], planned: list[int]) -> None:
+    assert recurring(np.array(found), STEPS).tolist() == planned
