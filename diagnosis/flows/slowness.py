@@ -33,6 +33,9 @@ LASTING = 3
 #: Steps of the running median, and the factor by which it must rise.
 RUNNING = 5
 RISE = 1.1
+#: The factor by which it must rise where it is compared with the other steps alone, and rounds until these are known.
+CLEAR = 1.25
+ROUNDS = 20
 #: A member is late if it begins this share of a step after the others.
 LATE = 0.025
 
@@ -99,12 +102,29 @@ def _lasting(seconds: Floats, single: Bools, middle: float, scatter: float) -> B
     padded = np.pad(np.where(np.isnan(seconds), middle, seconds), RUNNING // 2, mode="edge")
     running = np.median(np.lib.stride_tricks.sliding_window_view(padded, RUNNING), axis=1)
     level, noise = centre(running)
-    high = (running > max(level + 3.5 * noise, RISE * middle)) & (seconds > middle + max(scatter, 0.05 * middle))
+    raised = (running > max(level + 3.5 * noise, RISE * middle)) | _apart(running)
+    if raised.any():
+        middle, scatter = centre(seconds[~raised])
+    high = raised & (seconds > middle + max(scatter, 0.05 * middle))
     for first, last in runs(_closed(high)):
         inside = slice(first, last + 1)
         if last - first + 1 >= RUNNING and (high | single)[inside].mean() >= 0.7 and last - first + 1 <= 0.5 * len(out):
             out[inside] = high[inside]
     return out
+
+
+def _apart(running: Floats) -> Bools:
+    """Which values are clearly beyond the level and noise of the others, at most half: a long stretch would widen the
+    noise that it is judged by. Begun with the upper half, which then gives back what the rest explains.
+    """
+    high = np.asarray(running > np.median(running))
+    for _ in range(ROUNDS):
+        level, noise = centre(running[~high])
+        now = running > max(level + 3.5 * noise, CLEAR * level)
+        if np.array_equal(now, high):
+            break
+        high = now
+    return high
 
 
 def matters(steps: Steps, first: int, last: int) -> bool:

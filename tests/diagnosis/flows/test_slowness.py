@@ -156,3 +156,13 @@ def test_what_lasts_for_most_of_a_capture_has_no_rest_to_be_compared_with() -> N
     assert matters(steps, 0, 15)
     assert not matters(steps, 0, 9)
     assert matters(of_lengths(*EVEN, *(1.1 * s for s in EVEN[:5])), 20, 24)
+
+
+def test_a_stretch_of_a_third_of_a_noisy_job_does_not_hide_itself() -> None:
+    rng = np.random.default_rng(4)
+    seconds = 0.27 * (1 + 0.12 * rng.standard_normal(50))
+    seconds[20:35] += 0.14
+    mask, usual, _ = slow_steps(of_lengths(*seconds))
+    assert mask[20:35].sum() >= 13
+    assert not mask[:18].any() and not mask[37:].any()
+    assert usual == pytest.approx(0.27, rel=0.08)
