@@ -92,7 +92,9 @@ def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps:
     found = find_steps(job, pairs, capture) if steps else None
     found = found and closed(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
-    found = found and without_planned(found, job)
+    if found is not None:
+        found, pauses = without_planned(found, job)
+        capture.notes += [pauses] if pauses else []
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)

@@ -18,23 +18,32 @@ from diagnosis.flows.steps import Steps
 PAUSE: Final = 0.5
 #: So many pauses at even distances prove a plan.
 RECURS: Final = 3
+#: Numbers of steps that a sentence names.
+SHOWN: Final = 6
 #: Steps between two of them, at least.
 EVERY: Final = 3
 
 
-def without_planned(steps: Steps, job: JobFlows) -> Steps:
-    """The steps, begun after the planned pauses before them. O(records + pauses²)."""
+def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
+    """The steps, begun after the planned pauses before them, and a sentence about these (empty: none). O(records +
+    pauses²).
+    """
     if len(steps) < RECURS * EVERY or not len(job.flows):
-        return steps
+        return steps, ""
     first = np.minimum(np.searchsorted(job.flows.start, steps.start), len(job.flows) - 1)
     silent = np.clip(job.flows.start[first] - steps.start, 0.0, steps.seconds)
     beyond = silent - float(np.median(silent))
     planned = recurring(np.flatnonzero(beyond > PAUSE * float(np.median(steps.seconds))), len(steps))
     if not len(planned):
-        return steps
+        return steps, ""
     start: Floats = steps.start.copy()
     start[planned] += beyond[planned]
-    return replace(steps, start=start)
+    shown = ", ".join(str(k + 1) for k in planned[:SHOWN]) + (", …" if len(planned) > SHOWN else "")
+    said = (
+        f"Nobody sent for {float(np.median(beyond[planned])):.1f} s before each of {len(planned)} steps at even "
+        f"distances ({shown}): an evaluation or a checkpoint, no part of these steps."
+    )
+    return replace(steps, start=start), said
 
 
 def recurring(found: Ints, count: int) -> Ints:

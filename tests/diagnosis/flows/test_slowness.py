@@ -92,9 +92,9 @@ def test_single_slow_steps_are_named_with_the_limit(tmp_path: Path) -> None:
 
 
 def test_ten_slow_steps_of_sixty_are_found_where_k_sigma_finds_none(tmp_path: Path) -> None:
-    chosen = range(3, 60, 6)
+    chosen = [3, 9, 14, 22, 27, 35, 39, 46, 52, 58]  # at one distance they would be planned
     report, capture = run(Job(tp=8, dp=4, steps=60, slow=tuple(Slow("step", k, k, 0.25) for k in chosen)), tmp_path)
-    assert [d["step"] - 1 for d in job_of(report, capture)["diagnoses"]] == list(chosen)
+    assert [d["step"] - 1 for d in job_of(report, capture)["diagnoses"]] == chosen
 
 
 def test_healthy_jobs_accuse_nobody(tmp_path: Path) -> None:
