@@ -17,6 +17,8 @@ from diagnosis.conclusion.sentence import sentence
 from diagnosis.model import JobHints
 from diagnosis.result import LogDiagnosis, Suspect
 
+#: Share of a slow stretch for which somebody must have delayed the job to be accused of it.
+EXPLAINS: Final = 0.5
 #: Links of the chain.
 CHAIN: Final = 40
 
@@ -52,10 +54,12 @@ def conclude(
     slow = slowdowns.reported(of_logs, slowdowns.of_flows(flows, gpus, iterations), least_gpu_s)
     situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched)
     name, why = condition(situation)
+    slow_places = _reported_slow(findings.of_flows(flows), name, slow)
+    if name == "degraded" and not _explain(slow_places, slow):
+        suspects = [s for s in suspects if s.sources != ("flows",)]
     accused: tuple[Fault, ...] = ()
     if name not in categories.QUIET:
         accused = faults.accused(suspects, name, faults.homes(logs, stacks), faults.writers(logs))
-    slow_places = _reported_slow(findings.of_flows(flows), name, slow)
     said = [
         *findings.of_logs(logs),
         *slow_places,
@@ -103,6 +107,23 @@ def _reported_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowd
         return list(rows)
     spans = [(s.at, s.until or s.at) for s in slow if s.at is not None]
     return [f for f in rows if any(t <= (f.until or f.at or 0.0) and (f.at or 0.0) <= u for t, u in spans)]
+
+
+def _explain(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool:
+    """Whether the findings about places last for at least half of one of the stretches that flows show: who delayed a
+    smaller part of all of them is not who made the job slow. True without such stretches.
+    """
+    spans = [(s.at, s.until) for s in slow if s.source == "flows" and s.at is not None and s.until is not None]
+    if not spans or not rows:
+        return True
+    for begin, end in spans:
+        covered, until = 0.0, begin
+        for t, u in sorted((f.at or 0.0, f.until or f.at or 0.0) for f in rows):
+            covered += max(0.0, min(u, end) - max(t, until))
+            until = max(until, min(u, end))
+        if covered >= EXPLAINS * (end - begin):
+            return True
+    return False
 
 
 def _moment(

@@ -219,6 +219,16 @@ def test_an_uneven_split_is_an_imbalance_that_is_seen_and_nobodys_fault() -> Non
     assert [(s["name"], s["why"]) for s in told["seen"]] == [("a", "stage 4")]
 
 
+def test_who_delayed_less_than_half_of_a_slow_stretch_is_not_accused_of_it() -> None:
+    slow = Suspect("b", "node", 0.6, ("flows",), ("others waited",), is_suspect=True)
+    for until, accused in ((25.0, []), (45.0, ["b"])):
+        flows = steps([1.0] * 20 + [3.0] * 10 + [1.0] * 20)
+        row = {"kind": "slow_group", "measure": "late", "culprits": ["b"], "t0": 20.0, "t1": until, "reason": "late"}
+        flows["jobs"][0]["diagnoses"].append(row | {"factor": 3.0, "confidence": 0.6})
+        told = reported(HEALTHY, slow, flows=flows, gpus=8)["conclusion"]
+        assert (told["condition"], [f["name"] for f in told["fault"]]) == ("degraded", accused)
+
+
 def test_the_last_step_has_no_time_if_all_steps_have_that_of_a_line_before_them() -> None:
     rows = [{"n": n, "t": 100.0} for n in (10, 20, 30)]
     for own, at in ((rows, None), ([*rows, {"n": 40, "t": 130.0}], 130.0)):
