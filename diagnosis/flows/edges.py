@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints
-from diagnosis.flows.partitions import partition
+from diagnosis.flows.partitions import partition, spread
 
 #: Training traffic is present in most of these slices of the time in which its ends are busy.
 SLICES: Final = 24
@@ -28,13 +28,15 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
     around the training do not count.
     """
     begun = flows.start[np.array(_slices(flows.start, keep)[1:-1], np.int64)]
-    found: list[pl.DataFrame] = list(flows.each(_sizes, begun, beside=[keep]))
-    sizes = pl.concat(found)
-    if len(found) > 1:
-        sizes = sizes.group_by("a", "b", "part", "size").agg(pl.col("n").sum())
-    share = sizes.group_by("a", "b", "part").agg(
-        pl.col("n").sum(), (pl.col("size") * pl.col("n")).sum(), sizes=pl.len(), largest=pl.col("size").max()
-    )
+    blocks = min(SLICES, -(-len(flows) // pieces.PIECE))
+    parts: list[list[pl.DataFrame]] = [[] for _ in range(blocks)]
+    for tables in flows.each(_sizes, begun, blocks > 1, beside=[keep]):
+        for table in tables:
+            parts[int(table["part"][0]) * blocks // SLICES].append(table)
+    found: list[pl.DataFrame] = list(spread(flows.disk, _shares, [(tables,) for tables in parts if tables]))
+    if not found:
+        return pl.DataFrame()
+    share = pl.concat(found)
     total = pl.col("size").sum().over("a", "b")
     # A slice with very little of the pair's volume is not busy: keep-alives, barriers, small messages of checkpoints.
     share = share.with_columns(busy=pl.col("size") >= 0.05 * total / SLICES)
@@ -52,8 +54,10 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
 
 
 @partition
-def _sizes(flows: Flows, keep: Bools, begun: Floats) -> pl.DataFrame:
-    """How often each pair moved each size in each slice of the time; ``begun``: when all slices but the first begin."""
+def _sizes(flows: Flows, keep: Bools, begun: Floats, is_split: bool) -> list[pl.DataFrame]:
+    """How often each pair moved each size in each slice of the time, each slice in a table of its own if ``is_split``;
+    ``begun``: when all slices but the first begin.
+    """
     part = flows.take(keep)
     table = pl.DataFrame(
         {
@@ -63,7 +67,21 @@ def _sizes(flows: Flows, keep: Bools, begun: Floats) -> pl.DataFrame:
             "size": np.where(np.isfinite(part.size), part.size, 1.0),
         }
     )
-    return table.group_by("a", "b", "part", "size").agg(n=pl.len())
+    table = table.group_by("a", "b", "part", "size").agg(n=pl.len())
+    if is_split:
+        return table.partition_by("part")
+    return [table] if table.height else []
+
+
+@partition
+def _shares(tables: list[pl.DataFrame]) -> pl.DataFrame:
+    """What each pair moved in each slice of the time: all tables of some slices."""
+    sizes = pl.concat(tables)
+    if len(tables) > 1:
+        sizes = sizes.group_by("a", "b", "part", "size").agg(pl.col("n").sum())
+    return sizes.group_by("a", "b", "part").agg(
+        pl.col("n").sum(), (pl.col("size") * pl.col("n")).sum(), sizes=pl.len(), largest=pl.col("size").max()
+    )
 
 
 def _slices(start: Floats, keep: Bools) -> list[int]:

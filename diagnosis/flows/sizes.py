@@ -7,8 +7,9 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
+from diagnosis.flows import pieces
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints, Small
-from diagnosis.flows.partitions import partition
+from diagnosis.flows.partitions import partition, spread
 
 #: A size recurs if it occurs in most of these slices of the capture, not only often within one step.
 SLICES = 12
@@ -35,11 +36,17 @@ class Sizes:
 
 
 @partition
-def _counted(part: Flows, pair: Small, last: float) -> pl.DataFrame:
-    """How often each pair moved each size, and the slices of the capture (bits) in which it did."""
+def _counted(part: Flows, pair: Small, last: float, pairs: int, blocks: int) -> list[pl.DataFrame]:
+    """How often each pair moved each size, and the slices of the capture (bits) in which it did: a table for each block
+    of pairs.
+    """
     slices = np.minimum((part.start / last * SLICES).astype(np.int64), SLICES - 1)
     table = pl.DataFrame({"pair": pair, "size": part.size, "slice": np.left_shift(1, slices)})
-    return table.group_by("pair", "size").agg(pl.len(), pl.col("slice").bitwise_or())
+    table = table.group_by("pair", "size").agg(pl.len(), pl.col("slice").bitwise_or())
+    if blocks == 1:
+        return [table]
+    block = table["pair"].to_numpy().astype(np.int64) * blocks // pairs
+    return [table.filter(pl.Series(block == number)) for number in range(blocks)]
 
 
 @partition
@@ -59,10 +66,39 @@ def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> S
     kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
         return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs), np.zeros(pairs), sizes)
+    blocks = len(list(pieces.of(len(flows))))
+    last = max(float(flows.start[-1]), 1e-9)
+    counted = list(flows.each(_counted, last, pairs, blocks, beside=[pair]))
+    found = list(spread(flows.disk, _recurring, [(list(tables),) for tables in zip(*counted, strict=True)]))
+    often, rare, frequent = (pl.concat(tables) for tables in zip(*found, strict=True))
+    at = often["pair"].to_numpy()
+    sizes[at] = often["sizes"].to_numpy()
+    covered[at] = often["covered"].to_numpy()
+    main[at] = often["main"].to_numpy()
+    least = np.zeros(pairs, dtype=np.int64)
+    least[at] = often["least"].to_numpy()
+    kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
+    rarer, returning = np.zeros(pairs), np.zeros(pairs)
+    rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
+    returning[rare["pair"].to_numpy()] = rare["again"].to_numpy()
+    records, moved = np.zeros((2, pairs))
+    for own_records, own_moved in flows.each(_held, pairs, beside=[pair]):
+        records += own_records
+        moved += own_moved
+    moved = np.maximum(moved, 1.0)
+    rarer, returning = rarer / moved, returning / moved
+    beside = frequent["size"].to_numpy()
+    many = main[(sizes == 1) & (kinds >= 3) & (rarer >= 0.2)]
+    guest = (sizes == 1) & (kinds < 3) & np.isin(np.round(main, -3), np.unique(np.round([*beside, *many], -3)))
+    return Sizes(sizes, covered / np.maximum(records, 1), main, kinds, guest, rarer, returning, least)
+
+
+@partition
+def _recurring(tables: list[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    """Of a block of pairs: the sizes that recur often, those that recur at all, and the sizes of pairs with several."""
     seen = pl.col("slice").bitwise_or()
-    parts = list(flows.each(_counted, max(float(flows.start[-1]), 1e-9), beside=[pair]))
-    table = pl.concat(parts)
-    if len(parts) > 1:
+    table = pl.concat(tables)
+    if len(tables) > 1:
         table = table.group_by("pair", "size").agg(pl.col("len").sum(), seen)
     table = table.sort("pair", "size")
     present = table.group_by("pair").agg(seen.bitwise_count_ones().alias("slices"))
@@ -100,32 +136,4 @@ def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> S
             again=(pl.col("size") * pl.col("len")).sum(),
         )
     )
-    at = often["pair"].to_numpy()
-    sizes[at] = often["sizes"].to_numpy()
-    covered[at] = often["covered"].to_numpy()
-    main[at] = often["main"].to_numpy()
-    least = np.zeros(pairs, dtype=np.int64)
-    least[at] = often["least"].to_numpy()
-    kinds[rare["pair"].to_numpy()] = rare["kinds"].to_numpy()
-    rarer, returning = np.zeros(pairs), np.zeros(pairs)
-    rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
-    returning[rare["pair"].to_numpy()] = rare["again"].to_numpy()
-    records, moved = np.zeros((2, pairs))
-    for own_records, own_moved in flows.each(_held, pairs, beside=[pair]):
-        records += own_records
-        moved += own_moved
-    moved = np.maximum(moved, 1.0)
-    rarer, returning = rarer / moved, returning / moved
-    beside = frequent.filter(pl.len().over("pair") >= 2)["size"].to_numpy()
-    many = main[(sizes == 1) & (kinds >= 3) & (rarer >= 0.2)]
-    guest = (sizes == 1) & (kinds < 3) & np.isin(np.round(main, -3), np.unique(np.round([*beside, *many], -3)))
-    return Sizes(
-        sizes,
-        covered / np.maximum(records, 1),
-        main,
-        kinds,
-        guest,
-        rarer,
-        returning,
-        least,
-    )
+    return often, rare, frequent.filter(pl.len().over("pair") >= 2).select("size")
