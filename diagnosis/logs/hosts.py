@@ -47,10 +47,5 @@ def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
     words = WORD.findall(text)
     if any(":" in name for name in nodes):  # IPv6
         words += [word.strip(".:[]") for word in _ADDRESS.findall(text)]
-    out = set()
-    for word in words:
-        for candidate in (word, word.partition(".")[0]):
-            if candidate in nodes:
-                out.add(nodes[candidate])
-                break
-    return out
+    named = (next((nodes[name] for name in (word, word.partition(".")[0]) if name in nodes), None) for word in words)
+    return {node for node in named if node is not None}

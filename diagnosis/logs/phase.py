@@ -170,9 +170,8 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     for event in order[: MOST.roots_read]:
         rows = case.table.rows(case.catalogue.masked(event), limit=200)
         rows = case.clocks.correct(rows, "at")
-        for file, line, at in (
-            rows.unique("source", keep="first", maintain_order=True).head(3).select("file", "line", "at").iter_rows()
-        ):
+        first = rows.unique("source", keep="first", maintain_order=True).head(3)
+        for file, line, at in first.select("file", "line", "at").iter_rows():
             before = case.table.around(file, max(1, line - MOST.frames_back), line)
             source = before.filter(pl.col("line") == line)["source"][0]
             mine = before.filter(pl.col("source") == source)
