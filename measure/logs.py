@@ -27,7 +27,7 @@ from exams import sealed
 from exams.job import Job
 from measure import sets
 from measure.evidence import parse_files
-from measure.score import ASKED, CONFIDENCE, FLAWS, interval
+from measure.score import ASKED, CONFIDENCE, FLAWS, interval, row, scorer
 from measure.sets import JobSet
 from measure.withheld import without_own
 
@@ -114,6 +114,8 @@ def score(of: JobSet, chosen: argparse.Namespace) -> None:
         raise SystemExit(f"{of.name} is sealed: --show, --only and --out need --open, which is recorded")
     if of.is_sealed and chosen.open:
         sealed.record(of.name.removeprefix("sealed-"), datetime.now(UTC).date())
+    if of.row is row:
+        scorer()  # without it the run ends now, not after its work
     seeds = chosen.seed or ([random.SystemRandom().randrange(10**9)] if of.is_sealed else [1])
     wall, cpu = time.perf_counter(), time.process_time()
     rows, names, predictions = [], [], {}
