@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding, Place, Slowdown
+from diagnosis.logs.quotes import quote
 from diagnosis.model import JobHints, Role
 from diagnosis.plain import times_as_long
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
@@ -18,6 +19,8 @@ from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 KEPT: Final = 12
 #: So many iterations do not end at one time.
 UNDATED: Final = 3
+#: Maximum characters of a line.
+QUOTED: Final = 400
 #: Maximum number of places of one finding.
 PLACES: Final = 64
 
@@ -154,7 +157,7 @@ def of_ceased(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[
             name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
             text, owes = f"{name} sent its last training message", is_hung and bool(row.get("owes"))
             if owes:
-                text += f"; {row['by']} continued for {waited:.2f} s and got no answer"
+                text += f"; what {row['by']} sent to it in the last {waited:.2f} s was not answered"
             found.append(
                 Finding(
                     "flows",
@@ -221,7 +224,7 @@ def _event(event: LogEvent, what: str) -> Finding:
     return Finding(
         "logs",
         what,
-        event.example or event.template,
+        quote(event.example, event.template, QUOTED) or event.template,
         at=event.first_at,
         until=event.last_at,
         places=tuple(places[:PLACES]),

@@ -179,7 +179,7 @@ _WHY: Final = {
     "late": "the others waited for it",
     "into": "what was sent to it came through late",
     "sent": "what it sent came through late",
-    "silent": "what was sent to it was not answered",
+    "silent": "it answered late what was sent to it",
     "across": "what crosses it came through late",
     "lost": "what was sent to it was lost and repeated",
 }

@@ -47,8 +47,8 @@ def suspects(
 
 
 def _owing(row: dict[str, Any]) -> dict[str, Any]:
-    waited = f"{row['by']} continued for {row['unanswered_s']:.2f} s"
-    reason = f"{waited} after the last answer of {row['name']}; then all waited."
+    sent = f"what {row['by']} sent to it in the last {row['unanswered_s']:.2f} s"
+    reason = f"{row['name']} did not answer {sent}; then all waited."
     return {
         "entity": row["name"], "kind": "node", "score": OWING, "from": ["flows"], "reasons": [reason], "how": "ceased",
     }  # fmt: skip

@@ -69,7 +69,7 @@ def test_a_cause_stamped_with_its_fraction_is_not_put_after_what_it_caused_in_th
 def test_the_cause_and_the_end_say_what_they_were_where_there_is_room():
     root = found("root", T0 + 1, "gpu-0412") | {"category": "hardware.gpu.off_bus"}
     got = strip(root, found("outcome", T0 + 9) | {"text": "failed"})
-    assert [mark.label for mark in got.marks] == ["root cause: GPU lost from the PCIe bus", "end: failed"]
+    assert [mark.label for mark in got.marks] == ["root cause: GPU lost from the PCIe bus", "failed"]
     assert got.marks[0].text == "GPU lost from the PCIe bus: root text"
     other = found("root", T0 + 2, "gpu-0412") | {"category": "hardware.disk.full"}
     crowded = strip(root, other, found("outcome", T0 + 9))
@@ -80,6 +80,23 @@ def test_root_lines_that_state_one_cause_are_one_mark_with_all_their_lines():
     rows = [found("root", T0 + n, "gpu-0412", category="hardware.disk.full") for n in range(3)]
     got = strip(*rows, found("root", T0 + 1, "gpu-0412", category="hardware.disk.io"), found("outcome", T0 + 9))
     assert [(mark.what, len(mark.more)) for mark in got.marks] == [("root", 2), ("root", 0), ("outcome", 0)]
+
+
+def test_a_line_that_only_announces_others_does_not_stand_for_them():
+    heading = "Root Cause (first observed failure):"
+    (mark,) = strip(found("teardown", T0, text=heading), found("teardown", T0 + 1, text="Killed")).marks
+    assert (mark.text, mark.at, [one.text for one in mark.more]) == ("Killed", T0, [heading])
+
+
+def test_a_slow_stretch_that_ended_says_so():
+    slow = found("slow", T0, until=T0 + 40, source="flows", text="steps 25 to 35 took long") | {"steps": [25, 35]}
+    lasting = {"first": 25, "last": 35, "source": "flows", "lost_gpu_s": None, "t": T0, "until": T0 + 40}
+    ends = [strip(slow, slowdowns=[lasting | {"is_over": is_over}]).marks[0].text for is_over in (True, False)]
+    assert ends == ["Steps 25 to 35 took long; then usual speed again", "Steps 25 to 35 took long"]
+
+
+def test_a_stretch_shorter_than_a_millisecond_has_no_duration():
+    assert [strip(found("slow", T0, until=T0 + s)).marks[0].lasts_s for s in (0.0004, 0.5)] == [None, 0.5]
 
 
 def test_nodes_that_only_wait_are_one_mark_and_no_first_anomaly():
@@ -137,7 +154,7 @@ def test_findings_of_one_kind_share_a_mark_and_lose_none_of_their_lines():
     (mark,) = got.marks
     assert [one.evidence["line"] for one in (mark, *mark.more)] == list(range(1, 10))
     assert mark.until == T0 + 8
-    assert mark.where == "n0, n1, n2, n3 and 5 more"
+    assert mark.where == ("n0", "n1", "n2", "n3", "and 5 more")
 
 
 def test_lanes_are_the_job_the_accused_where_it_was_seen_and_the_others_counted():
@@ -171,7 +188,7 @@ def test_who_is_waited_for_stands_in_the_time_without_a_step_though_stacks_have_
         ("progress", T0, T0 + 600, False),
         ("waited_for", T0, T0 + 600, True),
     ]
-    assert got.marks[1].label == "waited for: Rank 3 is waiting for its data loader."
+    assert got.marks[1].label == "others wait: Rank 3 is waiting for its data loader."
     assert got.undated == ()
     running = strip(found("progress", T0), waits, condition="hung", fault=[NODE])  # no end bounds the hang
     assert whats(running.undated) == ["waited_for"]
@@ -302,4 +319,4 @@ def test_a_long_bar_says_what_was_slow_and_for_how_long_nothing_moved():
     short = found("slow", T0, until=T0 + 1) | {"steps": [3, 3], "amount": 2.0}
     labels = [mark.label for mark in strip(slow, cause, short, found("outcome", T0 + 10)).marks]
     longer = ["step 3 took 2.00 times as long", "steps 20 to 30 took 6.41 times as long"]
-    assert sorted(labels) == ["end: outcome text", "slow communication", *longer]
+    assert sorted(labels) == ["outcome text", "slow communication", *longer]

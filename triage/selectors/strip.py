@@ -12,7 +12,7 @@ from typing import Any, Final
 
 from triage.domain.report_facts import node_count_of
 from triage.selectors.strip_axis import Axis, Tick
-from triage.selectors.strip_entries import Entry, entries_of, is_rank, listed, place_of, share_of, time_of
+from triage.selectors.strip_entries import Entry, entries_of, is_rank, place_of, share_of, shortened, time_of
 
 #: Maximum findings of the chain that are read; lanes of places; marks of the picture.
 FINDINGS: Final = 60
@@ -69,7 +69,7 @@ class Strip:
     moment: dict[str, Any]
     moment_x: str
     #: (why, names) of the places where it was seen
-    seen: tuple[tuple[str, str], ...]
+    seen: tuple[tuple[str, tuple[str, ...]], ...]
 
     @property
     def rows(self) -> tuple[Entry, ...]:
@@ -240,7 +240,7 @@ def _named(marks: Sequence[Entry]) -> list[Entry]:
     return out
 
 
-def _seen(told: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
+def _seen(told: Mapping[str, Any]) -> tuple[tuple[str, tuple[str, ...]], ...]:
     """Where it was seen, except what the suspects' own reasons say: one row per reason."""
     reasons = {str(r) for row in told.get("fault") or () for r in row.get("reasons") or ()}
     by: dict[str, list[str]] = {}
@@ -248,4 +248,4 @@ def _seen(told: Mapping[str, Any]) -> tuple[tuple[str, str], ...]:
         why = str(row.get("why") or "")
         if why not in reasons:
             by.setdefault(why[:160], []).append(place_of(row))
-    return tuple((why, listed(names)) for why, names in list(by.items())[:LANES])
+    return tuple((why, shortened(names)) for why, names in list(by.items())[:LANES])

@@ -30,6 +30,11 @@ class Tick:
     style: str
     is_minor: bool
 
+    @property
+    def is_last(self) -> bool:
+        """Whether its label would not fit to the right of it."""
+        return float(self.x) > 100.0 - APART / 4
+
 
 @dataclass(frozen=True, slots=True)
 class Piece:

@@ -22,6 +22,8 @@ SAID: Final = 70
 #: this share of the axis.
 LONG: Final = 30.0
 CHARACTER: Final = 0.011
+#: Shorter stretches are moments.
+BRIEF_S: Final = 1e-3
 #: Maximum places in a row.
 PLACES: Final = 4
 #: The year 9999: later seconds have no date.
@@ -31,7 +33,7 @@ _NAMES: Final = {
     "progress": "last step",
     "root": "root cause",
     "silent": "fell silent",
-    "waited_for": "waited for",
+    "waited_for": "others wait",
     "flows_ceased": "flows ceased",
     "stacks": "stacks taken",
     "check": "check run",
@@ -49,7 +51,8 @@ class Entry:
     at: float | None
     until: float | None
     nodes: tuple[str, ...]
-    where: str
+    #: names of places, the last of them perhaps "and 7 more"
+    where: tuple[str, ...]
     evidence: dict[str, Any] | None
     more: tuple[Entry, ...] = ()
     number: int = 0
@@ -71,10 +74,10 @@ class Entry:
 
     @property
     def lasts_s(self) -> float | None:
-        """Its duration; None for the last step, whose stretch is the silence after it."""
+        """Its duration from a millisecond on; None for the last step, whose stretch is the silence after it."""
         if self.at is None or self.until is None or self.what == "progress":
             return None
-        return self.until - self.at
+        return self.until - self.at if self.until - self.at >= BRIEF_S else None
 
     @property
     def name(self) -> str:
@@ -141,7 +144,7 @@ def _says(row: Mapping[str, Any], what: str, text: str) -> str:
         name = _NAMES.get(what, what)
         return f"{name}: {leaf.title}" if leaf is not None and leaf.id != taxonomy.UNKNOWN else ""
     if what == "outcome":
-        return f"{_NAMES[what]}: {text}"
+        return text
     return _slowness(row) if what == "slow" else ""
 
 
@@ -177,14 +180,15 @@ def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
 
 
 def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
-    """The cost of a slow stretch, if the conclusion states it for the same steps."""
+    """The cost of a slow stretch and whether it ended, if the conclusion has one of the same steps."""
     steps = row.get("steps")
     if not steps:
         return ""
     for slow in told.get("slowdowns") or ():
         if [slow.get("first"), slow.get("last")] == list(steps) and slow.get("source") == row.get("source"):
             lost = slow.get("lost_gpu_s")
-            return f"; it cost {gpu_hours(lost)}" if isinstance(lost, int | float) else ""
+            cost = f"; it cost {gpu_hours(lost)}" if isinstance(lost, int | float) else ""
+            return f"{cost}; then usual speed again" if slow.get("is_over") else cost
     return ""
 
 
@@ -211,24 +215,28 @@ def _joined(entries: Sequence[Entry], own: Set[str]) -> list[Entry]:
 def _group(rows: Sequence[Entry]) -> Entry:
     ends = [e.until or e.at for e in rows if e.at is not None]
     last, lead = max((t for t in ends if t is not None), default=None), rows[0]
+    # of a heading and the lines below it, a line says more
+    said = next((e for e in rows if not e.text.endswith(":")), lead)
     nodes = tuple(dict.fromkeys(name for e in rows for name in e.nodes))
     until = last if lead.at is not None and last is not None and last > lead.at else None
     names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
-    return replace(lead, until=until, nodes=nodes, where=listed(names), more=tuple(rows[1:]))
+    more = tuple(e for e in rows if e is not said)
+    return replace(said, at=lead.at, until=until, nodes=nodes, where=shortened(names), more=more)
 
 
-def _where(places: Sequence[Mapping[str, Any]]) -> str:
+def _where(places: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     names = [place_of(p) for p in places if p.get("kind") != "rank"]
     ranks = [place_of(p) for p in places if p.get("kind") == "rank"]
     if len(names) <= 1 and len(ranks) == 1:
-        return ", ".join([*names, *ranks])
-    return listed(names or ranks)
+        return (*names, *ranks)
+    return shortened(names or ranks)
 
 
-def listed(names: Sequence[str]) -> str:
+def shortened(names: Sequence[str]) -> tuple[str, ...]:
+    """The first names, each once, and how many more there are."""
     unique = list(dict.fromkeys(names))
     more = len(unique) - PLACES
-    return ", ".join(unique[:PLACES]) + (f" and {more:,} more" if more > 0 else "")
+    return (*unique[:PLACES], f"and {more:,} more") if more > 0 else tuple(unique)
 
 
 def place_of(place: Mapping[str, Any]) -> str:

@@ -41,7 +41,7 @@ def opens(entry: Entry) -> str:
 @register.filter
 def mark_title(entry: Entry) -> str:
     """Number, kind, place and text of a mark in one line."""
-    where = f" on {entry.where}" if entry.where else ""
+    where = f" on {', '.join(entry.where)}" if entry.where else ""
     more = f" (and {len(entry.more)} more)" if entry.more else ""
     return f"{entry.number}: {entry.name}{where}: {entry.text[:160]}{more}"
 

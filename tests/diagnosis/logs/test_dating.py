@@ -20,7 +20,7 @@ def test_what_ended_training_is_not_older_than_its_last_progress(tmp_path: Path)
 def test_what_followed_a_cause_is_not_older_than_the_cause_that_states_its_time(tmp_path: Path) -> None:
     cancelled = "slurmstepd: error: *** JOB 7 ON n1 CANCELLED AT 2026-03-01T10:30:00 ***"
     case = case_of_lines(tmp_path, *STEPS, "srun: Job step aborted: Waiting up to 62 seconds.", cancelled)
-    of = {text: event for event, text in case.catalogue.events.select("event", "example").iter_rows()}
+    of = dict(case.catalogue.events.select("example", "event").iter_rows())
     aborted = next(event for text, event in of.items() if "aborted" in text)
     cause = next(event for text, event in of.items() if "CANCELLED" in text)
     cells = dating.stated_at(case.catalogue, case.pace, {aborted: "teardown", cause: "root"})
