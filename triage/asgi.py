@@ -9,6 +9,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
 django.setup()
 
 from django.conf import settings  # noqa: E402
+from django.template import engines  # noqa: E402
+from django.urls import get_resolver  # noqa: E402
 
 from triage.server.front import Front, Limits  # noqa: E402
 
@@ -24,3 +26,6 @@ application = Front(
         per_person=settings.BODIES_PER_PERSON,
     )
 )
+
+# All views and template tags are loaded now, in all processes side by side: else the first request of each does it.
+_views, _engines = get_resolver().url_patterns, engines.all()

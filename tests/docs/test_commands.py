@@ -1,0 +1,44 @@
+"""Commands in the guides exist, with their options: of the client, and of the measurements."""
+
+from __future__ import annotations
+
+import importlib
+import re
+import shlex
+from pathlib import Path
+
+import pytest
+
+from faultline import live, options
+
+DOCS = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
+#: In code, in a block or a line of text, up to what a shell would not pass on.
+CLIENT = re.compile(r"(?:^|[`\s/])(?:faultline|faultline\.pyz) ((?:upload|follow|run|watch|status|check) [^`\n#|&;]*)")
+MEASURE = re.compile(r"python -m measure\s+(\w+)([^`#|]*)[`\n]")
+
+
+def _commands(pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
+    """(document, groups …) of each command; a line that ends with a backslash goes on."""
+    texts = [(path.name, path.read_text(encoding="utf-8").replace("\\\n", " ")) for path in DOCS]
+    return [(name, *found.groups()) for name, text in texts for found in pattern.finditer(text)]
+
+
+def _is_whole(command: str) -> bool:
+    """Whether it is a command and not its name alone: `faultline follow`, `faultline upload DIR…`."""
+    return "-" in command.partition(" ")[2] and "…" not in command
+
+
+@pytest.mark.parametrize(("name", "command"), [row for row in _commands(CLIENT) if _is_whole(row[1])])
+def test_a_command_of_the_client_has_these_options(name: str, command: str) -> None:
+    given, _ = live.split(shlex.split(re.sub(r"\$\{\w+:-(.*?)\}", r"\1", command)))
+    try:
+        options.parser().parse_args(given)
+    except SystemExit as end:
+        assert not end.code, f"{name}: faultline {command}"
+
+
+@pytest.mark.parametrize(("name", "module", "rest"), _commands(MEASURE))
+def test_a_measurement_has_these_options(name: str, module: str, rest: str) -> None:
+    source = Path(str(importlib.import_module(f"measure.{module}").__file__)).read_text(encoding="utf-8")
+    for option in re.findall(r"--[a-z][a-z-]*", rest):
+        assert f'"{option}"' in source, f"{name}: python -m measure {module} has no {option}"
