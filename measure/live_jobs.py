@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any, Final, NamedTuple
 
 LOOK_S: Final = 5.0
@@ -26,7 +26,10 @@ class Line(NamedTuple):
 
 
 class Course(NamedTuple):
-    """A made-up job. ``every``: iterations between two progress lines; ``hiccups``: share of slow single steps."""
+    """A made-up job. ``every``: iterations between two progress lines; ``hiccups``: share of slow single steps;
+    ``speaks_s``: seconds between lines in its pauses, 0 if they print none; ``speaks_from``: the part of a pause that
+    prints none.
+    """
 
     step_s: float
     noise: float
@@ -39,6 +42,14 @@ class Course(NamedTuple):
     restart_every_h: float
     nodes: int
     hiccups: float
+    speaks_s: float
+    speaks_from: float
+
+
+#: The most that a healthy evaluation, checkpoint and restart take, in units of what the course says.
+EVALUATION, SAVE, RESTART = (0.8, 1.2), (0.7, 1.3), (60.0, 600.0)
+#: The longest usual silence between the lines of a pause, in the same way: 99 % are shorter.
+SILENCES = 2.5
 
 
 def course(dice: random.Random) -> Course:
@@ -55,7 +66,18 @@ def course(dice: random.Random) -> Course:
         restart_every_h=dice.choice((0.0, 3.0, 10.0)),
         nodes=dice.choice((1, 4, 8)),
         hiccups=dice.choice((0.0, 0.002)),
+        speaks_s=dice.choice((0.0, 0.0, 0.0, 2.0, 10.0, 30.0)),
+        speaks_from=dice.choice((0.0, 0.0, 0.7)),
     )
+
+
+def within(made: Course, at: float, seconds: float, dice: random.Random) -> Iterator[Line]:
+    """The lines of a pause."""
+    if made.speaks_s:
+        said = at + made.speaks_from * seconds + made.speaks_s * dice.lognormvariate(0, 0.4)
+        while said < at + seconds:
+            yield Line(said)
+            said += made.speaks_s * dice.lognormvariate(0, 0.4)
 
 
 def lines(made: Course, dice: random.Random, hours: float) -> Iterator[Line]:
@@ -81,15 +103,19 @@ def lines(made: Course, dice: random.Random, hours: float) -> Iterator[Line]:
             saved = n
             used = used + 0.8 if used < 75 else 40.0
             yield Line(at + 0.03, stage="checkpoint_save", disk=round(used, 1), errors=dice.choice((0, 0, 30)))
-            at += made.save_s * dice.uniform(0.7, 1.3)
+            takes = made.save_s * dice.uniform(*SAVE)
+            yield from within(made, at + 0.03, takes, dice)
+            at += takes
         if made.evaluate_every and n % made.evaluate_every == 0:
             if made.is_announced:
                 yield Line(at + 0.04, stage="evaluation")
-            at += made.evaluation_s * dice.uniform(0.8, 1.2)
+            takes = made.evaluation_s * dice.uniform(*EVALUATION)
+            yield from within(made, at + 0.04, takes, dice)
+            at += takes
         if at > restart_at:
             restart_at = at + made.restart_every_h * 3600 * dice.uniform(0.5, 1.5)
             yield Line(at + 1, stage="launch", errors=dice.randint(0, 40))
-            n, at = saved, at + dice.uniform(60, 600)
+            n, at = saved, at + dice.uniform(*RESTART)
 
 
 def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
@@ -128,14 +154,16 @@ def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str,
 
 class Fault(NamedTuple):
     """A job with a fault that begins at ``began``; ``stage``: where the job was; ``factor``: of a slowdown; ``due``:
-    when the next count would have come without the fault.
+    when the next count would have come without the fault; ``longest``: when the longest healthy pause of that kind
+    would have ended, or when one that the fault stretches did; ``is_first``: nothing of that kind came before.
     """
 
     said: list[Line]
     began: float
     stage: str
     due: float
-    factor: float = 1.0
+    longest: float
+    is_first: bool
 
 
 def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
@@ -149,17 +177,18 @@ def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
     if stage == "training" and began - counts[-1] > 2.5 * usual:
         stage = "unannounced"
     due = next((line.at for line in whole if line.counter and line.at >= began), began)
+    longest, is_first = _longest(made, whole, stage, began)
     before, after = [x for x in whole if x.at < began], [x for x in whole if x.at >= began]
     if kind in ("hang", "death"):
         if stage == "training":
             began = counts[-1]
         says = [Line(began + dice.uniform(0.1, 3), is_decisive=True)] if kind == "death" else []
-        return Fault([*before, *says], began, stage, due)
+        return Fault([*before, *says], began, stage, due, began if says else longest, is_first)
     if kind == "slow":
         factor = dice.choice((1.8, 2.5, 5.0))
-        return Fault(
-            [*before, *(x._replace(at=began + (x.at - began) * factor) for x in after)], began, stage, due, factor
-        )
+        longest = min(longest, began + (due - began) * factor)
+        after = [x._replace(at=began + (x.at - began) * factor) for x in after]
+        return Fault([*before, *after], began, stage, due, longest, is_first)
     if kind == "loss":
         high = dice.choice((math.nan, 30.0))
         after = [x._replace(loss=high) if x.counter else x for x in after]
@@ -172,4 +201,26 @@ def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
         more = [Line(began + 2 * second, node="node-1", retries=3) for second in range(600)]
     if kind == "disk":
         more = [Line(began + 30 * n, disk=min(82.0 + n, 100)) for n in range(40)]
-    return Fault(sorted([*before, *after, *more], key=lambda x: x.at), began, stage, due)
+    return Fault(sorted([*before, *after, *more], key=lambda x: x.at), began, stage, due, longest, is_first)
+
+
+def _longest(made: Course, whole: Sequence[Line], stage: str, began: float) -> tuple[float, bool]:
+    """When the longest healthy pause of the kind in which the job is at ``began`` would have ended, or its longest
+    silence: nobody can know earlier that this one is not such a pause. And whether it is the first of its kind.
+    """
+    if stage == "training":
+        return began, False
+    before = [x for x in whole if x.at < began]
+    mark = max((x for x in before if x.stage or x.counter), key=lambda x: x.at)
+    n = max((x for x in before if x.counter), key=lambda x: x.at, default=mark).counter or 0
+    is_unannounced = bool(made.evaluate_every) and not made.is_announced and n > 0 and n % made.evaluate_every == 0
+    earlier = (
+        n // made.evaluate_every - 1 if is_unannounced else sum(x.stage == stage for x in before if x.at < mark.at)
+    )
+    evaluates = EVALUATION[1] * made.evaluation_s if is_unannounced or stage == "evaluation" else 0.0
+    saves = SAVE[1] * made.save_s if stage == "checkpoint_save" else 0.0
+    starts = RESTART[1] if stage not in ("checkpoint_save", "evaluation", "unannounced") else 0.0
+    ends = mark.at + evaluates + saves + starts
+    if made.speaks_s and not starts and not made.speaks_from:
+        ends = min(ends, max(x.at for x in before) + SILENCES * made.speaks_s)
+    return max(began, ends), earlier < 1

@@ -29,6 +29,22 @@ def tick(state: dict[str, Any], now: float) -> None:
         state["advanced_at"] = min(state["advanced_at"], now)
 
 
+def hear(state: dict[str, Any], lines: int, now: float) -> None:
+    """Note that lines came from some file. ``quiets``: stage -> the longest time without any since the last count."""
+    if not lines:
+        return
+    stage = state["stage"] or "training"
+    if state["heard_at"] is not None:
+        state["quiets"][stage] = max(state["quiets"].get(stage, 0.0), round(quiet_s(state, now), 1))
+    state["heard_at"], state["heard_away_s"] = now, state.get("away_s", 0.0)
+
+
+def quiet_s(state: Mapping[str, Any], now: float) -> float:
+    """Seconds in which no file of the job got a line and the site was there to see it."""
+    since = state["heard_at"] if state["heard_at"] is not None else state["since"]
+    return float(max(0.0, now - since - (state.get("away_s", 0.0) - state["heard_away_s"])))
+
+
 def silence_s(state: Mapping[str, Any], now: float) -> float:
     """Seconds without progress, or since the beginning, in which the site was there to see it. 0 while lines that would
     show progress may still wait for the site.

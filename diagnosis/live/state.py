@@ -10,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from diagnosis.live.attention import hear
 from diagnosis.live.news import News, Pause
 from diagnosis.live.watches import TABLE, hang
 
@@ -43,6 +44,9 @@ def new_state(now: float, before: Mapping[str, Any] | None = None) -> State:
         "stage": None,
         "stage_ns": None,
         "marks": [],
+        "heard_at": None,
+        "heard_away_s": 0.0,
+        "quiets": {},
         "judged_at": None,
         "back_at": None,
         "away_s": 0.0,
@@ -58,6 +62,8 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
         state.setdefault(name, value)
     if source in state["sources"] or len(state["sources"]) < MOST_SOURCES:
         state["sources"][source] = now
+    hear(state, seen["lines"], now)
+    counted = state["advances"]
     news = News(source, seen, now, False, (), (), False)
     for name, counts in seen["counters"].items():
         news = _count(state, f"{source}\t{name}", counts, news)
@@ -65,6 +71,8 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
         watch.learn(state["watches"].setdefault(watch.id, {}), state, news)
     if news.has_advanced:
         state["advanced_at"], state["away_before_s"] = now, state["away_s"]
+    if state["advances"] > counted:
+        state["quiets"] = {}
     _stage(state, seen, news)
     return state
 
@@ -115,7 +123,8 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
             pauses.append(pause)
         if not pause.parts and not is_restart:
             interval = number - known["n"]
-            steps += [round(pause.seconds / interval, 4)] if pause.seconds > 0 else []
+            if pause.seconds > 0 and not hang.is_expected(state, pause):
+                steps.append(round(pause.seconds / interval, 4))
         known["n"], known["t"], known["at"] = number, stamp, news.now
         announced = []
     known["advances"] += advances

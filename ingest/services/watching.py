@@ -104,9 +104,17 @@ def _held(watch: Watch) -> QuerySet[Watch]:
 
 
 def _before(attempt: Attempt) -> dict[str, Any] | None:
-    """The state of the job's last watched attempt before this one."""
-    earlier = Watch.objects.filter(attempt__job=attempt.job_id, attempt__number__lt=attempt.number)
-    return earlier.order_by("-attempt__number").values_list("state", flat=True).first()
+    """The state of the job's last watched attempt before this one, else of the last job of the same name and person:
+    long training is often a chain of jobs. At most two queries.
+    """
+    job = attempt.job
+    own = Watch.objects.filter(attempt__job=job, attempt__number__lt=attempt.number).order_by("-attempt__number")
+    chain = Watch.objects.filter(
+        attempt__job__name=job.name, attempt__job__cluster=job.cluster_id, attempt__job__created_by=job.created_by_id
+    )
+    chain = chain.filter(attempt__job__lt=job.pk).order_by("-attempt__job", "-attempt__number")
+    states = (rows.values_list("state", flat=True).first() for rows in (own, chain))
+    return next((state for state in states if state is not None), None)
 
 
 class _Grown(NamedTuple):

@@ -18,6 +18,7 @@ import yaml
 
 from diagnosis.__main__ import main as engine
 from faultline import main as program
+from faultline import options
 from faultline.kube_api import KINDS, Cluster, parsed
 from faultline.kubernetes import Kubernetes, look_at, slug_of
 from faultline.scheduled import Job
@@ -299,6 +300,11 @@ def test_the_manifests_of_the_guide_are_valid_and_give_the_rights_that_are_neede
     documents = list(yaml.safe_load_all(block))
     for document in documents:
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
+    pod = yaml.safe_load(text[text.index("```yaml\napiVersion: v1\nkind: Pod") :].split("```")[1].removeprefix("yaml\n"))
+    kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
+    (sidecar,) = pod["spec"]["initContainers"]
+    asked = options.parser().parse_args([*sidecar["command"][2:], *sidecar["args"]])
+    assert asked.state.removeprefix("/logs/") in asked.exclude, "its own state is no log"
     rules = next(document for document in documents if document["kind"] == "ClusterRole")["rules"]
     allowed = {(group, plural) for rule in rules for group in rule["apiGroups"] for plural in rule["resources"]}
     needed = {("/".join(group.split("/")[1:-1]), plural) for versions in KINDS for group, _, plural in versions}

@@ -14,7 +14,7 @@ from django.test.utils import CaptureQueriesContext
 
 from ingest.isolation import Lost
 from ingest.models import Artifact, Job, Upload, Watch
-from ingest.services import resuming, watching
+from ingest.services import job_create, resuming, watching
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BEGAN = datetime(2026, 11, 22, 3, tzinfo=UTC)
@@ -105,20 +105,28 @@ def test_an_alarm_ends_when_training_continues_and_the_whole_file_takes_its_plac
     assert watching.attempts_due() == []
 
 
-def test_the_next_attempt_begins_with_what_is_known_of_the_jobs_pauses(
-    job: Job, write: Any, upload: Upload, clock: Clock
+@pytest.mark.parametrize("is_chain", [False, True], ids=["next attempt", "next job of a chain"])
+def test_a_job_begins_with_what_is_known_of_its_earlier_pauses(
+    job: Job, write: Any, upload: Upload, clock: Clock, is_chain: bool
 ) -> None:
     trained(write, upload, clock, 1, 12)
     write(f"{clock.at:%Y-%m-%d %H:%M:%S},500 INFO saving checkpoint\n".encode())
     clock.on(30)
     trained(write, upload, clock, 13, 14)
-    second = resuming.upload_begin(job=job, path="node-1/train.log", size_bytes=None, attempt=1)
-    with closing(resuming.Piece(second, 0)) as piece:
+    other = job_create(name="Another run", slug="another-run")
+    later = job_create(name=job.name, slug="night-run-2") if is_chain else job
+    known = [_stages(one, clock, attempt) for one, attempt in ((other, 0), (later, 0 if is_chain else 1))]
+    assert known == [{}, {"checkpoint_save": [[12, 31.5, 31.5]]}]
+
+
+def _stages(job: Job, clock: Clock, attempt: int) -> Any:
+    """What a new attempt of ``job`` knows of stages."""
+    upload = resuming.upload_begin(job=job, path="node-1/train.log", size_bytes=None, attempt=attempt)
+    with closing(resuming.Piece(upload, 0)) as piece:
         piece.write(step(12, clock.at))
         piece.finish()
-    watching.attempt_observe(second.attempt_id)
-    stages = Watch.objects.get(attempt=second.attempt_id).state["watches"]["hang"]["stages"]
-    assert stages == {"checkpoint_save": [[12, 31.5]]}
+    watching.attempt_observe(upload.attempt_id)
+    return Watch.objects.get(attempt=upload.attempt_id).state["watches"]["hang"].get("stages", {})
 
 
 def test_half_a_line_is_read_when_its_other_half_has_come(write: Any, upload: Upload, clock: Clock) -> None:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from diagnosis.live.attention import is_catching_up, silence_s, still_open
+from diagnosis.live.attention import is_catching_up, quiet_s, silence_s, still_open
 from diagnosis.live.beat import count_s, step_s
-from diagnosis.live.news import Alarm, News
+from diagnosis.live.news import Alarm, News, Pause
 from diagnosis.live.watches import rhythm
 
 id: Final = "hang"
@@ -19,6 +19,8 @@ STEPS: Final = 3.0
 LEAST_S: Final = 8.0
 #: Number of advances of the counter before its step time is known.
 KNOWN_ADVANCES: Final = 5
+#: Number of pauses of a kind that show how long no line comes in it.
+KNOWN_PAUSES: Final = 2
 #: Seconds that a stage may take when the job enters it for the first time.
 FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
 BEFORE_TRAINING_S: Final = 1800.0
@@ -34,25 +36,31 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """Remember the longest time of each stage, and the counts of pauses that no announced stage explains."""
     stages, pauses = own.setdefault("stages", {}), own.setdefault("pauses", [])
     passed = own.setdefault("passed", [])
-    usual = count_s(state)
+    usual, quiets = count_s(state), state["quiets"]
     for pause in news.pauses:
+        whole = _row(pause.after, pause.seconds, quiets.values())
         if pause.parts:
             is_longer = False
             for stage, seconds in pause.parts:
                 known = rhythm.rows(stages, stage)
                 is_longer |= bool(known) and seconds > rhythm.limit_s(known, pause.after, state["interval"])
-                stages[stage] = [*known, [pause.after, round(seconds, 1)]][-MOST_TIMES:]
+                quiet = [quiets[stage]] if stage in quiets else quiets.values()
+                stages[stage] = [*known, _row(pause.after, seconds, quiet)][-MOST_TIMES:]
             if is_longer:  # an evaluation that no line announced was part of it
-                own["pauses"] = pauses = [*pauses, [pause.after, round(pause.seconds, 1)]][-MOST_PAUSES:]
+                own["pauses"] = pauses = [*pauses, whole][-MOST_PAUSES:]
             passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
-            continue
-        if usual is None or state["advances"] < KNOWN_ADVANCES:
-            continue
-        if pause.seconds > STEPS * usual + LEAST_S:
-            own["pauses"] = pauses = [*pauses, [pause.after, round(pause.seconds, 1)]][-MOST_PAUSES:]
-        else:
-            own["longest"] = max(own.get("longest", 0.0), pause.seconds)
-            passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
+        elif usual is not None and state["advances"] >= KNOWN_ADVANCES:
+            if pause.seconds > STEPS * usual + LEAST_S:
+                own["pauses"] = pauses = [*pauses, whole][-MOST_PAUSES:]
+            else:
+                own["longest"] = max(own.get("longest", 0.0), pause.seconds)
+                passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
+        quiets = {}  # of a further pause in the same range nothing is known but its length
+
+
+def _row(after: int, seconds: float, quiets: Iterable[float]) -> list[float]:
+    """What is kept of a pause: the count before, its seconds, and the longest of them without a line."""
+    return [after, round(seconds, 1), round(min(seconds, max(quiets, default=seconds)), 1)]
 
 
 def inherited(own: Mapping[str, Any]) -> dict[str, Any]:
@@ -66,11 +74,41 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     if is_catching_up(state, now) and since < state["back_at"]:
         return still_open(state, id)
     if silence_s(state, now) <= allowed_s(own, state):
-        return None
+        return _quiet(own, state, now)
+    if not state["counters"] and quiet_s(state, now) <= rhythm.most_s([max(state["quiets"].values(), default=0.0)]):
+        return None  # its lines name no counter, but they go on
     where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else " yet"
     usual = step_s(state)
     beside = f"; a step usually takes {usual:.1f} s" if usual is not None else ""
     return Alarm(id, f"No progress{where}{beside}.", since, category)
+
+
+def _quiet(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
+    """The alarm of a pause that may still take longer, but in which lines came oftener before."""
+    usual = quiet_allowed_s(own, state)
+    if usual is None or quiet_s(state, now) <= usual:
+        return None
+    where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else ""
+    text = f"No line any more in the pause{where}; earlier ones were never silent for so long."
+    return Alarm(id, text, state["heard_at"], category)
+
+
+def quiet_allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
+    """How long no line may come in the present pause; None of a pause whose like is not known."""
+    usual = count_s(state)
+    if usual is None or state["advances"] < KNOWN_ADVANCES:
+        return None
+    n, interval, stage = state["iteration"], state["interval"], state["stage"] or "training"
+    kinds = [_recurring(own, state)]
+    if stage in FIRST_S:
+        if not kinds[0] and _fresh_s(own, state):
+            return None
+        kinds = [*filter(None, kinds), rhythm.alike(rhythm.rows(own.get("stages", {}), stage), n, interval)]
+    elif stage != "training":
+        return None
+    if min(map(len, kinds)) < KNOWN_PAUSES:
+        return None
+    return float(max(STEPS * usual + LEAST_S, *(rhythm.most_s([row[-1] for row in known]) for known in kinds)))
 
 
 def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
@@ -118,12 +156,25 @@ def _unannounced_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     return _recurring_s(own, state) or _fresh_s(own, state)
 
 
+def is_expected(state: Mapping[str, Any], pause: Pause) -> bool:
+    """Whether the time between two counts is an evaluation that was to be expected, and no slow step."""
+    usual = count_s(state)
+    if usual is None or pause.seconds <= STEPS * usual + LEAST_S:
+        return False
+    return is_pause_likely({**state, "iteration": pause.after})
+
+
 def _recurring_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """What pauses at the same distance took before; 0 without any."""
+    likely = [row[1] for row in _recurring(own, state)]
+    return float(rhythm.most_s(likely)) if likely else 0.0
+
+
+def _recurring(own: Mapping[str, Any], state: Mapping[str, Any]) -> rhythm.Rows:
+    """The pauses that no line announced, at the same distance as the present count."""
     n, interval = state["iteration"], state["interval"]
     pauses = own.get("pauses", ()) if n is not None else ()
-    likely = [seconds for after, seconds in pauses if _recurs(n, after, pauses, interval)]
-    return float(rhythm.most_s(likely)) if likely else 0.0
+    return [row for row in pauses if _recurs(n, row[0], pauses, interval)]
 
 
 def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
@@ -140,7 +191,7 @@ def _recurs(n: int, after: int, pauses: Any, interval: int) -> bool:
     """Whether the count ``n`` follows the same rhythm as the earlier pause."""
     if n == after or (after > 0 and abs(n - after) % after < interval):
         return True
-    apart = [abs(after - other) for other, _ in pauses if other != after]
+    apart = [abs(after - row[0]) for row in pauses if row[0] != after]
     return any((n - after) % step < interval for step in apart if step >= 10 * interval)
 
 

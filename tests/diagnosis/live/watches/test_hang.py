@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnosis.live import new_state
+from diagnosis.live import new_state, tick
 
 
 def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: Any) -> None:
@@ -70,7 +70,7 @@ def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
     job.trains(61)
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), [["evaluation", None]], False]]})
     assert job.state["steps"][-1] == 2.0
-    assert job.state["watches"]["hang"]["stages"]["evaluation"] == [[61, 100.0]]
+    assert job.state["watches"]["hang"]["stages"]["evaluation"] == [[61, 100.0, 100.0]]
 
 
 def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: Any) -> None:
@@ -78,7 +78,10 @@ def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: An
     begun = int(job.now * 1e9)
     marks = [["checkpoint_save", begun + 10**9], ["evaluation", begun + 31 * 10**9], ["training", begun + 91 * 10**9]]
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), marks, False]]})
-    assert job.state["watches"]["hang"]["stages"] == {"checkpoint_save": [[61, 30.0]], "evaluation": [[61, 60.0]]}
+    assert job.state["watches"]["hang"]["stages"] == {
+        "checkpoint_save": [[61, 30.0, 30.0]],
+        "evaluation": [[61, 60.0, 60.0]],
+    }
 
 
 def test_a_stage_that_ended_is_no_hang_before_the_next_count(job: Any) -> None:
@@ -151,3 +154,76 @@ def test_an_hour_without_a_follower_does_not_lengthen_the_pauses(job: Any) -> No
     job.n = 461
     job.trains(12)
     assert job.waits(30).kinds == ["hang"]
+
+
+def evaluates(job: Any, seconds: int, every: int) -> None:
+    """An evaluation in which a line comes every so many seconds."""
+    job.trains(61).says(stage="evaluation", announced=[["evaluation", None]])
+    for _ in range(seconds // every):
+        job.waits(every).says()
+
+
+def test_an_evaluation_that_is_silent_for_longer_than_any_before_is_a_hang(job: Any) -> None:
+    for _ in range(3):
+        evaluates(job, 600, 10)
+    evaluates(job, 100, 10)
+    assert job.waits(15).kinds == []
+    assert job.waits(15).kinds == ["hang"], "it may take 500 s more, but not without a line"
+    assert job.text.startswith("No line any more in the pause after iteration 244")
+    assert job.says().kinds == []
+
+
+def test_an_evaluation_whose_lines_go_on_may_take_what_it_took_before(job: Any) -> None:
+    for _ in range(3):
+        evaluates(job, 600, 10)
+    evaluates(job, 700, 10)
+    assert job.kinds == []
+    for _ in range(60):
+        job.waits(10).says()
+    assert job.kinds == ["hang"]
+
+
+def test_one_evaluation_does_not_show_how_silent_they_are(job: Any) -> None:
+    evaluates(job, 600, 10)
+    evaluates(job, 100, 10)
+    assert job.waits(300).kinds == []
+
+
+def test_a_pause_that_no_line_announces_has_its_usual_silence_too(job: Any) -> None:
+    for _ in range(3):
+        job.trains(100)
+        for _ in range(30):
+            job.waits(10).says()
+    job.trains(100)
+    for _ in range(10):
+        job.waits(10).says()
+    assert job.waits(15).kinds == []
+    assert job.waits(15).kinds == ["hang"]
+
+
+def test_while_the_site_was_away_no_line_is_missed_in_a_pause(job: Any) -> None:
+    for _ in range(3):
+        evaluates(job, 600, 10)
+    evaluates(job, 100, 10)
+    tick(job.state, job.now)
+    job.waits(400)
+    tick(job.state, job.now)
+    assert job.kinds == []
+    job.says(stage=None)
+    assert job.state["quiets"]["evaluation"] <= 10.0
+
+
+def test_a_job_whose_lines_name_no_counter_hangs_when_they_end(job: Any) -> None:
+    for _ in range(60):
+        job.waits(60).says()
+    assert job.kinds == []
+    assert job.waits(200).kinds == ["hang"]
+
+
+def test_an_evaluation_that_was_expected_is_no_slow_step(job: Any) -> None:
+    for _ in range(4):
+        job.trains(200).waits(100)
+    job.trains(3)
+    assert max(job.state["steps"]) == 2.0
+    job.trains(1, step_s=90.0)
+    assert max(job.state["steps"]) == 90.0, "after 803 none was"
