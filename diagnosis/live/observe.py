@@ -25,8 +25,9 @@ from diagnosis.model import LOG_KINDS, Level
 from diagnosis.parsing import time_zone
 from diagnosis.recognise import LogKinds, kind_of
 
-#: Maximum number of lines with a counter that are read: the last ones of a range.
-MOST_LINES: Final = 256
+#: Maximum number of lines with a counter that are read: the last ones of a range. The time between two of them is
+#: divided by the counts between them, so a job that counts oftener has the same step.
+MOST_LINES: Final = 64
 #: Maximum number of errors, statements about disks and nodes that are reported for a range.
 MOST_ERRORS: Final = 5
 MOST_DISKS: Final = 20

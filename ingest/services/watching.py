@@ -23,7 +23,7 @@ from diagnosis.plain import plain
 from diagnosis.recognise import whole_lines
 from ingest import storage
 from ingest.isolation import Lost
-from ingest.models import Attempt, Job, Upload, Watch
+from ingest.models import Artifact, Attempt, Job, Upload, Watch
 from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.engine_calls import call_again
 from ingest.services.resuming import part_of
@@ -215,9 +215,15 @@ def _judge(watch: Watch, now: datetime) -> None:
 
 
 def evidence_snapshot(attempt: Attempt) -> None:
-    """Make the complete lines of the live uploads evidence, and request a diagnosis. Copies each file once."""
+    """Make the current content of the live uploads evidence, and request a diagnosis. Copies the files that grew since
+    the last time.
+    """
     job = Job.objects.get(pk=attempt.job_id)
+    standing = attempt.artifacts.filter(is_superseded=False).exclude(state=Artifact.State.REMOVED)
+    sizes = dict(standing.values_list("upload", "blob__size_bytes"))
     for upload in attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None):
+        if sizes.get(upload.pk) == upload.offset_bytes:
+            continue
         part = part_of(upload)
         try:
             size = upload.offset_bytes

@@ -90,6 +90,27 @@ def test_a_hang_raises_an_alarm_and_has_the_evidence_of_now_diagnosed(write: Any
     assert job.is_diagnosis_wanted or job.diagnosing_revision == job.revision
 
 
+def test_a_hang_that_goes_on_copies_no_file_again(
+    write: Any, upload: Upload, clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    copied: list[str] = []
+    put = watching.storage.blob_put
+    monkeypatch.setattr(watching.storage, "blob_put", lambda path, digest: (copied.append(digest), put(path, digest)))
+    trained(write, upload, clock, 1, 12)
+
+    def waits(minutes: int) -> int:
+        for _ in range(minutes):
+            clock.on(60)
+            watching.watches_judge()
+        return Job.objects.get().revision
+
+    assert waits(1) < waits(5), "it is diagnosed again: it has lasted for five minutes"
+    assert len(copied) == 1
+    write(b"a line that is no progress\n")
+    waits(25)
+    assert len(copied) == 2
+
+
 def test_an_alarm_ends_when_training_continues_and_the_whole_file_takes_its_place_at_the_end(
     write: Any, upload: Upload, clock: Clock
 ) -> None:
