@@ -21,6 +21,8 @@ LEAST_S: Final = 8.0
 KNOWN_ADVANCES: Final = 5
 #: Number of pauses of a kind that show how long no line comes in it.
 KNOWN_PAUSES: Final = 2
+#: Times the longest silence of these that the next may be silent: of many gaps between lines the longest varies much.
+SILENT_TIMES: Final = 2.0
 #: Seconds that a stage may take when the job enters it for the first time.
 FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
 BEFORE_TRAINING_S: Final = 1800.0
@@ -75,8 +77,10 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
         return still_open(state, id)
     if silence_s(state, now) <= allowed_s(own, state):
         return _quiet(own, state, now)
-    if not state["counters"] and quiet_s(state, now) <= rhythm.most_s([max(state["quiets"].values(), default=0.0)]):
-        return None  # its lines name no counter, but they go on
+    if state["advanced_at"] is None and quiet_s(state, now) <= SILENT_TIMES * max(
+        state["quiets"].values(), default=0.0
+    ):
+        return None  # its lines have no counter that grows, but they go on
     where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else " yet"
     usual = step_s(state)
     beside = f"; a step usually takes {usual:.1f} s" if usual is not None else ""
@@ -98,17 +102,16 @@ def quiet_allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float |
     usual = count_s(state)
     if usual is None or state["advances"] < KNOWN_ADVANCES:
         return None
-    n, interval, stage = state["iteration"], state["interval"], state["stage"] or "training"
-    kinds = [_recurring(own, state)]
+    stage, kinds = state["stage"] or "training", [_recurring(own, state)]
     if stage in FIRST_S:
         if not kinds[0] and _fresh_s(own, state):
             return None
-        kinds = [*filter(None, kinds), rhythm.alike(rhythm.rows(own.get("stages", {}), stage), n, interval)]
+        kinds = [*filter(None, kinds), rhythm.rows(own.get("stages", {}), stage)]
     elif stage != "training":
         return None
     if min(map(len, kinds)) < KNOWN_PAUSES:
         return None
-    return float(max(STEPS * usual + LEAST_S, *(rhythm.most_s([row[-1] for row in known]) for known in kinds)))
+    return float(max(STEPS * usual, SILENT_TIMES * max(row[-1] for known in kinds for row in known)) + LEAST_S)
 
 
 def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:

@@ -31,7 +31,7 @@ def rows(stages: Mapping[str, Any], stage: str) -> list[list[float]]:
 
 def limit_s(known: Rows, n: int | None, interval: int) -> float:
     """How long the pause after the count ``n`` may take."""
-    return most_s([row[1] for row in alike(known, n, interval)])
+    return most_s([row[1] for row in _alike(known, n, interval)])
 
 
 def most_s(likely: Sequence[float]) -> float:
@@ -45,7 +45,7 @@ def most_s(likely: Sequence[float]) -> float:
     return max(most, LEAST * max(likely)) + BESIDE_S
 
 
-def alike(known: Rows, n: int | None, interval: int) -> Rows:
+def _alike(known: Rows, n: int | None, interval: int) -> Rows:
     """The pauses of the kind that is due after ``n``; all, if the counts do not tell the long ones from the short."""
     ordered = sorted(known, key=lambda row: row[1])
     ratio, place = max(((b[1] / max(a[1], 0.1), k) for k, (a, b) in enumerate(pairwise(ordered), 1)), default=(0.0, 0))
