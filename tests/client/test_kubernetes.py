@@ -300,7 +300,8 @@ def test_the_manifests_of_the_guide_are_valid_and_give_the_rights_that_are_neede
     documents = list(yaml.safe_load_all(block))
     for document in documents:
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
-    pod = yaml.safe_load(text[text.index("```yaml\napiVersion: v1\nkind: Pod") :].split("```")[1].removeprefix("yaml\n"))
+    block = text[text.index("```yaml\napiVersion: v1\nkind: Pod") :].split("```")[1].removeprefix("yaml\n")
+    pod = yaml.safe_load(block)
     kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
     (sidecar,) = pod["spec"]["initContainers"]
     asked = options.parser().parse_args([*sidecar["command"][2:], *sidecar["args"]])
