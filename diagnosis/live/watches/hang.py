@@ -22,7 +22,7 @@ KNOWN_ADVANCES: Final = 5
 #: Number of pauses of a kind that show how long no line comes in it.
 KNOWN_PAUSES: Final = 2
 #: Times the longest silence of these that the next may be silent: of many gaps between lines the longest varies much.
-SILENT_TIMES: Final = 2.0
+SILENT_TIMES: Final = 3.0
 #: Seconds that a stage may take when the job enters it for the first time.
 FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
 BEFORE_TRAINING_S: Final = 1800.0
