@@ -19,6 +19,7 @@ from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_
 from diagnosis.flows.grid import as_stated
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.moving import moving
+from diagnosis.flows.overlapping import one_view
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.pipeline_stages import stage_times
@@ -38,7 +39,6 @@ from diagnosis.flows.stated import Stated, compare, statement_of
 from diagnosis.flows.steps import find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
-from diagnosis.flows.views import one_view
 from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, Runner, silent
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.flows.views import one_view
+from diagnosis.flows.overlapping import one_view
 from diagnosis.model import Kind, Parsed
 
 
