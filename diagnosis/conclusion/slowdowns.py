@@ -43,6 +43,7 @@ def of_flows(
     for job in (flows or {}).get("jobs") or ():
         steps = job.get("steps") or []
         rows = [d for d in job.get("diagnoses") or () if d.get("kind") in ("slow_step", "slow_group")]
+        rows = [d for d in rows if d.get("measure") != "planned"]  # an evaluation or a checkpoint
         rows += (flows or {}).get("diagnoses") or ()  # of switches
         slow = _slow_numbers(steps, rows)
         if not slow:

@@ -23,7 +23,7 @@ from diagnosis.flows.overlapping import one_view
 from diagnosis.flows.pairs import DP, classify, clocks_disagree
 from diagnosis.flows.parallelism import find_layout, rings_of
 from diagnosis.flows.pipeline_stages import stage_times
-from diagnosis.flows.planned import without_planned
+from diagnosis.flows.planned import PLANNED, without_planned
 from diagnosis.flows.ports import port_captures
 from diagnosis.flows.slow_reasons import explain
 from diagnosis.flows.slow_stages import lasting, narrowed, uneven_stages
@@ -36,7 +36,7 @@ from diagnosis.flows.slowness import (
     slow_transfers,
 )
 from diagnosis.flows.stated import Stated, compare, statement_of
-from diagnosis.flows.steps import find_steps, with_work
+from diagnosis.flows.steps import Steps, find_steps, with_work
 from diagnosis.flows.stragglers import settled, stragglers
 from diagnosis.flows.transfers import measure
 from diagnosis.flows.windows import aligned
@@ -149,7 +149,7 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
     mask, usual, limit = slow_steps(a.steps)
     if a.moving is not None:
         mask = mask & ~a.moving.explains(a.steps, usual)
-    found: list[Slow] = []
+    found = [_pause(a.steps, k) for k in a.steps.planned]
     for k in np.flatnonzero(mask):
         t0, t1 = float(a.steps.start[k]), float(a.steps.end[k])
         whole = 0.9 * (float(a.steps.end[-1]) - float(a.steps.start[0]))
@@ -171,6 +171,15 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
             )
         found.append(Slow("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
     return found
+
+
+def _pause(steps: Steps, k: int) -> Slow:
+    """A planned pause before a step: it is told, and is no slowness of the job."""
+    t0, t1 = float(steps.end[k - 1] if k else steps.start[k]), float(steps.end[k])
+    begun = float(steps.start[k]) - t0
+    reason = f"Nobody sent for {begun:.1f} s before step {k + 1}, as before others at even distances: a planned pause."
+    factor = (t1 - t0) / max(1e-9, float(steps.seconds[k]))
+    return Slow("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=k, measure=PLANNED)
 
 
 def diagnose_flows(

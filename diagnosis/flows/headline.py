@@ -21,6 +21,7 @@ def headline(flows: Mapping[str, Any]) -> str:
     jobs = list(flows.get("jobs") or [])
     found: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]] = [(d, None) for d in flows.get("diagnoses") or []]
     found += [(d, job) for job in jobs for d in job.get("diagnoses") or []]
+    found = [pair for pair in found if pair[0].get("measure") != "planned"]  # an evaluation or a checkpoint
     causes = [pair for pair in found if pair[0]["kind"] != "slow_step"]
     steps = [pair for pair in found if pair[0]["kind"] == "slow_step"]
     if causes:

@@ -14,6 +14,8 @@ from diagnosis.flows.capture import Floats, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
 
+#: The measure of the findings about such pauses.
+PLANNED: Final = "planned"
 #: A pause before a step is longer than the usual time until something is sent by this share of a usual step.
 PAUSE: Final = 0.5
 #: So many pauses at even distances prove a plan.
@@ -43,7 +45,7 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
         f"Nobody sent for {float(np.median(beyond[planned])):.1f} s before each of {len(planned)} steps at even "
         f"distances ({shown}): an evaluation or a checkpoint, no part of these steps."
     )
-    return replace(steps, start=start), said
+    return replace(steps, start=start, planned=tuple(planned.tolist())), said
 
 
 def recurring(found: Ints, count: int) -> Ints:

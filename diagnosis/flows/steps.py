@@ -67,6 +67,8 @@ class Steps:
     pace: str
     how: str
     work: Floats | None = None
+    #: steps before which a planned pause was taken out of them
+    planned: tuple[int, ...] = ()
 
     def __len__(self) -> int:
         return len(self.end)

@@ -220,6 +220,14 @@ def test_an_uneven_split_is_an_imbalance_that_is_seen_and_nobodys_fault() -> Non
     assert [(s["name"], s["why"]) for s in told["seen"]] == [("a", "stage 4")]
 
 
+def test_planned_pauses_do_not_make_a_job_slow() -> None:
+    flows = steps([1.0] * 20 + [30.0] * 10 + [1.0] * 20)
+    for measure, condition in (("", "degraded"), ("planned", "healthy")):
+        rows = [row | {"measure": measure} for row in flows["jobs"][0]["diagnoses"]]
+        told = reported(HEALTHY, flows={"jobs": [flows["jobs"][0] | {"diagnoses": rows}]}, gpus=8)["conclusion"]
+        assert (told["condition"], told["slowdowns"] == []) == (condition, measure == "planned")
+
+
 def test_who_delayed_less_than_half_of_a_slow_stretch_is_not_accused_of_it() -> None:
     slow = Suspect("b", "node", 0.6, ("flows",), ("others waited",), is_suspect=True)
     for until, accused in ((25.0, []), (45.0, ["b"])):
