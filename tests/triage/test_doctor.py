@@ -10,6 +10,7 @@ import time
 from collections import namedtuple
 from datetime import timedelta
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -23,6 +24,7 @@ from django.utils import timezone
 from ingest.models import Machine, Run
 from ingest.services import machines
 from tests.factories import make_job
+from tests.patience import wait_for
 from triage.services import doctor
 
 pytestmark = pytest.mark.django_db
@@ -204,7 +206,8 @@ def test_the_report_for_people_has_a_line_for_each_check(monkeypatch: pytest.Mon
 
 
 @pytest.mark.broker
-def test_a_queue_without_a_worker_is_found(queued: None) -> None:
+def test_a_queue_without_a_worker_is_found(queued: None, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(doctor, "ANSWER_S", (0.2, 0.2))
     assert doctor.queue().said.startswith("Valkey ")
     found = doctor.workers()
     assert (found.state, found.said) == ("problem", "no worker serves parse, diagnose, notify")
@@ -212,6 +215,24 @@ def test_a_queue_without_a_worker_is_found(queued: None) -> None:
 
 
 @pytest.mark.broker
+def test_workers_that_are_too_busy_for_the_first_question_are_asked_again(
+    queued: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Before, a busy machine's doctor said that no worker runs."""
+    rows = {"parse@a": [{"name": "parse"}, {"name": "diagnose"}], "notify@a": [{"name": "notify"}]}
+    answers = iter([{"parse@a": rows["parse@a"]}, {"notify@a": rows["notify@a"]}])
+    asked: list[float] = []
+
+    def inspect(timeout: float) -> Any:
+        asked.append(timeout)
+        return SimpleNamespace(active_queues=lambda: next(answers))
+
+    monkeypatch.setattr(doctor.current_app.control, "inspect", inspect)
+    assert doctor.workers().said == "2 workers serve parse, diagnose, notify"
+    assert asked == list(doctor.ANSWER_S)
+
+
+@pytest.mark.broker
 @pytest.mark.django_db(transaction=True)
 def test_workers_tell_which_queues_they_serve(worker: Any) -> None:
-    assert doctor.workers().state == "ok"
+    wait_for(lambda: doctor.workers().state == "ok", lambda: doctor.workers().said)

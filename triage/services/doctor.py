@@ -42,6 +42,8 @@ LEAST_FREE_SHARE = 0.1
 #: clocks that differ by more make lines of the timeline and leases of runs wrong
 CLOCK_WARNING_S, CLOCK_PROBLEM_S = 2.0, 30.0
 WAITING_WARNING_S = 600
+#: Seconds that workers have to answer; if a queue seems to have none, busy ones get more.
+ANSWER_S = (2.0, 8.0)
 LEAST_SECRET = 32
 _LOCAL = {"localhost", "127.0.0.1", "[::1]"}
 
@@ -102,9 +104,13 @@ def queue() -> Finding:
 def workers() -> Finding:
     with _redis() as client:
         client.ping()  # otherwise Celery waits long for a queue that is down
-    found = current_app.control.inspect(timeout=2).active_queues() or {}
-    served = {row["name"] for rows in found.values() for row in rows}
-    idle = [name for name in QUEUES if name not in served]
+    found: dict[str, Any] = {}
+    idle = list(QUEUES)
+    for timeout_s in ANSWER_S:
+        found |= current_app.control.inspect(timeout=timeout_s).active_queues() or {}
+        served = {row["name"] for rows in found.values() for row in rows}
+        if not (idle := [name for name in QUEUES if name not in served]):
+            break
     if idle:
         return Finding(
             "problem",
