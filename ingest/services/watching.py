@@ -112,7 +112,7 @@ def _before(attempt: Attempt) -> dict[str, Any] | None:
     chain = Watch.objects.filter(
         attempt__job__name=job.name, attempt__job__cluster=job.cluster_id, attempt__job__created_by=job.created_by_id
     )
-    chain = chain.filter(attempt__job__lt=job.pk).order_by("-attempt__job", "-attempt__number")
+    chain = chain.filter(attempt__job__lt=job.pk).order_by("-attempt__job_id", "-attempt__number")
     states = (rows.values_list("state", flat=True).first() for rows in (own, chain))
     return next((state for state in states if state is not None), None)
 

@@ -140,6 +140,15 @@ def test_a_job_begins_with_what_is_known_of_its_earlier_pauses(
     assert known == [{}, {"checkpoint_save": [[12, 31.5, 31.5]]}]
 
 
+def test_of_a_chain_of_jobs_the_last_one_counts(job: Job, upload: Upload, clock: Clock) -> None:
+    for n, slug in enumerate(("first", "second")):
+        _stages(job_create(name=job.name, slug=slug), clock, 0)
+        watch = Watch.objects.get(attempt__job__slug=slug)
+        watch.state["watches"]["hang"]["stages"] = {"evaluation": [[n, 9.0, 9.0]]}
+        watch.save()
+    assert _stages(job_create(name=job.name, slug="third"), clock, 0) == {"evaluation": [[1, 9.0, 9.0]]}
+
+
 def _stages(job: Job, clock: Clock, attempt: int) -> Any:
     """What a new attempt of ``job`` knows of stages."""
     upload = resuming.upload_begin(job=job, path="node-1/train.log", size_bytes=None, attempt=attempt)
