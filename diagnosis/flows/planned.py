@@ -22,13 +22,14 @@ PAUSE: Final = 0.5
 RECURS: Final = 3
 #: Numbers of steps that a sentence names.
 SHOWN: Final = 6
-#: Steps between two of them, at least.
+#: Steps between two of them, at least and at most.
 EVERY: Final = 3
+MOST_APART: Final = 2000
 
 
 def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     """The steps, begun after the planned pauses before them, and a sentence about these (empty: none). O(records +
-    pauses²).
+    steps).
     """
     if len(steps) < RECURS * EVERY or not len(job.flows):
         return steps, ""
@@ -50,15 +51,21 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
 
 def recurring(found: Ints, count: int) -> Ints:
     """Those of the found numbers below ``count`` that recur at one distance without an exception, each alone, for every
-    such distance. Pauses of steps that follow each other are no plan.
+    such distance. Pauses of steps that follow each other are no plan. O(count × :data:`MOST_APART`).
     """
-    known = {int(k) for k in found}
-    out: set[int] = set()
-    for a in sorted(known):
-        for b in sorted(k for k in known if k >= a + EVERY):
-            series = range(b - (b - a) * (b // (b - a)), count, b - a)
-            held = [k for k in series if k >= min(known & set(series))]
-            is_alone = not any({k - 1, k + 1} & known for k in held)
-            if len(held) >= RECURS and is_alone and known.issuperset(held):
-                out.update(held)
-    return np.array(sorted(out), dtype=np.int64)
+    if len(found) < RECURS:
+        return np.empty(0, dtype=np.int64)
+    padded = count + MOST_APART
+    held, near, out = (np.zeros(padded, dtype=np.bool_) for _ in range(3))
+    held[found] = True
+    near[1:] = held[:-1]
+    near[:-1] |= held[1:]
+    exists = np.arange(padded) < count
+    for apart in range(EVERY, min(MOST_APART, count // (RECURS - 1)) + 1):
+        rows = -(-count // apart)
+        table, is_near, is_step = (one[: rows * apart].reshape(rows, apart) for one in (held, near, exists))
+        begun = np.maximum.accumulate(table, axis=0)
+        is_plan = (table | ~begun | ~is_step).all(axis=0) & (table.sum(axis=0) >= RECURS)
+        is_plan &= ~(table & is_near).any(axis=0)
+        out[: rows * apart] |= (table & is_plan).ravel()
+    return np.flatnonzero(out)
