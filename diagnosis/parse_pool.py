@@ -5,7 +5,7 @@ a column operation costs the same for a file of a thousand lines as for many of 
 
 Compiled loops and column operations release the interpreter's lock, but half of the cost of a small file is Python. The
 processes are forked from a server that has loaded the engine and never used it, because a process with library threads
-must not be forked. If a file crashes its process, only that file is lost.
+must not be forked. The server ends with the last file. If a file crashes its process, only that file is lost.
 """
 
 from __future__ import annotations
@@ -20,11 +20,12 @@ from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from itertools import chain
+from multiprocessing import forkserver
 from pathlib import Path
 from typing import Final
 
 from diagnosis import faults, sniff
-from diagnosis.logs import lines
+from diagnosis.logs import hashing, lines
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parsing import Small, parse, parse_together
 from diagnosis.recognise import LogKinds
@@ -82,6 +83,8 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
         return
     source, waiting = batches(tasks), deque[tuple[list[Task], Future[list[Parsed | str]]]]()
     pool = _pool(workers)
+    forkserver.ensure_running()
+    hashing.load()  # the diagnosis of so many lines needs it; the server needs as long to load the engine
     try:
         while True:
             while len(waiting) < workers * _AHEAD and (batch := next(source, None)) is not None:
@@ -100,6 +103,7 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
                 yield from map(_alone, batch)
     finally:
         pool.shutdown(cancel_futures=True)
+        forkserver._forkserver._stop()  # type: ignore[attr-defined]  # it would hold the engine during the diagnosis
 
 
 def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:

@@ -9,6 +9,7 @@ from __future__ import annotations
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis import jit
 from diagnosis.jit import compiled
 
 type Words = npt.NDArray[np.uint64]
@@ -109,3 +110,9 @@ def tally(number: Places, level: npt.NDArray[np.uint8], count: Places, worst: np
         at = number[row]
         count[at] += 1
         worst[at] = max(worst[at], level[row])
+
+
+def load() -> None:
+    """Loads the compiled code, by a call that uses it, before a job does."""
+    jit.load()
+    tally(np.zeros(1, np.int64), np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.uint8))

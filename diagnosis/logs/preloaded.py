@@ -6,13 +6,9 @@ from __future__ import annotations
 
 import gc
 
-import numpy as np
-
-from diagnosis import jit
 from diagnosis.logs import hashing, reader
 
 __all__ = ["reader"]
 
-jit.load()
-hashing.tally(np.zeros(1, np.int64), np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.uint8))
+hashing.load()
 gc.freeze()  # memory that is shared until a search for cycles writes into it

@@ -44,11 +44,18 @@ def load(name: str) -> tuple[Word, ...]:
 
 
 @cache
-def pattern(name: str, word_id: str) -> str:
-    """The pattern of one meaning, its rows joined. Raises ``KeyError`` for an unknown meaning."""
-    rows = [word.pattern for word in load(name) if word.id == word_id]
+def patterns(name: str, word_id: str) -> tuple[str, ...]:
+    """The patterns of one meaning, one a row. Raises ``KeyError`` for an unknown meaning."""
+    rows = tuple(word.pattern for word in load(name) if word.id == word_id)
     if not rows:
         raise KeyError(f"{name}.toml has no word {word_id!r}")
+    return rows
+
+
+@cache
+def pattern(name: str, word_id: str) -> str:
+    """The pattern of one meaning, its rows joined. Raises ``KeyError`` for an unknown meaning."""
+    rows = patterns(name, word_id)
     return rows[0] if len(rows) == 1 else "|".join(_scoped(row) for row in rows)
 
 

@@ -49,6 +49,16 @@ def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> 
         assert_frame_equal(*(tables.read([tables.messages_of(p)], UNIQUES) for p in (one, other)))
 
 
+def test_no_process_is_left_when_all_files_are_read(tmp_path: Path) -> None:
+    mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    before = set(mine.read_text("utf-8").split())
+    for run in ("first", "second"):  # another pool starts another server
+        assert len(list(parse_all(_tasks(tmp_path, run), 2))) == 4
+        left = set(mine.read_text("utf-8").split()) - before
+        commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
+        assert [command for command in commands if b"resource_tracker" not in command] == []
+
+
 def test_a_file_that_ends_its_process_or_cannot_be_opened_costs_itself_alone(tmp_path: Path) -> None:
     found = list(parse_all(_tasks(tmp_path, "work", b=Deadly, d=Odd), 2))
     assert [one if isinstance(one, str) else one.path for one in found] == [
