@@ -30,6 +30,15 @@ def test_the_recipe_copies_everything_that_the_wheel_is_made_of() -> None:
     assert copied == {"client", "diagnosis", "ingest", "samples", "static", "templates", "triage"}
 
 
+def test_the_page_on_installation_builds_and_starts_what_the_recipe_says() -> None:
+    page, recipe = (ROOT / "docs" / "install.md").read_text(), RECIPE.read_text()
+    assert set(re.findall(r"--build-arg (\w+)=", page)) == set(re.findall(r"^ARG (\w+)=", recipe, re.M))
+    assert {ROOT / path for path in re.findall(r"-f (deploy/Container\S+)", page)} == {RECIPE}
+    (started,) = re.findall(r"^podman run (.*)$", page, re.M)
+    (volume,), (port,) = re.findall(r"^VOLUME (.*)$", recipe, re.M), re.findall(r"^EXPOSE (.*)$", recipe, re.M)
+    assert f":{volume} " in started and f":{port} " in started and "--read-only" in started
+
+
 def test_the_images_packages_are_the_tested_ones() -> None:
     """Its lock has the extras as well; all versions are those of the development lock."""
     locks = [
