@@ -122,7 +122,7 @@ def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dic
 def _unrepeated(tokens: list[str]) -> list[str]:
     """Makes lists of any length equal: one copy is kept of a repeating run of tokens with a wildcard."""
     places = [place for place, token in enumerate(tokens) if token == WILD]
-    if all(later - place > _REPEAT for place, later in pairwise(places)):
+    if not _may_repeat(tokens, places):
         return tokens
     out: list[str] = []
     for token in tokens:
@@ -133,6 +133,20 @@ def _unrepeated(tokens: list[str]) -> list[str]:
                 del out[-size:]
                 break
     return out
+
+
+def _may_repeat(tokens: list[str], places: list[int]) -> bool:
+    """Whether a run of tokens can repeat: two wildcards, as far apart as the run is long, are adjacent or have an equal
+    token beside them. Most messages hold no list, and need no more than this check.
+    """
+    return any(
+        later == place + 1
+        or tokens[place - 1] == tokens[later - 1]
+        or tokens[place + 1 : place + 2] == tokens[later + 1 : later + 2]
+        for number, place in enumerate(places)
+        for later in places[number + 1 : number + 1 + _REPEAT]
+        if later - place <= _REPEAT
+    )
 
 
 def _joined(row: Row, between: frozenset[int]) -> Row:

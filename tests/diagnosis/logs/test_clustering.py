@@ -55,3 +55,11 @@ def test_words_that_vary_together_are_parameters_where_enough_is_fixed() -> None
     assert len(groups(pairs)) == 1
     assert len(groups([text.replace("left the hall", "") for text in pairs])) == 1
     assert len(groups([f"w{c}x s{d}y t{c}z" for c, d in zip("abcdefgh", "hgfedcba", strict=True)])) == 8
+
+
+@given(st.integers(0, 4), st.integers(0, 4), st.sampled_from(("", "done")))
+def test_lists_of_any_length_are_one_message(before: int, after: int, last: str) -> None:
+    """Entries of up to five tokens, of which one is a wildcard, at any place."""
+    entry = [*"abcd"[:before], WILD, *"pqrs"[: min(after, 4 - before)]]
+    texts = [" ".join(["sizes", *entry * times, last]).strip() for times in (1, 2, 3, 7)]
+    assert len(set(cluster(texts))) == 1
