@@ -13,7 +13,17 @@ from dataclasses import dataclass
 import numpy as np
 
 from diagnosis.flows.capture import Floats, Flows, Ints
-from diagnosis.flows.segment import Bursts, Cut, all_of, bursts_of, is_plain, judge, volumes
+from diagnosis.flows.segment import (
+    CERTAIN,
+    Bursts,
+    Cut,
+    all_of,
+    bursts_of,
+    is_much_more_even,
+    is_plain,
+    judge,
+    volumes,
+)
 from diagnosis.stats import centre
 
 #: Number of gaps that are considered (the longest ones), and the parts' tolerance as a share of a step's bytes.
@@ -23,8 +33,6 @@ SCATTER = 0.08
 FINEST = 0.004
 #: A chain always exists; it is accepted only if its parts are this even.
 EVEN = 0.05
-#: Parts this even leave no doubt about which records count.
-CERTAIN = 0.002
 #: Pauses whose places are compared (the longest ones), each with so many after it.
 PLACES = 4096
 REACH = 96
@@ -53,7 +61,7 @@ def by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | 
         return cut
     every = bursts_of(flows, has_bytes, is_every=True)
     whole = _by_bytes(every, _Profile(flows, has_bytes, is_every=True), step)
-    if cut is None or (whole is not None and whole.odd <= cut.odd and whole.uneven_bytes <= 0.5 * cut.uneven_bytes):
+    if cut is None or (whole is not None and is_much_more_even(whole, cut)):
         return whole
     return cut
 

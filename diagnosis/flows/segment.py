@@ -29,6 +29,8 @@ OUTSIDE = 0.25
 #: Cuts with more odd parts than this, or with fewer boundaries, are doubted.
 DOUBT = 0.02
 FEW = 6
+#: Parts this even leave no doubt about which records count.
+CERTAIN = 0.002
 #: A boundary is compared with so many others, at least and at most; the smallest bucket moves about this share of a
 #: step.
 FEWEST, NEAR = 11, 61
@@ -191,14 +193,26 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     joins whole steps. Odd parts of the winner are repaired. O(n log n).
 
     A long record may be several merged ones, or one transfer that waited: the second reading is tried where the first
-    one shows odd parts, few parts or none.
+    one shows odd parts, few parts or none. It is right as well where its bytes are much more even in as many parts.
     """
     plain = bursts_of(flows, has_bytes)
     cut = _by_gaps(plain)
-    if plain.records == len(flows) or (has_bytes and cut is not None and cut.odd <= DOUBT and len(cut.stop) >= FEW):
+    is_good = has_bytes and cut is not None and cut.odd <= DOUBT and len(cut.stop) >= FEW
+    if plain.records == len(flows) or (is_good and cut is not None and cut.uneven_bytes <= CERTAIN):
         return cut
-    found = [c for c in (_by_gaps(bursts_of(flows, has_bytes, is_every=True)), cut) if c is not None]
+    every = _by_gaps(bursts_of(flows, has_bytes, is_every=True))
+    if is_good and cut is not None:
+        is_finer = every is not None and len(every.stop) >= len(cut.stop)
+        return every if every is not None and is_finer and is_much_more_even(every, cut) else cut
+    found = [c for c in (every, cut) if c is not None]
     return min(found, key=lambda c: (round(c.odd, 2), -len(c.stop)), default=None)
+
+
+def is_much_more_even(every: Cut, plain: Cut) -> bool:
+    """Whether all records divide the bytes much more evenly than those without the longest do: then these are transfers
+    that waited.
+    """
+    return every.odd <= plain.odd and every.uneven_bytes <= 0.5 * plain.uneven_bytes
 
 
 def _by_gaps(used: Bursts) -> Cut | None:

@@ -8,6 +8,7 @@ step.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -23,7 +24,7 @@ from diagnosis.flows.packing import sent
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import FEW, Cut, bursts_of, by_gaps, moved_before, volumes
+from diagnosis.flows.segment import FEW, Bursts, Cut, bursts_of, by_gaps, moved_before, volumes
 
 #: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
 WHOLE = 0.85
@@ -202,30 +203,44 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
 
 def _filled(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
     """The cut with the boundaries that are missing in parts of several whole steps: on a busy machine a few records
-    begin after the pause that ends their step, so its bytes differ there. Each is the longest pause near its place, and
-    as long as others. O(gaps · missing boundaries).
+    begin after the pause that ends their step, so its bytes differ there. If their places are not found without the
+    longest records, these are transfers that waited, and count. O(gaps · missing boundaries).
     """
     size = moved / np.median(moved)
     several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= NEARLY))
     if cut.uneven_bytes > FEW_EVEN or not len(several):
         return cut
-    used = bursts_of(traffic, capture.has_bytes)
+    whole = {part: round(float(size[part])) for part in several.tolist()}
+    for is_every in (False, True):
+        used = bursts_of(traffic, capture.has_bytes, is_every=is_every)
+        if not is_every or np.isin(cut.begin, used.start).all():
+            added = _missing(used, cut, whole)
+            if added is not None:
+                stops, begins = used.gaps
+                chosen = np.sort(np.concatenate([np.searchsorted(begins, cut.begin), added]))
+                return replace(cut, stop=stops[chosen], begin=begins[chosen])
+    return cut
+
+
+def _missing(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | None:
+    """The gaps of the missing boundaries in parts of so many ``whole`` steps: each is the longest pause near its place,
+    and as long as others. None if one is not found.
+    """
     stops, begins = used.gaps
     total = used.before(begins)
     total /= np.median(np.diff(total[np.searchsorted(begins, cut.begin)]))
     least = 0.5 * float(np.median(cut.begin - cut.stop))
     added: list[int] = []
-    for part in several.tolist():
+    for part, count in whole.items():
         first, last = np.searchsorted(begins, cut.begin[[part, part + 1]])
         place = total - total[first]
-        for k in range(1, round(float(size[part]))):
+        for k in range(1, count):
             near = first + 1 + np.flatnonzero(np.abs(place[first + 1 : last] - k) < NEAR)
             best = near[np.argmax((begins - stops)[near])] if len(near) else first
             if best == first or begins[best] - stops[best] < least or best in added:
-                return cut
+                return None
             added.append(int(best))
-    chosen = np.sort(np.concatenate([np.searchsorted(begins, cut.begin), added]))
-    return replace(cut, stop=stops[chosen], begin=begins[chosen])
+    return added
 
 
 def _finest(cuts: list[Cut]) -> Cut:

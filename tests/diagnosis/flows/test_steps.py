@@ -7,7 +7,7 @@ import pytest
 
 from diagnosis.flows.capture import Capture, Flows
 from diagnosis.flows.chain import by_bytes
-from diagnosis.flows.segment import Cut
+from diagnosis.flows.segment import CERTAIN, Cut, _by_gaps, bursts_of, by_gaps
 from diagnosis.flows.steps import _filled, _moved
 
 STEPS = 12
@@ -35,6 +35,30 @@ def filled(flows: Flows, cut: Cut) -> Cut:
 @pytest.mark.parametrize("missing", [(5,), (5, 6), ()])
 def test_boundaries_missing_among_whole_steps_are_found_though_records_are_late(missing: tuple[int, ...]) -> None:
     assert filled(traffic(late=4), cut_without(*missing)).begin == pytest.approx(np.arange(1.0, STEPS))
+
+
+def test_boundaries_are_found_where_the_longest_records_are_transfers_that_waited() -> None:
+    flows = traffic(late=4)
+    flows.end[41:43] = flows.start[41:43] + 0.2  # without these, no pause lies near the missing place
+    flows.size[41:43] = [1.1e6, 0.9e6]
+    assert filled(flows, cut_without(5)).begin == pytest.approx(np.arange(1.0, STEPS))
+
+
+def test_if_all_records_divide_the_bytes_much_more_evenly_the_longest_ones_are_transfers_that_waited() -> None:
+    """Of every third step, one transfer of a size of its own waits."""
+    steps = 80
+    start = (np.arange(steps)[:, None] * 1.5 + np.arange(9) * 0.05).ravel()
+    end, size = start + 0.04, np.full(len(start), 1e6)
+    own = np.arange(8, len(start), 9)
+    size[own] = 1e5 + np.arange(steps)
+    end[own[::3]] += 0.4
+    ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
+    flows = Flows(start, end, ids, ids + 1, size, ids, ids, no, no)
+    plain, cut = _by_gaps(bursts_of(flows, True)), by_gaps(flows, True)
+    assert plain is not None and cut is not None
+    assert plain.uneven_bytes > CERTAIN > 100 * cut.uneven_bytes
+    assert cut.begin == pytest.approx(1.5 * np.arange(1, steps))
+    assert cut.stop[2] == pytest.approx(start[own[2]] + 0.04) and cut.stop[3] == pytest.approx(start[own[3]] + 0.44)
 
 
 def test_a_part_that_is_no_whole_number_of_steps_is_left_as_it_is() -> None:
