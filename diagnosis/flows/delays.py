@@ -26,7 +26,8 @@ from diagnosis.stats import SIGMA
 VOICES: Final = 16
 #: A candidate may have delayed more than the step lost (others would have waited anyway), but at most this counts.
 MOST: Final = 1.5
-#: Seconds count beyond this many standard deviations of usual steps.
+#: Seconds count beyond this many standard errors, by their variation in usual steps or in the stretch itself: a machine
+#: that a few steps of a noisy stretch waited for by chance is not slow.
 NOISE: Final = 2.0
 #: A slow uplink delays more than one of the pairs across it: all but the slowest together this share of the slowest.
 OTHERS: Final = 0.4
@@ -140,7 +141,8 @@ class Held:
         most = MOST * np.maximum(self.excess[rows], self.least)[:, None, None]
         capped = np.clip(self.seconds[rows], -most, most)
         capped[:, :, counted] = self.seconds[rows][:, :, counted]
-        beyond = capped.mean(axis=0) - NOISE * self.scatter / np.sqrt(len(rows))
+        noise = np.maximum(self.scatter, _scatter(capped))
+        beyond = capped.mean(axis=0) - NOISE * noise / np.sqrt(len(rows))
         lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.least))
         lost[counted] = 1.0
         shares = np.clip(beyond / lost, 0.0, MOST)

@@ -37,7 +37,7 @@ from diagnosis.flows.slowness import (
 )
 from diagnosis.flows.stated import Stated, compare, statement_of
 from diagnosis.flows.steps import Steps, find_steps, with_work
-from diagnosis.flows.stragglers import settled, stragglers
+from diagnosis.flows.stragglers import Named, settled, stragglers, weighed
 from diagnosis.flows.transfers import measure
 from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, Runner, silent
@@ -132,13 +132,14 @@ def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -
             paced[owner].slow.append(slow)
     for a in paced:
         assert a.steps is not None
+        named = Named([], shows_turns=False)
         if "stragglers" not in without:
             named = stragglers(a.job, a.steps, capture)
-            both = settled([*a.slow, *fabric], named.found, shows_turns=named.shows_turns)
+            both = settled([*a.slow, *fabric], named)
             a.slow = [s for s in both if s.kind != "slow_switch"]
             fabric[:] = [s for s in both if s.kind == "slow_switch"]
         if a.moving is None:
-            a.slow.extend(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture))
+            a.slow.extend(weighed(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named))
         a.slow.extend(_unexplained(a, fabric))
     return fabric
 

@@ -65,11 +65,12 @@ class Stretch:
 @dataclass(frozen=True, slots=True)
 class Named:
     """The result of :func:`stragglers`; ``shows_turns``: the records are fine enough to show who delayed whom, so that
-    findings from whole transfers of a ring count less.
+    findings from whole transfers of a ring count less. ``unnamed``: begin and end of stretches that nobody explains.
     """
 
     found: list[Slow]
     shows_turns: bool
+    unnamed: tuple[tuple[float, float], ...] = ()
 
 
 def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
@@ -80,14 +81,17 @@ def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
     if held is None:
         return Named([], shows_turns(job, steps, capture))
     found: list[Slow] = []
+    unnamed: list[tuple[float, float]] = []
     for stretch in joined(wanted, raised(held, usual)):
         evidence = held.evidence(stretch.steps)
         if evidence is not None:
             sizes = np.array([float(len(c.names)) for c in held.candidates])
-            told = _told(probabilities(evidence), sizes)
-            if told:
+            p = probabilities(evidence)
+            if told := _told(p, sizes):
                 found.append(_finding(told, held, stretch, steps, usual=usual))
-    return Named(found, shows_turns=True)
+            elif p[-1] >= TOLD:
+                unnamed.append((float(steps.start[stretch.first]), float(steps.end[stretch.last])))
+    return Named(found, shows_turns=True, unnamed=tuple(unnamed))
 
 
 def stretches(slow: Bools) -> list[Stretch]:
@@ -123,15 +127,15 @@ def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = N
     return np.asarray(value / value.sum())
 
 
-def settled(known: Sequence[Slow], named: Sequence[Slow], *, shows_turns: bool = False) -> list[Slow]:
+def settled(known: Sequence[Slow], named: Named) -> list[Slow]:
     """The findings on groups and switches joined with those of :func:`stragglers`: one answer for each stretch. An
     earlier finding of the same time is replaced by one that is surer or names fewer; it stays if it names the same. If
-    ``shows_turns``, a ring with one unknown culprit is no separate finding, because its hops are no whole transfers
-    there.
+    the records show turns, a ring with one unknown culprit is no separate finding, because its hops are no whole
+    transfers there; nor is what :func:`weighed` leaves out.
     """
-    out = [s for s in known if not (shows_turns and _is_vague(s))]
-    for one in named:
-        beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one)]
+    out = weighed([s for s in known if not (named.shows_turns and _is_vague(s))], named)
+    for one in named.found:
+        beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one.t0, one.t1)]
         same = [s for s in beside if _who(s) == _who(one) and s.link == one.link]
         surer = [s for s in beside if s.confidence >= one.confidence and len(_who(s)) <= max(1, len(_who(one)))]
         if same:
@@ -139,6 +143,13 @@ def settled(known: Sequence[Slow], named: Sequence[Slow], *, shows_turns: bool =
         elif not surer:
             out = [s for s in out if s not in beside] + [one]
     return out
+
+
+def weighed(known: Sequence[Slow], named: Named) -> list[Slow]:
+    """The findings without members that were late in a stretch that nobody explains: single turns were weighed there,
+    which show more than the sums of a step.
+    """
+    return [s for s in known if s.measure != "late" or not any(_meanwhile(s, *span) for span in named.unnamed)]
 
 
 def _is_vague(slow: Slow) -> bool:
@@ -151,10 +162,10 @@ def _who(slow: Slow) -> set[object]:
     return set(slow.candidates) if slow.kind == "slow_switch" else set(slow.nodes or slow.culprits)
 
 
-def _meanwhile(known: Slow, one: Slow) -> bool:
-    """Whether a finding is about the stretch of another: mostly at its time, and not of the whole capture."""
-    common = min(known.t1, one.t1) - max(known.t0, one.t0)
-    return common > 0.5 * (one.t1 - one.t0) and known.t1 - known.t0 <= 3 * (one.t1 - one.t0)
+def _meanwhile(known: Slow, t0: float, t1: float) -> bool:
+    """Whether a finding is about the stretch from t0 to t1: mostly at its time, and not of the whole capture."""
+    common = min(known.t1, t1) - max(known.t0, t0)
+    return common > 0.5 * (t1 - t0) and known.t1 - known.t0 <= 3 * (t1 - t0)
 
 
 def _told(p: Floats, sizes: Floats) -> list[tuple[int, float]]:

@@ -231,14 +231,19 @@ def _ready(said: pl.DataFrame, calm: Ints) -> float:
 def _thinking(said: pl.DataFrame, ready: float) -> pl.DataFrame:
     """For each step and hop: how long src was silent, with no transfer in progress, before it sent to dst. The time
     until the first member is usually ``ready`` is nobody's: else the fastest, which waits for no one, had all of it.
+    Nor is the time from a word of src to its data, if dst said nothing in between: src was ready and waited for dst.
     """
     until = pl.when("data").then("until").otherwise("end").alias("until")
-    sent = said.select("step", "begun", "start", until, who="src", whom="dst", own=pl.lit(value=True))
-    heard = said.select("step", "begun", "start", until, who="dst", whom="src", own=pl.lit(value=False))
+    sent = said.select("step", "begun", "start", until, "low", "data", who="src", whom="dst", own=pl.lit(value=True))
+    heard = said.select("step", "begun", "start", until, "low", "data", who="dst", whom="src", own=pl.lit(value=False))
     events = pl.concat([sent, heard]).sort("who", "start")
+    on = ["who", "whom", "low", "step"]
+    asked = (pl.col("own") & ~pl.col("data")).shift(1).over(on).fill_null(value=False) & pl.col("data")
+    events = events.with_columns(asked=asked)
     before = pl.col("until").cum_max().shift(1).over("who", "step").fill_null(pl.col("begun"))
     before = pl.max_horizontal(before, pl.col("begun") + ready)
-    events = events.with_columns(seconds=(pl.col("start") - before).clip(lower_bound=0.0)).filter("own")
+    events = events.with_columns(seconds=(pl.col("start") - before).clip(lower_bound=0.0))
+    events = events.filter(pl.col("own") & ~pl.col("asked"))
     return events.group_by("step", src="who", dst="whom").agg(pl.col("seconds").sum())
 
 

@@ -8,6 +8,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
+import polars as pl
 import pytest
 
 from diagnosis.flows import diagnose_flows, parse_flow
@@ -16,8 +17,20 @@ from diagnosis.flows.delays import EVIDENCE, MOST, Candidate, Held, held_up, rai
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.stragglers import SET, Stretch, _told, joined, probabilities, settled, stragglers, stretches
+from diagnosis.flows.stragglers import (
+    SET,
+    Named,
+    Stretch,
+    _told,
+    joined,
+    probabilities,
+    settled,
+    stragglers,
+    stretches,
+    weighed,
+)
 from diagnosis.flows.suspects import suspects
+from diagnosis.flows.waiting import _thinking
 from diagnosis.model import ParseHints
 
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -231,22 +244,57 @@ def test_slow_steps_with_few_usual_ones_between_are_one_stretch() -> None:
 def test_a_named_machine_replaces_the_group_of_which_one_is_meant_and_is_reported_once() -> None:
     ring = Slow("slow_group", 0.0, 10.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"])
     one = Slow("slow_group", 2.0, 9.0, "answers late", culprits=[2], nodes=["b"], confidence=0.9)
-    assert settled([ring], [one]) == [one]
-    assert settled([one], [one]) == [one]
+    assert settled([ring], Named([one], shows_turns=False)) == [one]
+    assert settled([one], Named([one], shows_turns=False)) == [one]
 
 
 def test_of_two_that_contradict_each_other_the_surer_one_is_reported() -> None:
     switch = Slow("slow_switch", 2.0, 9.0, "leaf", switch="leaf0", candidates=["leaf0"], confidence=0.9)
     doubtful = Slow("slow_group", 2.0, 9.0, "held", culprits=[2], nodes=["b"], confidence=0.6)
     sure = replace(doubtful, confidence=0.95)
-    assert settled([switch], [doubtful]) == [switch]
-    assert settled([switch], [sure]) == [sure]
+    assert settled([switch], Named([doubtful], shows_turns=False)) == [switch]
+    assert settled([switch], Named([sure], shows_turns=False)) == [sure]
 
 
 def test_a_finding_about_the_whole_capture_stands_next_to_a_stretch() -> None:
     uneven = Slow("slow_group", 0.0, 100.0, "uneven split", culprits=[3], nodes=["c"], confidence=0.8)
     one = Slow("slow_group", 40.0, 50.0, "late", culprits=[2], nodes=["b"], confidence=0.7)
-    assert settled([uneven], [one]) == [uneven, one]
+    assert settled([uneven], Named([one], shows_turns=False)) == [uneven, one]
+
+
+def test_who_was_late_in_a_stretch_that_nobody_explains_is_not_accused_by_sums() -> None:
+    late = Slow("slow_group", 2.0, 9.0, "late", culprits=[2], nodes=["b"], measure="late", confidence=0.9)
+    slow = replace(late, measure="transfers")
+    elsewhere = replace(late, t0=20.0, t1=30.0)
+    nobody = Named([], shows_turns=True, unnamed=((2.0, 8.0),))
+    assert weighed([late, slow, elsewhere], nobody) == [slow, elsewhere]
+    assert settled([late, slow], nobody) == [slow]
+    assert settled([late], Named([], shows_turns=True)) == [late]
+
+
+def test_delays_by_chance_in_a_few_steps_of_a_stretch_count_less_than_the_same_in_each() -> None:
+    steady = made(dict.fromkeys(range(10, 20), 0.2))
+    chance = made(dict.fromkeys(range(10, 20), 0.2))
+    chance.seconds[10:20, 0, 0] = [0.05, 0.1, 0.1, 0.2, 0.2, 0.2, 0.25, 0.3, 0.3, 0.3]
+    shares = [held.shares(range(10, 20)) for held in (steady, chance)]
+    assert shares[0] is not None and shares[1] is not None
+    assert shares[0][0, 0] == pytest.approx(0.97, abs=0.01)
+    assert chance.seconds[10:20, 0, 0].mean() == pytest.approx(0.2)
+    assert shares[1][0, 0] < 0.7
+
+
+def test_who_had_said_a_word_and_sends_when_the_other_does_only_waited() -> None:
+    begun = np.arange(4.0)
+    turns = ((0.1, 0, False), (0.7, 0, True), (0.701, 1, True))
+    rows = [(t + at, t, src, data) for t in begun for at, src, data in turns]
+    start, step, src, data = (list(column) for column in zip(*rows, strict=True))
+    said = pl.DataFrame({"start": start, "end": start, "until": start, "begun": step, "src": src, "data": data})
+    said = said.with_columns(dst=1 - pl.col("src"), low=1, step=pl.col("begun").cast(pl.Int64))
+    seconds = dict(_thinking(said, 0.0).group_by("src").agg(pl.col("seconds").sum()).iter_rows())
+    assert seconds[0] == pytest.approx(4 * 0.1)
+    silent = said.filter(pl.col("data"))
+    seconds = dict(_thinking(silent, 0.0).group_by("src").agg(pl.col("seconds").sum()).iter_rows())
+    assert seconds[0] == pytest.approx(4 * 0.7)
 
 
 def test_a_candidate_knows_whether_its_name_is_a_machine() -> None:
@@ -261,8 +309,8 @@ def test_a_capture_of_whole_transfers_alone_proves_nothing_about_turns() -> None
 def test_where_turns_are_seen_a_ring_of_which_one_is_meant_is_no_finding_of_its_own() -> None:
     assert stragglers(*capture()).shows_turns
     ring = Slow("slow_group", 2.0, 9.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"], confidence=0.6)
-    assert settled([ring], [], shows_turns=True) == []
-    assert settled([ring], [], shows_turns=False) == [ring]
+    assert settled([ring], Named([], shows_turns=True)) == []
+    assert settled([ring], Named([], shows_turns=False)) == [ring]
 
 
 @pytest.mark.parametrize(

@@ -22,7 +22,7 @@ def said(first: list[int], late_s: dict[tuple[int, int], float] | None = None) -
             rows.append((step, 2.0 * step, start, start + 0.1, who, 1 - who))
     columns = ["step", "begun", "start", "until", "src", "dst"]
     table = pl.DataFrame(rows, schema=columns, orient="row").sort("start")
-    return table.with_columns(data=pl.lit(value=True), end=pl.col("until"))
+    return table.with_columns(data=pl.lit(value=True), low=pl.lit(1), end=pl.col("until"))
 
 
 def seconds(table: pl.DataFrame) -> dict[tuple[int, int], float]:
