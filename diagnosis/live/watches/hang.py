@@ -127,8 +127,13 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     if stage != "training":
         if stage not in FIRST_S:  # no evaluation follows a launch before its first steps
             return float(max(least, passed + _stage_s(own, state, stage)))
-        recurring, fresh = _recurring_s(own, state), _fresh_s(own, state)
-        return float(max(least, recurring, passed + _stage_s(own, state, stage) + (0.0 if recurring else fresh)))
+        known, passed = _recurring(own, state), passed + _stage_s(own, state, stage)
+        if not known:
+            return float(max(least, passed + _fresh_s(own, state)))
+        counts = {row[0] for row in rhythm.rows(own.get("stages", {}), stage)}
+        both = [row[1] for row in known if row[0] in counts]
+        # the first time that a save and an evaluation that no line announces come together, they take the sum
+        return float(max(least, passed, rhythm.most_s(both)) if both else max(least, passed + _recurring_s(own, state)))
     return float(passed + max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))
 
 

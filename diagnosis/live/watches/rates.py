@@ -1,7 +1,8 @@
 """Lines of one sort that come in greater numbers than this stage's own history: error lines, retries.
 
 Lines are counted in windows. Each stage remembers its largest window so far; a window that a launch, an evaluation or a
-checkpoint touches is one of that stage, since these print warnings of their own.
+checkpoint touches is one of that stage, since these print warnings of their own: a launch most, and those of the run
+that it ends come with it.
 """
 
 from __future__ import annotations
@@ -15,9 +16,11 @@ from diagnosis.live.news import Alarm, News
 
 #: Windows of a stage from which its history is known.
 KNOWN: Final = 6
-#: How many times as many lines it takes outside training while ``KNOWN`` windows are known; with more windows fewer. A
-#: job that saves every minute has hardly any window of training alone.
-OTHER_STAGES: Final = 10
+#: Outside training it takes as many times more lines as the stage came less often than this: of eight saves of several
+#: windows each, it may be chance that none printed warnings. A job that saves every minute has hardly any window of
+#: training alone.
+OFTEN: Final = 60
+LAUNCH: Final = "launch"
 #: Quiet windows after which an alarm ends.
 QUIET: Final = 2
 
@@ -43,14 +46,17 @@ class Rate:
     def learn(self, own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
         """Count; a window that is over is judged and joins the history of its stage."""
         if "began" not in own or is_catching_up(state, news.now):  # an hour of lines in one window is none
-            known = {"most": own.get("most", {}), "windows": own.get("windows", {})}
+            known = {name: own.get(name, {}) for name in ("most", "windows", "visits")}
             own.update(began=news.now, count=0, stage="training", quiet=0, hits=[], waits={}, many=0, **known)
         if news.now - own["began"] >= self.window_s:
             self._close(own, news.now)
         if is_catching_up(state, news.now):
             return
         own["count"] += int(news.seen.get("tallies", {}).get(self.tally, 0))
-        own["stage"] = next((s for s in (own["stage"], *stages_of(state, news)) if s != "training"), "training")
+        touched = [s for s in (own["stage"], *stages_of(state, news)) if s != "training"]
+        own["stage"] = LAUNCH if LAUNCH in touched else next(iter(touched), "training")
+        for stage in announced(state, news):
+            own["visits"][stage] = own["visits"].get(stage, 0) + 1
 
     def look(self, own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
         """The alarm since the first of the windows."""
@@ -86,14 +92,21 @@ class Rate:
         windows = own["windows"].get(stage, 0)
         least = float(self.least)
         if stage != "training":
-            least *= max(1.0, OTHER_STAGES * KNOWN / max(windows, KNOWN))
+            least *= max(1.0, OFTEN / max(own["visits"].get(stage, 0), 1))
         return bool(windows >= KNOWN and count >= max(least, self.times * own["most"].get(stage, 0)))
 
 
 def stages_of(state: Mapping[str, Any], news: News) -> list[str]:
     """The stages that a range touches."""
-    announced = [mark[0] for counts in news.seen["counters"].values() for row in counts for mark in row[2]]
-    return [state["stage"] or "training", news.seen["stage"] or "training", *announced]
+    return [state["stage"] or "training", news.seen["stage"] or "training", *announced(state, news)]
+
+
+def announced(state: Mapping[str, Any], news: News) -> list[str]:
+    """The stages that begin in a range."""
+    counted = [mark for counts in news.seen["counters"].values() for row in counts for mark in row[2]]
+    begun = [str(mark[0]) for mark in (*counted, *news.seen["announced"])]
+    last = news.seen["stage"]
+    return begun if not last or last in (*begun, state["stage"]) else [*begun, str(last)]
 
 
 BURST: Final = Rate(

@@ -66,6 +66,19 @@ def test_a_save_with_an_evaluation_that_no_line_announces_has_the_time_that_both
     assert job.waits(60).kinds == ["hang"]
 
 
+def test_the_first_save_that_meets_an_evaluation_that_no_line_announces_may_take_both_times(job: Any) -> None:
+    """Evaluations after each 20 counts, saves after each 50: they meet at 100 for the first time."""
+    for n in range(10, 100, 10):
+        job.trains(10)
+        if n % 50 == 0:
+            job.says(stage="checkpoint_save").waits(90)
+        elif n % 20 == 0:
+            job.waits(150)
+    job.trains(10).says(stage="checkpoint_save").waits(300)
+    assert job.kinds == []
+    assert job.waits(250).kinds == ["hang"]
+
+
 def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
     job.trains(61)
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), [["evaluation", None]], False]]})

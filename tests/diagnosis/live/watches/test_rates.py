@@ -29,6 +29,22 @@ def test_the_warnings_of_launches_evaluations_and_checkpoints_are_their_own(job:
         job.trains(60)
 
 
+def test_warnings_of_a_save_that_few_saves_before_did_not_print_are_no_burst(job: Any) -> None:
+    """Before, each of the windows of a long save counted: eight silent saves were 49 windows without an error."""
+    for _ in range(8):
+        job.trains(150).says(stage="checkpoint_save")
+        for _ in range(18):
+            job.waits(10).says()
+    job.trains(150).says(stage="checkpoint_save", **lines(errors=30))
+    assert job.kinds == []
+
+
+def test_errors_that_a_launch_brings_are_not_of_the_evaluation_that_it_ends(job: Any) -> None:
+    for _ in range(70):
+        job.trains(40).says(stage="evaluation")
+    assert job.says(stage="launch", **lines(errors=25)).kinds == []
+
+
 def test_retries_are_an_alarm_once_they_stay_many(job: Any) -> None:
     job.trains(250).says(**lines(retries=40))
     assert job.kinds == [], "one minute may pass"
