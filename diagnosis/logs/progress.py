@@ -59,7 +59,8 @@ _OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
 _LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
-#: The number of an iteration that a line names; a loaded checkpoint, and what is none.
+#: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded checkpoint.
+_SAVED: Final = words.regex("phrases", "saved_at")
 _NAMED: Final = words.regex("phrases", "iteration")
 _LOADED: Final = r"(?i)(?:load|resum|restor)"
 _NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
@@ -127,10 +128,10 @@ def _beat_kind(text: str) -> str | None:
 
 
 def find(table: LogTable, read: ReadRange) -> Progress:
-    """Find the job's counter: by its known word, else the number of a recurring line that grows evenly. Reads at most
-    :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
+    """Find the job's counter: by its known word; else the number of a recurring line that grows evenly; else that of
+    saved checkpoints. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
     """
-    for way in (_worded, _wordless):
+    for way in (_worded, _wordless, _saved):
         kind, beats = way(table, read)
         if not beats.is_empty():
             return Progress(kind, _agreeing(beats), _first_iteration(table.messages))
@@ -158,6 +159,18 @@ def _wordless(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """Counters without a known word."""
     masked, counted = counters.find(table, lambda rows: raw_lines.read(rows, table.files, read), _NOT_A_BEAT)
     return "iteration", _beats(table, sorted(masked), read, counted)
+
+
+def _saved(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+    """The counters at which checkpoints were saved."""
+    said = (pl.col("example").str.contains(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
+    told = table.messages.filter(next(said) & ~next(said))["masked"]
+    return "iteration", _beats(table, sorted(told), read, _saved_at)
+
+
+def _saved_at(text: str) -> tuple[str, int, int] | None:
+    found = _SAVED.search(text)
+    return ("iteration", int((found[1] or found[2])[:15]), found.start()) if found else None
 
 
 _NO_BEATS: Final = pl.DataFrame(
