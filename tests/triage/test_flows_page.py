@@ -99,6 +99,15 @@ def test_the_top_says_who_owed_an_answer_and_not_when_each_machine_fell_silent()
     assert answer_of({"conclusion": told}, "flows").says == (owing["text"],)
 
 
+def test_who_is_at_fault_is_called_with_its_kind_where_the_name_looks_like_a_machine():
+    fault = [
+        {"kind": "link", "name": "leaf0-leaf1", "p": 0.8, "from": ["flows"]},
+        {"kind": "node", "name": "n1", "rank": 2, "p": 0.1, "from": ["flows"]},
+    ]
+    answer = answer_of({"conclusion": {"condition": "degraded", "fault": fault}}, "flows")
+    assert answer.accused == (("link leaf0-leaf1", 0.8), ("n1 (rank 2)", 0.1))
+
+
 @pytest.mark.parametrize(("accused", "is_silent"), [(True, False), (False, True)])
 def test_evidence_that_accuses_somebody_is_not_said_to_add_nothing(accused, is_silent):
     fault = [{"kind": "rank", "name": "6", "p": 0.9, "from": ["stacks"]}] if accused else []

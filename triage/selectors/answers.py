@@ -53,7 +53,7 @@ def _is_plain(row: dict[str, Any]) -> bool:
 
 
 def called(row: dict[str, Any]) -> str:
-    """One entry of ``fault`` with node and rank: ``node-3 (rank 5)``, ``rank 5``."""
-    if row.get("kind") == "rank":
-        return f"rank {row['name']}"
+    """One entry of ``fault`` with node and rank: ``node-3 (rank 5)``, ``rank 5``, ``link leaf0-leaf1``."""
+    if row.get("kind") in ("rank", "link", "switch"):
+        return f"{row['kind']} {row['name']}"
     return f"{row['name']} (rank {row['rank']})" if isinstance(row.get("rank"), int) else str(row["name"])
