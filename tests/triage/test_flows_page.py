@@ -233,3 +233,15 @@ def test_corrected_clocks_are_shown_with_their_offset(client):
     shown = page.partition('data-testid="clocks"')[2].partition("</p>")[0]
     assert "-250.4 ms" in shown
     assert "+10.0 ms (roughly)" in shown
+
+
+def test_a_planned_pause_is_called_so_and_stands_after_the_slow_steps(client, flow_job):
+    report = flow_job.stored.report
+    job = report["flows"]["jobs"][0]
+    at = job["steps"][2]
+    row = {"kind": "slow_step", "t0": at["start"], "t1": at["start"] + 1, "reason": "because", "culprits": []}
+    job["diagnoses"] = [row | {"step": 3, "measure": "planned"}, row | {"step": 5}]
+    type(flow_job.stored).objects.filter(pk=flow_job.stored.pk).update(report=report)
+    page = page_text(client.get(f"/jobs/{flow_job.slug}/flows/"))
+    assert "planned pause, step 3" in page
+    assert page.index("step 5") < page.index("planned pause, step 3")

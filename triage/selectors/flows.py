@@ -82,7 +82,8 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         job=job,
         steps=steps_chart(job, timed) if job.get("steps") else None,
         pairs=map_chart(job),
-        slow_steps=[row for row in found if row["kind"] == "slow_step"],
+        # planned pauses come last, so that they displace no slow step
+        slow_steps=sorted((row for row in found if row["kind"] == "slow_step"), key=_is_planned),
         slow_groups=[row for row in found if row["kind"] != "slow_step"],
         has_table=bool(job.get("table")) and table_path(diagnosis, job["table"]) is not None,
         ports=ports,
@@ -90,6 +91,10 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         steps_table=steps_table(job, iso) if job.get("steps") else None,
         pairs_table=pairs_table(job),
     )
+
+
+def _is_planned(row: dict[str, Any]) -> bool:
+    return row.get("measure") == "planned"
 
 
 def called(job: dict[str, Any]) -> dict[str, Any]:
