@@ -194,6 +194,16 @@ def test_a_group_of_a_third_of_the_job_is_not_evicted():
     assert got["action"] != "over_evict"
 
 
+def test_a_rank_that_waits_for_its_data_costs_a_restart_before_it_costs_a_machine():
+    waits = hang() | {"subcategory": "dataloader_hang"}
+    stuck = {"logs": waits, "stacks": hang_stacks(groups=[{"ranks": [3], "activity": "host"}])}
+    first = advise(stuck)
+    assert (first["action"], first["rule"], first["targets"]) == ("reattempt", "reattempt.data_loader", [])
+    again = advise({**stuck, "tried": [{"action": "reattempt", "targets": []}]})
+    assert (again["action"], again["targets"]) == ("evict", ["n1"])
+    assert advise({"logs": waits, "stacks": hang_stacks()})["action"] == "evict"
+
+
 def test_a_culprit_stuck_in_its_host_code_does_not_cost_its_whole_group():
     stacks = hang_stacks(groups=[{"ranks": [3], "activity": "host"}])
     assert advise({"logs": hang(), "stacks": stacks})["targets"] == ["n1"]
