@@ -104,3 +104,13 @@ def test_the_tab_shows_phases_and_links_the_incident(client):
     page = page_text(client.get(reverse("job-cost", args=["lost"])))
     assert f"#{incident.pk}" in page
     assert "10 min" in page
+
+
+def test_the_tab_shows_the_loss_that_the_queue_shows_beside_that_of_the_whole_outage(client):
+    client.force_login(make_user("eng", "engineer"))
+    job = make_job("lost", cluster=make_cluster("c", gpus_per_node=8))
+    first = run(job, 0, 0, 1, 360, ended_s=HOUR + 900)
+    run(job, 1, 2 * HOUR, 361, 540)
+    make_incident(job, attempt=first, at=START + timedelta(seconds=HOUR), node_count=2, gpu_hours=4)
+    row = page_text(client.get(reverse("job-cost", args=["lost"]))).partition('data-testid="outages"')[2]
+    assert 'data-label="GPU-hours lost">4.00' in row and 'data-label="of the whole outage">16' in row
