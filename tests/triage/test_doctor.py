@@ -135,7 +135,7 @@ def test_several_machines_need_one_secret_key(settings: Any, monkeypatch: pytest
 
 def test_what_others_must_not_reach_is_found(settings: Any, data: Path) -> None:
     settings.DEBUG, settings.IS_BEHIND_TLS, settings.ALLOWED_HOSTS = False, False, ["localhost"]
-    assert doctor.exposure().state == "ok", "nobody else can reach it"
+    assert doctor.exposure() == doctor.Finding("ok", "the site answers to this machine alone")
     settings.ALLOWED_HOSTS = ["faultline.example"]
     assert "FAULTLINE_TLS=1" in doctor.exposure().todo
     settings.IS_BEHIND_TLS = True
@@ -144,6 +144,22 @@ def test_what_others_must_not_reach_is_found(settings: Any, data: Path) -> None:
     get_user_model().objects.create_user(username="engineer")
     assert doctor.exposure().said == "the demonstration's people can sign in"
     settings.DEBUG = True
+    assert doctor.exposure().state == "problem"
+
+
+def test_a_container_does_not_know_who_reaches_its_port(
+    settings: Any, data: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whoever reaches it can send the name localhost."""
+    settings.DEBUG, settings.IS_BEHIND_TLS, settings.ALLOWED_HOSTS = False, False, ["localhost", "127.0.0.1"]
+    monkeypatch.setenv("FAULTLINE_HOST", "0.0.0.0")
+    found = doctor.exposure()
+    assert (found.state, found.said) == ("ok", "the site listens at 0.0.0.0 and answers to the name localhost alone")
+    (data / "demo-sign-in.txt").touch()
+    get_user_model().objects.create_user(username="engineer")
+    assert doctor.exposure().state == "problem"
+    settings.DEBUG = True
+    assert "FAULTLINE_DEBUG" in doctor.exposure().said
     assert doctor.exposure().state == "problem"
 
 
