@@ -94,6 +94,14 @@ def test_docker_compose_accepts_the_file() -> None:
     assert (done.returncode, done.stderr) == (0, "")
 
 
+@pytest.mark.skipif(not shutil.which("dclint"), reason="dclint is not installed (npm install --global dclint)")
+def test_the_linter_of_compose_files_finds_no_error() -> None:
+    """Its warnings are about the order of names."""
+    argv = ["dclint", "--quiet", str(DEPLOY / "compose.yaml")]
+    done = subprocess.run(argv, capture_output=True, text=True, timeout=PATIENCE_S, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+
+
 def test_secrets_are_made_once(tmp_path: Path) -> None:
     script = tmp_path / "secrets.sh"
     shutil.copy(DEPLOY / "secrets.sh", script)
