@@ -46,9 +46,13 @@ def text(value: str) -> str:
     return value.replace("\0", "\u2400")
 
 
-def percent(share: float) -> str:
-    """A share as all pages show it: ``97 %``."""
-    return f"{100 * share:.0f} %"
+#: after a number; no line breaks at its space
+PER_CENT = "\u00a0%"
+
+
+def percent(share: float, digits: int = 0) -> str:
+    """A share as all pages show it: ``97 %``, on one line."""
+    return f"{100 * share:,.{digits}f}{PER_CENT}"
 
 
 def amount(value: float) -> str:

@@ -59,7 +59,9 @@ def _time(seconds: Any) -> str:
 def _safe(value: Any) -> Text:
     """Text from logs: no markup, no control characters."""
     text = str(value)
-    return Text("".join(char if char.isprintable() else "\N{REPLACEMENT CHARACTER}" for char in text))
+    return Text(
+        "".join(char if char.isprintable() or char == "\u00a0" else "\N{REPLACEMENT CHARACTER}" for char in text)
+    )
 
 
 def summarise(report: dict[str, Any], console: Console | None = None) -> None:

@@ -64,7 +64,7 @@ function search(form, box, words) {
     const count = document.createElement("span");
     const lines = `${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"}`;
     const end = isGoing ? "…" : state.cursor === null ? "." : ", stopped.";
-    count.textContent = ` ${lines} found in ${share} % of the bytes${trouble || end}`;
+    count.textContent = ` ${lines} found in ${share}\u00a0% of the bytes${trouble || end}`;
     part("said").innerHTML = told;
     part("said").append(count);
     part("progress").value = share / 100;

@@ -21,7 +21,7 @@ from triage.services import delivering, outbox, previewing, reviewing, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
-WORDS = ("GPU 5 of gpu-0412 fell off the bus", "gpu-0412, job night-run on cluster default", "93 % sure", "Evict")
+WORDS = ("GPU 5 of gpu-0412 fell off the bus", "gpu-0412, job night-run on cluster default", "93\u00a0% sure", "Evict")
 
 
 @pytest.fixture

@@ -108,6 +108,6 @@ def test_the_busiest_moment_has_the_full_colour_and_its_share_is_reported():
     view = {"lanes": ["a"], "t0": 0.0, "t1": 1.0, "heat": heat, "segments": [], "steps": []}
     chart = ranks_chart(view, [])
     assert (chart["data"][0]["z"], chart["data"][0]["zmax"]) == ([[3, None, 12]], 12)
-    assert [note["text"] for note in chart["layout"]["annotations"]] == ["full colour: sending 12 % of the time"]
+    assert [note["text"] for note in chart["layout"]["annotations"]] == ["full colour: sending 12\u00a0% of the time"]
     still = ranks_chart({**view, "heat": {"columns": 1, "pp": [[-1]], "dp": [[-1]]}}, [])
     assert still["data"][0]["zmax"] == 5

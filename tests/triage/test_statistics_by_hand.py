@@ -121,8 +121,8 @@ def test_the_figures_and_what_they_rest_on(shown):
         "mtbf": ("20 h", "15 failures in 300 h"),
         "mttd": ("20 min", "of 3 incidents"),
         "mttr": ("3.0 h", "of 2 resolved ones"),
-        "ettr": ("98.0 %", "at most: 10 of 15 failures state their loss"),
-        "right": ("55.6 %", "5 of 9 judged"),
+        "ettr": ("98.0\u00a0%", "at most: 10 of 15 failures state their loss"),
+        "right": ("55.6\u00a0%", "5 of 9 judged"),
     }
     assert (shown.total, shown.imported, shown.rejected, shown.priced) == (20, 5, 2, 16)
 
@@ -143,9 +143,9 @@ def test_costs_that_no_evidence_shows_are_not_nothing(client):
 
 def test_what_changed_against_the_days_before(october, shown):
     assert {one.key: figure_change(one) for one in shown.figures} == {
-        "incidents": "▲ 400 % against before",
-        "gpu_hours": "▼ 50 % against before",
-        "mtbf": "▼ 20 % against before",
+        "incidents": "▲ 400\u00a0% against before",
+        "gpu_hours": "▼ 50\u00a0% against before",
+        "mtbf": "▼ 20\u00a0% against before",
         "mttd": "no figure before",
         "mttr": "no figure before",
         "ettr": "+6.0 points",
@@ -158,7 +158,7 @@ def test_what_changed_against_the_days_before(october, shown):
 def test_what_rounds_to_no_change_is_as_before():
     figure = Figure("mttd", "MTTD", 600.2, 600.0, "s", False)
     assert (figure_change(figure), compared(figure), figure.is_better) == ("as before", "", None)
-    assert figure_change(replace(figure, value=606.0)) == "▲ 1 % against before"
+    assert figure_change(replace(figure, value=606.0)) == "▲ 1\u00a0% against before"
 
 
 def test_confidences_against_what_people_left_standing(shown):

@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import ast
+import re
 from datetime import UTC, datetime, timedelta, timezone
+from pathlib import Path
 
 import pytest
 
+from diagnosis.plain import percent as plain_percent
 from triage.models import Activity
+from triage.places import ROOT
 from triage.selectors.incident import activity_words, log_url
 from triage.templatetags.desk import category_path, highlight, markdown, state_chip, utc
 from triage.wording import ago, amount, duration, number, percent, score, size
@@ -31,6 +36,28 @@ def test_durations_have_one_unit(seconds, words):
     assert duration(seconds) == words
 
 
+#: a number and the sign, with a space where a line may break
+BREAKS = re.compile(r"(?:^|[\d}]) %(?![\w{(%}])")
+
+
+def test_no_line_breaks_before_the_sign_of_a_share() -> None:
+    assert percent(1) == "100\u00a0%"
+    assert plain_percent(0.256, 1) == "25.6\u00a0%"
+    said = {path: texts_of(path) for folder in ("diagnosis", "triage") for path in (ROOT / folder).rglob("*.py")}
+    said |= {path: [path.read_text()] for path in (ROOT / "templates").rglob("*.html")}
+    said |= {path: re.findall(r"`[^`]*`|\"[^\"]*\"", path.read_text()) for path in (ROOT / "static/js").glob("*.js")}
+    found = [(path, text) for path, texts in said.items() for text in texts if BREAKS.search(text)]
+    assert found == []
+
+
+def texts_of(path: Path) -> list[str]:
+    """The texts of a module that are not its documentation."""
+    tree = ast.parse(path.read_text())
+    documents = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Expr)}
+    nodes = [node for node in ast.walk(tree) if isinstance(node, ast.Constant) and id(node) not in documents]
+    return [node.value for node in nodes if isinstance(node.value, str)]
+
+
 def test_numbers_and_sizes_are_for_people():
     assert number(1234567) == "1,234,567"
     assert number(None) == "–"
@@ -41,7 +68,7 @@ def test_numbers_and_sizes_are_for_people():
 
 def test_costs_are_as_exact_as_they_are_small():
     assert [amount(value) for value in (None, 0, 9.994, 10, 12345.6)] == ["–", "0.00", "9.99", "10", "12,346"]
-    assert [percent(value) for value in (None, 0, 0.456, 1)] == ["–", "0 %", "46 %", "100 %"]
+    assert [percent(value) for value in (None, 0, 0.456, 1)] == ["–", "0\u00a0%", "46\u00a0%", "100\u00a0%"]
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 from diagnosis import metrics
+from diagnosis.plain import percent
 
 #: points of a job's curve
 POINTS = 240
@@ -14,7 +15,7 @@ _AXES = {
     "yaxis": {
         "range": [0, 1.02],
         "tickvals": [0, 0.25, 0.5, 0.75, 1],
-        "ticktext": [f"{n} %" for n in range(0, 101, 25)],
+        "ticktext": [percent(n / 4) for n in range(5)],
     },
 }
 

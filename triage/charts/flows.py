@@ -5,6 +5,8 @@ from __future__ import annotations
 from datetime import UTC, datetime
 from typing import Any
 
+from diagnosis.plain import PER_CENT
+
 _LOOKS = {"DP": "#4f86c6", "PP": "#3f9c86", "EP": "#b9872f", "other": "#8a929c"}
 _TITLES = {"DP": "gradient sync (DP)", "PP": "pipeline exchange (PP)", "EP": "expert exchange (EP)", "other": "other"}
 _SLOW = "#c2574f"
@@ -142,7 +144,11 @@ def ranks_chart(
         # most of a step is computing: with a scale to 100 % the picture would be pale
         busiest = max(_LEAST_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
         notes.append(
-            {"text": f"full colour: sending {busiest:.0f} % of the time", "showarrow": False, "font": {"size": 11}}
+            {
+                "text": f"full colour: sending {busiest:.0f}{PER_CENT} of the time",
+                "showarrow": False,
+                "font": {"size": 11},
+            }
             | {"xref": "paper", "yref": "paper", "x": 1, "y": 1.02, "xanchor": "right", "yanchor": "bottom"}
         )
         data.append(
@@ -158,7 +164,7 @@ def ranks_chart(
                 "showscale": False,
                 "zsmooth": "fast",
                 "meta": names,
-                "hovertemplate": "%{text}<br>%{z} % of the time sending<extra></extra>",
+                "hovertemplate": f"%{{text}}<br>%{{z}}{PER_CENT} of the time sending<extra></extra>",
             }
         )
     for kind in ("PP", "DP", "EP"):

@@ -15,7 +15,7 @@ from typing import Any
 
 import pandas as pd
 
-from diagnosis.plain import percent
+from diagnosis.plain import PER_CENT, percent
 
 #: one colour and one fill pattern per top-level category, readable on light and dark background
 _LOOKS = {
@@ -134,7 +134,7 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
             "yaxis": "y2",
             "mode": "lines+markers",
             "line": {"color": "#b9872f"},
-            "hovertemplate": "%{y} % with %{x}<extra></extra>",
+            "hovertemplate": f"%{{y}}{PER_CENT} with %{{x}}<extra></extra>",
         },
     ]
     return _drawn(
@@ -145,7 +145,7 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
             "side": "right",
             "range": [0, 105],
             "tickvals": [0, 25, 50, 75, 100],
-            "ticksuffix": " %",
+            "ticksuffix": PER_CENT,
             "showgrid": False,
         },
         xaxis={"tickangle": -30, "automargin": True},

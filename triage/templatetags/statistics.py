@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.http import urlencode
 from django.utils.safestring import SafeString
 
+from diagnosis.plain import percent
 from ingest.roles import can
 from triage.selectors.statistics import Figure
 from triage.wording import amount, duration, number
@@ -25,7 +26,7 @@ def figure_value(figure: Figure) -> str:
     if figure.unit == "s":
         return duration(figure.value)
     if figure.unit == "%":
-        return f"{figure.value * 100:.1f} %"
+        return percent(figure.value, 1)
     return f"{amount(figure.value)} {figure.unit}" if figure.unit else number(figure.value)
 
 
@@ -80,7 +81,7 @@ def figure_change(figure: Figure) -> str:
         return "none before"
     if not figure.change:
         return "as before"
-    return f"{'▲' if figure.change > 0 else '▼'} {abs(figure.change) * 100:,.0f} % against before"
+    return f"{'▲' if figure.change > 0 else '▼'} {percent(abs(figure.change))} against before"
 
 
 @register.filter
@@ -88,7 +89,7 @@ def compared(figure: Figure) -> str:
     """The change as a part of a sentence; empty if nothing can be compared."""
     if not figure.change:
         return ""
-    return f"{abs(figure.change) * 100:,.0f} % {'more' if figure.change > 0 else 'less'}"
+    return f"{percent(abs(figure.change))} {'more' if figure.change > 0 else 'less'}"
 
 
 @register.simple_tag(takes_context=True)

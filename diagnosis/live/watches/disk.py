@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from diagnosis.live.news import Alarm, News
+from diagnosis.plain import PER_CENT
 
 id: Final = "disk"
 why: Final = "a full file system ends the job at the next checkpoint, and its growth says when"
@@ -43,5 +44,5 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
         left = (100.0 - percent) / growth if is_growing else math.inf
         if percent >= FULL or (percent >= HIGH and left < SOON_S):
             soon = f", full in {left / 60:,.0f} min at this pace" if 0 < left < math.inf else ""
-            return Alarm(id, f"{name or 'A file system'} is {percent:g} % full{soon} ({source}).", at, category)
+            return Alarm(id, f"{name or 'A file system'} is {percent:g}{PER_CENT} full{soon} ({source}).", at, category)
     return None

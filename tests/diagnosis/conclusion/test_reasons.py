@@ -26,13 +26,13 @@ def concluded(condition: str = "hung", *fault: Fault, **given: Any) -> Conclusio
 
 
 def test_culprits_of_other_evidence_replace_what_the_logs_cannot_say() -> None:
-    assert reasons(concluded("hung", NODE, RANK), LOGS)[-1] == "Who: gpu-7 (92 %), or rank 5 (50 %)."
+    assert reasons(concluded("hung", NODE, RANK), LOGS)[-1] == "Who: gpu-7 (92\u00a0%), or rank 5 (50\u00a0%)."
     assert reasons(concluded("hung"), LOGS)[-1] == "Who: cannot say."
 
 
 def test_more_than_three_culprits_are_counted() -> None:
     many = [Fault(Place("node", f"gpu-{n}"), 0.2) for n in range(5)]
-    assert reasons(concluded("degraded", *many), None)[-1].endswith("or gpu-2 (20 %), or one of 2 others.")
+    assert reasons(concluded("degraded", *many), None)[-1].endswith("or gpu-2 (20\u00a0%), or one of 2 others.")
 
 
 @pytest.mark.parametrize(("p", "begins"), [(0.97, "Cause: "), (0.6, "Probable cause: "), (0.2, "Not conclusive")])
@@ -46,7 +46,7 @@ def test_without_a_cause_no_category_is_named() -> None:
 
 def test_two_categories_of_one_group_say_how_probable_the_group_is() -> None:
     shares = (("hardware.host.killed", 0.87), ("hardware.host.oom", 0.09))
-    assert "either way it belongs to Hardware, Host (96 %)" in reasons(concluded(alternatives=shares), LOGS)[1]
+    assert "either way it belongs to Hardware, Host (96\u00a0%)" in reasons(concluded(alternatives=shares), LOGS)[1]
 
 
 def test_a_job_without_a_failure_has_no_cause() -> None:
@@ -64,5 +64,5 @@ def test_the_terminal_prints_the_condition_and_category_of_the_conclusion() -> N
     logs = {"outcome": "succeeded", "id": "none", "confidence": 0.95, "answer": "no failure, so nobody is at fault"}
     terminal.summarise({"headline": "Slow.", "conclusion": told, "logs": logs}, out)
     printed = out.file.getvalue()  # type: ignore[attr-defined]
-    assert "degraded · performance.network (97 %) · slow · training · iteration 25" in printed
+    assert "degraded · performance.network (97\u00a0%) · slow · training · iteration 25" in printed
     assert "nobody is at fault" not in printed

@@ -90,7 +90,7 @@ def test_whoever_sends_late_in_every_slow_step_is_named_with_its_machine() -> No
     (found,) = named(job, steps, whole)
     assert (found.kind, found.nodes, found.measure) == ("slow_group", ["n2"], "late")
     assert found.confidence > 0.9
-    assert found.reason == "n2: the others waited for it (90 % of the lost time)."
+    assert found.reason == "n2: the others waited for it (90\u00a0% of the lost time)."
     assert (found.t0, found.t1) == (steps.start[SLOW[0]], steps.end[SLOW[-1]])
 
 
