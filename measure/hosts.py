@@ -92,14 +92,15 @@ class Service:
 
     def signal(self, number: signal.Signals) -> None:
         """To all its processes, also those that lead sessions of their own below it."""
-        for pid in _below(self.pids()):
+        for pid in below(self.pids()):
             try:
                 os.kill(pid, number)
             except ProcessLookupError:
                 continue
 
 
-def _below(pids: list[int]) -> list[int]:
+def below(pids: list[int]) -> list[int]:
+    """These processes and all that descend from them, also those that lead sessions of their own."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -29,6 +29,12 @@ class Postgres:
         self._process = process = spawn(self._argv, log=self._log, user=self._user)
         wait_until(lambda: b"ready to accept" in self._log.read_bytes(), process, what="PostgreSQL", log=self._log)
 
+    @property
+    def pid(self) -> int:
+        """Of its first process."""
+        assert self._process is not None
+        return self._process.pid
+
     def stop(self) -> None:
         if self._process is not None:
             stop(self._process, polite=signal.SIGINT)
