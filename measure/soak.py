@@ -254,8 +254,8 @@ def complaints(sent: Sent, data: Path, rest_s: float = _REST_S) -> list[str]:
     found += [f"{again} revisions were diagnosed twice"] if again else []
     temp_files.remove_abandoned()
     kept = {f"{pk}.part" for pk in Upload.objects.filter(state=Upload.State.RECEIVING).values_list("pk", flat=True)}
-    left = [p for place in (temp_files.PARTS, temp_files.WORK) for p in (data / place).iterdir() if p.name not in kept]
-    found += [f"left over: {path}" for path in left]
+    over = [p for place in (temp_files.PARTS, temp_files.WORK) for p in (data / place).iterdir() if p.name not in kept]
+    found += [f"left over: {path}" for path in over]
     hidden = [p for p in (data / "blobs").rglob("*") if p.is_file() and len(p.name) != 64]
     return found + [f"no blob: {path}" for path in hidden]
 
