@@ -103,6 +103,7 @@ def _event(e: LogEvent) -> dict[str, Any]:
         "healthy_jobs": e.healthy_jobs,
         "first_at": e.first_at,
         "last_at": e.last_at,
+        "is_stamped": e.is_stamped,
         "example": e.example,
         "recovered": e.recovered,
         "score": round(e.score, 4),

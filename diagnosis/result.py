@@ -26,6 +26,7 @@ class LogEvent:
 
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
     It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``: training continued after its last line.
+    ``is_stamped``: a line states its time; else ``first_at`` is the last time before it.
     """
 
     id: str
@@ -42,6 +43,7 @@ class LogEvent:
     healthy_jobs: int = 0
     first_at: float | None = None
     last_at: float | None = None
+    is_stamped: bool = True
     example: str = ""
     recovered: bool = False
     score: float = 0.0

@@ -216,6 +216,7 @@ def _finding(f: Finding) -> dict[str, Any]:
         "text": f.text,
         "t": f.at,
         "until": f.until,
+        "is_stamped": f.is_stamped,
         "places": [{"kind": p.kind, "name": p.name, "rank": p.rank} for p in f.places],
         "first_hand": f.first_hand,
         "category": f.category or None,

@@ -227,6 +227,7 @@ def _event(event: LogEvent, what: str) -> Finding:
         quote(event.example, event.template, QUOTED) or event.template,
         at=event.first_at,
         until=event.last_at,
+        is_stamped=event.is_stamped,
         places=tuple(places[:PLACES]),
         p=event.score if what == "root" else 1.0,
         category=event.category,

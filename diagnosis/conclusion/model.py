@@ -31,6 +31,7 @@ class Finding:
     ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`WHAT`;
     ``first_hand`` False if another source is quoted. ``amount`` is the factor of a slowdown or the number of lines.
     ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
+    ``is_stamped`` False: its lines state no time, ``at`` is the last time before them.
     """
 
     source: str
@@ -38,6 +39,7 @@ class Finding:
     text: str
     at: float | None = None
     until: float | None = None
+    is_stamped: bool = True
     places: tuple[Place, ...] = ()
     p: float = 1.0
     category: str = ""

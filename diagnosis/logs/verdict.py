@@ -317,6 +317,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         healthy_jobs=case.healthy,
         first_at=None if first_at is None else first_at / SECOND,
         last_at=None if last_at is None else max(last_at, first_at or last_at) / SECOND,
+        is_stamped=bool(mine["is_stamped"].any()),
         example=(row["example"] or "")[:600],
         recovered=event in case.survived,
         score=case.roots.weights.get(event, 0.0),

@@ -129,6 +129,28 @@ def test_what_has_no_time_is_listed_apart_and_is_not_on_the_axis():
     assert [row.number for row in got.rows] == [1, 2]
 
 
+def test_what_stands_at_the_time_of_the_line_before_it_says_so():
+    known, guessed = found("progress", T0, is_stamped=True), found("root", T0, "gpu-0412", is_stamped=False)
+    got = strip(known, guessed, found("teardown", T0), found("check", None, is_stamped=False))
+    assert whats(got.unstamped) == ["root"]
+    assert mark_title(got.unstamped[0]).endswith("(its lines state no time)")
+    assert all(row.is_stamped for row in got.undated)  # they have no time that could mislead
+    joined = strip(*(found("teardown", T0 + n, is_stamped=n > 0) for n in range(2)))
+    assert [mark.is_stamped for mark in joined.marks] == [False]  # the first one gives the time of both
+
+
+def test_the_key_names_each_colour_of_the_picture_once():
+    kinds = ("root", "waited_for", "stacks", "teardown", "outcome")
+    got = strip(*(found(what, T0 + n) for n, what in enumerate(kinds)))
+    assert got.key == (
+        ("root", "root cause"),
+        ("waited_for", "others wait, stacks taken"),
+        ("teardown", "teardown, end"),
+    )
+    assert (got.has_accused, got.has_bars) == (False, False)
+    assert strip(found("root", T0, "gpu-0412", until=T0 + 9), fault=[NODE]).has_bars
+
+
 @pytest.mark.parametrize("t", [float("nan"), float("inf"), -1e300, 1e300, "soon", True, [], 10**400])
 def test_times_that_no_calendar_holds_count_as_none(t):
     got = strip(found("root", t, until=t), found("progress", T0, until=t))
@@ -275,6 +297,8 @@ def test_the_page_shows_the_strip_instead_of_the_timeline_and_what_disagrees(cli
     assert "1 more: 1 cascade" in page
     assert page.index('id="strip"') < page.index('id="evidence-title"')
     assert "Not on the axis" in page
+    assert 'aria-label="Key of the picture"' in page and "who is at fault" in page
+    assert "state no time" not in page
 
 
 @pytest.mark.django_db

@@ -29,6 +29,16 @@ SPACE: Final = 8
 _KEPT_FIRST: Final = ("root", "progress", "waited_for", "slow", "restart", "silent", "flows_ceased", "outcome")
 _ANOMALIES: Final = ("slow", "root", "silent", "waited_for", "flows_ceased", "consequence")
 _LANE_KINDS: Final = ("node", "switch", "link")
+#: Kinds of one colour, in the order of the key; all others are grey.
+_COLOURS: Final = (
+    ("root",),
+    ("consequence",),
+    ("slow",),
+    ("progress",),
+    ("waited_for", "stacks"),
+    ("flows_ceased",),
+    ("silent", "restart"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +84,30 @@ class Strip:
     @property
     def rows(self) -> tuple[Entry, ...]:
         return (*self.marks, *self.undated)
+
+    @property
+    def key(self) -> tuple[tuple[str, str], ...]:
+        """A kind and the names of all marks of its colour, for each colour of the picture."""
+        shown = {mark.what: mark.name for mark in self.marks}
+        named = {what for colour in _COLOURS for what in colour}
+        colours = [*_COLOURS, tuple(what for what in shown if what not in named)]
+        groups = [[what for what in colour if what in shown] for colour in colours]
+        return tuple((own[0], ", ".join(shown[what] for what in own)) for own in groups if own)
+
+    @property
+    def unstamped(self) -> tuple[Entry, ...]:
+        """The marks whose lines state no time."""
+        return tuple(mark for mark in self.marks if not mark.is_stamped)
+
+    @property
+    def has_bars(self) -> bool:
+        """Whether a mark has a duration."""
+        return any(mark.until is not None for mark in self.marks)
+
+    @property
+    def has_accused(self) -> bool:
+        """Whether a lane is coloured as that of somebody at fault."""
+        return any(lane.p is not None for lane in self.lanes)
 
 
 def strip_of(report: Mapping[str, Any]) -> Strip | None:

@@ -71,6 +71,8 @@ class Entry:
     style: str = "clock"
     #: its evidence gives no time, but it holds while the job makes no progress
     is_during: bool = False
+    #: False: its lines state no time, and it stands at the last time before them
+    is_stamped: bool = True
 
     @property
     def lasts_s(self) -> float | None:
@@ -134,6 +136,7 @@ def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
         where=_where(places),
         evidence=dict(evidence) if evidence else None,
         says=says,
+        is_stamped=at is None or row.get("is_stamped") is not False,
     )
 
 
@@ -221,7 +224,8 @@ def _group(rows: Sequence[Entry]) -> Entry:
     until = last if lead.at is not None and last is not None and last > lead.at else None
     names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
     more = tuple(e for e in rows if e is not said)
-    return replace(said, at=lead.at, until=until, nodes=nodes, where=shortened(names), more=more)
+    where = shortened(names)
+    return replace(said, at=lead.at, until=until, is_stamped=lead.is_stamped, nodes=nodes, where=where, more=more)
 
 
 def _where(places: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:

@@ -43,6 +43,7 @@ def mark_title(entry: Entry) -> str:
     """Number, kind, place and text of a mark in one line."""
     where = f" on {', '.join(entry.where)}" if entry.where else ""
     more = f" (and {len(entry.more)} more)" if entry.more else ""
+    more += "" if entry.is_stamped else " (its lines state no time)"
     return f"{entry.number}: {entry.name}{where}: {entry.text[:160]}{more}"
 
 
