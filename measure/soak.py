@@ -38,6 +38,9 @@ from triage.serve.supervisor import DEATHS_WINDOW_S, MAX_DEATHS
 
 ROOT = Path(__file__).resolve().parent.parent
 _LINE = "2026-11-21 03:{:02d}:{:02d},000 INFO [rank{}] iteration {} loss 2.5 sender {} file {}\n"
+_DAMAGED, _CUT = "damaged.log", "cut.log"
+#: files that are sent wrongly
+REFUSED = frozenset({_DAMAGED, _CUT})
 #: how long the site may work after the last upload
 _REST_S = 240
 _TOKEN = (
@@ -51,6 +54,8 @@ class Sent:
     """What senders know: the accepted files of each job (path → lines), and how requests ended."""
 
     files: dict[str, dict[str, int]] = field(default_factory=dict)
+    #: those of them that are there from their answer on; members of archives follow
+    whole: dict[str, dict[str, int]] = field(default_factory=dict)
     ends: Counter[str] = field(default_factory=Counter)
 
 
@@ -89,7 +94,7 @@ class Sender(threading.Thread):
 
     def _put(self, slug: str, path: str, data: bytes, lines: int, files: dict[str, int]) -> None:
         self._until("PUT", _address(slug, path, data), data, {200, 201})
-        files[path] = lines
+        files[path] = self.sent.whole.setdefault(slug, {})[path] = lines
 
     def _archive(self, slug: str, path: str, data: bytes, lines: int, files: dict[str, int]) -> None:
         packed = io.BytesIO()
@@ -126,21 +131,21 @@ class Sender(threading.Thread):
             else:
                 at = offset + self.rng.choice((0, 0, 0, 7))
                 self._try("PATCH", location, chunk, **kind, **{"Upload-Offset": str(at)})
-        files[path] = lines
+        files[path] = self.sent.whole.setdefault(slug, {})[path] = lines
 
     @staticmethod
     def _at(offset: int) -> dict[str, str]:
         return {"Content-Type": "application/offset+octet-stream", "Upload-Offset": str(offset)}
 
     def _wrong_digest(self, slug: str) -> None:
-        address = _address(slug, "damaged.log", b"what was announced\n")
+        address = _address(slug, _DAMAGED, b"what was announced\n")
         self._until("PUT", address, b"something else\n", {422})
 
     def _cut(self, slug: str) -> None:
         """Half a body, then silence: nothing of it may be stored."""
         connection = http.client.HTTPConnection(self.place, timeout=30)
         try:
-            connection.putrequest("PUT", _address(slug, "cut.log", b"never sent whole\n" * 999))
+            connection.putrequest("PUT", _address(slug, _CUT, b"never sent whole\n" * 999))
             connection.putheader("Authorization", f"Bearer {self.token}")
             connection.putheader("Content-Length", str(17 * 999))
             connection.endheaders(b"never sent whole\n" * 20)
