@@ -31,6 +31,24 @@ def test_work_that_waits_is_recognised_by_its_age(client: Any) -> None:
     assert (found['faultline_runs{queue="parse",state="queued"}'], found["faultline_jobs"]) == (1, 1)
 
 
+def test_long_work_that_waits_is_told_apart_from_short_work(client: Any) -> None:
+    job = make_job()
+    for is_long, state in ((True, "queued"), (True, "running"), (False, "queued"), (False, "succeeded")):
+        Run.objects.create(job=job, kind=Run.Kind.PARSE, is_long=is_long, state=state)
+    Run.objects.filter(is_long=True).update(created_at=timezone.now() - timedelta(minutes=5))
+    found = figures(client)
+    counts = {name: n for name, n in found.items() if name.startswith("faultline_lane_runs")}
+    assert counts == {
+        'faultline_lane_runs{lane="long",state="queued"}': 1,
+        'faultline_lane_runs{lane="long",state="running"}': 1,
+        'faultline_lane_runs{lane="short",state="queued"}': 1,
+        'faultline_lane_runs{lane="short",state="running"}': 0,
+    }
+    assert 299 < found['faultline_lane_oldest_queued_run_seconds{lane="long"}'] < 400
+    assert found['faultline_lane_oldest_queued_run_seconds{lane="short"}'] < 299
+    assert found['faultline_oldest_queued_run_seconds{queue="parse"}'] > 299
+
+
 def test_a_message_waits_from_the_moment_when_it_is_due(client: Any) -> None:
     route = Route.objects.create(name="chat", url="https://chat.example/", owner=make_user("mona", "manager"))
     soon = {"due_at": timezone.now() + timedelta(minutes=5), "subject": "later", "body": "{}"}

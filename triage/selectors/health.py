@@ -19,6 +19,9 @@ _QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse"} | dict.fromkeys(
     (Run.Kind.DIAGNOSE, Run.Kind.CONDENSE, Run.Kind.PART), "diagnose"
 )
 
+#: by whether a run has shown that it is long (`ingest.slots`)
+_LANES = {False: "short", True: "long"}
+
 
 def broker_answers() -> bool:
     """Whether the broker answers within a second."""
@@ -35,14 +38,19 @@ def metrics_lines() -> list[str]:
     may_send = Q(route__resume_at=None) | Q(route__resume_at__lte=now)  # not while a route is quiet
     waits = Delivery.objects.filter(may_send, state=Delivery.State.WAITING, due_at__lte=now)
     notify = waits.aggregate(n=Count("pk"), oldest=Min("due_at"))
-    runs = Run.objects.order_by().values_list("kind", "state").annotate(n=Count("pk"), oldest=Min("created_at"))
+    runs = Run.objects.order_by().values_list("kind", "is_long", "state")
     counts = {(queue, state): 0 for queue in ("diagnose", "parse") for state in Run.State.values}
+    lanes = {(lane, state): 0 for lane in _LANES.values() for state in (Run.State.QUEUED, Run.State.RUNNING)}
     oldest = {"diagnose": None, "notify": notify["oldest"], "parse": None}
-    for kind, state, count, since in runs:
-        queue = _QUEUES[kind]
+    waits_since: dict[str, datetime | None] = dict.fromkeys(_LANES.values())
+    for kind, is_long, state, count, since in runs.annotate(n=Count("pk"), oldest=Min("created_at")):
+        queue, lane = _QUEUES[kind], _LANES[is_long]
         counts[queue, state] += count
+        if (lane, state) in lanes:
+            lanes[lane, state] += count
         if state == Run.State.QUEUED:
             oldest[queue] = min(filter(None, (oldest[queue], since)))
+            waits_since[lane] = min(filter(None, (waits_since[lane], since)))
     incidents = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
     gauges: tuple[tuple[str, str, dict[str, object]], ...] = (
         ("incidents", "Incidents by state", _by_state(incidents)),
@@ -52,6 +60,16 @@ def metrics_lines() -> list[str]:
             "oldest_queued_run_seconds",
             "Age of the oldest work that waits, by queue",
             {f'queue="{queue}"': _age_s(since) for queue, since in oldest.items()},
+        ),
+        (
+            "lane_runs",
+            "Work that waits or runs, by lane: long work leaves one process of each worker free",
+            {f'lane="{lane}",state="{state}"': n for (lane, state), n in lanes.items()},
+        ),
+        (
+            "lane_oldest_queued_run_seconds",
+            "Age of the oldest work that waits, by lane",
+            {f'lane="{lane}"': _age_s(since) for lane, since in waits_since.items()},
         ),
         ("artifacts", "Files by state", _by_state(Artifact.objects.all())),
         ("jobs", "Jobs", {"": Job.objects.exclude(cluster__slug=DEMONSTRATION).count()}),
