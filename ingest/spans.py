@@ -38,8 +38,8 @@ def span(name: str, kind: str = "INTERNAL", attributes: Attributes | None = None
     context = trace.set_span_in_context(trace.NonRecordingSpan(_above(trace))) if tracing.current_span() else None
     with tracer.start_as_current_span(name, context, getattr(trace.SpanKind, kind), attributes) as made:
         own = made.get_span_context()
-        # what happens below a span that is not sampled asks the sampler itself: of one trace it says the same again
-        with tracing.tracing(f"{own.trace_id:032x}", f"{own.span_id:016x}" if own.trace_flags.sampled else ""):
+        below = f"{own.span_id:016x}" if own.trace_flags.sampled else tracing.UNSAMPLED
+        with tracing.tracing(f"{own.trace_id:032x}", below):
             yield made
 
 
@@ -58,9 +58,13 @@ def flush(**_: Any) -> None:
 
 
 def _above(trace: Any) -> Any:
-    """The span above, of this thread, of the request that made a run, or of the proxy."""
-    ids = int(tracing.current(), 16), int(tracing.current_span(), 16)
-    return trace.SpanContext(*ids, is_remote=True, trace_flags=trace.TraceFlags(trace.TraceFlags.SAMPLED))
+    """The span above, of this thread, of the request that made a run, or of the proxy. One that is not sampled has no
+    id that matters, and the usual samplers leave out what is below.
+    """
+    said, flags = tracing.current_span(), trace.TraceFlags
+    is_sampled = said != tracing.UNSAMPLED
+    span, flag = (int(said, 16), flags.SAMPLED) if is_sampled else (1, flags.DEFAULT)
+    return trace.SpanContext(int(tracing.current(), 16), span, is_remote=True, trace_flags=flags(flag))
 
 
 @cache

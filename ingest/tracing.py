@@ -16,7 +16,10 @@ from uuid import uuid4
 _current: ContextVar[str] = ContextVar("trace", default="")
 _span: ContextVar[str] = ContextVar("span", default="")
 #: W3C Trace Context: version, trace id, span id, flags
-_PARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-[0-9a-f]{2}(-.*)?")
+_PARENT = re.compile(r"[0-9a-f]{2}-(?!0{32})([0-9a-f]{32})-(?!0{16})([0-9a-f]{16})-([0-9a-f]{2})(-.*)?")
+_SAMPLED = 1
+#: instead of a span: somebody above decided that this trace is not sampled
+UNSAMPLED = "-"
 
 
 def current() -> str:
@@ -25,7 +28,9 @@ def current() -> str:
 
 
 def current_span() -> str:
-    """16 hexadecimal digits: the span (:mod:`ingest.spans`) that this thread works for; '' if there is none."""
+    """16 hexadecimal digits: the span (:mod:`ingest.spans`) that this thread works for; '' if there is none,
+    :data:`UNSAMPLED` below a span that is not sampled.
+    """
     return _span.get()
 
 
@@ -42,7 +47,9 @@ def tracing(trace: str, span: str = "") -> Iterator[None]:
 def of_request(traceparent: str) -> tuple[str, str]:
     """Trace and span of a request: those of its ``traceparent`` header, else a new trace and no span."""
     found = _PARENT.fullmatch(traceparent[:200].strip())
-    return (found[1], found[2]) if found else (uuid4().hex, "")
+    if found is None:
+        return uuid4().hex, ""
+    return found[1], found[2] if int(found[3], 16) & _SAMPLED else UNSAMPLED
 
 
 class Plain(logging.Formatter):

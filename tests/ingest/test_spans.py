@@ -121,6 +121,15 @@ def test_what_the_sampler_leaves_out_is_not_sent_and_keeps_its_trace_id(
     assert answer["X-Request-Id"] == Run.objects.get().trace != "0" * 32
 
 
+def test_a_proxy_that_does_not_sample_a_trace_decides_for_the_request_and_its_runs(
+    api: APIClient, job: Any, collector: Collector
+) -> None:
+    answer = upload(api, job, traceparent=f"{PARENT[:-2]}00")
+    assert (answer.status_code, answer["X-Request-Id"]) == (201, PARENT[3:35])
+    assert Run.objects.get().trace == PARENT[3:35]
+    assert collector.spans() == {}
+
+
 def test_opentelemetry_switched_off_sends_nothing_and_changes_no_trace_id(
     api: APIClient, job: Any, collector: Collector, monkeypatch: pytest.MonkeyPatch
 ) -> None:

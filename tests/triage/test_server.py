@@ -274,9 +274,24 @@ def test_a_full_disk_is_reported_as_one_and_the_rest_is_not_kept(site: Front, to
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(storage.Part, "write", full)
-    line = put(make_job(), BIG, authorization=token).through(site)
-    assert (line.status, line.is_closed) == (507, True)
-    assert parts() == []
+    for blocks, is_closed in (([BIG], False), ([BIG] * 9, True)):  # a small body came whole before it was written
+        line = put(make_job(), *blocks, authorization=token).through(site)
+        assert (line.status, line.is_closed) == (507, is_closed)
+        assert parts() == []
+
+
+def test_a_body_in_many_pieces_is_written_in_few_and_not_a_byte_is_lost(
+    site: Front, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write, sizes = resuming.Piece.write, list[int]()
+    monkeypatch.setattr(resuming.Piece, "write", lambda piece, data: (sizes.append(len(data)), write(piece, data)))
+    upload = resuming.upload_begin(job=make_job(), path="a.log", size_bytes=None)
+    body = bytes(n % 251 for n in range(600_000))
+    pieces = [body[at : at + 7_000] for at in range(0, len(body), 7_000)]
+    headers = {"authorization": token, "content_type": "application/offset+octet-stream", "upload_offset": "0"}
+    assert Line("PATCH", f"/api/v1/uploads/{upload.pk}", *pieces, **headers).through(site).status == 204  # type: ignore[arg-type]
+    assert (len(sizes), sum(sizes)) == (3, len(body))
+    assert resuming.part_of(upload).read_bytes() == body
 
 
 def test_one_person_has_so_many_bodies_on_the_way_and_no_more(site: Front, token: str) -> None:

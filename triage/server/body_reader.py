@@ -90,30 +90,53 @@ class Waiting:
 
 async def _read(receive: Receive, pace: Pace, limit_bytes: int) -> bytes:
     held = bytearray()
-    async for block in blocks(receive, pace):
+    async for block, _ in blocks(receive, pace, limit_bytes + 1, pace.limit_s):
         held += block
         if len(held) > limit_bytes:  # our server enforces the announced length; this is for other servers
             raise BrokenOff
     return bytes(held)
 
 
-async def blocks(receive: Receive, pace: Pace) -> AsyncIterator[bytes]:
-    """The blocks of a body as they arrive. Raises :class:`TooSlow`, :class:`BrokenOff`."""
+async def blocks(receive: Receive, pace: Pace, size: int, within_s: float) -> AsyncIterator[tuple[bytes, bool]]:
+    """The blocks of a body, each with whether it is the last: ``size`` bytes or a little more, or what arrived within
+    ``within_s``. Raises :class:`TooSlow`, :class:`BrokenOff`, both after a block with all that arrived.
+
+    The server's messages are much smaller: one task gathers a block, and one timer watches it.
+    """
+    arrived = bytearray()
     while True:
-        pending = asyncio.ensure_future(receive())
-        pace.pending = pending
-        while not pending.done():
-            await asyncio.wait({pending}, timeout=pace.wait_s())
-            if not pending.done():
-                pace.check()
-        message = pending.result()
+        if pace.pending is None:
+            pace.pending = asyncio.ensure_future(_gather(receive, arrived, size))
+        await asyncio.wait({pace.pending}, timeout=min(pace.wait_s(), within_s))
+        problem: Exception | None = None
+        is_last = False
+        try:
+            if pace.pending.done():
+                done, pace.pending = pace.pending, None
+                is_last = done.result()
+            pace.check(len(arrived))
+        except (TooSlow, BrokenOff) as error:
+            problem = error
+        block = bytes(arrived)
+        arrived.clear()
+        if block or is_last:
+            at = pace.clock()
+            yield block, is_last
+            pace.pause(pace.clock() - at)
+        if problem is not None:
+            raise problem
+        if is_last:
+            return
+
+
+async def _gather(receive: Receive, arrived: bytearray, size: int) -> bool:
+    """Append what arrives until it has ``size`` bytes, or the body ends (True). Raises :class:`BrokenOff`."""
+    while True:
+        message = await receive()
         if message["type"] != "http.request":
             raise BrokenOff
-        block = message.get("body", b"")
-        pace.check(len(block))
-        if block:
-            at = pace.clock()
-            yield block
-            pace.pause(pace.clock() - at)
+        arrived += message.get("body", b"")
         if not message.get("more_body"):
-            return
+            return True
+        if len(arrived) >= size:
+            return False

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -39,7 +39,7 @@ SMALL_AT_ONCE = 512
 #: a small body must be complete within this time
 SMALL_S = 30.0
 #: bytes of a large body stay in memory up to this size or time, then they are written
-_HELD_BYTES, _HELD_S = 256 << 10, 1.0
+_BLOCK_BYTES, _BLOCK_S = 256 << 10, 1.0
 _TELL_EVERY_S = 20.0
 #: a client that takes no piece within this time counts as lost
 _UNREAD_S = 120.0
@@ -74,6 +74,16 @@ class Refusal(Exception):
     ) -> None:
         super().__init__(detail)
         self.status, self.code, self.detail, self.is_known, self.pending = status, code, detail, is_known, pending
+
+
+@dataclass(slots=True)
+class _Receiving:
+    """A large body on its way. ``problem``: of a write; ``is_concluded``: the thread that answers releases the sink."""
+
+    sink: Sink
+    pace: Pace
+    problem: Exception | None = None
+    is_concluded: bool = False
 
 
 class Front:
@@ -133,71 +143,81 @@ class Front:
             await self._send(said, receive, send, is_cut=True)
             return
         sink, who = said.sink, said.who
+        receiving = _Receiving(sink, Pace(self._limits.bytes_per_s, self._limits.body_s))
         self._large[who] += 1
         try:
             if self._large[who] > self._limits.per_person:
                 raise Refusal(429, "too_many_bodies", _YOURS, is_known=True)
-            problem = await self._pour(receive, sink)
-            environ = environ_of(scope, more={RECEIVED: Received(sink, said.rate_headers, problem)})
-            answer = await self._in(self._take, self._conclude, environ, sink)
-            await self._send(answer, receive, send, is_cut=problem is not None)
+            last = await self._pour(receive, receiving)
+            answer = await self._in(self._take, self._conclude, scope, receiving, said.rate_headers, last)
+            await self._send(answer, receive, send, is_cut=last is None, pending=receiving.pace.pending)
         finally:
             self._large[who] -= 1
             if not self._large[who]:
                 del self._large[who]
-            await asyncio.shield(self._in(self._take, _let_go, sink))
+            if not receiving.is_concluded:
+                await asyncio.shield(self._in(self._take, sink.close))
 
-    async def _pour(self, receive: Receive, sink: Sink) -> Exception | None:
-        """Copy the body into the sink, in few writes. Returns the error of a write; the view reports it."""
-        pace = Pace(self._limits.bytes_per_s, self._limits.body_s)
-        held, written_at = bytearray(), time.monotonic()
-        told_at = written_at
+    async def _pour(self, receive: Receive, receiving: _Receiving) -> bytes | None:
+        """Copy the body into the sink; returns its last block, which the thread that makes the answer writes. None
+        after an error of a write, which the view reports.
+        """
+        sink, told_at = receiving.sink, time.monotonic()
         try:
-            async for block in blocks(receive, pace):
-                held += block
-                now = time.monotonic()
-                if len(held) >= _HELD_BYTES or now - written_at > _HELD_S:
-                    await self._in(self._write, sink.write, bytes(held))
-                    held.clear()
-                    written_at = now
-                if now - told_at > _TELL_EVERY_S:
+            async for block, is_last in blocks(receive, receiving.pace, _BLOCK_BYTES, _BLOCK_S):
+                if is_last:
+                    return block
+                await self._in(self._write, sink.write, block)
+                if (now := time.monotonic()) - told_at > _TELL_EVERY_S:
                     await self._in(self._take, _tell, sink)
                     told_at = now
-        except TooSlow:
-            await self._keep(sink, held)
-            raise Refusal(408, "too_slow", _SLOW, pending=pace.pending) from None
-        except BrokenOff:
-            await self._keep(sink, held)
-            raise
+        except (TooSlow, BrokenOff) as end:
+            with suppress(Exception):
+                await self._in(self._take, _tell, sink)
+            if isinstance(end, BrokenOff):
+                raise
+            raise Refusal(408, "too_slow", _SLOW, pending=receiving.pace.pending) from None
         except Exception as problem:
-            return problem
-        try:
-            await self._in(self._write, sink.write, bytes(held))
-        except Exception as problem:
-            return problem
+            receiving.problem = problem
         return None
 
-    async def _keep(self, sink: Sink, held: bytearray) -> None:
-        """Keep what arrived before a body ended early: a resumable upload continues there."""
-        with suppress(Exception):
-            await self._in(self._write, sink.write, bytes(held))
-            await self._in(self._take, _tell, sink)
-
-    def _conclude(self, environ: dict[str, Any], sink: Any) -> Answer:
-        if reader := getattr(sink, "reader", None):
-            environ["wsgi.input"] = reader()
+    def _conclude(
+        self, scope: Scope, receiving: _Receiving, rate_headers: Mapping[str, str], last: bytes | None
+    ) -> Answer:
+        """Write the last block, make the answer and release the sink."""
+        receiving.is_concluded = True
+        body: Any = io.BytesIO()
         try:
-            answer = self._pages.answer(environ)
+            if last:
+                try:
+                    receiving.sink.write(last)
+                except Exception as problem:
+                    receiving.problem = problem
+            received = Received(receiving.sink, rate_headers, receiving.problem)
+            if reader := getattr(receiving.sink, "reader", None):
+                body = reader()
+            answer = self._pages.answer(environ_of(scope, body, {RECEIVED: received}))
         finally:
-            environ["wsgi.input"].close()
+            body.close()
+            receiving.sink.close()
         assert isinstance(answer, Answer)  # it was no admission
         return answer
 
     async def _in[**P, T](self, pool: ThreadPoolExecutor, do: Callable[P, T], *given: P.args, **_: P.kwargs) -> T:
         return await asyncio.get_running_loop().run_in_executor(pool, do, *given)
 
-    async def _send(self, answer: Answer, receive: Receive, send: Send, *, is_cut: bool = False) -> None:
-        """Send the answer. ``is_cut``: the client still sends its body; read on for a while, then close."""
+    async def _send(
+        self,
+        answer: Answer,
+        receive: Receive,
+        send: Send,
+        *,
+        is_cut: bool = False,
+        pending: asyncio.Future[Any] | None = None,
+    ) -> None:
+        """Send the answer. ``is_cut``: the client still sends its body; read on for a while, then close. ``pending``:
+        somebody reads it already.
+        """
         headers = [*answer.headers, (b"connection", b"close")] if is_cut else answer.headers
         await send({"type": "http.response.start", "status": answer.status, "headers": headers})
         if answer.rest is None:
@@ -205,7 +225,7 @@ class Front:
         else:
             await self._stream(answer, receive, send)
         if is_cut:
-            await _linger(receive, *(_LINGER_UNKNOWN if answer.status == 401 else _LINGER_KNOWN))
+            await _linger(receive, pending, *(_LINGER_UNKNOWN if answer.status == 401 else _LINGER_KNOWN))
 
     async def _stream(self, answer: Answer, receive: Receive, send: Send) -> None:
         assert answer.rest is not None
@@ -231,15 +251,15 @@ async def _refuse(send: Send, receive: Receive, refusal: Refusal) -> None:
         headers.append((b"retry-after", b"5"))
     await send({"type": "http.response.start", "status": refusal.status, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-    if refusal.pending is None:
-        await _linger(receive, *(_LINGER_KNOWN if refusal.is_known else _LINGER_UNKNOWN))
-    else:
-        await asyncio.wait({refusal.pending}, timeout=1)
-        refusal.pending.cancel()
+    await _linger(receive, refusal.pending, *(_LINGER_KNOWN if refusal.is_known else _LINGER_UNKNOWN))
 
 
-async def _linger(receive: Receive, limit_bytes: int, limit_s: float) -> None:
-    """Read on after the answer was sent, and discard the bytes."""
+async def _linger(receive: Receive, pending: asyncio.Future[Any] | None, limit_bytes: int, limit_s: float) -> None:
+    """Read on after the answer was sent, and discard the bytes. A read that is still ``pending`` is given up."""
+    if pending is not None:
+        await asyncio.wait({pending}, timeout=1)
+        pending.cancel()
+        return
     with suppress(TimeoutError):
         async with asyncio.timeout(limit_s):
             while limit_bytes > 0:
@@ -250,9 +270,6 @@ async def _linger(receive: Receive, limit_bytes: int, limit_s: float) -> None:
 
 
 def _tell(sink: Sink) -> None:
+    """Note what arrived: a resumable upload continues there."""
     close_old_connections()
     sink.save_progress()
-
-
-def _let_go(sink: Sink) -> None:
-    sink.close()
