@@ -11,8 +11,11 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+import numpy as np
+
 from diagnosis import ParseHints, jit, parse
 from diagnosis.pipeline import diagnose
+from ingest.wire import loki, otlp, scanning
 from triage.places import ROOT
 
 #: Lines in whose places, stamps and writers every loop has something to read.
@@ -23,6 +26,8 @@ _LINES = (
     "Mar  1 08:00:00 node-7 kernel: [   12.345678] mlx5_core 0000:4e:00.0: link down",
     "[rank3]:[W301 08:00:00.123456789 socket.cpp:460] retrying",
 )
+#: A group of one record in protobuf, as collectors push it.
+_RECORD = b"\x12\x04\x12\x02\x0a\x00"
 
 
 def main() -> list[str]:
@@ -39,10 +44,13 @@ def main() -> list[str]:
             for number, (path, data) in enumerate(files.items())
         ]
         diagnose(parsed, read=lambda path, offset, length: files[path][offset : offset + length])
+    for tags, value in ((otlp._TAGS, scanning.unwrap), (loki._TAGS, scanning.moments)):
+        if (read := scanning.records(_RECORD, tags)) is not None:
+            value(np.frombuffer(_RECORD, np.uint8), read[0][:, :2])
     return sorted(
         f"{name}.{loop._function.__name__}"
         for name, module in sys.modules.copy().items()
-        if name.startswith("diagnosis.")
+        if name.startswith(("diagnosis.", "ingest."))
         for loop in vars(module).values()
         if isinstance(loop, jit._Loop) and loop._machine_code is None
     )

@@ -24,7 +24,7 @@ from ingest.models import Artifact, Attempt, Upload
 from ingest.refusals import Refused
 from ingest.services.resuming import locked, part_of, upload_close
 from ingest.services.updating import update_each
-from ingest.wire.rows import DIGEST_BYTES, Row, digest_of, form_of, lines_of
+from ingest.wire.rows import DIGEST_BYTES, Rows, digest_of, form_of, lines_of
 
 log = logging.getLogger(__name__)
 
@@ -51,7 +51,7 @@ class Appended:
         self.problems[sentence] = self.problems.get(sentence, 0) + rows
 
 
-def rows_append(*, attempt: Attempt, batches: Mapping[str, Sequence[Row]], user: Any = None) -> Appended:
+def rows_append(*, attempt: Attempt, batches: Mapping[str, Rows], user: Any = None) -> Appended:
     """Append the rows of each source (a path within the attempt) to its open file; a new file begins where none is
     open.
 
@@ -74,7 +74,7 @@ def rows_append(*, attempt: Attempt, batches: Mapping[str, Sequence[Row]], user:
     return done
 
 
-def _within_limit(attempt: Attempt, batches: Mapping[str, Sequence[Row]], done: Appended) -> list[str]:
+def _within_limit(attempt: Attempt, batches: Mapping[str, Rows], done: Appended) -> list[str]:
     """The sources of a large request that may be stored; the others are refused at once."""
     live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
     known = set(live.values_list("source", flat=True))
@@ -85,7 +85,7 @@ def _within_limit(attempt: Attempt, batches: Mapping[str, Sequence[Row]], done: 
     return [name for name in batches if name not in over]
 
 
-def _refuse_sources(names: Sequence[str], batches: Mapping[str, Sequence[Row]], done: Appended) -> None:
+def _refuse_sources(names: Sequence[str], batches: Mapping[str, Rows], done: Appended) -> None:
     sentence = (
         f"This attempt has {settings.COLLECTOR_SOURCES:,} growing files, the limit of this server: route more lines to "
         "one file (Faultline-Source-From)."
@@ -95,7 +95,7 @@ def _refuse_sources(names: Sequence[str], batches: Mapping[str, Sequence[Row]], 
 
 
 def _opened(
-    attempt: Attempt, batches: Mapping[str, Sequence[Row]], user: Any, done: Appended
+    attempt: Attempt, batches: Mapping[str, Rows], user: Any, done: Appended
 ) -> tuple[dict[str, Upload], set[str]]:
     """The open uploads of these sources, made where missing, and the sources that are refused."""
     opened = _open_ones(attempt, batches)
@@ -123,7 +123,7 @@ def _open_ones(attempt: Attempt, names: Mapping[str, Any]) -> dict[str, Upload]:
     return {upload.source: upload for upload in found.only("pk", "source", "line_form", "updated_at")}
 
 
-def _new(attempt: Attempt, name: str, rows: Sequence[Row], user: Any, recent: bytes) -> Upload:
+def _new(attempt: Attempt, name: str, rows: Rows, user: Any, recent: bytes) -> Upload:
     """Its path is the name; lines after the end of an earlier file of that name get a path of their own."""
     path, count = name, 1
     while (
@@ -143,7 +143,7 @@ def _new(attempt: Attempt, name: str, rows: Sequence[Row], user: Any, recent: by
     )
 
 
-def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], done: Appended) -> set[str]:
+def _append(opened: Mapping[str, Upload], batches: Mapping[str, Rows], done: Appended) -> set[str]:
     """Write and confirm the batches; returns the sources whose file was completed in between, or is full."""
     now = timezone.now()
     now_ns = int(now.timestamp() * 1e6) * 1000
@@ -152,6 +152,10 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
     wrote: list[tuple[Any, ...]] = []
     written: list[BinaryIO] = []
     stored = repeated = 0
+    made = {
+        name: (digest_of(batches[name]), lines_of(batches[name], upload.line_form, now_ns))
+        for name, upload in opened.items()
+    }
     with ExitStack() as files:
         held: dict[str, BinaryIO] = {}
         for name, upload in sorted(
@@ -169,19 +173,18 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
             ).values_list("pk", "offset_bytes", "recent_batches", "size_bytes")
         }
         for name, file in held.items():
-            upload, rows = opened[name], batches[name]
+            upload, count = opened[name], len(batches[name])
             if upload.pk not in confirmed or confirmed[upload.pk][2] is not None:
                 left.add(name)
                 continue
             offset, recent, _ = confirmed[upload.pk]
-            digest = digest_of(rows)
+            digest, data = made[name]
             if digest and _is_recent(recent, digest):
-                repeated += len(rows)
+                repeated += count
                 continue
-            data = lines_of(rows, upload.line_form, now_ns)
             if len(data) > settings.COLLECTOR_FILE_BYTES:
                 limit = settings.COLLECTOR_FILE_BYTES
-                done.refuse(f"{name} gets more than {limit:,} bytes at once, the limit of one file.", len(rows))
+                done.refuse(f"{name} gets more than {limit:,} bytes at once, the limit of one file.", count)
                 continue
             if offset + len(data) > settings.COLLECTOR_FILE_BYTES:  # a job that never ends has many files
                 full.append(upload)
@@ -190,7 +193,7 @@ def _append(opened: Mapping[str, Upload], batches: Mapping[str, Sequence[Row]], 
             _write(file, offset, data)
             written.append(file)
             wrote.append((upload.pk, offset + len(data), (recent + digest)[-RECENT * DIGEST_BYTES :], now))
-            stored += len(rows)
+            stored += count
         list(_syncing.map(_sync, written))
         with transaction.atomic():
             update_each(Upload, ("offset_bytes", "recent_batches", "updated_at"), wrote)

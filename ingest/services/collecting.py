@@ -18,7 +18,7 @@ from ingest.services.appending import rows_append
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create, slug_within
 from ingest.services.resuming import upload_close
 from ingest.wire.routing import Place, Rules, place_of, slug_of
-from ingest.wire.rows import Row, Stream, dated, lines_of
+from ingest.wire.rows import Rows, Stream, dated, lines_of
 
 #: jobs that one person's tokens make in an hour by sending lines; hostile labels could make thousands
 NEW_JOBS_AN_HOUR: Final = 200
@@ -47,7 +47,7 @@ def batch_take(*, user: Any, streams: Iterable[Stream], rules: Rules) -> Taken:
     """
     places, problems, late = _placed(streams, rules)
     stored = repeated = 0
-    attempts: dict[tuple[str, int], dict[str, list[Row]]] = {}
+    attempts: dict[tuple[str, int], dict[str, Rows]] = {}
     for place, rows in places.items():
         attempts.setdefault((place.job, place.attempt), {})[place.path] = rows
     jobs: dict[str, Job | str] = {}
@@ -79,7 +79,7 @@ def batch_show(*, streams: Iterable[Stream], rules: Rules) -> dict[str, Any]:
             "attempt": place.attempt,
             "path": place.path,
             "rows": len(rows),
-            "lines": lines_of(rows[:_SHOWN], "stamped", now_ns).decode()[:4000].splitlines(),
+            "lines": lines_of(rows[:_SHOWN], "stamped", now_ns).decode("utf-8", "replace")[:4000].splitlines(),
         }
         for place, rows in list(places.items())[:_NAMES]
     ]
@@ -99,16 +99,17 @@ def streams_close() -> None:
             continue
 
 
-def _placed(streams: Iterable[Stream], rules: Rules) -> tuple[dict[Place, list[Row]], Counter[str], int]:
+def _placed(streams: Iterable[Stream], rules: Rules) -> tuple[dict[Place, Rows], Counter[str], int]:
     """Rows by place, in order of time; refused rows by sentence; how many are dated in the future."""
-    places: dict[Place, list[Row]] = {}
+    places: dict[Place, Rows] = {}
     problems: Counter[str] = Counter()
     for stream in streams:
         place = place_of(stream.labels, rules)
         if place is None:
             problems[_unnamed(stream.labels)] += len(stream.rows)
         elif place in places:
-            places[place].extend(stream.rows)
+            known, rows = places[place], stream.rows
+            known.extend(rows.times, rows.heads, rows.texts)
         else:
             places[place] = stream.rows
     late, now_ns = 0, _now_ns()

@@ -20,7 +20,7 @@ from ingest.services.collecting import SENTENCES, Taken, cluster_of
 from ingest.services.jobs import attempt_get
 from ingest.wire.node_events import NodeEvent
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Row
+from ingest.wire.rows import Rows, no_rows
 
 #: jobs of a cluster that are looked at, and jobs that one statement reaches
 _JOBS, _JOBS_A_NODE = 500, 4
@@ -41,19 +41,19 @@ def node_events_take(*, user: Any, events: Sequence[NodeEvent], problems: Counte
     ran = _Ran(cluster, now)
     stored = repeated = 0
     strangers: Counter[str] = Counter()
-    rounds: dict[Attempt, dict[str, list[Row]]] = {}
+    rounds: dict[Attempt, dict[str, Rows]] = {}
     for event in events:
         at = _moment(event.at, now)
         places = ran.on(event.node, at)
         if not places:
             strangers[event.node] += 1
         for attempt, node in places:
-            rows = rounds.setdefault(attempt, {}).setdefault(f"{node}/health/{event.source}.log", [])
+            rows = rounds.setdefault(attempt, {}).setdefault(f"{node}/health/{event.source}.log", no_rows())
             if len(rows) >= _A_NODE:
                 problems[f"more than {_A_NODE} about one node: send fewer at a time."] += 1
             else:
                 ns = int(at.timestamp() * 1e6) * 1000
-                rows.append(Row(ns, f"{event.level} ", f"{event.source}: {event.text}"))
+                rows.add(ns, f"{event.level} ", f"{event.source}: {event.text}".encode("utf-8", "replace"))
     for attempt, files in rounds.items():
         for turn in range(max(map(len, files.values()))):
             batches = {path: rows[turn : turn + 1] for path, rows in files.items() if turn < len(rows)}

@@ -9,13 +9,13 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from ingest.refusals import Refused
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Budget, Row, Stream, name_of
+from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
 
 _MESSAGE: Final = ("message", "msg", "log", "line", "body", "text", "event")
 _TIME: Final = ("timestamp", "time", "ts", "date", "asctime", "realtime_timestamp", "observed_timestamp")
@@ -25,28 +25,80 @@ _LEVELS: Final = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
 #: fields within fields that are read
 _DEPTH = 4
 _FIELDS = 200
+#: combinations of fields of one request that are remembered
+_PLANS = 256
 _VALUE = 1024
 _DECODER = msgspec.json.Decoder()
 
 
+type _Labels = tuple[tuple[str, str], ...]
+
+
 def streams(data: bytes, rules: Rules) -> Iterator[Stream]:
     """The streams of one body. Raises :class:`Refused` (400) for an array that is no JSON. O(bytes)."""
-    found: dict[tuple[tuple[str, str], ...], list[Row]] = {}
+    found: dict[_Labels, Rows] = {}
+    plans: dict[tuple[str, ...], _Plan] = {}
     for text, fields in _lines(data):
-        row, labels = _row(text, fields, rules)
-        found.setdefault(labels, []).append(row)
+        if fields is None:
+            found.setdefault((), no_rows()).add(0, "", text)
+            continue
+        flat = _flat(fields) if dict in map(type, fields.values()) else fields
+        names = tuple(flat)
+        if (plan := plans.get(names)) is None:
+            plan = _Plan.of(names, rules)
+            if len(plans) < _PLANS:
+                plans[names] = plan
+        at, head, message, labels = plan.read(flat)
+        rows = found.get(labels) or found.setdefault(labels, no_rows())
+        rows.add(at, head, text if message is None else message.encode("utf-8", "replace"))
     for labels, rows in found.items():
         yield Stream(dict(labels), rows)
 
 
-def _lines(data: bytes) -> Iterator[tuple[str, dict[str, Any] | None]]:
-    """Each line as text, and its fields if it is a JSON object."""
+class _Plan(NamedTuple):
+    """Which fields of a line say what, by their names: lines of a sender have the same fields."""
+
+    message: tuple[str, ...]
+    time: tuple[str, ...]
+    level: tuple[str, ...]
+    labels: tuple[tuple[str, str], ...]
+
+    @classmethod
+    def of(cls, names: Sequence[str], rules: Rules) -> _Plan:
+        known: dict[str, str] = {}
+        for raw in names:
+            known.setdefault(name_of(raw), raw)
+
+        def those(wanted: Sequence[str]) -> tuple[str, ...]:
+            return tuple(known[name] for name in wanted if name in known)
+
+        labels = tuple((name, raw) for name, raw in known.items() if name in rules.names)
+        message, time = those(rules.message_from or _MESSAGE), those(rules.time_from or _TIME)
+        return cls(message, time, those(rules.level_from or _LEVEL), labels)
+
+    def read(self, fields: Mapping[str, Any]) -> tuple[int, str, str | None, _Labels]:
+        """Time, what stands before a stamped line, the message if there is one, and the labels."""
+        message = _first(fields, self.message)
+        level = _level(_first(fields, self.level))
+        labels = tuple(
+            [
+                (name, value[:_VALUE] if isinstance(value, str) else json.dumps(value)[:_VALUE])
+                for name, raw in self.labels
+                if (value := fields[raw]) is not None
+            ]
+        )
+        text = message if isinstance(message, str) else None
+        return _ns(_first(fields, self.time)), f"{level} " if level else "", text, labels
+
+
+def _lines(data: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
+    """Each line, and its fields if it is a JSON object."""
     budget = Budget()
     budget.spend(records=data.count(b"\n"))
     if data.lstrip()[:1] == b"[":
         found = _array(data)
         budget.spend(records=len(found))
-        yield from ((json.dumps(one, ensure_ascii=False), one) for one in found)
+        yield from ((json.dumps(one, ensure_ascii=False).encode("utf-8", "replace"), one) for one in found)
         return
     for raw in data.split(b"\n"):
         line = raw.strip()
@@ -58,7 +110,7 @@ def _lines(data: bytes) -> Iterator[tuple[str, dict[str, Any] | None]]:
                 fields = _DECODER.decode(line)
             except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
                 fields = None
-        yield raw.decode("utf-8", "replace").rstrip("\r"), fields
+        yield raw, fields
 
 
 def _array(data: bytes) -> list[dict[str, Any]]:
@@ -69,20 +121,10 @@ def _array(data: bytes) -> list[dict[str, Any]]:
         raise Refused(sentence, code="bad_body", status=400) from error
 
 
-def _row(text: str, fields: dict[str, Any] | None, rules: Rules) -> tuple[Row, tuple[tuple[str, str], ...]]:
-    if fields is None:
-        return Row(0, "", text), ()
+def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
     _flatten(fields, "", flat, _DEPTH)
-    message = _first(flat, rules.message_from or _MESSAGE)
-    level = _level(_first(flat, rules.level_from or _LEVEL))
-    labels = tuple((name, _label(value)) for name, value in flat.items() if value is not None and name in rules.names)
-    row = Row(
-        _ns(_first(flat, rules.time_from or _TIME)),
-        f"{level} " if level else "",
-        message if isinstance(message, str) else text,
-    )
-    return row, labels
+    return flat
 
 
 def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth: int) -> None:
@@ -98,12 +140,10 @@ def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth:
             out.setdefault(name, value)
 
 
-def _label(value: Any) -> str:
-    return (value if isinstance(value, str) else json.dumps(value))[:_VALUE]
-
-
 def _level(value: Any) -> str:
-    said = str(value).lower() if isinstance(value, str) else ""
+    if not isinstance(value, str):
+        return ""
+    said = value.lower()
     word = _WORDS.get(said, said.upper())
     return word if word in _LEVELS else ""
 
@@ -134,4 +174,7 @@ def _iso(value: str) -> int:
 
 
 def _first(flat: Mapping[str, Any], names: Sequence[str]) -> Any:
-    return next((flat[name] for name in names if flat.get(name) is not None), None)
+    for name in names:
+        if (said := flat.get(name)) is not None:
+            return said
+    return None

@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
-from typing import Any, Final
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
+from typing import Final
 
 import msgspec
+import numpy as np
 from google.protobuf.message import DecodeError
 
 from ingest.refusals import Refused
-from ingest.wire.protobuf import FIELD, message_class
+from ingest.wire import scanning
+from ingest.wire.protobuf import FIELD, message_classes
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Budget, Row, Stream, name_of
+from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
 
 #: Lines are bytes here: senders do not check that they
 #: are UTF-8, and one bad line must not cost the batch.
@@ -30,14 +33,20 @@ _MESSAGES: Final = {
         ("entries", 2, FIELD.TYPE_MESSAGE, "Entry", True),
     ],
     "PushRequest": [("streams", 1, FIELD.TYPE_MESSAGE, "Stream", True)],
+    "Groups": [("streams", 1, FIELD.TYPE_BYTES, "", True)],
+    "Own": [("metadata", 3, FIELD.TYPE_MESSAGE, "Pair", True)],
 }
 _LABEL = re.compile(r'([A-Za-z_][\w.:-]{0,200})\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)')
 _MAX_LABELS = 64 << 10
 _VALUE = 1024
+_BAD = (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError)
 
 
-#: Loki publishes no Python package with it
-PushRequest: Any = message_class("loki", _MESSAGES, "PushRequest")
+#: Loki publishes no Python package with it. ``_GROUPS``: its streams as bytes; ``_OWN``: the metadata of an entry
+PushRequest, _GROUPS, _OWN = message_classes("loki", _MESSAGES, ("PushRequest", "Groups", "Own"))
+#: tags of an entry: time, line; metadata
+_AT, _TEXT, _METADATA = range(0, 6, 2)
+_TAGS: Final = np.array([10, 18, 26], np.int64)
 
 
 class _Entry(msgspec.Struct, array_like=True):
@@ -63,10 +72,13 @@ def streams(data: bytes, rules: Rules, *, is_json: bool) -> Iterator[Stream]:
     try:
         if is_json:
             return _of_json(_DECODER.decode(data), rules)
-        return _of_protobuf(PushRequest.FromString(data), rules)
-    except (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError) as error:
-        sentence = f"The body is not a push of Loki: {str(error)[:200]}."
-        raise Refused(sentence, code="bad_body", status=400) from error
+        return _of_protobuf(_GROUPS.FromString(data).streams, rules)
+    except _BAD as error:
+        raise _bad(error) from error
+
+
+def _bad(error: object) -> Refused:
+    return Refused(f"The body is not a push of Loki: {str(error)[:200]}.", code="bad_body", status=400)
 
 
 def _of_json(push: _Push, rules: Rules) -> Iterator[Stream]:
@@ -75,34 +87,51 @@ def _of_json(push: _Push, rules: Rules) -> Iterator[Stream]:
     for stream in push.streams:
         budget.spend(records=len(stream.values))
         base = {name_of(name): value[:_VALUE] for name, value in stream.stream.items()}
-        yield from _split(base, ((_ns(entry.at), entry.line, entry.metadata) for entry in stream.values), rules)
+        found: dict[tuple[tuple[str, str], ...], Rows] = {}
+        for entry in stream.values:
+            rows = found.setdefault(_own(entry.metadata.items(), rules) if entry.metadata else (), no_rows())
+            rows.add(_ns(entry.at), "", entry.line.encode("utf-8", "replace"))
+        yield from (Stream({**base, **dict(own)}, rows) for own, rows in found.items())
 
 
-def _of_protobuf(push: Any, rules: Rules) -> Iterator[Stream]:
+def _of_protobuf(groups: Sequence[bytes], rules: Rules) -> Iterator[Stream]:
+    """Entries with the same metadata, one after another, are taken together."""
     budget = Budget()
-    budget.spend(groups=len(push.streams))
-    for stream in push.streams:
-        budget.spend(records=len(stream.entries))
-        base = labels_of(stream.labels[:_MAX_LABELS].decode("utf-8", "replace"))
-        entries = (
-            (
-                entry.timestamp.seconds * 10**9 + entry.timestamp.nanos,
-                entry.line.decode("utf-8", "replace"),
-                {p.name.decode("utf-8", "replace"): p.value.decode("utf-8", "replace") for p in entry.metadata},
-            )
-            for entry in stream.entries
-        )
-        yield from _split(base, entries, rules)
+    budget.spend(groups=len(groups))
+    for group in groups:
+        if (read := scanning.records(group, _TAGS)) is None:
+            raise _bad("a stream is none")
+        places, (begin, end) = read[0], read[1].tolist()
+        budget.spend(records=len(places))
+        base = labels_of(group[begin:end][:_MAX_LABELS].decode("utf-8", "replace"))
+        if scanning.moments(np.frombuffer(group, np.uint8), places[:, _AT : _AT + 2]) < 0:
+            raise _bad("a time is none")
+        times = [_whole(seconds, nanos) for seconds, nanos in places[:, _AT : _AT + 2].tolist()]
+        texts = [group[first:last] for first, last in places[:, _TEXT : _TEXT + 2].tolist()]
+        found: dict[tuple[tuple[str, str], ...], Rows] = {}
+        for low, high in pairwise([*np.flatnonzero(places[:, -1] == 0).tolist(), len(places)]):
+            first, last = places[low, _METADATA : _METADATA + 2].tolist()
+            rows = found.setdefault(_own(_pairs(group[first:last]), rules), no_rows())
+            rows.extend(times[low:high], [""] * (high - low), texts[low:high])
+        yield from (Stream({**base, **dict(own)}, rows) for own, rows in found.items())
 
 
-def _split(base: dict[str, str], entries: Iterator[tuple[int, str, Any]], rules: Rules) -> Iterator[Stream]:
-    """Entries whose metadata names another place become streams of their own."""
-    found: dict[tuple[tuple[str, str], ...], list[Row]] = {}
-    for at, line, metadata in entries:
-        own = tuple((name, value[:_VALUE]) for key, value in metadata.items() if (name := name_of(key)) in rules.names)
-        found.setdefault(own, []).append(Row(at if 0 < at < 1 << 63 else 0, "", line))
-    for own, rows in found.items():
-        yield Stream({**base, **dict(own)}, rows)
+def _pairs(metadata: bytes) -> list[tuple[str, str]]:
+    try:
+        pairs = _OWN.FromString(metadata).metadata
+    except _BAD as error:
+        raise _bad(error) from error
+    return [(pair.name.decode("utf-8", "replace"), pair.value.decode("utf-8", "replace")) for pair in pairs]
+
+
+def _own(metadata: Iterable[tuple[str, str]], rules: Rules) -> tuple[tuple[str, str], ...]:
+    """What metadata says of the place of an entry: those of another place become a stream of their own."""
+    return tuple((name, value[:_VALUE]) for key, value in metadata if (name := name_of(key)) in rules.names)
+
+
+def _whole(seconds: int, nanos: int) -> int:
+    at = seconds * 10**9 + nanos
+    return at if 0 < at < 1 << 63 and min(seconds, nanos) >= 0 else 0
 
 
 def labels_of(text: str) -> dict[str, str]:

@@ -1,27 +1,31 @@
 """OpenTelemetry logs (OTLP/HTTP, ``ExportLogsServiceRequest``), as protobuf and as JSON.
 
-Both shapes have the same names, so one walk reads both. The generic JSON reader of protobuf is not used: it is thirty
-times as slow, and reads the hexadecimal ids of OTLP as base64. The attributes of a record stay bytes until they differ
-from those of the records before: most records of a file have the same ones, and they cost more than all else.
+Groups of both forms have the same names, so one walk reads both; the records of protobuf become no objects
+(:mod:`ingest.wire.scanning`). The generic JSON reader of protobuf is not used: it is thirty times as slow, and reads
+the hexadecimal ids of OTLP as base64. The attributes of a record stay bytes until they differ from those of the records
+before: most records of a file have the same ones, and they cost more than all else.
 """
 
 from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from itertools import pairwise
 from typing import Any, Final
 
 import msgspec
+import numpy as np
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceResponse
 from opentelemetry.proto.common.v1.common_pb2 import DESCRIPTOR as COMMON
-from opentelemetry.proto.common.v1.common_pb2 import KeyValue
+from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import DESCRIPTOR as RESOURCE
 
 from ingest.refusals import Refused
-from ingest.wire.protobuf import FIELD, message_class
+from ingest.wire import scanning
+from ingest.wire.protobuf import FIELD, message_classes
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Budget, Row, Stream, name_of
+from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
 
 _LEVELS: Final = ("", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _WORDS: Final = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"))
@@ -94,102 +98,166 @@ class _Request(msgspec.Struct, rename="camel"):
 _DECODER = msgspec.json.Decoder(_Request)
 _PAIRS = msgspec.json.Decoder(list[_Pair])
 _COMMON = ".opentelemetry.proto.common.v1"
-#: ``ExportLogsServiceRequest`` with attributes of records as bytes, and without the fields that are not read
+#: ``ExportLogsServiceRequest`` with groups of records as bytes, and the attributes of a record
 _MESSAGES: Final = {
-    "LogRecord": [
-        ("time_unix_nano", 1, FIELD.TYPE_FIXED64, "", False),
-        ("severity_number", 2, FIELD.TYPE_INT32, "", False),
-        ("severity_text", 3, FIELD.TYPE_STRING, "", False),
-        ("body", 5, FIELD.TYPE_MESSAGE, f"{_COMMON}.AnyValue", False),
-        ("attributes", 6, FIELD.TYPE_BYTES, "", True),
-        ("observed_time_unix_nano", 11, FIELD.TYPE_FIXED64, "", False),
-    ],
-    "ScopeLogs": [
-        ("scope", 1, FIELD.TYPE_MESSAGE, f"{_COMMON}.InstrumentationScope", False),
-        ("log_records", 2, FIELD.TYPE_MESSAGE, "LogRecord", True),
-    ],
+    "Own": [("attributes", 6, FIELD.TYPE_MESSAGE, f"{_COMMON}.KeyValue", True)],
     "ResourceLogs": [
         ("resource", 1, FIELD.TYPE_MESSAGE, ".opentelemetry.proto.resource.v1.Resource", False),
-        ("scope_logs", 2, FIELD.TYPE_MESSAGE, "ScopeLogs", True),
+        ("scope_logs", 2, FIELD.TYPE_BYTES, "", True),
     ],
     "Request": [("resource_logs", 1, FIELD.TYPE_MESSAGE, "ResourceLogs", True)],
 }
-_REQUEST: Any = message_class("otlp", _MESSAGES, "Request", (COMMON.name, RESOURCE.name))
+_REQUEST, _OWN = message_classes("otlp", _MESSAGES, ("Request", "Own"), (COMMON.name, RESOURCE.name))
+#: tags of a ``LogRecord``: time, time of observation, severity and its text, body; attributes
+_AT, _SEEN_AT, _LEVEL, _WORD, _TEXT, _ATTRIBUTES = range(0, 12, 2)
+_TAGS: Final = np.array([9, 89, 16, 26, 42, 50], np.int64)
+_BAD = (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError)
+#: labels and the stack trace among the attributes of a record
+type _Own = tuple[tuple[tuple[str, str], ...], bytes]
+#: rows by the labels of their own
+type _Found = dict[tuple[tuple[str, str], ...], Rows]
 
 
 def streams(data: bytes, rules: Rules, *, is_json: bool) -> Iterator[Stream]:
     """The streams of one request body. Raises :class:`Refused` (400) if it is no such request. O(bytes)."""
     try:
         request: Any = _DECODER.decode(data or b"{}") if is_json else _REQUEST.FromString(data)
-    except (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except _BAD as error:
         raise _bad(error) from error
-    return _walk(request, rules, bytes if is_json else tuple, _pairs_of_json if is_json else _pairs_of_protobuf)
-
-
-def _bad(error: Exception) -> Refused:
-    sentence = f"The body is not an ExportLogsServiceRequest: {str(error)[:200]}."
-    return Refused(sentence, code="bad_body", status=400)
-
-
-def _pairs_of_json(raw: bytes) -> Sequence[Any]:
-    return _PAIRS.decode(raw)
-
-
-def _pairs_of_protobuf(raw: Sequence[bytes]) -> Sequence[Any]:
-    return [KeyValue.FromString(one) for one in raw]
-
-
-def _walk(
-    request: Any, rules: Rules, raw_of: Callable[[Any], Any], pairs_of: Callable[[Any], Sequence[Any]]
-) -> Iterator[Stream]:
-    """``raw_of`` gives what identifies attributes, ``pairs_of`` reads that."""
     asked = rules.names | {_TRACE}
     budget = Budget()
     budget.spend(groups=len(request.resource_logs))
     for resource_logs in request.resource_logs:
         base = {name_of(pair.key): _text(pair.value)[:_VALUE] for pair in resource_logs.resource.attributes}
         budget.spend(groups=len(resource_logs.scope_logs))
-        for scope_logs in resource_logs.scope_logs:
-            budget.spend(records=len(scope_logs.log_records))
-            found: dict[tuple[tuple[str, str], ...], list[Row]] = {}
-            logger = f"[{scope_logs.scope.name[:100]}] " if scope_logs.scope.name else ""
-            known: dict[Any, tuple[list[Row], str]] = {}
-            for record in scope_logs.log_records:
-                raw = raw_of(record.attributes)
-                place = known.get(raw)
-                if place is None:
-                    own, trace = _own(raw, pairs_of, asked)
-                    place = known[raw] = found.setdefault(own, []), trace
-                rows, trace = place
-                body = record.body
-                said = "" if body is None else body.string_value or _text(body)
-                at = record.time_unix_nano
-                if at.__class__ is not int or not 0 < at < _MAX_NS:
-                    at = _ns(at) or _ns(record.observed_time_unix_nano)
-                number, word = record.severity_number, record.severity_text
-                level = _level(number, word) if number or word else ""
-                head = f"{level} {logger}" if level else ""
-                rows.append(Row(at, head, said + trace if trace else said))
+        for group in resource_logs.scope_logs:
+            found = _of_json(group, asked, budget) if is_json else _of_protobuf(group, asked, budget)
             for own, rows in found.items():
                 yield Stream({**base, **dict(own)}, rows)
 
 
-def _own(
-    raw: Any, pairs_of: Callable[[Any], Sequence[Any]], asked: frozenset[str]
-) -> tuple[tuple[tuple[str, str], ...], str]:
+def _bad(error: object) -> Refused:
+    sentence = f"The body is not an ExportLogsServiceRequest: {str(error)[:200]}."
+    return Refused(sentence, code="bad_body", status=400)
+
+
+def _of_json(group: _ScopeLogs, asked: frozenset[str], budget: Budget) -> _Found:
+    """The rows of a group, by the labels of their own."""
+    budget.spend(records=len(group.log_records))
+    logger = _logger(group.scope.name)
+    found: _Found = {}
+    known: dict[bytes, tuple[Rows, bytes]] = {}
+    for record in group.log_records:
+        raw = bytes(record.attributes)
+        if raw not in known:
+            own, trace = _own(raw, _pairs_of_json, asked)
+            known[raw] = found.setdefault(own, no_rows()), trace
+        rows, trace = known[raw]
+        said = record.body and (record.body.string_value or _text(record.body))
+        at = _ns(record.time_unix_nano) or _ns(record.observed_time_unix_nano)
+        level = _level(record.severity_number, record.severity_text)
+        rows.add(at, f"{level} {logger}" if level else "", (said or "").encode("utf-8", "replace") + trace)
+    return found
+
+
+def _of_protobuf(group: bytes, asked: frozenset[str], budget: Budget) -> _Found:
+    """The same. Records with the same attributes, one after another, are taken together."""
+    if (read := scanning.records(group, _TAGS)) is None:
+        raise _bad("a group of records is none")
+    places, (begin, end) = read[0], read[1].tolist()
+    budget.spend(records=len(places))
+    logger = _logger(_name(group[begin:end]))
+    found: _Found = {}
+    scanning.unwrap(np.frombuffer(group, np.uint8), places[:, _TEXT : _TEXT + 2])
+    times = _times(group, places)
+    heads = _heads(group, places[:, [_LEVEL, _WORD, _WORD + 1]].tolist(), logger)
+    texts = [
+        group[first:last] if first >= 0 else _other(group[-1 - first : last])
+        for first, last in places[:, _TEXT : _TEXT + 2].tolist()
+    ]
+    cuts = [*np.flatnonzero(places[:, -1] == 0).tolist(), len(places)]
+    known: dict[bytes, tuple[Rows, bytes]] = {}
+    for low, high in pairwise(cuts):
+        first, last = places[low, _ATTRIBUTES : _ATTRIBUTES + 2].tolist()
+        raw = group[first:last]
+        if raw not in known:
+            own, trace = _own(raw, _pairs_of_protobuf, asked)
+            known[raw] = found.setdefault(own, no_rows()), trace
+        rows, trace = known[raw]
+        rows.extend(
+            times[low:high], heads[low:high], [t + trace for t in texts[low:high]] if trace else texts[low:high]
+        )
+    return found
+
+
+def _times(group: bytes, places: scanning.Places) -> list[int]:
+    """The time of each record, else of its observation; 0 if neither is one."""
+    data = np.frombuffer(group + bytes(8), np.uint8)
+    both = []
+    for column in (_AT, _SEEN_AT):
+        begins = places[:, column]
+        held = data[begins[:, None] + np.arange(8)].view("<u8")[:, 0]
+        both.append(np.where((begins > 0) & (held < _MAX_NS), held, np.uint64(0)))
+    said: list[int] = np.where(both[0] > 0, both[0], both[1]).tolist()
+    return said
+
+
+def _heads(group: bytes, said: Sequence[Sequence[int]], logger: str) -> list[str]:
+    """What stands before the text of each record: its severity and who logged it."""
+    known: dict[tuple[int, bytes], str] = {(0, b""): ""}
+    heads = []
+    for number, first, last in said:
+        key = number, group[first:last]
+        if (head := known.get(key)) is None:
+            level = _level(number, key[1].decode("utf-8", "replace"))
+            head = known[key] = f"{level} {logger}" if level else ""
+        heads.append(head)
+    return heads
+
+
+def _name(scope: bytes) -> str:
+    try:
+        return str(InstrumentationScope.FromString(scope).name)
+    except _BAD as error:
+        raise _bad(error) from error
+
+
+def _other(value: bytes) -> bytes:
+    """The text of a body that is no string."""
+    try:
+        return _text(AnyValue.FromString(value)).encode("utf-8", "replace")
+    except _BAD as error:
+        raise _bad(error) from error
+
+
+def _logger(name: str) -> str:
+    return f"[{name[:100]}] " if name else ""
+
+
+def _pairs_of_json(raw: bytes) -> Sequence[Any]:
+    pairs: Sequence[Any] = _PAIRS.decode(raw)
+    return pairs
+
+
+def _pairs_of_protobuf(raw: bytes) -> Sequence[Any]:
+    pairs: Sequence[Any] = _OWN.FromString(raw).attributes
+    return pairs
+
+
+def _own(raw: bytes, pairs_of: Callable[[bytes], Sequence[Any]], asked: frozenset[str]) -> _Own:
     """The labels among a record's attributes that routing may read, and its stack trace."""
     own: tuple[tuple[str, str], ...] = ()
-    trace = ""
+    trace = b""
     try:
         pairs = pairs_of(raw)
-    except (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError) as error:
+    except _BAD as error:
         raise _bad(error) from error
     for pair in pairs:
         name = name_of(pair.key)
         if name in asked:
             value = pair.value.string_value or _text(pair.value)
             if name == _TRACE:
-                trace = f"\n{value}"
+                trace = f"\n{value}".encode("utf-8", "replace")
             else:
                 own += ((name, value[:_VALUE]),)
     return own, trace

@@ -12,8 +12,10 @@ FIELD: Final = descriptor_pb2.FieldDescriptorProto
 type Field = tuple[str, int, Any, str, bool]
 
 
-def message_class(name: str, messages: Mapping[str, Sequence[Field]], whole: str, needs: Sequence[str] = ()) -> Any:
-    """The class of the message ``whole`` among ``messages``, in a package of its own. ``needs``: published files."""
+def message_classes(
+    name: str, messages: Mapping[str, Sequence[Field]], wanted: Sequence[str], needs: Sequence[str] = ()
+) -> list[Any]:
+    """The classes of the ``wanted`` among ``messages``, in a package of their own. ``needs``: published files."""
     package = f"faultline.{name}"
     file = descriptor_pb2.FileDescriptorProto(name=f"faultline/{name}.proto", package=package, syntax="proto3")
     file.dependency.extend(needs)
@@ -26,4 +28,4 @@ def message_class(name: str, messages: Mapping[str, Sequence[Field]], whole: str
                 field.type_name = of if of.startswith(".") else f".{package}.{of}"
     pool = descriptor_pool.Default()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{whole}"))
+    return [message_factory.GetMessageClass(pool.FindMessageTypeByName(f"{package}.{one}")) for one in wanted]

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import lru_cache
 from hashlib import blake2b
@@ -25,24 +25,47 @@ DIGEST_BYTES: Final = 8
 #: forms of a file's lines: as they were sent, or with the record's time before lines without one
 PLAIN, STAMPED = "plain", "stamped"
 #: a time of day near the beginning of a line
-_CLOCK = re.compile(r"\d\d?:\d\d:\d\d")
+_CLOCK = re.compile(rb"\d\d?:\d\d:\d\d")
 _REACH = 100
 _DAY_NS = 86_400 * 10**9
 
 
-class Row(NamedTuple):
-    """One record: its time in ns (0: unknown), what stands before its text if the line is stamped, and the text."""
+class Rows:
+    """Records of one file, as columns: their times in ns (0: unknown), what stands before their texts if the lines are
+    stamped, and the texts as UTF-8, which no sender checks.
+    """
 
-    at: int
-    head: str
-    text: str
+    __slots__ = ("heads", "texts", "times")
+
+    def __init__(self, times: list[int], heads: list[str], texts: list[bytes]) -> None:
+        self.times, self.heads, self.texts = times, heads, texts
+
+    def __len__(self) -> int:
+        return len(self.times)
+
+    def __getitem__(self, part: slice) -> Rows:
+        return Rows(self.times[part], self.heads[part], self.texts[part])
+
+    def add(self, at: int, head: str, text: bytes) -> None:
+        self.times.append(at)
+        self.heads.append(head)
+        self.texts.append(text)
+
+    def extend(self, times: Sequence[int], heads: Sequence[str], texts: Sequence[bytes]) -> None:
+        self.times.extend(times)
+        self.heads.extend(heads)
+        self.texts.extend(texts)
+
+
+def no_rows() -> Rows:
+    return Rows([], [], [])
 
 
 class Stream(NamedTuple):
     """Rows that share labels. Names of labels are normalised (:func:`name_of`)."""
 
     labels: dict[str, str]
-    rows: list[Row]
+    rows: Rows
 
 
 class Budget:
@@ -65,59 +88,61 @@ def name_of(raw: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", raw.lower())[:200].strip("_")
 
 
-def dated(rows: Sequence[Row], now_ns: int) -> tuple[list[Row], int]:
+def dated(rows: Rows, now_ns: int) -> tuple[Rows, int]:
     """Rows in order of time; those dated more than a day after ``now_ns`` get ``now_ns``. Returns how many those are.
 
     Rows without a time keep their place behind the row before them.
     """
-    times = [row.at for row in rows]
+    times = rows.times
     if times and times[0] and times[-1] <= now_ns and all(map(le, times, times[1:])):  # the usual case
-        return list(rows), 0
+        return rows, 0
     late = last = 0
-    keyed = []
-    for row in rows:
-        if row.at > now_ns + _DAY_NS:
-            row, late = row._replace(at=now_ns), late + 1  # noqa: PLW2901
-        last = row.at or last
-        keyed.append((last, row))
-    keyed.sort(key=lambda pair: pair[0])
-    return [row for _, row in keyed], late
+    known, keys = [], []
+    for at in times:
+        if at > now_ns + _DAY_NS:
+            at, late = now_ns, late + 1  # noqa: PLW2901
+        last = at or last
+        known.append(at)
+        keys.append(last)
+    order = sorted(range(len(keys)), key=keys.__getitem__)
+    return Rows([known[n] for n in order], [rows.heads[n] for n in order], [rows.texts[n] for n in order]), late
 
 
-def digest_of(rows: Sequence[Row]) -> bytes:
+def digest_of(rows: Rows) -> bytes:
     """Identifies a batch of one source by times and texts. Empty if no row has a time: equal batches may then be two
     different ones.
     """
-    times = array("Q", (row.at for row in rows))
-    if not any(times):
+    if not any(rows.times):
         return b""
-    digest = blake2b(times.tobytes(), digest_size=DIGEST_BYTES)
-    digest.update("\0".join([row.text for row in rows]).encode("utf-8", "replace"))
+    digest = blake2b(array("Q", rows.times).tobytes(), digest_size=DIGEST_BYTES)
+    digest.update(b"\0".join(rows.texts))
     return digest.digest()
 
 
-def form_of(rows: Iterable[Row]) -> str:
+def form_of(rows: Rows) -> str:
     """The form of a file that begins with these rows."""
-    return PLAIN if any(_CLOCK.search(row.text, 0, _REACH) for row in rows) else STAMPED
+    return PLAIN if any(_CLOCK.search(text, 0, _REACH) for text in rows.texts) else STAMPED
 
 
-def lines_of(rows: Iterable[Row], form: str, now_ns: int) -> bytes:
-    """The lines of these rows. A text of several lines is stamped once."""
-    if form == PLAIN:
-        return "".join([f"{row.text.rstrip('\r\n')}\n" for row in rows]).encode("utf-8", "replace")
-    out = []
-    for at, head, text in rows:
-        stripped = text.rstrip("\r\n")
-        if _CLOCK.search(stripped, 0, _REACH):
-            out.append(f"{stripped}\n")
-        else:
-            out.append(f"{_stamp(at or now_ns)} {head}{stripped}\n")
-    return "".join(out).encode("utf-8", "replace")
+def lines_of(rows: Rows, form: str, now_ns: int) -> bytes:
+    """The lines of these rows, in valid UTF-8. A text of several lines is stamped once."""
+    texts = [text.rstrip(b"\r\n") for text in rows.texts]
+    if form != PLAIN:
+        texts = [
+            text if _CLOCK.search(text, 0, _REACH) else _stamp(at or now_ns, head) + text
+            for at, head, text in zip(rows.times, rows.heads, texts, strict=True)
+        ]
+    data = b"\n".join([*texts, b""])
+    try:
+        data.decode()
+    except UnicodeDecodeError:
+        data = data.decode("utf-8", "replace").encode()
+    return data
 
 
-def _stamp(ns: int) -> str:
+def _stamp(ns: int, head: str) -> bytes:
     seconds, rest = divmod(ns, 10**9)
-    return f"{_second(seconds)}.{rest // 1000:06d}Z"
+    return f"{_second(seconds)}.{rest // 1000:06d}Z {head}".encode("utf-8", "replace")
 
 
 @lru_cache(1024)

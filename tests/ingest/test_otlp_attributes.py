@@ -49,7 +49,7 @@ def test_equal_attributes_are_read_once(data: bytes, is_json: bool, monkeypatch:
 
     monkeypatch.setattr(otlp, name, counted)
     streams = list(otlp.streams(data, RULES, is_json=is_json))
-    assert {s.labels["log_file_path"]: [row.text for row in s.rows] for s in streams} == {
+    assert {s.labels["log_file_path"]: [text.decode() for text in s.rows.texts] for s in streams} == {
         "/logs/rank0.log": ["line 0", "line 2", "line 3"],
         "/logs/rank1.log": ["line 1"],
     }
