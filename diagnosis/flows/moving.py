@@ -26,10 +26,6 @@ from diagnosis.plain import percent
 LEAST: Final = 12
 #: The lost time is this share of a usual step, as mean over the steps.
 COSTS: Final = 0.05
-#: One pattern (replicas that are late together) has at most this share of the waits' squares, else it is what is slow;
-#: two replicas that take turns have two patterns.
-ONE: Final = 0.5
-ONE_OF_TWO: Final = 0.75
 #: Steps with more waiting last longer: rank correlation of both, at least.
 LASTS: Final = 0.4
 #: A slow step is explained if its waiting is this share of its excess.
@@ -55,7 +51,8 @@ def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> 
         return None
     lost = waits.max(axis=0)
     share, number = float(lost.mean()) / usual, layout.dp or len(waits)
-    if share < COSTS or _of_one(waits) > (ONE_OF_TWO if number == 2 else ONE) or _agree(lost, steps.judged) < LASTS:
+    # Halfway from replicas that are late equally often to one that always is.
+    if share < COSTS or _of_one(waits, lost) > (1 + 1 / number) / 2 or _agree(lost, steps.judged) < LASTS:
         return None
     reason = (
         f"In each step another of {number} replicas began the gradient exchange last; the others waited, "
@@ -81,14 +78,17 @@ def _waits(transfers: Transfers, steps: Steps) -> Floats | None:
     return np.maximum(waits - waits.mean(axis=0), 0.0) if len(waits) > 1 else None
 
 
-def _of_one(waits: Floats) -> float:
-    """The share of the strongest pattern of late replicas: of the squares, those of the first singular value. Only that
-    one is computed: all of them need members² · steps.
+def _of_one(waits: Floats, lost: Floats) -> float:
+    """The share of the lost time in the strongest pattern of late replicas (those that are late together), by the first
+    singular value. Each step counts with the time that it ``lost``, not with its square: by chance, a few long steps
+    belong to one replica. Only that value is computed: all of them need members² · steps.
     """
-    total = float((waits**2).sum())
-    if total <= 0:
+    size = np.linalg.norm(waits, axis=0)
+    if lost.sum() <= 0:
         return 1.0
-    return float(svds(waits, k=1, v0=np.ones(min(waits.shape)), return_singular_vectors=False)[0] ** 2 / total)
+    parts = waits * (np.sqrt(lost) / np.maximum(size, np.finfo(float).tiny))
+    first = svds(parts, k=1, v0=np.ones(min(parts.shape)), return_singular_vectors=False)[0]
+    return float(first**2 / lost.sum())
 
 
 def _agree(one: Floats, other: Floats) -> float:

@@ -245,7 +245,8 @@ def _missing(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | No
 
 def _finest(cuts: list[Cut]) -> Cut:
     """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to n times less than
-    steps, because errors of boundaries cancel between neighbours. If bytes agree exactly, no chance is left.
+    steps, because errors of boundaries cancel between neighbours. If bytes agree exactly, no chance is left. One with
+    fewer than twice the parts divides no part of the other: of such, the more even one.
     """
     scatter = [cut.uneven_bytes / len(cut.stop) for cut in cuts]
     even = [
@@ -253,7 +254,9 @@ def _finest(cuts: list[Cut]) -> Cut:
         for cut, own in zip(cuts, scatter, strict=True)
         if cut.uneven_bytes <= EXACT or own <= AS_EVEN * min(scatter)
     ]
-    return max(even, key=lambda cut: len(cut.stop))
+    finest = max(even, key=lambda cut: len(cut.stop))
+    alike = [cut for cut in even if FINER * len(cut.stop) > len(finest.stop)]
+    return min(alike, key=lambda cut: (cut.uneven_bytes, -len(cut.stop)))
 
 
 def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:

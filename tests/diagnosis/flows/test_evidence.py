@@ -30,8 +30,9 @@ def cut(parts: int, uneven: float) -> Cut:
         ([cut(40, 0.02), cut(20, 0.014)], 40),
         ([cut(10, 0.0104), cut(26, 0.053)], 26),  # boundaries that slip by a burst
         ([cut(40, 0.003), cut(20, 0.0)], 40),
+        ([cut(48, 0.0196), cut(35, 0.0049)], 35),  # four parts in three steps: they divide no step
     ],
-    ids=["exact", "scatter of one step", "half as many", "slips", "both exact"],
+    ids=["exact", "scatter of one step", "half as many", "slips", "both exact", "no parts"],
 )
 def test_the_finest_of_the_even_cuts_is_taken(cuts: list[Cut], chosen: int) -> None:
     assert len(_finest(cuts).stop) == chosen
