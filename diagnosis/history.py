@@ -16,7 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import inventory, thresholds
-from diagnosis.logs import frameworks, hosts, signatures, tables
+from diagnosis.logs import frameworks, hosts, signatures, stored_rows
 from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
 
 AT: Final = thresholds.of("history")
@@ -164,10 +164,12 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     nodes = {s.node for p in logs for s in p.sources if s.node}
     framework = framework or inventory.read(parsed, JobHints()).framework
     if not framework:
-        framework = frameworks.framework(tables.read([tables.messages_of(p) for p in logs], ("example",))["example"])
+        framework = frameworks.framework(
+            stored_rows.read([stored_rows.messages_of(p) for p in logs], ("example",))["example"]
+        )
     counts: dict[str, int] = {}
     for p in logs:
-        table = tables.read([tables.messages_of(p)], ("text", "count"))
+        table = stored_rows.read([stored_rows.messages_of(p)], ("text", "count"))
         for text, n in zip(hosts.hide(table["text"], nodes), table["count"], strict=True):
             counts[text] = counts.get(text, 0) + int(n)
     most = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB]
@@ -182,7 +184,7 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
     found: list[str] = []
     rules = signatures.load()
     for p in (p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None):
-        table = tables.read([tables.messages_of(p)], ("masked", "text", "example", "level"))
+        table = stored_rows.read([stored_rows.messages_of(p)], ("masked", "text", "example", "level"))
         errors = table.filter(pl.col("level") >= int(Level.ERROR))
         harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN.value, Role.ADVICE.value]))
         found += errors.filter(~pl.col("masked").is_in(harmless["masked"].implode()))["example"].to_list()
@@ -192,5 +194,5 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
 def _hours(logs: Sequence[Parsed]) -> float:
     """Longest span of one file's times in hours: files of other zones must not stretch it."""
     span = pl.col("time").max() - pl.col("time").min()
-    found = [tables.scan(tables.lines_of(p)).select(span).collect().item() for p in logs]
+    found = [stored_rows.scan(stored_rows.lines_of(p)).select(span).collect().item() for p in logs]
     return max((ns for ns in found if ns is not None), default=0) / 3.6e12

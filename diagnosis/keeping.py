@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import tables
+from diagnosis.logs import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
@@ -139,7 +139,7 @@ def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> p
 def _cells(number: int, p: Parsed, cited: set[int]) -> pl.DataFrame:
     """One row for each writer and message of a log: how many lines, the first, the last, how many are cited."""
     return (
-        tables.scan(tables.lines_of(p))
+        stored_rows.scan(stored_rows.lines_of(p))
         .group_by("masked", "source")
         .agg(
             n=pl.len(),
@@ -153,7 +153,7 @@ def _cells(number: int, p: Parsed, cited: set[int]) -> pl.DataFrame:
 
 
 def _rows_of(p: Parsed, single: pl.Series, cited: set[int], rare: set[int], whole: set[int]) -> pl.DataFrame:
-    rows = tables.scan(tables.lines_of(p)).select(
+    rows = stored_rows.scan(stored_rows.lines_of(p)).select(
         "line", "offset", "length", "record", "time", "source", "level", "masked"
     )
     is_kept = pl.col("line").is_in(single.implode()) | pl.col("line").is_in(sorted(cited))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import os
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,12 +14,12 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import faults, flows, sniff, stacks
-from diagnosis.logs import cells, encodings, lines, records, wrapped
+from diagnosis.logs import cells, encodings, joined, lines, wrapped
 from diagnosis.logs.described import Log
 from diagnosis.logs.prepared import prepare_files
 from diagnosis.logs.reader import MOST_MESSAGES, LogReader
 from diagnosis.logs.sources import Sources, settled, unsettled
-from diagnosis.logs.tables import COLUMNS, NO_YEAR, combine, in_year, write_columns, write_part
+from diagnosis.logs.tables import combine
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
 
@@ -30,7 +31,6 @@ _FACTS_BYTES = 64 << 20
 _LONG = (
     f"Lines longer than {lines.LINE_BYTES:,} bytes were read at their beginning and end only. They can be shown whole."
 )
-_OF_RECORDS = {"line": pl.UInt32, "source": pl.UInt32, "flags": pl.UInt8}
 _FOLDED = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
@@ -198,7 +198,9 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     columns, uniques = reader.finish()
     parsed = Parsed(path, kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
     parsed = _described_log(parsed, reader.logs[0], notes, encoding)
-    if parsed.lines < LEAST_COUNTED or not _has_final_times(parsed):
+    parsed.facts["ends"] = reader.ends().stored()
+    is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
+    if (parsed.lines < LEAST_COUNTED and not is_range) or not _has_final_times(parsed):
         return parsed
     return cells.stored(parsed, cells.of(parsed), work / "cells.parquet")
 
@@ -292,9 +294,10 @@ def time_zone(name: str, notes: list[str]) -> str:
     return name
 
 
-def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
-    """Joins consecutive byte ranges of one plain file, in order. Associative; raises ``ValueError`` for
-    no parts or parts that are no logs. Memory: one range and the messages and counts of some.
+def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = None) -> Parsed:
+    """Joins consecutive byte ranges of one plain file, in order, without their lines: the columns of each stay where
+    they are, or will be in ``files``, seen from where the result will be (:mod:`diagnosis.logs.joined`). Associative;
+    raises ``ValueError`` for no parts or parts that are no ranges. Memory: messages and counts of some ranges.
     """
     if not parts or any(part.columns is None or part.uniques is None for part in parts):
         raise ValueError("only the parsed ranges of one log can be merged, at least one")
@@ -308,11 +311,10 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
     sources: dict[Source, int] = {}
     of_source: list[int] = []
     tables: list[pl.DataFrame] = []
-    pieces: list[Path] = []
+    ranges: list[joined.Range] = []
     counts: list[cells.Counts] = []
-    resolver = records.Records()
     before = 0
-    for number, part in enumerate(parts):
+    for part_number, part in enumerate(parts):
         assert part.columns is not None and part.uniques is not None
         remap = []
         for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
@@ -320,27 +322,17 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
             of_source += [0] * (len(sources) - len(of_source))
             of_source[place] += count
             remap.append(place)
-        frame = pl.read_parquet(part.columns).with_columns(
-            line=pl.col("line") + before,
-            source=pl.col("source").replace_strict(list(range(len(remap))), remap, return_dtype=pl.UInt16),
-        )
+        file = files[part_number] if files else os.path.relpath(part.columns.resolve(), work.resolve())
+        ranges += joined.ranges_of(part, file, remap)
         if is_counted:
             counts.append(cells.renamed(cells.of(part), remap))
-        if target is not None:
-            frame = frame.with_columns(time=in_year(part.facts.get("used_year") or NO_YEAR, target))
-        frame = frame.with_columns(line=pl.col("line").cast(pl.UInt32))
-        record = resolver.assign(*(frame[name].cast(kind).to_numpy() for name, kind in _OF_RECORDS.items()))
-        piece = work / f"piece-{number:06d}.arrow"
-        write_part(
-            frame.with_columns(record=record).select([pl.col(name).cast(kind) for name, kind in COLUMNS.items()]), piece
-        )
-        pieces.append(piece)
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
         if len(tables) == _RANGES:
-            tables, counts = [combine(tables)], [cells.joined(counts)]
-    columns, uniques = work / "columns.parquet", work / "uniques.parquet"
-    write_columns(pieces, columns)
+            tables = [combine(tables)]
+            counts = [cells.joined(counts)] if is_counted else []
+    columns, uniques = work / joined.NAME, work / "uniques.parquet"
+    joined.write(ranges, len(sources), target, columns)
     combine(tables).write_parquet(uniques)
     facts = {
         **parts[0].facts,
@@ -350,6 +342,7 @@ def merge(parts: Sequence[Parsed], work: Path) -> Parsed:
         "used_year": None if is_counted else target,
         "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
     }
+    facts.pop("ends", None)
     merged = Parsed(
         path=parts[0].path,
         kind=parts[0].kind,

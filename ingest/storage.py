@@ -23,8 +23,9 @@ from ingest import temp_files
 from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
-#: the files that parsing one artifact writes; the last one shows that the others are complete
-PARSED_FILES = ("columns.parquet", "uniques.parquet", "cells.parquet", "parsed.json")
+#: the files that parsing one artifact writes; the last one shows that the others are complete. A file that was read in
+#: ranges has a table of them instead of columns, which stay in a directory for each range (:func:`parsed_delete`)
+PARSED_FILES = ("columns.parquet", "ranges.parquet", "uniques.parquet", "cells.parquet", "parsed.json")
 
 
 class Part:
@@ -200,6 +201,14 @@ def directory_delete(key: str, names: Iterable[str]) -> None:
     if isinstance(storage, FileSystemStorage):
         with contextlib.suppress(OSError):
             Path(storage.path(key)).rmdir()
+
+
+def parsed_delete(key: str) -> None:
+    """Delete the files of a parsed artifact, and of its ranges."""
+    with contextlib.suppress(FileNotFoundError):
+        for name in storages["parsed"].listdir(key)[0]:
+            directory_delete(f"{key}/{name}", PARSED_FILES)
+    directory_delete(key, PARSED_FILES)
 
 
 def directory_names(key: str) -> list[str]:

@@ -20,9 +20,10 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.jit import compiled
-from diagnosis.logs import hashing, tables
+from diagnosis.logs import hashing, stored_rows
 from diagnosis.logs.stamps import NO_TIME
-from diagnosis.logs.tables import YEARLESS, Rows
+from diagnosis.logs.stored_rows import Rows
+from diagnosis.logs.tables import YEARLESS
 from diagnosis.model import Parsed
 
 #: Lines read at a time (about 50 bytes each).
@@ -152,7 +153,7 @@ def renamed(counts: Counts, source: Sequence[int]) -> Counts:
 def of(p: Parsed) -> Counts:
     """The counts of a log: stored ones, or made now."""
     if p.cells is None:
-        return counted(tables.lines_of(p))
+        return counted(stored_rows.lines_of(p))
     return Counts(pl.read_parquet(p.cells), Edges(*p.facts["edges"]))
 
 
@@ -248,13 +249,13 @@ def _of_group(
     sizes = [logs[file].size for file in group]
     tally = _Tally(len(group))
     if sum(sizes) <= MOST_LINES:
-        rows = tables.read([logs[file] for file in group], names)
+        rows = stored_rows.read([logs[file] for file in group], names)
         file, first = (np.repeat(of_each, sizes) for of_each in (np.arange(len(group)), np.cumsum([0, *sizes])[:-1]))
         base = np.repeat(np.array([bases[file] for file in group], np.uint32), sizes)
         tally.add(rows, file, np.arange(1, rows.height + 1) - first, base, year_at)
     else:
         for low in range(0, sizes[0], MOST_LINES):
-            rows = tables.scan(logs[group[0]]).select(names).slice(low, MOST_LINES).collect()
+            rows = stored_rows.scan(logs[group[0]].part(low, MOST_LINES)).select(names).collect()
             file, base = np.zeros(rows.height, np.int64), np.full(rows.height, bases[group[0]], np.uint32)
             tally.add(rows, file, np.arange(low + 1, low + rows.height + 1), base, year_at)
     return tally.found(pl.Series(group, dtype=pl.UInt32), sizes)

@@ -95,6 +95,11 @@ class Described:
             place[pair] = self._writers.setdefault((log, source), len(self._writers))
         return index[number], place[number]
 
+    @property
+    def sources(self) -> list[int]:
+        """The index in a single log's sources of each writer's number."""
+        return [source for _, source in self._writers]
+
     def _dates(self, prepared: Prepared) -> None:
         flags, time, log = prepared.facts.flags, prepared.time, prepared.log
         is_bare, is_since = ((flags & bit) != 0 for bit in (YEARLESS, SINCE_BOOT))

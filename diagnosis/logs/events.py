@@ -7,16 +7,18 @@ stays bounded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property
+from functools import cached_property, partial
 
 import numpy as np
 import polars as pl
 
-from diagnosis.logs import cells, homes, messages, slabs, tables
+from diagnosis.logs import cells, homes, messages, slabs, stored_rows, tables
+from diagnosis.logs.hashing import Places
 from diagnosis.logs.sources import DOUBTFUL, schemed, without_job
-from diagnosis.logs.tables import YEARLESS, Rows
+from diagnosis.logs.stored_rows import Rows
+from diagnosis.logs.tables import YEARLESS
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 _HALF_YEAR = 182 * 86_400_000_000_000
@@ -75,10 +77,16 @@ class LogTable:
         return rows_found if limit is None else rows_found.head(limit)
 
     def slabs(
-        self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None
+        self,
+        masked: Sequence[int],
+        *,
+        files: Sequence[int] | None = None,
+        limit: int | None = None,
+        pick: Callable[[int, int], Places] | None = None,
     ) -> Iterator[pl.DataFrame]:
         """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MOST_LINES` lines that are read. ``limit``:
-        files beyond so many rows are left out.
+        files beyond so many rows are left out. ``pick``: is given a file and how many rows of it follow, and says which
+        of them (0 is the first) are wanted; the others cost little.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
         mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
@@ -90,9 +98,15 @@ class LogTable:
             held = held.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
         chosen = list(held.select("file", "first_line", "last_line").iter_rows())
         for group in cells.groups([self.lines[file].size for file, _, _ in chosen]):
-            found = self._rows([chosen[n][0] for n in group]) if len(group) > 1 else None
-            for rows in [found] if found is not None else self._slabs(*chosen[group[0]]):
-                yield rows.filter(pl.col("masked").is_in(wanted.implode()))
+            if len(group) == 1:
+                file, low, high = chosen[group[0]]
+                yield from self._slabs(file, low, high, wanted, None if pick is None else partial(pick, file))
+                continue
+            rows = self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
+            if pick is not None:
+                each = rows.partition_by("file", maintain_order=True)
+                rows = pl.concat([rows.clear(), *(one[pick(one["file"][0], one.height)] for one in each)])
+            yield rows
 
     def around(self, file: int, low: int, high: int) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file."""
@@ -100,7 +114,7 @@ class LogTable:
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
-        rows = tables.scan(self.lines[file]).select("masked", own=cells.own_time(self.year_at))
+        rows = stored_rows.scan(self.lines[file]).select("masked", own=cells.own_time(self.year_at))
         return rows.drop_nulls("own").collect()
 
     @cached_property
@@ -108,9 +122,16 @@ class LogTable:
         """The least source of each file."""
         return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
 
-    def _slabs(self, file: int, low: int, high: int) -> Iterator[pl.DataFrame]:
-        """The rows of lines of one file, which may be large."""
-        for rows in slabs.read(self.lines[file], low, high, self.year_at):
+    def _slabs(
+        self,
+        file: int,
+        low: int,
+        high: int,
+        wanted: pl.Series | None = None,
+        pick: Callable[[int], Places] | None = None,
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of lines of one file, which may be large, as :func:`slabs.read` gives them."""
+        for rows in slabs.read(self.lines[file], low, high, self.year_at, wanted, pick):
             base = pl.lit(self._bases.get(file, 0), pl.UInt32)
             yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(_ROW)
 
@@ -123,7 +144,7 @@ class LogTable:
             for numbers in (list(files), [self._bases.get(f, 0) for f in files])
         )
         at = cells.own_time(self.year_at).forward_fill().over("file")
-        rows = tables.read(lines, tuple(tables.COLUMNS))
+        rows = stored_rows.read(lines, tuple(tables.COLUMNS))
         return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(_ROW)
 
 
@@ -142,7 +163,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
     paths = [p.path for p in logs]
-    said, is_cut = messages.merge([tables.messages_of(p) for p in logs])
+    said, is_cut = messages.merge([stored_rows.messages_of(p) for p in logs])
     writers = without_job([schemed(p.sources, paths) for p in logs], lambda p: said["example"].str.contains(p).any())
     logs = [replace(p, sources=mine) for p, mine in zip(logs, writers, strict=True)]
     rows = [
@@ -155,7 +176,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
     source_table = homes.settle(_credible(source_table, logs, nodes), paths, nodes, node_of or {})
     year_at = _year_at(logs)
-    lines = tuple(tables.lines_of(p) for p in logs)
+    lines = tuple(stored_rows.lines_of(p) for p in logs)
     found, spans = cells.of_files(lines, bases, year_at, said["masked"] if is_cut else None, logs)
     return LogTable(
         files=tuple(p.path for p in logs),
@@ -203,11 +224,11 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
     if not any(p.facts.get("has_yearless", True) for p in logs):
         return None
     time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
-    lines = [tables.lines_of(p) for p in logs]
+    lines = [stored_rows.lines_of(p) for p in logs]
     found = []
     for group in cells.groups([one.size for one in lines]):
         read = [lines[file] for file in group]  # a single one may be large
-        stamps = tables.scan(read[0]) if len(read) == 1 else tables.read(read, ("time", "flags")).lazy()
+        stamps = stored_rows.scan(read[0]) if len(read) == 1 else stored_rows.read(read, ("time", "flags")).lazy()
         stamps = stamps.select(
             full=time.filter(~is_bare).max(),
             bare=is_bare.any(),

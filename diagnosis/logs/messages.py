@@ -7,8 +7,8 @@ from itertools import groupby
 
 import polars as pl
 
-from diagnosis.logs import tables
-from diagnosis.logs.tables import Rows
+from diagnosis.logs import stored_rows
+from diagnosis.logs.stored_rows import Rows
 from diagnosis.model import Level
 
 #: Distinct messages of a job that are compared, of each of two kinds: those with a code or of a level from warning on,
@@ -37,7 +37,7 @@ def merge(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
     stated, counted = [pl.DataFrame(schema=_SCHEMA).select(_STATED)], [pl.DataFrame(schema=_SCHEMA).select(_COUNTED)]
     is_cut = False
     for batch in _batches(logs):
-        more = tables.read(batch, list(_SCHEMA))
+        more = stored_rows.read(batch, list(_SCHEMA))
         first = more.select(_STATED).unique("masked", keep="first", maintain_order=True)
         stated.append(first.join(pl.concat(one.select("masked") for one in stated), on="masked", how="anti"))
         counted.append(more.select(_COUNTED))

@@ -14,11 +14,13 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
+import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.logs import counters, durations, raw_lines, words
 from diagnosis.logs.events import LogTable
+from diagnosis.logs.hashing import Places
 from diagnosis.model import ReadRange
 
 AT: Final = thresholds.of("progress")
@@ -220,11 +222,12 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     found = [table.rows([])]
     lines_of = dict(mine.group_by("file").agg(pl.col("n").sum()).iter_rows())
     seen: Counter[int] = Counter()
-    for rows in table.slabs(masked.to_list(), files=chosen.to_list()):
-        for lines in rows.partition_by("file", maintain_order=True):
-            file = lines["file"][0]
-            found.append(_sampled(lines, seen[file], lines_of[file], LINES_PER_FILE))
-            seen[file] += lines.height
+
+    def pick(file: int, count: int) -> Places:
+        seen[file] += count
+        return _sampled(seen[file] - count, count, lines_of[file], LINES_PER_FILE)
+
+    found += table.slabs(masked.to_list(), files=chosen.to_list(), pick=pick)
     others = mine.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
@@ -237,17 +240,14 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     return pl.concat(found)
 
 
-def _sampled(rows: pl.DataFrame, first: int, total: int, most: int) -> pl.DataFrame:
-    """Of ``total`` rows, of which these are the ones from ``first`` on, at most ``most``. The end matters most: all of
-    the last half, and an even sample of the rest.
+def _sampled(first: int, count: int, total: int, most: int) -> Places:
+    """Which of ``count`` rows, the ones from ``first`` on of ``total``, are among at most ``most`` of all. The end
+    matters most: all of the last half, and an even sample of the rest.
     """
     tail = most // 2
-    if total <= most:
-        return rows
-    step = max(1, (total - tail) // tail)
-    place = pl.int_range(first, first + rows.height)
-    is_even = (place % step == 0) | (place >= total - tail)
-    return rows.filter(is_even)
+    step = max(1, (total - tail) // tail) if total > most else 1
+    place = np.arange(first, first + count)
+    return np.flatnonzero((place % step == 0) | (place >= total - tail))
 
 
 def _growing(beats: pl.DataFrame) -> list[int]:

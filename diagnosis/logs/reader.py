@@ -193,6 +193,10 @@ class LogReader:
         self._uniques().write_parquet(uniques)
         return columns, uniques
 
+    def ends(self) -> records.Ends:
+        """How the records of a single log join those of the ranges before and after it."""
+        return self._records.ends(self._described.sources, len(self.logs[0].sources.all))
+
     def finish_apart(self, folders: Sequence[Path]) -> list[tuple[Path, Path]]:
         """Writes the two tables of each log into its folder; returns their paths."""
         columns, uniques = self._columns(), self._uniques()

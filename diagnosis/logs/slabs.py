@@ -4,32 +4,65 @@ are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import polars as pl
 
-from diagnosis.logs import cells, tables
-from diagnosis.logs.tables import Rows
+from diagnosis.logs import cells, stored_rows
+from diagnosis.logs.hashing import Places
+from diagnosis.logs.stored_rows import Rows
 
 #: Lines before a slab in which its time is looked for first.
 _NEAR: Final = 1 << 12
 
 
-def read(lines: Rows, low: int, high: int, year_at: int | None) -> Iterator[pl.DataFrame]:
+def read(
+    lines: Rows,
+    low: int,
+    high: int,
+    year_at: int | None,
+    wanted: pl.Series | None = None,
+    pick: Callable[[int], Places] | None = None,
+) -> Iterator[pl.DataFrame]:
     """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most :data:`cells.MOST_LINES` at a time,
-    with ``at``: the line's own time, or the last before it in the log.
+    with ``at``: the line's own time, or the last before it in the log. With ``wanted`` only those of these messages:
+    of other lines little more than the message is read. With ``pick`` not all of those: it is given how many follow,
+    and says which (0 is the first).
     """
     low, high = max(low, 1), min(high, lines.size)
-    before = _stated_before(lines, low, year_at)
+    own = cells.own_time(year_at)
+    before: int | None = None
+    is_known = False  # whether ``before`` is the time before this slab
     for first in range(low, high + 1, cells.MOST_LINES):
-        count = min(cells.MOST_LINES, high + 1 - first)
-        rows = tables.scan(lines).slice(first - 1, count).collect()
-        rows = rows.with_columns(at=cells.own_time(year_at).forward_fill())
-        if before is not None:
-            rows = rows.with_columns(pl.col("at").fill_null(before))
-        yield rows
-        before = rows["at"].item(-1)
+        slab = lines.part(first - 1, min(cells.MOST_LINES, high + 1 - first))
+        rows = _chosen(slab, first, wanted, pick).with_columns(at=own)
+        if rows["at"].null_count() == 0 and wanted is not None:
+            is_known = False
+            if rows.height:
+                yield rows
+            continue
+        if not is_known:
+            before = _stated_before(lines, first, year_at)
+        times = (
+            stored_rows.scan(slab).select(own.forward_fill().fill_null(pl.lit(before, pl.Int64))).collect().to_series()
+        )
+        yield rows.with_columns(at=times.gather(rows["line"] - first))
+        before, is_known = times.item(-1), True
+
+
+def _chosen(slab: Rows, first: int, wanted: pl.Series | None, pick: Callable[[int], Places] | None) -> pl.DataFrame:
+    """The rows of a slab, which begins with line ``first``, that are asked for."""
+    rows = stored_rows.scan(slab)
+    if wanted is not None:
+        is_wanted = pl.col("masked").is_in(wanted.implode())
+        rows = rows.filter(is_wanted)
+        if pick is not None:
+            places = stored_rows.scan(slab).select(is_wanted).collect().to_series().arg_true()
+            picked = places.gather(pick(len(places)))
+            if len(picked) < len(places):
+                rows = rows.filter(pl.col("line").is_in((picked + first).implode()))
+    return rows.collect()
 
 
 def _stated_before(lines: Rows, line: int, year_at: int | None) -> int | None:
@@ -38,7 +71,7 @@ def _stated_before(lines: Rows, line: int, year_at: int | None) -> int | None:
     while high > 0:
         low = max(0, high - count)
         own = cells.own_time(year_at).alias("own")
-        times = tables.scan(lines).slice(low, high - low).select(own).drop_nulls().tail(1).collect()
+        times = stored_rows.scan(lines.part(low, high - low)).select(own).drop_nulls().tail(1).collect()
         if times.height:
             return int(times.item())
         high, count = low, cells.MOST_LINES

@@ -88,12 +88,16 @@ def _range_of(*, source: str, start: int, length: int, path: str) -> Range:
         return Range(path, b"", b"")
 
 
-def join_ranges(line: Any, *, parts: Sequence[str], sha256: str, folder: str) -> dict[str, Any] | None:
-    """Join the parsed ranges of one file in ``folder``; None if a range has no line."""
+def join_ranges(
+    line: Any, *, parts: Sequence[str], files: Sequence[str], sha256: str, folder: str
+) -> dict[str, Any] | None:
+    """Join the parsed ranges of one file in ``folder``; ``files`` are where their columns are, seen from where the
+    result will be stored. None if a range has no line, or was read by an older version.
+    """
     loaded = [parsed_files.load(Path(part)) for part in parts]
     line.beat()
     try:
-        result = merge(loaded, Path(folder))
+        result = merge(loaded, Path(folder), files)
     except ValueError:
         return None
     return _kept(Parsed(**{**_shallow(result), "sha256": sha256}), folder)

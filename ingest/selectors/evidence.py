@@ -3,14 +3,16 @@
 from __future__ import annotations
 
 import io
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Sequence
+from pathlib import Path, PurePosixPath
 
 import polars as pl
 from django.db.models import Max, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis.live.watches import hang
+from diagnosis.logs import joined
+from diagnosis.logs.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, Kind, Watched
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Upload, Watch
@@ -31,7 +33,7 @@ def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
     """
     found = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ).exclude(parsed_key="")
     return [
-        parsed.load(storage.directory_get(key, storage.PARSED_FILES, work))
+        parsed.load(_directory(key, storage.PARSED_FILES, work))
         for key in found.order_by("path", "pk").values_list("parsed_key", flat=True)
     ]
 
@@ -46,9 +48,10 @@ def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
     return storage.blob_range(artifact.blob_id, offset, length)
 
 
-def columns_path(artifact: Artifact) -> Path | None:
-    """A local path to the table of a log's lines; None if the file is not a log. A remote file is copied once."""
-    return _table(artifact) if artifact.kind in LOG_KINDS else None
+def lines_of(artifact: Artifact) -> Rows | None:
+    """A log's lines, to be read; None if the file is not a log. Remote files are copied once."""
+    table = _table(artifact) if artifact.kind in LOG_KINDS else None
+    return None if table is None else Rows(table, None, artifact.lines)
 
 
 def records_path(artifact: Artifact) -> Path | None:
@@ -67,8 +70,20 @@ def kept_lines(artifact: Artifact) -> pl.DataFrame:
 def _table(artifact: Artifact) -> Path | None:
     if not artifact.parsed_key:
         return None
-    path = storage.directory_get(artifact.parsed_key, storage.PARSED_FILES[:1]) / storage.PARSED_FILES[0]
-    return path if path.exists() else None
+    for name in storage.PARSED_FILES[:2]:
+        table = _directory(artifact.parsed_key, [name]) / name
+        if table.exists():
+            return table
+    return None
+
+
+def _directory(key: str, names: Sequence[str], work: Path | None = None) -> Path:
+    """A local directory with these files of a parsed artifact, and below it the columns of its ranges."""
+    folder = storage.directory_get(key, names, work)
+    if (folder / joined.NAME).exists():
+        for place in joined.files(folder / joined.NAME):
+            storage.directory_get(str(PurePosixPath(key, place).parent), [PurePosixPath(place).name], work)
+    return folder
 
 
 def reader_for(attempt: Attempt) -> Callable[[str, int, int], bytes]:

@@ -146,4 +146,4 @@ def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
 def column_files_delete(instance: Artifact, **_: Any) -> None:
     """Delete the column files of a deleted artifact, whether it was deleted alone or with its job."""
     if key := instance.parsed_key:
-        transaction.on_commit(lambda: storage.directory_delete(key, storage.PARSED_FILES))
+        transaction.on_commit(lambda: storage.parsed_delete(key))

@@ -118,7 +118,7 @@ def removal_finish(*, job: Job | None = None) -> Removed:
         freed += _blobs_free({blob for _, blob, _ in rows})
         for _, _, key in rows:
             if key != _REMOVING:
-                storage.directory_delete(key, storage.PARSED_FILES)
+                storage.parsed_delete(key)
         files += Artifact.objects.filter(pk__in=[pk for pk, _, _ in rows]).update(parsed_key="")
 
 

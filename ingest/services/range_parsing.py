@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -14,6 +15,10 @@ from ingest.models import Artifact
 from ingest.services import parse_results
 from ingest.services.engine_calls import artifact_read, engine_call
 from ingest.services.work import Work
+
+_COLUMNS = storage.PARSED_FILES[0]
+#: of a range: what its file needs, which joins it; the columns stay where they are
+_JOINED = storage.PARSED_FILES[1:]
 
 
 def range_parse(work: Work) -> None:
@@ -42,10 +47,12 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
 def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
     count = work.run.parameters["join"]
     keys = [_part_key(artifact, hints, part) for part in range(count)]
-    parts = [str(storage.directory_get(key, storage.PARSED_FILES, folder / "parts")) for key in keys]
+    parts = [str(storage.directory_get(key, _JOINED, folder / "parts")) for key in keys]
     work.stage("joining", 0, count)
     whole = folder / "whole"
-    said = engine_call(work, "join_ranges", parts=parts, sha256=artifact.blob_id, folder=str(whole))
+    files = [f"{_part_name(part)}/{_COLUMNS}" for part in range(count)]
+    said = engine_call(work, "join_ranges", parts=parts, files=files, sha256=artifact.blob_id, folder=str(whole))
+    is_whole = said is None
     if said is None:  # one range has no complete line: read the file in one piece
         said = artifact_read(artifact, work, hints, whole)
     parse_results.store(artifact, said, hints, whole)
@@ -53,13 +60,17 @@ def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     with transaction.atomic():
         work.write()
         artifact.save(update_fields=parse_results.FIELDS)
-        transaction.on_commit(lambda: _forget(keys))
+        transaction.on_commit(lambda: _forget(keys, storage.PARSED_FILES if is_whole else _JOINED))
 
 
-def _forget(keys: list[str]) -> None:
+def _forget(keys: list[str], names: Sequence[str]) -> None:
     for key in keys:
-        storage.directory_delete(key, storage.PARSED_FILES)
+        storage.directory_delete(key, names)
 
 
 def _part_key(artifact: Artifact, hints: ParseHints, part: int) -> str:
-    return f"{parse_results.key_of(artifact, hints)}-parts/{part:05d}"
+    return f"{parse_results.key_of(artifact, hints)}/{_part_name(part)}"
+
+
+def _part_name(part: int) -> str:
+    return f"{part:05d}"

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
 from diagnosis.__main__ import main
-from diagnosis.logs import lines
+from diagnosis.logs import lines, stored_rows
+from diagnosis.logs.tables import COLUMNS
 from tests.hostile_files import PANICKING_PARQUET
 
 PIECES = [
@@ -27,8 +28,7 @@ PIECES = [
 
 
 def columns_of(parsed: Parsed) -> pl.DataFrame:
-    assert parsed.columns is not None
-    return pl.read_parquet(parsed.columns)
+    return stored_rows.read([stored_rows.lines_of(parsed)], COLUMNS)
 
 
 def parsed_log(data: bytes, **hints: object) -> tuple[Parsed, pl.DataFrame]:

@@ -10,7 +10,7 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from diagnosis import parse_pool
-from diagnosis.logs import events, tables
+from diagnosis.logs import events, stored_rows
 from diagnosis.logs.tables import COLUMNS, UNIQUES
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import LEAST_BYTES, Task, parse_all, parse_one, workers_for
@@ -45,8 +45,8 @@ def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> 
     for one, other in zip(alone, beside, strict=True):
         assert isinstance(one, Parsed) and isinstance(other, Parsed)
         assert (one.path, one.sha256, one.lines, one.facts) == (other.path, other.sha256, other.lines, other.facts)
-        assert_frame_equal(*(tables.read([tables.lines_of(p)], COLUMNS) for p in (one, other)))
-        assert_frame_equal(*(tables.read([tables.messages_of(p)], UNIQUES) for p in (one, other)))
+        assert_frame_equal(*(stored_rows.read([stored_rows.lines_of(p)], COLUMNS) for p in (one, other)))
+        assert_frame_equal(*(stored_rows.read([stored_rows.messages_of(p)], UNIQUES) for p in (one, other)))
 
 
 def test_no_process_is_left_when_all_files_are_read(tmp_path: Path) -> None:
@@ -104,7 +104,7 @@ def test_a_batch_says_of_each_file_what_the_file_says_alone(tmp_path: Path) -> N
         assert isinstance(one, Parsed) and isinstance(other, Parsed)
         assert (one.lines, one.kind, one.notes, one.skipped) == (other.lines, other.kind, other.notes, other.skipped)
         if one.columns and other.columns:
-            assert_frame_equal(*(tables.read([tables.lines_of(p)], COLUMNS) for p in (one, other)))
+            assert_frame_equal(*(stored_rows.read([stored_rows.lines_of(p)], COLUMNS) for p in (one, other)))
 
 
 def test_some_logs_of_a_batch_give_the_tables_of_those_logs_alone(tmp_path: Path) -> None:

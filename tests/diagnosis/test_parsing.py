@@ -7,9 +7,11 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
+from diagnosis.logs import stored_rows
 from diagnosis.logs.lines import blocks
 from diagnosis.logs.reader import LogReader
 from diagnosis.logs.sources import Sources
+from diagnosis.logs.tables import COLUMNS
 from diagnosis.parsed import load, save
 from diagnosis.recognise import is_divisible
 
@@ -28,8 +30,7 @@ def read(data: bytes, work: Path, path: str = "logs/node-7.log", **hints: object
 
 
 def columns(parsed: Parsed) -> pl.DataFrame:
-    assert parsed.columns is not None
-    return pl.read_parquet(parsed.columns)
+    return stored_rows.read([stored_rows.lines_of(parsed)], COLUMNS)
 
 
 def uniques(parsed: Parsed) -> pl.DataFrame:

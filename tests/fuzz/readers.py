@@ -25,7 +25,8 @@ import polars as pl
 
 import diagnosis
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
-from diagnosis.logs import lines
+from diagnosis.logs import lines, stored_rows
+from diagnosis.logs.tables import COLUMNS
 from diagnosis.recognise import is_divisible
 
 _ENGINE = str(Path(diagnosis.__file__).parent)
@@ -163,8 +164,8 @@ def complaint(name: str, data: bytes, cut: float, work: Path) -> tuple[str, set[
 
 
 def _tables(parsed: Parsed) -> tuple[pl.DataFrame, pl.DataFrame]:
-    assert parsed.columns is not None and parsed.uniques is not None
-    return pl.read_parquet(parsed.columns), pl.read_parquet(parsed.uniques)
+    assert parsed.uniques is not None
+    return stored_rows.read([stored_rows.lines_of(parsed)], COLUMNS), pl.read_parquet(parsed.uniques)
 
 
 def _lines(parsed: Parsed, columns: pl.DataFrame, data: bytes) -> str:

@@ -8,7 +8,6 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import polars as pl
 import pytest
 from django.test import override_settings
 from django.utils import timezone
@@ -16,6 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis import ParseHints, parse
+from diagnosis.logs import stored_rows
+from diagnosis.logs.tables import COLUMNS, UNIQUES
 from ingest import selectors, services
 from ingest.isolation import inside
 from ingest.models import Artifact, Blob, Job, Run
@@ -62,19 +63,49 @@ def test_a_file_read_in_ranges_is_the_same_as_read_in_one_piece(job: Job, small_
     whole = parse(io.BytesIO(LOG), "rank.log", ParseHints(bytes_total=len(LOG)), tmp_path / "whole")
     assert Run.objects.filter(artifact__isnull=False).count() > len(LOG) // UNIT
     assert (ours.lines, ours.sha256, ours.kind, ours.sources) == (whole.lines, whole.sha256, whole.kind, whole.sources)
-    for name in ("columns", "uniques"):
-        mine, other = (pl.read_parquet(getattr(parsed, name)) for parsed in (ours, whole))
-        assert mine.equals(other), name
+    mine, other = (stored_rows.read([stored_rows.lines_of(one)], COLUMNS) for one in (ours, whole))
+    assert mine.equals(other)
+    mine, other = (stored_rows.read([stored_rows.messages_of(one)], UNIQUES) for one in (ours, whole))
+    assert mine.equals(other)
 
 
 @pytest.mark.django_db(transaction=True)
-def test_the_pieces_are_missing_when_the_file_is_whole(job: Job, small_units: None, settings: Any) -> None:
+def test_of_the_ranges_only_their_lines_are_kept_until_the_file_is_deleted(
+    job: Job, small_units: None, settings: Any
+) -> None:
     services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
     artifact = Artifact.objects.get()
     assert artifact.state == "parsed"
     stored = Path(settings.STORAGES["parsed"]["OPTIONS"]["location"]) / artifact.parsed_key
-    assert stored.exists()
-    assert not list(stored.parent.glob(f"{stored.name}-parts/*"))
+    assert {file.name for file in stored.iterdir() if file.is_file()} == {
+        "ranges.parquet",
+        "uniques.parquet",
+        "cells.parquet",
+        "parsed.json",
+    }
+    kept = {str(file.relative_to(stored)) for file in stored.glob("*/*")}
+    assert kept == {f"{part:05d}/columns.parquet" for part in range(Run.objects.filter(artifact=artifact).count() - 1)}
+    services.artifact_delete(artifact=artifact)
+    assert not stored.exists()
+
+
+@pytest.mark.django_db(transaction=True)
+def test_ranges_that_an_older_version_read_are_read_again_in_one_piece(
+    job: Job, small_units: None, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    real = inside.parse
+
+    def without_ends(*given: Any) -> Any:
+        result = real(*given)
+        result.facts.pop("ends", None)
+        return result
+
+    monkeypatch.setattr(inside, "parse", without_ends)
+    services.artifact_receive(job=job, path="rank.log", chunks=[LOG])
+    artifact = Artifact.objects.get()
+    assert (artifact.state, artifact.lines) == ("parsed", 902)
+    lines = selectors.lines_of(artifact)
+    assert lines and [file.name for file in lines.file.parent.glob("**/*.parquet")].count("columns.parquet") == 1
 
 
 @pytest.mark.django_db(transaction=True)

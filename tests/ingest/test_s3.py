@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -10,7 +11,8 @@ from django.core.files.storage import storages
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from ingest import services, storage
+from diagnosis.logs import stored_rows
+from ingest import selectors, services, storage
 from ingest.models import Artifact, Blob, Run
 from ingest.services.sweeping import sweep, tidy
 from tests.archives import tar_of
@@ -64,13 +66,31 @@ def test_a_log_is_kept_parsed_and_read_back_by_range(store: Any) -> None:
     assert (artifact.state, artifact.lines) == ("parsed", 200)
     assert f"blobs/{Blob.key_of(sha(LOG))}" in keys(store)
     assert {key.rpartition("/")[2] for key in keys(store) if key.startswith("parsed/")} == {
-        name for name in storage.PARSED_FILES if name != "cells.parquet"
-    }, "a small log is counted when its job is diagnosed"
+        "columns.parquet",
+        "uniques.parquet",
+        "parsed.json",
+    }, "a small log is read in one piece, and counted when its job is diagnosed"
     assert storage.blob_range(sha(LOG), 100, 50) == LOG[100:150]
     assert storage.blob_range(sha(LOG), len(LOG) - 5, 50) == LOG[-5:]
     assert storage.blob_range(sha(LOG), len(LOG), 50) == storage.blob_range(sha(LOG), 0, 0) == b""
     with pytest.raises(FileNotFoundError):
         storage.blob_range(sha(b"absent"), 0, 5)
+
+
+def test_a_log_that_was_read_in_ranges_is_read_back_from_their_files(store: Any, settings: Any, tmp_path: Path) -> None:
+    settings.PARSE_UNIT_BYTES = 2_000
+    job = make_job()
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    artifact = Artifact.objects.get()
+    (found,) = selectors.parsed_for(job.attempts.get(), tmp_path)
+    lines = selectors.lines_of(artifact)
+    assert lines and found.columns and lines.file.name == found.columns.name == "ranges.parquet"
+    for rows in (lines, stored_rows.lines_of(found)):
+        table = stored_rows.scan(rows).collect()
+        assert table["line"].to_list() == list(range(1, 201))
+        assert (table["offset"] + table["length"] + 1).to_list() == [n + 1 for n, byte in enumerate(LOG) if byte == 10]
+    services.artifact_delete(artifact=artifact)
+    assert not [key for key in keys(store) if key.startswith("parsed/")]
 
 
 def test_a_window_of_a_log_asks_the_store_for_no_more_than_the_window(store: Any, monkeypatch: Any) -> None:

@@ -11,6 +11,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis import Source
+from diagnosis.logs import stored_rows
 from ingest import selectors as evidence
 from ingest.models import Artifact, Attempt
 from triage.models import Diagnosis, Suspect
@@ -94,13 +95,13 @@ def same_instant(
     nodes: set[str] = set()
     logs = 0
     for place, artifact in enumerate(artifacts):
-        columns = evidence.columns_path(artifact)
-        if columns is None:
+        written = evidence.lines_of(artifact)
+        if written is None:
             continue
         sources = common.sources(artifact)
         names = [who_of(source) for source in sources]
         shifts = [skews.get(source.node or "", 0) + skews.get(artifact.path, 0) for source in sources]
-        near = pl.scan_parquet(columns)
+        near = stored_rows.scan(written)
         if any(shifts):
             moved = pl.col("source").replace_strict(dict(enumerate(shifts)), default=0, return_dtype=pl.Int64)
             at = pl.col("time") - moved
@@ -139,10 +140,10 @@ def same_instant(
 
 def moment_of(artifact: Artifact, line: int, common: Common) -> datetime | None:
     """When a line was written, on the job's common clock; None if it has no time."""
-    columns = evidence.columns_path(artifact)
-    if columns is None or line < 1:
+    lines = evidence.lines_of(artifact)
+    if lines is None or line < 1:
         return None
-    row = pl.scan_parquet(columns).slice(line - 1, 1).select("time", "source").collect().to_dicts()
+    row = stored_rows.scan(lines.part(line - 1, 1)).select("time", "source").collect().to_dicts()
     if not row or row[0]["time"] is None:
         return None
     sources, skews = common.sources(artifact), common.skews

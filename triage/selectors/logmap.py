@@ -12,6 +12,7 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from diagnosis import Level
+from diagnosis.logs import stored_rows
 from ingest import selectors as evidence
 from ingest.models import Artifact
 
@@ -52,18 +53,18 @@ def log_map(artifact: Artifact) -> list[Bin]:
 
     One pass over two columns, then cached: the file is immutable.
     """
-    columns = evidence.columns_path(artifact)
-    if columns is None or not artifact.lines:
+    lines = evidence.lines_of(artifact)
+    if lines is None or not artifact.lines:
         return []
     key = f"triage:map:{BINS}:{artifact.parsed_key}"
     try:
         kept: list[Bin] | None = cache.get(key)
         if kept is None:
-            kept = _bins(pl.scan_parquet(columns), artifact.lines)
+            kept = _bins(stored_rows.scan(lines), artifact.lines)
             cache.set(key, kept, _KEPT_S)
     except RedisError as error:
         log.warning("the cache cannot be reached: %s", error)
-        kept = _bins(pl.scan_parquet(columns), artifact.lines)
+        kept = _bins(stored_rows.scan(lines), artifact.lines)
     return kept
 
 

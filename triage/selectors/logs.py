@@ -14,7 +14,9 @@ import polars as pl
 
 from diagnosis import Source, numbers
 from diagnosis import parsed as parsed_files
+from diagnosis.logs import stored_rows
 from diagnosis.logs.sources import schemed
+from diagnosis.logs.stored_rows import Rows
 from diagnosis.plain import visible
 from ingest import selectors as evidence
 from ingest import storage
@@ -109,19 +111,19 @@ def window(
 
     With ``fold``, runs of one template become their first line and a number, and ``count`` counts rows.
     """
-    columns = evidence.columns_path(artifact)
+    written = evidence.lines_of(artifact)
     marked = evidence_lines(artifact)
     if artifact.kept_id is not None:
         return _kept_window(artifact, start=start, count=count, only=only, marked=marked)
-    if columns is None:
+    if written is None:
         return _raw_window(artifact, start=start, count=count)
-    table = pl.scan_parquet(columns)
     total = artifact.lines
     start = max(1, min(start, total or 1))
     sources = sources_of(artifact)
-    near = table.filter(_passes(only, start, sources)) if only else table.slice(start - 1)
+    near = stored_rows.scan(written.part(start - 1, total))
+    near = near.filter(_passes(only, start, sources)) if only else near
     if fold:
-        lines, last = _folded(artifact, table, near, count, sources, marked)
+        lines, last = _folded(artifact, written, near, count, sources, marked)
     else:
         rows = near.select(COLUMNS).head(count).collect()
         lines = lines_of(artifact, rows, sources, frozenset(marked))
@@ -199,7 +201,7 @@ def shown(raw: bytes, encoding: str = "utf-8") -> str:
 
 def _folded(
     artifact: Artifact,
-    table: pl.LazyFrame,
+    written: Rows,
     near: pl.LazyFrame,
     count: int,
     sources: tuple[Source, ...],
@@ -227,7 +229,7 @@ def _folded(
     is_all = len(numbers) <= count and len(looked) < _FOLD_LINES
     end = artifact.lines if is_all else folds[last]["line"][-1] if last in folds else last
     wanted = pl.col("line").is_in(numbers[:count])
-    rows = table.slice(first - 1, last - first + 1).filter(wanted).select(COLUMNS).collect()
+    rows = stored_rows.scan(written.part(first - 1, last - first + 1)).filter(wanted).select(COLUMNS).collect()
     return [
         replace(line, folded=len(folds[line.no]["line"]) - 1, writers=folds[line.no]["writers"])
         if line.no in folds

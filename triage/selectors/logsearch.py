@@ -16,6 +16,7 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PolarsError
 
+from diagnosis.logs import stored_rows
 from ingest import selectors as evidence
 from ingest import storage
 from ingest.models import Artifact
@@ -241,12 +242,12 @@ def _matched(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int]
 
 
 def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]]:
-    columns = evidence.columns_path(artifact)
-    if not offsets or columns is None:
+    lines = evidence.lines_of(artifact)
+    if not offsets or lines is None:
         return []
     wanted = pl.DataFrame({"at": offsets}, schema={"at": pl.UInt64}).sort("at").lazy()
     low, high = offsets[0], offsets[-1]
-    near = pl.scan_parquet(columns).select(["line", "offset", "length"])
+    near = stored_rows.scan(lines).select(["line", "offset", "length"])
     near = near.filter((pl.col("offset") + pl.col("length") >= low) & (pl.col("offset") <= high))
     rows = wanted.join_asof(near.set_sorted("offset"), left_on="at", right_on="offset", strategy="backward").collect()
     found = []
@@ -261,6 +262,6 @@ def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]
 def _uniques_path(artifact: Artifact) -> Path | None:
     if not artifact.parsed_key:
         return None
-    name = storage.PARSED_FILES[1]
+    name = "uniques.parquet"
     path = storage.directory_get(artifact.parsed_key, (name,)) / name
     return path if path.exists() else None

@@ -6,7 +6,6 @@ from collections.abc import Callable, Iterator
 from datetime import datetime
 from functools import wraps
 
-import polars as pl
 from django.core.exceptions import BadRequest
 from django.http import Http404, HttpRequest, HttpResponse, HttpResponseBase, JsonResponse, StreamingHttpResponse
 from django.shortcuts import render
@@ -14,6 +13,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header, urlencode
 from django.views.decorators.http import require_GET
 
+from diagnosis.logs import stored_rows
 from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
 from ingest.models import Artifact, Job
@@ -237,11 +237,11 @@ def log_raw(request: HttpRequest, slug: str, attempt: int, path: str) -> Streami
 
 
 def _byte_range(artifact: Artifact, first: int, last: int) -> tuple[int, int]:
-    columns = evidence.columns_path(artifact)
-    if columns is None:
+    lines = evidence.lines_of(artifact)
+    if lines is None:
         return 0, artifact.blob.size_bytes
-    count = max(1, last - first + 1)
-    rows = pl.scan_parquet(columns).slice(first - 1, count).select(["offset", "length"]).collect()
+    near = stored_rows.scan(lines.part(first - 1, max(1, last - first + 1)))
+    rows = near.select(["offset", "length"]).collect()
     if rows.is_empty():
         raise Http404(f"The file has {artifact.lines:,} lines.")
     end = int(rows["offset"][-1] + rows["length"][-1]) + 1

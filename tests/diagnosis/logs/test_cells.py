@@ -12,7 +12,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.logs import cells
-from diagnosis.logs.tables import COLUMNS, Rows
+from diagnosis.logs.stored_rows import Rows
+from diagnosis.logs.tables import COLUMNS
 
 #: (source, message, seconds or None) of each line.
 FILE = st.lists(st.tuples(st.integers(0, 2), st.integers(1, 3), st.none() | st.integers(0, 9)), min_size=1, max_size=12)

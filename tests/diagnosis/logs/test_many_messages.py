@@ -9,7 +9,7 @@ import pytest
 
 from diagnosis import Parsed, ParseHints, merge, parse
 from diagnosis.logs import events, mask, messages, reader
-from diagnosis.logs.tables import Rows
+from diagnosis.logs.stored_rows import Rows
 from diagnosis.model import Level
 from diagnosis.pipeline import diagnose
 
