@@ -31,6 +31,8 @@ _FULL = 507
 MOST_FILES = 20_000
 #: maximum number of files kept open; further files are opened at each look
 _OPEN_FILES = 512
+#: what programs that rotate logs compress them to
+_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class Followed:
@@ -47,6 +49,7 @@ class Followed:
         self.sent = sent
         self.file: Any = None
         self.is_over = False
+        self.is_gone = False
 
     @property
     def position(self) -> int:
@@ -150,11 +153,17 @@ class Follower:
         room = MOST_FILES - sum(1 for followed in self._files.values() if not followed.is_over)
         for source in self._found():
             try:
-                inode = _inode(source.path.stat())
+                status = source.path.stat()
             except OSError:
                 continue
+            inode, size = _inode(status), status.st_size
             present.add(inode)
-            if inode in self._files or inode in self._refused:
+            if inode in self._refused or self._is_known(inode, source.path, size):
+                continue
+            if (plain := self._compressed(source.path, present)) is not None:
+                self._note(f"{source.name} is not sent: its lines were sent as {plain.name}")
+                self._files[inode] = again = Followed(plain.name, source.path, inode)
+                again.is_over = True
                 continue
             if room <= 0:
                 left += 1
@@ -168,6 +177,28 @@ class Follower:
             )
         self._has_left = left > 0
         return present
+
+    def _is_known(self, inode: tuple[int, int], path: Path, size: int) -> bool:
+        """Whether the file is followed already, wherever it is now. A new file may get the number of a deleted one."""
+        known = self._files.get(inode)
+        if known is None or (known.is_gone and (path != known.path or size < known.position)):
+            return False
+        if not known.is_gone:
+            known.path = path
+        return True
+
+    def _compressed(self, path: Path, present: set[tuple[int, int]]) -> Followed | None:
+        """The file that was followed and is compressed to ``path`` now: its lines would come twice. It may have been
+        renamed as well since the last look.
+        """
+        plain = path.with_suffix("")
+        if path.suffix not in _COMPRESSED:
+            return None
+        for known in self._files.values():
+            is_rotated = not known.is_over and known.inode not in present and plain.parent == known.path.parent
+            if known.path == plain or (is_rotated and plain.name.startswith(known.path.name)):
+                return known
+        return None
 
     def _free_name(self, name: str) -> str:
         """A new file at the path of a rotated one gets its own name: both are evidence."""
@@ -187,6 +218,7 @@ class Follower:
             size = os.fstat(file.fileno()).st_size
         except OSError:
             self._end(followed)  # deleted: nothing more will come
+            followed.is_gone = True
             return 0
         if size < followed.position:  # truncated in place: what follows is another file
             self._end(followed)
@@ -204,6 +236,7 @@ class Follower:
                 break
         if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated or deleted, all sent
             self._end(followed)
+            followed.is_gone = True
         elif len(self._files) > _OPEN_FILES:
             followed.close()
         return max(0, followed.position - before)
@@ -291,7 +324,7 @@ class Follower:
                 inode = (int(row["inode"][0]), int(row["inode"][1]))
                 base, upload, sent = int(row["base"]), str(row["upload"]), int(row["sent"])
                 followed = Followed(row["name"], Path(row["path"]), inode, base=base, upload=upload, sent=sent)
-                followed.is_over = bool(row["is_over"])
+                followed.is_over, followed.is_gone = bool(row["is_over"]), bool(row.get("is_gone"))
                 self._files[inode] = followed
                 self._names.add(followed.name)
 
@@ -307,6 +340,7 @@ class Follower:
                 "upload": f.upload,
                 "sent": f.sent,
                 "is_over": f.is_over,
+                "is_gone": f.is_gone,
             }
             for f in self._files.values()
         ]

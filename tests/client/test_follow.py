@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import gzip
+import pickle
 import signal
 import subprocess
 import sys
@@ -141,6 +143,51 @@ def test_a_busy_site_is_asked_less_often(
     assert waits == [pytest.approx(pause_s)]
 
 
+def test_once_sends_what_is_new_of_the_chosen_files_and_leaves_them_open(job: Job, logs: Path, tmp_path: Path) -> None:
+    append(logs / "core", bytes(10))
+    for size in (1000, 2000):
+        (logs / "a.log").write_bytes(LOG[:size])
+        said = ["--job", "Night run", "--slug", job.slug, "--include", "*.log", "--state", str(tmp_path / "state.json")]
+        assert command.main(["follow", str(logs), *said, "--once"]) == 0
+        upload = Upload.objects.get()
+        assert (upload.path, upload.offset_bytes, upload.size_bytes) == ("a.log", size, None)
+
+
+def test_a_rate_is_kept(live_server: Any, token: str, job: Job, logs: Path) -> None:
+    waits: list[float | None] = []
+
+    class Stop(threading.Event):
+        def wait(self, timeout: float | None = None) -> bool:
+            waits.append(timeout)
+            self.set()
+            return True
+
+    append(logs / "a.log", LOG[:5000])
+    site = Site(live_server.url, token, retry_for_s=20)
+    Follower(site, job.slug, lambda: files.found([str(logs)]), bytes_per_s=100).run(Stop(), every_s=0.0)
+    assert waits == [50.0]
+
+
+def test_dumps_of_stacks_and_flows_that_appear_late_arrive_beside_the_log(
+    follower: Callable[[], Follower], logs: Path
+) -> None:
+    one = follower()
+    append(logs / "a.log", LOG[:1000])
+    one.look()
+    late = {
+        "dumps/nccl_trace_rank_0": pickle.dumps({"version": "2.9", "entries": []}),
+        "stacks/rank3.txt": b'Process 7: python train.py\nThread 7 (idle): "MainThread"\n    all_reduce (torch.py:1)\n',
+        "error.json": b'{"message": {"message": "boom", "extraInfo": {"timestamp": "1763690400"}}}',
+        "flows/node-1.csv": b"ts,src,dst,bytes\n1763690400,10.0.0.1,10.0.0.2,100\n",
+    }
+    for name, data in late.items():
+        (logs / name).parent.mkdir(exist_ok=True)
+        append(logs / name, data)
+    one.look()
+    one.finish()
+    assert evidence() == {"a.log": LOG[:1000], **late}
+
+
 def test_a_follower_that_was_killed_continues_where_it_stopped(follower: Callable[[], Follower], logs: Path) -> None:
     append(logs / "a.log", LOG[:1000])
     follower().look()  # and is gone
@@ -174,6 +221,48 @@ def test_a_rotated_file_and_its_successor_are_both_whole(follower: Callable[[], 
     following.look()
     following.finish()
     assert evidence() == {"a.log": LOG[:2000], "a.log.2": LOG[2000:]}
+
+
+def test_a_rotation_that_is_compressed_later_is_not_sent_again(follower: Callable[[], Follower], logs: Path) -> None:
+    first = follower()
+    append(logs / "a.log.2.gz", gzip.compress(LOG[:500]))  # older than the follower: nobody sent its lines
+    append(logs / "a.log", LOG[:1000])
+    first.look()
+    (logs / "a.log").rename(logs / "a.log.1")
+    append(logs / "a.log", LOG[1000:])
+    first.look()
+    append(logs / "a.log.1.gz", gzip.compress(LOG[:1000]))  # as gzip does: both are there for a while
+    first.look()
+    (logs / "a.log.1").unlink()
+    first.look()
+    (logs / "a.log.1.gz").rename(logs / "a.log.3.gz")
+    again = follower()
+    again.look()
+    append(logs / "a.log", LOG[1000:1100])
+    (logs / "a.log").unlink()  # renamed and compressed between two looks
+    append(logs / "a.log.1.gz", gzip.compress(LOG[1000:] + LOG[1000:1100]))
+    again.look()
+    again.finish()
+    assert {path: data for path, data in evidence().items() if "gz" not in path} == {
+        "a.log": LOG[:1000],
+        "a.log.2": LOG[1000:] + LOG[1000:1100],
+    }
+    assert sorted(Upload.objects.values_list("path", flat=True)) == ["a.log", "a.log.2", "a.log.2.gz"]
+
+
+def test_a_new_file_with_the_number_of_a_deleted_one_is_followed(
+    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_inode", lambda status: (0, 7))
+    first = follower()
+    append(logs / "a.log", LOG[:1000])
+    first.look()
+    (logs / "a.log").unlink()
+    first.look()
+    append(logs / "b.log", LOG)
+    first.look()
+    first.finish()
+    assert evidence() == {"a.log": LOG[:1000], "b.log": LOG}
 
 
 def test_a_file_longer_than_the_site_takes_goes_on_in_the_next_one(
