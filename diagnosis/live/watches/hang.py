@@ -127,9 +127,9 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     if stage != "training":
         if stage not in FIRST_S:  # no evaluation follows a launch before its first steps
             return float(max(least, passed + _stage_s(own, state, stage)))
-        known, passed = _recurring(own, state), passed + _stage_s(own, state, stage)
-        if not known:
-            return float(max(least, passed + _fresh_s(own, state)))
+        known, began, passed = _recurring(own, state), passed, passed + _stage_s(own, state, stage)
+        if not known:  # an evaluation that no line announces may be part of it
+            return float(max(least, passed, began + _fresh_s(own, state)))
         counts = {row[0] for row in rhythm.rows(own.get("stages", {}), stage)}
         both = [row[1] for row in known if row[0] in counts]
         # the first time that a save and an evaluation that no line announces come together, they take the sum
@@ -191,8 +191,19 @@ def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     is_announced = own.get("stages", {}).get("evaluation") or any(row[0] == "evaluation" for row in state["marks"])
     if n is None or is_announced:
         return 0.0
-    is_fresh = any(unit not in own.get("passed", ()) for unit in _round(n, interval))
-    return FIRST_S["evaluation"] if is_fresh else 0.0
+    skipped = _other_numbering(own)
+    fresh = [unit for unit in _round(n, interval) if unit not in own.get("passed", ()) and unit * skipped <= 0]
+    return FIRST_S["evaluation"] if fresh else 0.0
+
+
+def _other_numbering(own: Mapping[str, Any]) -> int:
+    """The sign of the round numbers that the job does not reach: -1 if announced pauses came after counts such as 100
+    and 200, so that its first iteration is called 1, and 1 after 99 and 199. 0 if these do not say it.
+    """
+    stages = own.get("stages", {})
+    reached = [unit for stage in FIRST_S for row in rhythm.rows(stages, stage) for unit in _round(int(row[0]), 1)]
+    ones = sum(unit > 0 for unit in reached)
+    return -1 if ones == len(reached) >= KNOWN_PAUSES else 1 if len(reached) >= KNOWN_PAUSES > 0 == ones else 0
 
 
 def _recurs(n: int, after: int, pauses: Any, interval: int) -> bool:

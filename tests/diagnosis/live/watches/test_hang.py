@@ -29,6 +29,19 @@ def test_a_round_count_that_was_passed_without_a_pause_is_no_excuse(job: Any) ->
     assert job.trains(300).waits(30).kinds == ["hang"]
 
 
+def test_counts_of_saves_show_whether_the_first_iteration_is_called_zero(job: Any) -> None:
+    for _ in range(4):
+        job.trains(50).says(stage="checkpoint_save").waits(5)
+    job.trains(49)
+    assert job.waits(30).kinds == ["hang"], "249 is no round count of a job that saves after 200"
+
+
+def test_a_first_save_and_an_evaluation_that_no_line_announces_have_one_time_together(job: Any) -> None:
+    job.trains(100).says(stage="checkpoint_save").waits(800)
+    assert job.kinds == []
+    assert job.waits(150).kinds == ["hang"]
+
+
 def test_unannounced_pauses_recur_and_are_expected_at_the_same_distance(job: Any) -> None:
     job.trains(137)
     assert job.waits(100).kinds == ["hang"]
