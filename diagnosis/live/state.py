@@ -19,6 +19,9 @@ MOST_COUNTERS: Final = 64
 MOST_SOURCES: Final = 4_096
 #: Maximum number of stored step times.
 MOST_STEPS: Final = 128
+#: So many ranges, one after another, may have only lines that came late. More are a job that starts again after a clock
+#: was set back.
+MOST_LATE: Final = 3
 
 type State = dict[str, Any]
 
@@ -110,6 +113,10 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
             return news
         known = state["counters"][key] = {"n": counts[0][0], "t": counts[0][1], "at": news.now, "advances": 0}
         counts = counts[1:]
+    in_time = [row for row in counts if not _is_late(row, known)]
+    known["late"] = 0 if in_time else known.get("late", 0) + 1
+    if known["late"] <= MOST_LATE:
+        counts = in_time
     steps, pauses, advances, has_restarted, interval = [], [], 0, False, None
     announced = state["marks"]
     for number, stamp, rows, _ in counts:
@@ -143,6 +150,14 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
         pauses=tuple(pauses),
         has_restarted=has_restarted,
     )
+
+
+def _is_late(row: Sequence[Any], known: Mapping[str, Any]) -> bool:
+    """Whether a count was printed before the last one, and came after it: of a sender that repeats or was away."""
+    number, stamp = row[0], row[1]
+    if number is None or stamp is None or known["t"] is None:
+        return False
+    return bool(number < known["n"] and stamp < known["t"])
 
 
 def _pause(known: Mapping[str, Any], rows: Sequence[Sequence[Any]], stamp: int | None, now: float) -> Pause:

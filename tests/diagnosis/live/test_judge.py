@@ -82,3 +82,21 @@ def test_steps_are_timed_by_the_stamps_of_their_lines_though_many_come_in_one_lo
     job.waits(5).says(counters={"a": [[n, n * 500_000_000, [], False] for n in range(1, 24)]})
     assert step_s(job.state) == 0.5
     assert job.waits(3 * 0.5 + 15).kinds == ["hang"]
+
+
+def test_lines_that_come_an_hour_late_change_no_progress_and_no_step(job: Any) -> None:
+    job.trains(60)
+    old = [[n, int(2.0 * n * 1e9), [], False] for n in range(20, 40)]
+    before = {name: job.state[name] for name in ("iteration", "advances", "steps", "advanced_at")}
+    job.says(counters={"iteration a": old})
+    assert {name: job.state[name] for name in before} == before
+    assert job.trains(40).kinds == []
+    assert (job.state["iteration"], set(job.state["steps"])) == (100, {2.0})
+
+
+def test_a_job_that_starts_again_after_its_clock_was_set_back_goes_on(job: Any) -> None:
+    job.trains(60)
+    for n in range(40, 60):
+        job.now += 2.0
+        job.says(counters={"iteration a": [[n, int(n * 1e9), [], False]]})
+    assert (job.state["iteration"], job.kinds) == (59, [])
