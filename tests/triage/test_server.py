@@ -280,6 +280,22 @@ def test_a_full_disk_is_reported_as_one_and_the_rest_is_not_kept(site: Front, to
         assert parts() == []
 
 
+def test_a_full_disk_is_reported_to_a_slow_sender_though_the_rest_never_comes(
+    site: Front, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from ingest import storage
+
+    def full(*_: Any) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(storage.Part, "write", full)
+    monkeypatch.setattr(fronts, "_BLOCK_S", 0.01)
+    line = put(make_job(), BIG, length=2 * len(BIG), authorization=token)
+    line.goes_silent = True
+    assert (line.through(site).status, line.is_closed) == (507, True)
+    assert parts() == []
+
+
 def test_a_body_in_many_pieces_is_written_in_few_and_not_a_byte_is_lost(
     site: Front, token: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
