@@ -51,7 +51,8 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
 
 def recurring(found: Ints, count: int) -> Ints:
     """Those of the found numbers below ``count`` that recur at one distance without an exception, each alone, for every
-    such distance. Pauses of steps that follow each other are no plan. O(count × :data:`MOST_APART`).
+    such distance: from the first of the steps to the last, because a plan begins with the job. What is before step 0 is
+    not seen. Pauses of steps that follow each other are no plan. O(count × :data:`MOST_APART`).
     """
     if len(found) < RECURS:
         return np.empty(0, dtype=np.int64)
@@ -60,12 +61,12 @@ def recurring(found: Ints, count: int) -> Ints:
     held[found] = True
     near[1:] = held[:-1]
     near[:-1] |= held[1:]
-    exists = np.arange(padded) < count
+    is_due = np.arange(padded) < count
+    is_due[0] = False
     for apart in range(EVERY, min(MOST_APART, count // (RECURS - 1)) + 1):
         rows = -(-count // apart)
-        table, is_near, is_step = (one[: rows * apart].reshape(rows, apart) for one in (held, near, exists))
-        begun = np.maximum.accumulate(table, axis=0)
-        is_plan = (table | ~begun | ~is_step).all(axis=0) & (table.sum(axis=0) >= RECURS)
+        table, is_near, is_missing = (one[: rows * apart].reshape(rows, apart) for one in (held, near, is_due & ~held))
+        is_plan = ~is_missing.any(axis=0) & (table.sum(axis=0) >= RECURS)
         is_plan &= ~(table & is_near).any(axis=0)
         out[: rows * apart] |= (table & is_plan).ravel()
     return np.flatnonzero(out)

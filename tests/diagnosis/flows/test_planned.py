@@ -52,11 +52,23 @@ def test_a_member_that_is_late_every_fifteen_steps_is_no_plan_because_the_others
         ([15, 30, 40], []),
         (list(range(30, 60)), []),
         ([20, 23, 26, 29], []),
+        ([39, 46, 53], []),
+        ([20, 40], []),
+        ([14, 29, 44, 59], [14, 29, 44, 59]),
     ],
-    ids=["one plan", "two plans", "twice", "uneven", "since then", "ends before the capture"],
-)
-def test_what_recurs_at_one_distance_to_the_end_is_planned(found: list[int], planned: list[int]) -> None:
+    ids=[
+        "one plan", "two plans", "twice", "uneven", "since then", "ends before the capture", "begins late",
+        "before the first step", "at the last step",
+    ],
+)  # fmt: skip
+def test_what_recurs_at_one_distance_through_the_capture_is_planned(found: list[int], planned: list[int]) -> None:
     assert recurring(np.array(found), STEPS).tolist() == planned
+
+
+def test_three_pauses_by_chance_are_seldom_a_plan() -> None:
+    dice = np.random.default_rng(9)
+    drawn = [np.sort(dice.choice(STEPS, 3, replace=False)) for _ in range(2_000)]
+    assert sum(bool(len(recurring(at, STEPS))) for at in drawn) < 0.006 * len(drawn)  # .9 % if a plan may begin late
 
 
 def test_many_pauses_cost_little() -> None:
