@@ -24,7 +24,7 @@ from diagnosis.flows.packing import sent
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import FEW, Bursts, Cut, bursts_of, by_gaps, moved_before, volumes
+from diagnosis.flows.segment import FEW, Bursts, Cut, bursts_of, by_gaps, judge, moved_before, volumes
 
 #: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
 WHOLE = 0.85
@@ -45,6 +45,8 @@ EXACT = 0.004
 AS_EVEN = 3.0
 #: A cut of a part of the traffic shows more steps if it has this many times as many boundaries.
 FINER = 1.7
+#: The bytes of a layer in which a step ends differ from those of the others by this share, at least.
+UNLIKE = 0.08
 #: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
 #: share of a step's bytes from its place.
 NEARLY = 0.1
@@ -183,6 +185,9 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
         # regular pauses between groups of steps divide the bytes evenly as well
         is_finer = even is not None and len(even.stop) >= MANY * len(plain.stop)
         return even if even is not None and is_finer and even.odd <= ODD and even.uneven_bytes <= EXACT else plain
+    layered = None if even is None or even.odd <= ODD else _of_layers(traffic, even, capture)
+    if layered is not None:
+        return layered
     pattern = by_pattern(traffic, capture.has_bytes, capture.resolution_s)
     # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
     if even is not None and pattern is not None and pattern.odd <= ODD and len(even.stop) > 2.5 * len(pattern.stop):
@@ -199,6 +204,24 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
             return whole
         return _filled(traffic, best, moved, capture)
     return best
+
+
+def _of_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
+    """The cut at the ends of steps, if the parts of ``cut`` are layers: one of every so many moves other bytes, because
+    a step ends in it, at its longest pause. None if these do not recur at one distance, or the steps are uneven.
+    """
+    moved = _moved(traffic, cut, capture)
+    other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > UNLIKE)
+    apart = np.diff(other)
+    if len(other) < FEW or apart.min() < MANY or apart.max() > apart.min():
+        return None
+    used = bursts_of(traffic, capture.has_bytes)
+    stops, begins = used.gaps
+    spans = np.searchsorted(begins, np.stack([cut.begin[other], cut.begin[other + 1]], axis=1), side="right")
+    inside = [np.arange(first, max(first + 1, last - 1)) for first, last in spans.tolist()]
+    chosen = np.array([rows[np.argmax((begins - stops)[rows])] for rows in inside])
+    whole = judge(used, stops[chosen], begins[chosen], cut.how)
+    return whole if whole.odd <= ODD and whole.uneven_bytes <= EXACT else None
 
 
 def _filled(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:

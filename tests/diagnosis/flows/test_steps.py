@@ -7,8 +7,8 @@ import pytest
 
 from diagnosis.flows.capture import Capture, Flows
 from diagnosis.flows.chain import by_bytes
-from diagnosis.flows.segment import CERTAIN, Cut, _by_gaps, bursts_of, by_gaps
-from diagnosis.flows.steps import _filled, _moved
+from diagnosis.flows.segment import CERTAIN, Cut, _by_gaps, bursts_of, by_gaps, judge
+from diagnosis.flows.steps import _filled, _moved, _of_layers
 
 STEPS = 12
 
@@ -102,3 +102,38 @@ def test_pauses_at_places_that_never_repeat_make_no_steps() -> None:
     flows = layers(60, merged=0.0)
     flows.size[:] = np.random.default_rng(6).lognormal(13.0, 1.0, len(flows))
     assert by_bytes(flows, True) is None
+
+
+def sharded(*, uneven: int = 0) -> tuple[Flows, Cut]:
+    """Twelve steps of five layers with long pauses between them. A step ends in a sixth part, at a pause that is
+    shorter. The cut has all long pauses. ``uneven``: records of one step are larger.
+    """
+    one = np.array([0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.53])  # the last two: the end of a step, and what begins the next
+    start = (np.arange(STEPS)[:, None] * 0.6 + one).ravel()
+    size = np.where(np.arange(len(start)) % 7 > 4, 0.8e6, 1e6)
+    size[7 * 6 : 7 * 6 + uneven] *= 1.5
+    ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
+    flows = Flows(start, start + 0.01, ids, ids + 1, size, ids, ids, no, no)
+    used = bursts_of(flows, True)
+    stops, begins = used.gaps
+    long = begins - stops > 0.03
+    return flows, judge(used, stops[long], begins[long], "bytes")
+
+
+def layered(flows: Flows, cut: Cut) -> Cut | None:
+    capture = Capture(flows, ["a", "b"], [], 0.0, resolution_s=1e-6, has_bytes=True, notes=[])
+    return _of_layers(flows, cut, capture)
+
+
+def test_parts_that_are_layers_are_joined_to_steps_that_end_in_the_part_that_differs() -> None:
+    flows, cut = sharded()
+    assert len(cut.stop) == 6 * STEPS - 1
+    whole = layered(flows, cut)
+    assert whole is not None
+    assert whole.begin == pytest.approx(np.arange(1, STEPS) * 0.6 - 0.07)
+    assert whole.stop == pytest.approx(np.arange(1, STEPS) * 0.6 - 0.09)
+
+
+def test_parts_that_differ_at_other_distances_are_no_layers() -> None:
+    flows, cut = sharded(uneven=3)
+    assert layered(flows, cut) is None
