@@ -115,6 +115,13 @@ class Flows:
         rows = [piece.stop - piece.start for piece in pieces.of(len(self))]
         return filled(self.disk, function, parts, rows, [dtype])[0][0]
 
+    def different(self, column: str, count: int) -> Ints:
+        """The distinct values of a column of numbers below ``count``, from -1 on, sorted."""
+        is_seen = np.zeros(count + 1, np.bool_)
+        for seen in self.each(_seen, column, count):
+            is_seen |= seen
+        return np.flatnonzero(is_seen) - 1
+
     def columns(self) -> tuple[npt.NDArray[Any], ...]:
         """All columns, in the order of the arguments."""
         return (
@@ -130,6 +137,14 @@ type Group = list[tuple[Ints | Small, Flows]]
 def _chosen(part: Flows, rows: Bools) -> list[npt.NDArray[Any]]:
     """The columns of the records that the mask chooses."""
     return [column[rows] for column in part.columns()]
+
+
+@partition
+def _seen(part: Flows, column: str, count: int) -> Bools:
+    """Which numbers from -1 on the column has."""
+    is_seen = np.zeros(count + 1, np.bool_)
+    is_seen[getattr(part, column) + 1] = True
+    return is_seen
 
 
 @partition

@@ -105,10 +105,10 @@ class Collector:
 
 def collector_of(flows: Flows, capture: Capture) -> tuple[Collector, list[str]]:
     """What gives the collector of each record, and their names."""
-    used = pieces.different(flows.path, len(capture.paths))
+    used = flows.different("path", len(capture.paths))
     known = sum(int((part.path >= 0).sum()) for _, part in flows.parts())
     if known / max(len(flows), 1) < 0.9:
-        senders = pieces.different(flows.src, len(capture.names))
+        senders = flows.different("src", len(capture.names))
         number_of = np.zeros(len(capture.names), np.int32)
         number_of[senders] = np.arange(len(senders))
         return Collector(number_of, by_path=False), [capture.names[int(m)] for m in senders]

@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.flows import pieces
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Small, joined
 from diagnosis.flows.ceased import ceased
@@ -98,6 +97,7 @@ def describe(
 ) -> dict[str, Any]:
     """The whole object."""
     rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
+    is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)
     timed = any(row["steps"] for row in rows)
     if why_not is None and not timed:
         why_not = (
@@ -119,8 +119,8 @@ def describe(
         "jobs": rows,
         "switches": _switches(capture),
         "diagnoses": [_slow(s, capture) for s in fabric],
-        "limits": _limits(capture, jobs),
-        "late_unknown": any(_one_way(a, len(capture.names)) or clocks_disagree(a.pairs) for a in jobs),
+        "limits": _limits(capture, jobs, is_one_way=is_one_way),
+        "late_unknown": is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
         "suspects": suspects(jobs, fabric, capture, [row.get("ceased") or [] for row in rows]),
     }
 
@@ -310,8 +310,8 @@ def _offset(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms" if seconds < 10 else f"{seconds:,.0f} s"
 
 
-def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
-    """The limits of these flows, in sentences."""
+def _limits(capture: Capture, jobs: list[Analysed], *, is_one_way: bool) -> list[str]:
+    """The limits of these flows, in sentences; ``is_one_way``: of :func:`_one_way` of a job."""
     said = []
     if not capture.has_bytes:
         said.append(
@@ -330,10 +330,10 @@ def _limits(capture: Capture, jobs: list[Analysed]) -> list[str]:
             "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
             "the sizes of groups come from byte counts alone, and are left out if these do not recur."
         )
-    sending = pieces.different(capture.flows.src, len(capture.names))
+    sending = capture.flows.different("src", len(capture.names))
     if len(sending) == 1:
         said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
-    if any(_one_way(a, len(capture.names)) for a in jobs):
+    if is_one_way:
         said.append(
             "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "
             "those of one sender, and the late member is unknown. Export what goes in and what goes out."
@@ -371,10 +371,18 @@ def _one_way(a: Analysed, count: int) -> bool:
     flows = a.job.flows
     number = a.pairs.index(flows, count)
     ways = np.zeros(2 * len(a.pairs.a), bool)
-    for piece, part in flows.parts():
-        ways[2 * number[piece] + (part.src > part.dst)] = True
+    for seen in flows.each(_ways, len(a.pairs.a), beside=[number]):
+        ways |= seen
     there = ways.reshape(-1, 2)
     return bool(ways.sum() > 2 and there.all(axis=1).sum() * 2 < 0.05 * ways.sum())
+
+
+@partition
+def _ways(part: Flows, number: Small, pairs: int) -> Bools:
+    """Which of two directions of each pair has a record."""
+    ways = np.zeros(2 * pairs, np.bool_)
+    ways[2 * number + (part.src > part.dst)] = True
+    return ways
 
 
 def _common_node(capture: Capture) -> str:

@@ -161,14 +161,6 @@ def _released(held: dict[int, _Held], address: int, path: Path) -> None:
     path.unlink(missing_ok=True)
 
 
-def different(ids: npt.NDArray[Any], count: int) -> npt.NDArray[np.int64]:
-    """The distinct values of ids below ``count``, from -1 on, sorted."""
-    seen = np.zeros(count + 1, np.bool_)
-    for piece in of(len(ids)):
-        seen[ids[piece] + 1] = True
-    return np.flatnonzero(seen) - 1
-
-
 def tally(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The distinct values of all parts, sorted, and how often each occurs."""
     return added(np.unique(part, return_counts=True) for part in parts_of)

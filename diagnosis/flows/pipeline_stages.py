@@ -15,7 +15,6 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows import pieces
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints, looked_up
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import PP, Pairs
@@ -55,7 +54,7 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
             place[path] = np.arange(len(path))
             chain[path] = number
     flows = pairs.carried(job.flows, count, PP)
-    if (place[pieces.different(flows.src, count)] < 0).any():
+    if (place[flows.different("src", count)] < 0).any():
         flows = flows.take(flows.column(np.bool_, looked_up, place >= 0))
     if not len(flows):
         return None

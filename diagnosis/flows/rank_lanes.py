@@ -6,6 +6,7 @@ a view takes the visible steps and folds rows on the same pixel.
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +16,7 @@ import polars as pl
 
 from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, Flows, Ints, pair_key
+from diagnosis.flows.packing import sent
 from diagnosis.flows.pairs import DP, EP, PP
 from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps, whole_steps
@@ -25,60 +27,76 @@ SEGMENTS = 12_000
 _KINDS = (PP, DP, EP)
 
 
-def phases(a: Analysed, capture: Capture) -> pl.DataFrame:
-    """Columns rank (address), node, step (from 1), start, end, and for PP, DP and EP first start, last end and busy
-    seconds, and ``lane``: the lane of the rank.
+@sent
+@dataclass(frozen=True, slots=True)
+class Ranks:
+    """Of each address its place in the order of names, and its lane."""
 
-    Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as busy while it sends.
+    place: npt.NDArray[np.int64]
+    lane: npt.NDArray[np.uint16]
+
+
+def write_table(a: Analysed, capture: Capture, path: Path) -> Path:
+    """Writes a row a rank and step of one job, sorted by step and rank, and a second table for wide views
+    (:func:`_folded`); returns the first one's path.
+
+    Columns step (from 1), start, end, for PP, DP and EP first start, last end and busy seconds, rank (address), node
+    and the rank's ``lane``. Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as
+    busy while it sends. Rows are made of whole steps by whoever does a part.
     """
     assert a.steps is not None
+    path.parent.mkdir(parents=True, exist_ok=True)
+    names, places = capture.names, capture.places
+    inside = slice(*np.searchsorted(a.job.flows.start, a.steps.edges[[0, -1]]).tolist())
+    seen = a.job.flows.take(inside).different("src", len(names))
+    rank = pl.Series("rank", names, pl.String)
+    node = pl.Series("node", [places[m].node if m in places else "" for m in range(len(names))], pl.String)
+    members = pl.DataFrame([rank, node])[seen]
+    members = members.with_columns(lane=lanes_of(members["rank"], members["node"]))
+    ranks = Ranks(np.argsort(np.argsort(np.array(names))), np.zeros(len(names), np.uint16))
+    ranks.lane[seen] = members["lane"].to_numpy()
     kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in a.pairs.type], np.int8)
-    keys, count = a.pairs.a * len(capture.names) + a.pairs.b, len(capture.names)
-    parts = [(part, a.steps, keys, kind_of, count) for part in whole_steps(a.job.flows, a.steps)]
-    found: list[pl.DataFrame] = list(spread(a.job.flows.disk, _phases, parts))
-    rows = pl.concat(found).sort("member", "step")
-    step = rows["step"].to_numpy()
-    times = [c for c in rows.columns if c.endswith(("_start", "_end"))]
-    places = {m: p.node for m, p in capture.places.items()}
-    named = rows.with_columns(
-        rank=pl.col("member").replace_strict(dict(enumerate(capture.names)), return_dtype=pl.String),
-        node=pl.col("member").replace_strict(places, default="", return_dtype=pl.String),
-        start=pl.Series(a.steps.start[step] + capture.t0),
-        end=pl.Series(a.steps.end[step] + capture.t0),
-        step=pl.col("step") + 1,
-        **{c: pl.col(c) + capture.t0 for c in times},
-    ).drop("member")
-    return named.with_columns(lane=lanes_of(named["rank"], named["node"]))
+    keys = a.pairs.a * len(names) + a.pairs.b
+    more = a.steps, keys, kind_of, ranks, capture.t0
+    found = list(spread(a.job.flows.disk, _phases, [(part, *more) for part in whole_steps(a.job.flows, a.steps)]))
+    rows = pl.concat([rows for rows, _ in found])
+    rows = rows.with_columns(rank.gather(rows["member"]), node.gather(rows["member"])).drop("member")
+    return _written(rows, pl.concat([folded for _, folded in found]), members, path)
 
 
 @partition
-def _phases(part: Flows, steps: Steps, keys: Ints, kind_of: npt.NDArray[np.int8], count: int) -> pl.DataFrame:
-    """The phases of each member in each step, of whole steps; ``kind_of``: the kind of each pair of ``keys``."""
+def _phases(
+    part: Flows, steps: Steps, keys: Ints, kind_of: npt.NDArray[np.int8], ranks: Ranks, t0: float
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The rows of whole steps, with ``member`` for rank and node, and the same folded; ``kind_of``: the kind of each
+    pair of ``keys``, ``t0``: the epoch seconds of time zero.
+    """
     wanted = []
     for kind in _KINDS:
         of_kind = pl.col("kind") == _KINDS.index(kind)
         wanted += [
-            pl.col("start").filter(of_kind).min().alias(f"{kind.lower()}_start"),
-            pl.col("end").filter(of_kind).max().alias(f"{kind.lower()}_end"),
+            (pl.col("start").filter(of_kind).min() + t0).alias(f"{kind.lower()}_start"),
+            (pl.col("end").filter(of_kind).max() + t0).alias(f"{kind.lower()}_end"),
             (pl.col("end") - pl.col("start")).filter(of_kind).sum().alias(f"{kind.lower()}_busy_s"),
         ]
-    kinds = kind_of[np.searchsorted(keys, pair_key(part, count))]
+    kinds = kind_of[np.searchsorted(keys, pair_key(part, len(ranks.lane)))]
     table = pl.DataFrame(
         {"member": part.src, "kind": kinds, "step": steps.of(part.start), "start": part.start, "end": part.end}
     )
-    return table.group_by("member", "step").agg(wanted)
+    rows = table.group_by("member", "step").agg(wanted)
+    member, step = rows["member"].to_numpy(), rows["step"].to_numpy()
+    order = np.lexsort((ranks.place[member], step))
+    rows = rows.with_columns(
+        step=pl.col("step") + 1,
+        start=pl.Series(steps.start[step] + t0),
+        end=pl.Series(steps.end[step] + t0),
+        lane=pl.Series(ranks.lane[member]),
+    )[order]
+    return rows, _folded(rows)
 
 
-def write_table(a: Analysed, capture: Capture, path: Path) -> Path:
-    """Writes :func:`phases` for one job, and a second table for wide views; returns the first table's path."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    return write_phases(phases(a, capture), path)
-
-
-def write_phases(rows: pl.DataFrame, path: Path) -> Path:
-    """The table sorted by step, and ``<name>.lanes.parquet``: one row a lane and step with shares and lateness."""
-    rows = rows.sort("step", "rank")
-    rows.write_parquet(path, compression="lz4", row_group_size=65_536)
+def _folded(rows: pl.DataFrame) -> pl.DataFrame:
+    """One row a lane and step of whole steps, with shares and lateness."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-9)
     late = (pl.col("dp_start") - pl.col("dp_start").median().over("step")) / length
     folded = (
@@ -90,12 +108,22 @@ def write_phases(rows: pl.DataFrame, path: Path) -> Path:
             dp=(pl.col("dp_busy_s") / length).mean().cast(pl.Float32),
             late=pl.col("late").max().cast(pl.Float32),
         )
-        .join(_names(rows), on="lane")
-        .sort("step", "lane")
     )
-    folded.with_columns(pl.col("name").cast(pl.Categorical)).write_parquet(
-        _lanes_path(path), compression="lz4", row_group_size=65_536
-    )
+    return folded.sort("step", "lane")
+
+
+def write_phases(rows: pl.DataFrame, path: Path) -> Path:
+    """Writes both tables of rows that have their ``rank``, ``node`` and ``lane``."""
+    rows = rows.sort("step", "rank")
+    return _written(rows, _folded(rows), rows.select("rank", "node", "lane").unique(), path)
+
+
+def _written(rows: pl.DataFrame, folded: pl.DataFrame, members: pl.DataFrame, path: Path) -> Path:
+    """Writes the table of the rows, and ``<name>.lanes.parquet`` with the names of the lanes."""
+    rows.write_parquet(path, compression="lz4", row_group_size=65_536)
+    names = dict(_names(members).iter_rows())
+    name = pl.col("lane").replace_strict(names, return_dtype=pl.Categorical)
+    folded.with_columns(name=name).write_parquet(_lanes_path(path), compression="lz4", row_group_size=65_536)
     return path
 
 
@@ -140,9 +168,9 @@ def lanes_of(rank: pl.Series, node: pl.Series) -> pl.Series:
     return (number // -(-len(distinct) // LANES)).alias("lane")
 
 
-def _names(rows: pl.DataFrame) -> pl.DataFrame:
+def _names(members: pl.DataFrame) -> pl.DataFrame:
     """The name of each lane: its rank, its machine, or its first rank and the number of others."""
-    named = rows.group_by("lane").agg(
+    named = members.group_by("lane").agg(
         first=pl.col("rank").min(),
         count=pl.col("rank").n_unique(),
         node=pl.col("node").first(),

@@ -11,7 +11,6 @@
 
 from __future__ import annotations
 
-import warnings
 from collections import defaultdict
 from dataclasses import dataclass, field
 
@@ -155,9 +154,9 @@ def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Epis
 def _smooth(table: Floats) -> Floats:
     """Running median over three steps; single long transfers are no episode."""
     padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
-    with np.errstate(all="ignore"), warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)
-        return np.asarray(np.nanmedian(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0))
+    three = np.sort(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0)  # NaN comes last
+    of_two = np.where(np.isnan(three[1]), three[0], (three[0] + three[1]) / 2.0)
+    return np.asarray(np.where(np.isnan(three[2]), of_two, three[1]))
 
 
 def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:
@@ -176,7 +175,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     relative = calm / np.maximum(common, 1.0)
     high = relative > np.maximum(SLOWER, 1 + 5 * scatter)[:, None]
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
-    for row in range(len(units)):
+    for row in np.flatnonzero(high.any(axis=1)).tolist():
         for first, last in runs(_closed(high[row])):
             if last - first + 1 >= LASTING and matters(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
@@ -238,7 +237,8 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     throughout = _throughout(transfers, usual)
     often = np.maximum(least, 6 * np.median(_scatter(added)))
     spans: list[tuple[int, int, int]] = []
-    for row in range(len(members)):
+    is_late = (calm > limit).any(axis=1) | (throughout & (added > often).any(axis=1))
+    for row in np.flatnonzero(is_late).tolist():
         plain = runs(_closed(calm[row] > limit))
         summed = (
             [(a, b) for a, b in runs(_closed(added[row] > often)) if b - a < 0.6 * len(steps)] if throughout else []
