@@ -35,6 +35,16 @@ class Pace:
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
     @property
+    def silent_from(self) -> float | None:
+        """Since when no progress was printed (ns). Lines without a time have that of the last line with one: of several
+        with the last time each took as long as usual.
+        """
+        at = self.beats["at"].drop_nulls()
+        if self.last_at is None or self.usual_s is None:
+            return None
+        return self.last_at + int((at == self.last_at).sum() - 1) * self.usual_s * SECOND
+
+    @property
     def is_even(self) -> bool:
         """Whether no slowdown is seen, and there are enough durations to see one."""
         is_shown = self.beats["seconds"].drop_nulls().len() > 2 * AT.slow_beats

@@ -91,11 +91,11 @@ def stopped_after_silence(case: Case) -> bool:
     decided = case.catalogue.events.filter(
         case.catalogue.has("decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
     )
-    at, last_at = decided["first_at"].min(), case.pace.last_at
-    if at is None or last_at is None or case.pace.usual_s is None:
+    at, since = decided["first_at"].min(), case.pace.silent_from
+    if at is None or since is None or case.pace.usual_s is None:
         return False
     causes = [e for e in case.roots.members if e not in decided["event"].to_list()]
-    silence = (int(at) - last_at) / SECOND  # type: ignore[arg-type]  # polars' scalars are untyped
+    silence = (int(at) - since) / SECOND  # type: ignore[arg-type]  # polars' scalars are untyped
     return not causes and silence > max(2 * temporal.AT.hang_intervals * case.pace.usual_s, 2 * AT.long_wait_s)
 
 

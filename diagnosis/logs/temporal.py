@@ -198,7 +198,7 @@ def stage_spans(
 
 def is_hang(pace_: Pace, ended_at: int | None) -> bool:
     """No progress for far longer than usual before anything ended."""
-    if pace_.last_at is None or ended_at is None or pace_.usual_s is None:
+    if pace_.silent_from is None or ended_at is None or pace_.usual_s is None:
         return False
-    silence = (ended_at - pace_.last_at) / SECOND
+    silence = (ended_at - pace_.silent_from) / SECOND
     return bool(silence > max(AT.hang_intervals * pace_.usual_s, AT.hang_floor_s))

@@ -56,3 +56,11 @@ def test_counters_that_begin_anew_with_each_epoch_are_of_one_launch() -> None:
     numbers = [n for _ in range(6) for n in range(1, 31)]
     durations = [20.0 if n == 1 else 1.0 for n in numbers]
     assert paced(durations, numbers).slow_from is None
+
+
+def test_steps_without_a_time_of_their_own_shorten_the_silence() -> None:
+    """Each has the time of the last line that has one, so only their number says how long training went on."""
+    stamped = paced([1.0] * 30)
+    assert stamped.silent_from == 30 * SECOND
+    assert paced([1.0] * 30 + [0.0] * 100).silent_from == 130 * SECOND
+    assert paced([]).silent_from is None
