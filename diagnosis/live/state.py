@@ -112,6 +112,7 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
         if len(state["counters"]) >= MOST_COUNTERS:
             return news
         known = state["counters"][key] = {"n": counts[0][0], "t": counts[0][1], "at": news.now, "advances": 0}
+        known["first"] = counts[0][0]
         counts = counts[1:]
     in_time = [row for row in counts if not _is_late(row, known)]
     known["late"] = 0 if in_time else known.get("late", 0) + 1

@@ -191,15 +191,19 @@ def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     is_announced = own.get("stages", {}).get("evaluation") or any(row[0] == "evaluation" for row in state["marks"])
     if n is None or is_announced:
         return 0.0
-    skipped = _other_numbering(own)
+    skipped = _other_numbering(own, state)
     fresh = [unit for unit in _round(n, interval) if unit not in own.get("passed", ()) and unit * skipped <= 0]
     return FIRST_S["evaluation"] if fresh else 0.0
 
 
-def _other_numbering(own: Mapping[str, Any]) -> int:
-    """The sign of the round numbers that the job does not reach: -1 if announced pauses came after counts such as 100
-    and 200, so that its first iteration is called 1, and 1 after 99 and 199. 0 if these do not say it.
+def _other_numbering(own: Mapping[str, Any], state: Mapping[str, Any]) -> int:
+    """The sign of the round numbers that the job does not reach: -1 if its first iteration is called 1, because 1 was
+    the first count and all are printed, or because announced pauses came after counts such as 100 and 200; 1 if these
+    came after 99 and 199. 0 if nothing says it.
     """
+    leader = state["counters"].get(state["leader"] or "", {})
+    if leader.get("first") == 1 == state["interval"]:
+        return -1
     stages = own.get("stages", {})
     reached = [unit for stage in FIRST_S for row in rhythm.rows(stages, stage) for unit in _round(int(row[0]), 1)]
     ones = sum(unit > 0 for unit in reached)

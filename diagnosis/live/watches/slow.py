@@ -50,15 +50,17 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     usual = own.setdefault("usual", [])
     for step in news.steps:
         if len(usual) >= KNOWN_STEPS:
-            _add(own, step, _enough(own, state), news.now)
+            _add(own, step, step * state["interval"], _enough(own, state), news.now)
         if not own.get("sums"):
             usual += [*own.pop("began", ()), step]
             del usual[:-USUAL_STEPS]
             own["of"] = _of(usual)
 
 
-def _add(own: dict[str, Any], step: float, enough: float, now: float) -> None:
-    """Add one step. ``began``: the steps since the sums left zero; ``top``: their maximum; ``noise``: what passed."""
+def _add(own: dict[str, Any], step: float, seconds: float, enough: float, now: float) -> None:
+    """Add one step, of a count that took ``seconds``. ``began``: the steps since the sums left zero; ``top``: their
+    maximum; ``noise``: what passed.
+    """
     sums = own.get("sums") or [0.0] * len(SLOWDOWNS)
     if not any(sums):
         own.update(since=now, began=[], count=0, lasted=0.0, top=0.0)
@@ -66,7 +68,7 @@ def _add(own: dict[str, Any], step: float, enough: float, now: float) -> None:
     own["sums"], total = sums, max(sums)
     if total > 0.0:
         own["began"] = [*own["began"], step][-USUAL_STEPS:]
-        own["count"], own["lasted"], own["top"] = own["count"] + 1, own["lasted"] + step, max(own["top"], total)
+        own["count"], own["lasted"], own["top"] = own["count"] + 1, own["lasted"] + seconds, max(own["top"], total)
     is_over = total < enough / 2 or own["count"] > ACCEPTED
     if (own.get("is_open") and is_over) or total <= 0.0:
         if own["count"] < SHORT:
@@ -84,10 +86,11 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     if not own.get("is_open"):
         if not own.get("sums") or state["stage"] != "training" or hang.is_pause_likely(state):
             return None
-        unfinished = (silence_s(state, now) - TRANSPORT_S) / state["interval"]
+        seconds = silence_s(state, now) - TRANSPORT_S
+        unfinished = seconds / state["interval"]
         shares = _shares(own, unfinished, is_finished=False)
         total = max(total + more for total, more in zip(own["sums"], shares, strict=True))
-        if total < max(_enough(own, state), own.get("noise", 0.0)) or own["lasted"] + unfinished < LASTING_S:
+        if total < max(_enough(own, state), own.get("noise", 0.0)) or own["lasted"] + seconds < LASTING_S:
             return None
         began.append(unfinished)
     last = median(began[-8:])

@@ -29,8 +29,19 @@ def test_a_round_count_that_was_passed_without_a_pause_is_no_excuse(job: Any) ->
     assert job.trains(300).waits(30).kinds == ["hang"]
 
 
+def test_a_job_whose_first_count_is_one_has_no_round_count_at_99(job: Any) -> None:
+    assert job.trains(99).waits(30).kinds == ["hang"]
+
+
+def test_a_job_that_was_followed_late_may_evaluate_after_99_and_after_100(job: Any) -> None:
+    job.n = 30
+    assert job.trains(69).waits(30).kinds == []
+    assert job.waits(1000).kinds == ["hang"]
+
+
 def test_counts_of_saves_show_whether_the_first_iteration_is_called_zero(job: Any) -> None:
-    for _ in range(4):
+    job.n = 50
+    for _ in range(3):
         job.trains(50).says(stage="checkpoint_save").waits(5)
     job.trains(49)
     assert job.waits(30).kinds == ["hang"], "249 is no round count of a job that saves after 200"

@@ -49,3 +49,14 @@ def test_two_slow_steps_are_enough_where_a_step_takes_long(job: Any) -> None:
     job.step_s = 30.0
     assert job.trains(60).trains(1, step_s=60.0).kinds == []
     assert job.trains(1, step_s=60.0).kinds == ["slow"]
+
+
+def test_a_job_that_prints_every_tenth_step_is_slow_for_all_ten(job: Any) -> None:
+    def counts(number: int, step_s: float) -> None:
+        for _ in range(number):
+            job.n, job.now = job.n + 10, job.now + 10 * step_s
+            job.says(counters={"iteration a": [[job.n, int(job.now * 1e9), [], False]]})
+
+    counts(30, 0.4)
+    counts(4, 0.8)
+    assert job.kinds == ["slow"], "32 s of slow steps"
