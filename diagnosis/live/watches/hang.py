@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
 from diagnosis.live.attention import is_catching_up, quiet_s, silence_s, still_open
-from diagnosis.live.beat import count_s, step_s
+from diagnosis.live.beat import count_s, spread, step_s
 from diagnosis.live.news import Alarm, News, Pause
 from diagnosis.live.watches import rhythm
 
@@ -119,7 +119,7 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     usual = count_s(state)
     if usual is None or state["advances"] < KNOWN_ADVANCES:
         return BEFORE_TRAINING_S
-    least = STEPS * usual + LEAST_S
+    least = STEPS * usual * (1 + spread(state)) + LEAST_S
     stage = state["stage"] or "training"
     if stage == "training" and state["is_last"] and not own.get("stages", {}).get("evaluation"):
         stage = "shutdown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 from diagnosis.live import new_state, tick
@@ -11,6 +12,14 @@ def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: An
     job.trains(103).waits(3 * 2.0 + 15)
     assert job.kinds == ["hang"]
     assert job.text == "No progress after iteration 103; a step usually takes 2.0 s."
+
+
+def test_a_noisy_job_may_have_one_step_that_takes_three_times_as_long_and_its_noise(job: Any) -> None:
+    dice = random.Random(1)
+    for _ in range(103):
+        job.trains(1, step_s=30 * max(0.3, dice.gauss(1, 0.2)))
+    assert job.waits(103).kinds == []
+    assert job.waits(25).kinds == ["hang"]
 
 
 def test_the_interval_of_printed_counts_is_the_beat_of_a_job_that_prints_every_tenth(job: Any) -> None:
