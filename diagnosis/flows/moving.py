@@ -27,7 +27,7 @@ LEAST: Final = 12
 #: The lost time is this share of a usual step, as mean over the steps.
 COSTS: Final = 0.05
 #: Steps with more waiting last longer: rank correlation of both, at least.
-LASTS: Final = 0.4
+LASTS: Final = 0.3
 #: A slow step is explained if its waiting is this share of its excess.
 EXPLAINS: Final = 0.5
 
