@@ -20,7 +20,7 @@ _GAP = r"(?: *[|,-]+)?[ \t]?"
 _CLOCK = r"0:0:0(?:[.,:]0)*"
 _ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
 _STAMP = (
-    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _]{_CLOCK}|0-0-0-{_CLOCK}|0[- ]{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
+    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _,]{_CLOCK}|0-0-0-{_CLOCK}|0[- ]{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
     rf"|0\.0(?:\.0)? {_CLOCK}"
     rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0[/ -]{_MONTH}[/ -]+0[ :]{_CLOCK}|0:0:0[.,]0"
     rf"|{_MONTH}[/ -]0[/, -]+0[ ,]+{_CLOCK}){_ZONE}[\])]?[:,]?"
@@ -35,7 +35,7 @@ _LEVEL = (
 )
 _WRITER = (
     r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\]|\[0,0\]<std(?:out|err)>:?|std(?:out|err) [FP] "
-    r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):|\([A-Za-z_][\w.:]{0,80} pid=0(?:, ip=[0-9A-Fa-f.:]{1,45})?\))"
+    r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):|\((?:[A-Za-z_][\w.:]{0,80} pid=0|raylet)(?:, ip=[0-9A-Fa-f.:]{1,45})?\))"
 )
 _GLOG = r"(?:\[?[IWEFD] ?0 0:0:0\.0(?: +0)? ?)"
 _TASK = r"0:(?: |$)"  # srun --label
@@ -146,7 +146,7 @@ def split(normal: pl.Expr, form: Form = same) -> dict[str, pl.Expr]:
         (SRUN, normal.str.contains(form(r"^srun: error: \S+: tasks? 0"))),
         (POD, header.str.contains("[pod/", literal=True)),
         (MPI, header.str.contains(form(r"\[0,0\]<std"))),
-        (RAY, header.str.contains(form(r" pid=0, ip="))),
+        (RAY, header.str.contains(form(r"(?: pid=0|\(raylet), ip="))),
     ):
         who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(pl.lit(0, dtype=pl.UInt16))
     return {"message": message, "level": level.cast(pl.UInt8), "style": style, "who": who}
@@ -175,7 +175,7 @@ LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI, RAY = (1 << index for ind
 #: bit -> (part, pattern over raw lines) of those that patterns read.
 RAW: dict[int, tuple[str, str]] = {
     POD: ("label", r"\[pod/([^/\]]+)"),
-    RAY: ("host", r" pid=[0-9]+, ip=([0-9A-Fa-f.:]{1,45})\)"),
+    RAY: ("host", r"(?: pid=[0-9]+|\(raylet), ip=([0-9A-Fa-f.:]{1,45})\)"),
     SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
     SYSLOG: (
         "host",

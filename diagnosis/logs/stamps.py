@@ -76,7 +76,7 @@ def iso(data: Bytes, at: int, stop: int, is_zoned: bool) -> int:
     """Nanoseconds of the stamp ``2026-03-01 08:00:00,123+01:00`` at ``at``, or NO_TIME."""
     if at + 19 > stop or data[at + 4] != 45 or data[at + 7] != 45 or data[at + 13] != 58 or data[at + 16] != 58:
         return NO_TIME
-    if data[at + 10] not in (32, 84, 95):
+    if data[at + 10] not in (32, 44, 84, 95):
         return NO_TIME
     year = 100 * _two(data, at) + _two(data, at + 2)
     month = _two(data, at + 5)

@@ -64,7 +64,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         r"([0-9]{4}-[0-9]{2}-[0-9]{2} [0-9]{2}:[0-9]{2}:[0-9]{2} [AP]M)",
         "%Y-%m-%d %I:%M:%S %p",
     ),
-    TimeStyle("iso", r"0-0-0[T _]0:0:0", is_iso=True),
+    TimeStyle("iso", r"0-0-0[T _,]0:0:0", is_iso=True),
     TimeStyle(
         "iso_dashed",
         r"0-0-0-0:0:0",

@@ -41,3 +41,12 @@ def test_a_level_and_a_date_without_a_year_are_a_time(tmp_path: Path) -> None:
     case = case_of_lines(tmp_path, *HOSTS, *STEPS)
     assert case.progress.last == 29
     assert case.pace.usual_s == pytest.approx(60.0)
+
+
+def test_what_a_raylet_reports_of_its_own_machine_is_about_that_machine(tmp_path: Path) -> None:
+    """Before, the prefix of a node's daemon was part of its message and named nobody."""
+    killed = (
+        "(raylet, ip=10.25.3.73) node_manager.cc:3193: 1 Workers (tasks / actors) killed due to memory pressure (OOM)"
+    )
+    found = verdict.conclude(case_of_lines(tmp_path, *HOSTS[:2], *STEPS, killed))
+    assert [n.node for n in found.nodes if n.is_suspect] == ["10.25.3.73"]
