@@ -1,7 +1,7 @@
 """The machine of a writer, if its own lines and its path do not name it or name something else.
 
 A directory named after a machine outranks a file name ("worker_6.log" below "cn17/" counts ranks, not machines). The
-name of a file with many machines is the job's. A rank that once named its machine stays there.
+name of files or of a directory with many machines is the job's. A rank that once named its machine stays there.
 """
 
 from __future__ import annotations
@@ -79,10 +79,15 @@ def component(path: str, known: set[str]) -> str | None:
 
 
 def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
-    others: dict[int, set[str]] = defaultdict(set)
+    stated: dict[int, set[str]] = defaultdict(set)
+    others: dict[str, set[str]] = defaultdict(set)
+    for f, node, _ in rows:
+        if node is not None and _is_of(node, paths[f]):
+            stated[f].add(node)
     for f, node, _ in rows:
         if node is not None and not _is_of(node, paths[f]):
-            others[f].add(node)
+            for name in stated[f]:
+                others[name].add(node)
     below = {
         f: PurePosixPath(path).parts[-2]
         for f, path in enumerate(paths)
@@ -93,7 +98,7 @@ def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
     out = []
     for f, node, rank in rows:
         if node is not None and _is_of(node, paths[f]):
-            node = None if len(others[f]) >= AT.shared else below.get(f, node)  # noqa: PLW2901
+            node = None if len(others[node]) >= AT.shared else below.get(f, node)  # noqa: PLW2901
         out.append((f, node, rank))
     return out
 

@@ -35,7 +35,7 @@ _NOT_HOST = re.compile(
     r"|std(?:out|err)|slurm|step|task|epoch|version|v|test|day|date|restart|train|training"
     r"|launch(?:er)?|agent|plog|events?|"
     r"rank|world|size|seed|file|tmp|nccl|debug|trace|dump|main|scheduler|console)[-_.]?[\d_-]*$|^\d"
-    r"|^flux-(?:eventlog\b|f\w{6,}$)",
+    r"|^flux-(?:eventlog\b|f\w{6,}$)|^[a-z]\w*[-_.]\d{5,}$",
     re.IGNORECASE,
 )
 
@@ -124,12 +124,14 @@ class Sources:
         if found is not None:
             return found
         own = self.path if not label and not host else Source()
+        # a line that states only a rank says nothing of the machine: its path does, as doubtful as before
+        how, confidence = "prefix" if label or rank or local else "line", 0.9 if rank or label else 0.8
         source = Source(
             node=label or host or self.path.node,
             rank=int(rank) if rank else own.rank,
             local_rank=int(local) if local else own.local_rank if not rank else None,
-            how="prefix" if label or rank or local else "line",
-            confidence=0.9 if rank or label else 0.8,
+            how=own.how if own.node else how,
+            confidence=own.confidence if own.node else confidence,
             label=label or None,
             rank_how="line" if rank else own.rank_how,
         )

@@ -70,3 +70,10 @@ def test_a_machines_name_behind_a_word_in_a_path_is_the_machines() -> None:
     paths = ["logs/node_gpu7-17.log", "logs/node_gpu7-18.log", "logs/run-a.log"]
     rows = [(0, "node_gpu7-17", None), (0, "gpu7-17", 3), (1, "node_gpu7-18", None), (2, "run-a", None)]
     assert settled(rows, paths, ("gpu7-17", "gpu7-18", "a")) == ["gpu7-17", "gpu7-17", "gpu7-18", None]
+
+
+def test_a_directory_whose_files_name_several_machines_is_the_jobs() -> None:
+    """The name of a run, "wren-1b5", was accused of what one of its ranks printed."""
+    rows = [(0, "wren-1b5", 0), (0, "cn17", None), (1, "wren-1b5", 8), (1, "cn18", None), (2, "wren-1b5", 16)]
+    paths = ["wren-1b5/0.out", "wren-1b5/1.out", "wren-1b5/2.out"]
+    assert settled(rows, paths) == [None, "cn17", None, "cn18", None]

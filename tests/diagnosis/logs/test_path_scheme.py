@@ -37,3 +37,13 @@ def test_a_rank_that_a_line_states_outranks_the_paths() -> None:
     sources = Sources("run/rank_5.log")
     sources.index("", "7", "", "")
     assert [(s.rank, s.rank_how) for s in schemed(sources.all, ["run/rank_5.log"])] == [(None, ""), (7, "line")]
+
+
+def test_a_line_that_states_only_a_rank_makes_the_paths_doubtful_name_no_surer() -> None:
+    sources = Sources("wren-1b5/12.out")
+    sources.index("", "7", "", "")
+    assert [(s.node, s.rank) for s in schemed(sources.all, ["wren-1b5/12.out"])] == [(None, None), (None, 7)]
+
+
+def test_a_name_before_the_number_of_a_job_is_no_node() -> None:
+    assert placed("OAR.2723023.stderr", "chifflot-100/dmesg.out")[0] is None
