@@ -138,7 +138,9 @@ def _by_clues(case: Case, cause: Category) -> Place:
     is_echo = _is_reported(case, cause) or case.roots.is_wide or is_outside or is_between
     found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
     mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
-    if not found or not case.is_sure:
+    # machines behind a switch that failed are silent for its sake
+    is_behind = cause.id == SWITCH_DOWN and case.is_sure and len(case.roots.nodes) != 1
+    if (not found and not is_behind) or not case.is_sure:
         # a node without any log explains the others' messages about connections and order
         more = detectors.seen(detectors.ABSENT, case) or detectors.seen(detectors.OF_STRUCTURE, case)
         told = [clue.tells for clue in more if clue.tells]

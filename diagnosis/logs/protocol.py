@@ -110,9 +110,11 @@ def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator
             yield from _odd_ones(name, members)
     reporting = {s.rank for s in states}
     silent = sorted(set(ranks) - reporting)
-    # silence is evidence only if the whole world's watchdogs report; part of a world waits in its own groups
-    if reporting and stats.minority(len(silent), len(ranks)):
-        they = f"the time-out that {len(reporting)} of {len(ranks)} ranks report"
+    # silence is evidence only if the whole world's watchdogs report; part of a world waits in its own groups, and
+    # ranks are numbered from 0, also those that wrote nothing
+    world = max((*ranks, *reporting), default=-1) + 1
+    if silent and stats.minority(world - len(reporting), world):
+        they = f"the time-out that {len(reporting)} of {world} ranks report"
         yield from (Clue(node, 0.5, f"rank {r} did not report {they}") for r in silent if (node := ranks[r]))
 
 

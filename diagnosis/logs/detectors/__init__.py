@@ -13,17 +13,7 @@ from typing import Final, Protocol
 
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
-from diagnosis.logs.detectors import (
-    absent,
-    awaited,
-    cause,
-    early,
-    lacking,
-    peers,
-    spoken,
-    uneven,
-    watchdogs,
-)
+from diagnosis.logs.detectors import absent, awaited, cause, early, lacking, peers, spoken, uneven, watchdogs
 
 
 class Detector(Protocol):

@@ -87,3 +87,18 @@ counter = "acme name service is here"
     good, bad = (parse(text.format(blames))[0] for blames in ("nobody", "the weather"))
     assert validate(good) == []
     assert "must be one of machine, program, nobody" in validate(bad)[0]
+
+
+def test_a_quota_is_an_accounts_though_one_machine_alone_meets_it(tmp_path: Path) -> None:
+    found = said_by(tmp_path, (20, 5, "[rank10]: OSError: [Errno 122] Disk quota exceeded: '/lustre/x/step9'"))
+    assert found.verdict.id == "platform.storage.quota"
+    assert accused(found) == []
+
+
+def test_machines_that_fall_silent_behind_a_failed_switch_are_not_accused(tmp_path: Path) -> None:
+    job = Job(nodes=16, iterations=12)
+    job.cut = {5: job.ends - 60}
+    job.say(job.ends + 1, None, "leaf02 %SYS-5-RELOAD: Reload requested by watchdog. Reload reason: heartbeat lost")
+    found = verdict.conclude(case_of(job.timed_out(job.ends + 600, but=(5,)), tmp_path))
+    assert found.verdict.id == "network.link_down"
+    assert accused(found) == []

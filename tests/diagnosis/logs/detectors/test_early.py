@@ -10,12 +10,11 @@ from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 
-def test_the_node_that_fell_silent_first_is_seen(tmp_path: Path) -> None:
+def test_a_log_that_ends_first_proves_nothing(tmp_path: Path) -> None:
+    """The others go on only with the end of the job, which a rank may miss by chance: healthy nodes were accused."""
     job = Job(nodes=6, iterations=12)
-    job.cut = {2: job.ends - 60}
-    clues = list(early.look(case_of(job.timed_out(job.ends + 600), tmp_path)))
-    assert [clue.node for clue in clues] == ["gpu-0002"]
-    assert clues[0].tells == "hardware.host.lost"
+    job.cut = {2: job.ends - 20}
+    assert list(early.look(case_of(job.timed_out(job.ends + 600), tmp_path))) == []
 
 
 def test_nodes_that_all_write_to_the_end_are_not(tmp_path: Path) -> None:

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 from diagnosis.logs.detectors import watchdogs
-from tests.diagnosis.cases import case_of
+from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 
@@ -28,3 +29,16 @@ def test_the_rank_that_called_something_else_is_seen_and_shows_the_cause(tmp_pat
 
 def test_ranks_that_agree_prove_nothing(tmp_path: Path) -> None:
     assert stuck("ALLREDUCE", tmp_path) == []
+
+
+def test_ranks_that_wrote_nothing_are_part_of_the_world(tmp_path: Path) -> None:
+    """A launcher's log showed four of 24 ranks; rank 0 was accused because the other three reported the time-out."""
+    job = Job(nodes=4, gpus=1, iterations=12)
+    job.say(job.ends - 1, 0, "[rank0]: lr schedule: cosine")
+    for node, rank in ((1, 9), (2, 17), (3, 23)):
+        work = "WorkNCCL(SeqNum=90, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+        text = f"[rank{rank}]: [Rank {rank}] Watchdog caught collective operation timeout: {work}"
+        job.say(job.ends + 600, node, text)
+    files = {path: data.decode().splitlines() for path, data in job.files().items()}
+    kept = {path: [line for line in lines if not re.search(r"\[rank[123]\]", line)] for path, lines in files.items()}
+    assert list(watchdogs.look(case_of_files(tmp_path, kept, job.hints().nodes))) == []
