@@ -40,6 +40,8 @@ DIED: Final = "hardware.host.killed"
 #: An event of Kubernetes, whose worst level is a warning.
 CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 _SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
+#: A program's message that it goes on in spite of a problem.
+TOLERATED: Final = words.pattern("phrases", "tolerated")
 #: A launcher's message that a worker ended with a code or by a signal.
 DEATH: Final = words.pattern("phrases", "worker_ended")
 #: A program's or launcher's message that it was told to stop.
@@ -65,12 +67,12 @@ class Roots:
 
 def weigh(scene: Scene) -> pl.Series:
     """The weight of each event as a root candidate, before it is compared with others."""
-    events, total, since, consequence_at = scene.events, scene.total, scene.since, scene.consequence_at
+    events, total, begun, consequence_at = scene.events, scene.total, scene.since, scene.consequence_at
     is_slow = scene.pace.slow_from is not None  # then cancelling the job was no cause
     is_rare = scene.is_few
     is_few = is_rare | (pl.col("n_nodes") == 0)
     by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
-    is_late_enough = pl.lit(since is not None) & (by >= (since or 0))
+    is_late_enough = pl.lit(begun is not None) & (by >= (begun or 0))
     is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare & pl.col("is_stamped")
     # a line without level and time must at least contain a word for a problem
     is_ill = pl.col("example").str.contains(ILL) & is_few
@@ -113,7 +115,7 @@ def weigh(scene: Scene) -> pl.Series:
         & ~pl.col("is_exception")
         & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
-    is_calm = pl.col("level") < Level.WARNING.value
+    is_calm = (pl.col("level") < Level.WARNING.value) | pl.col("example").str.contains(TOLERATED)
     told = pl.when(is_calm).then(AT.informed).otherwise(AT.warned)
     base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * told).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
@@ -133,7 +135,9 @@ def weigh(scene: Scene) -> pl.Series:
         # a watcher outside the job reports a lost machine when its own time-out is over
         is_late &= ~(scene.catalogue.has("reported_late") & (pl.col("n_nodes") == 0))
         late = pl.when(is_late).then(AT.late).otherwise(1.0)
-    is_after = pl.lit(is_slow) if consequence_at is None else pl.lit(is_slow) | (pl.col("first_at") > consequence_at)
+    # a lower bound of the first consequence does not show that the stop came after it
+    since = consequence_at if scene.is_dated or not scene.has_times else None
+    is_after = pl.lit(is_slow) if since is None else pl.lit(is_slow) | (pl.col("first_at") > since)
     late = (
         pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after)
         .then(AT.cancelled_after)
