@@ -201,8 +201,7 @@ def _beats(
     return (
         rows.select("file", "line", "at", "source", "masked")
         .with_columns(
-            n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64),
-            seconds=pl.Series(took, dtype=pl.Float64),
+            n=pl.Series([f[1] if f else None for f in found], dtype=pl.Int64), seconds=pl.Series(took, dtype=pl.Float64)
         )
         .drop_nulls("n")
     )

@@ -241,13 +241,7 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     rank = {e: i for i, e in enumerate(roots)}
     rows = sorted(
         case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
-        key=lambda r: (
-            _ORDER.get(roles[r["event"]], 4),
-            rank.get(r["event"], 0),
-            -(r["novelty"] or 0),
-            -(r["n"] or 0),
-            r["event"],
-        ),
+        key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), -(r["novelty"] or 0), -(r["n"] or 0), e),
     )[: MOST.events]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
@@ -262,10 +256,8 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     """
     told: dict[tuple[str, str], LogEvent] = {}
     for event in events:
-        key = (
-            event.role,
-            event.id if event.role == Role.ROOT.value else quotes.quote(event.example, event.template, 100),
-        )
+        is_root = event.role == Role.ROOT.value
+        key = (event.role, event.id if is_root else quotes.quote(event.example, event.template, 100))
         first = told.get(key)
         told[key] = event if first is None else replace(first, count=first.count + event.count)
     return list(told.values())
@@ -335,29 +327,15 @@ def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
     out = []
-    for event in lead[: MOST.indicators]:
-        if not event.lines:
-            continue
+    for event in [e for e in lead[: MOST.indicators] if e.lines]:
         ref = event.lines[0]
-        frame = pl.DataFrame(
-            {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
-        )
-        text = raw_lines.read(frame, case.table.files, case.read)[0]
+        place = {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
+        text = raw_lines.read(pl.DataFrame(place), case.table.files, case.read)[0]
         told = indicators.extract(text, event.signature or None, case.rules)
-        parameters = dict(told.parameters)
-        if ref.node:
-            parameters.setdefault("node", ref.node)
-        if ref.rank is not None:
-            parameters.setdefault("rank", str(ref.rank))
-        out.append(
-            Indicator(
-                quotes.plain(told.text),
-                ref.file,
-                ref.line,
-                parameters,
-                tuple((s.start, s.end, s.kind) for s in told.spans),
-            )
-        )
+        writer = {"node": ref.node or "", "rank": "" if ref.rank is None else str(ref.rank)}
+        parameters = told.parameters | {k: v for k, v in writer.items() if v and k not in told.parameters}
+        spans = tuple((s.start, s.end, s.kind) for s in told.spans)
+        out.append(Indicator(quotes.plain(told.text), ref.file, ref.line, parameters, spans))
     return out
 
 

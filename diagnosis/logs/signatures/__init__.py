@@ -4,13 +4,4 @@ from diagnosis.logs.signatures.load import SignatureError, builtin, load, load_w
 from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Signature, Strength
 
-__all__ = [
-    "Signature",
-    "SignatureError",
-    "SignatureSet",
-    "Strength",
-    "builtin",
-    "load",
-    "load_with",
-    "parse",
-]
+__all__ = ["Signature", "SignatureError", "SignatureSet", "Strength", "builtin", "load", "load_with", "parse"]
