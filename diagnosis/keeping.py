@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs import stored_rows
+from diagnosis.logs import stored_rows, tables
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
@@ -73,7 +73,7 @@ def condense(
             return kept[path][offset : offset + length] if path in kept else read(path, offset, length)
 
         if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
-            kept.write_parquet(out, compression="zstd", compression_level=19)
+            tables.write_small(kept, out)
             if out.stat().st_size > AT.worth * sum(p.bytes for p in logs):
                 return None
             return {p.path: 0 for p in logs} | dict(kept["path"].value_counts().iter_rows())
@@ -101,7 +101,8 @@ def cited_lines(report: Any) -> set[tuple[str, int]]:
 
 def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> pl.DataFrame:
     """The rows of the line tables that ``plan`` keeps, with ``path`` and ``who``: cited ones, all of rare messages, of
-    each other one its first and last line of the job and one of ``plan.writers`` writers, with whole records.
+    each other one its first and last line of the job and one of ``plan.writers`` writers, and the first and last line
+    of each file, with whole records.
 
     Deterministic. Memory: one row for each pair of writer and message, and the lines of one file.
     """
@@ -123,7 +124,8 @@ def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> p
     firsts = found.filter((pl.col("turn") <= plan.writers) | pl.col("is_first")).select("file", line="first")
     lasts = found.filter("is_last").select("file", line="last")
     rare = found.filter(is_rare).select("file", "source", "masked")
-    single = pl.concat([firsts, lasts]).unique()
+    ends = found.group_by("file").agg(first=pl.col("first").min(), last=pl.col("last").max())
+    single = pl.concat([firsts, lasts, *(ends.select("file", line=name) for name in ("first", "last"))]).unique()
     return pl.concat(
         _rows_of(
             p,

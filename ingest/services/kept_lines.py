@@ -7,6 +7,7 @@ from pathlib import Path
 
 import polars as pl
 
+from diagnosis.logs import tables
 from ingest import storage, temp_files
 from ingest.models import Artifact, Blob
 
@@ -26,6 +27,6 @@ def kept_lines_forget(artifact: Artifact) -> None:
         table = pl.read_parquet(io.BytesIO(file.read()))
     with temp_files.temp_dir() as folder:
         rest = folder / "kept.parquet"
-        table.filter(pl.col("path") != artifact.path).write_parquet(rest, compression="zstd", compression_level=19)
+        tables.write_small(table.filter(pl.col("path") != artifact.path), rest)
         blob = kept_lines_put(rest)
     Artifact.objects.filter(attempt=artifact.attempt_id, kept=artifact.kept_id).update(kept=blob)
