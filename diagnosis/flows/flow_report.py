@@ -10,15 +10,16 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Small, joined
+from diagnosis.flows.capture import Bools, Capture, Flows, Ints, Small
 from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition
 from diagnosis.flows.rank_lanes import write_table
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps, rank_ends
 from diagnosis.flows.suspects import suspects
+from diagnosis.flows.switch_rates import switches
 from diagnosis.model import Parsed
 
 #: More rank-steps than this are not listed in the report; the separate table holds them.
@@ -117,7 +118,7 @@ def describe(
             {"collector": o.collector, "offset_s": round(o.seconds, 6), "exact": o.exact} for o in capture.clocks[:256]
         ],
         "jobs": rows,
-        "switches": _switches(capture),
+        "switches": switches(capture),
         "diagnoses": [_slow(s, capture) for s in fabric],
         "limits": _limits(capture, jobs, is_one_way=is_one_way),
         "late_unknown": is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
@@ -259,51 +260,6 @@ def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
     if slow.step is not None:
         out["step"] = slow.step + 1
     return out
-
-
-def _switches(capture: Capture) -> list[dict[str, Any]]:
-    """Volume, typical rate and the most records at once of every switch; busiest first."""
-    flows = capture.flows
-    if not capture.paths or flows.path.max(initial=-1) < 0:
-        return []
-    large = flows.column(np.int32, _path_of_large)
-    groups = flows.grouped(large, len(capture.paths))
-    per_path = spread(flows.disk, _rates, [(group, max(capture.resolution_s, 1e-6)) for group in groups])
-    rows: dict[str, dict[str, float]] = {}
-    for path, records, size, middle, low in pl.concat(per_path).sort("path").iter_rows():
-        for switch in capture.paths[path]:
-            row = rows.setdefault(switch, {"records": 0, "bytes": 0.0, "rate": 0.0, "low": 0.0})
-            row["records"] += records
-            row["bytes"] += size
-            row["rate"] += middle * records
-            row["low"] += low * records
-    return [
-        {
-            "switch": name,
-            "records": int(r["records"]),
-            "bytes": int(r["bytes"]),
-            "typical_bytes_per_s": round(r["rate"] / r["records"]),
-            "slow_tenth_bytes_per_s": round(r["low"] / r["records"]),
-        }
-        for name, r in sorted(rows.items(), key=lambda item: (-item[1]["bytes"], item[0]))
-    ]
-
-
-@partition
-def _path_of_large(part: Flows) -> Small:
-    """The path of each large record, -1 of the others."""
-    return np.asarray(np.where(part.size > 1e6, part.path, -1))
-
-
-@partition
-def _rates(group: Group, least_s: float) -> pl.DataFrame:
-    """The records, bytes and rates of each path, of all records of some paths."""
-    path, part = joined(group)
-    rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=least_s)
-    table = pl.DataFrame({"path": path, "start": part.start, "end": part.end, "size": part.size})
-    return table.group_by("path").agg(
-        pl.len().alias("records"), pl.col("size").sum(), rate.median().alias("rate"), rate.quantile(0.1).alias("low")
-    )
 
 
 def _offset(seconds: float) -> str:

@@ -1,8 +1,7 @@
-"""``faultline follow`` and ``faultline run`` against a running site: growing, rotated, truncated and deleted files."""
+"""``faultline follow`` and ``faultline run`` against a running site. Rotated files: ``test_rotation``."""
 
 from __future__ import annotations
 
-import gzip
 import pickle
 import signal
 import subprocess
@@ -18,59 +17,14 @@ from faultline import files, following
 from faultline import main as command
 from faultline.following import Follower
 from faultline.site import Site, Unreachable
-from ingest import services, signals
-from ingest.models import Artifact, Job, Upload
+from ingest.models import Job, Upload
 from ingest.services import resuming
-from ingest.storage import blob_range
-from tests.factories import make_user
+from tests.client.followed import append, evidence
 from tests.ingest.conftest import LOG
 from tests.patience import PATIENCE_S, wait_for
 
-pytestmark = pytest.mark.django_db(transaction=True)
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("token")]
 ROOT = Path(__file__).resolve().parent.parent.parent
-
-
-@pytest.fixture(autouse=True)
-def token(db: None, live_server: Any, monkeypatch: pytest.MonkeyPatch) -> str:
-    engineer = make_user("engineer", "engineer")
-    _, secret = services.token_create(user=engineer, name="side-car", scopes=["upload", "read"])
-    monkeypatch.setattr(signals.artifact_ready, "receivers", [])
-    monkeypatch.setenv("FAULTLINE_TOKEN", secret)
-    monkeypatch.setenv("FAULTLINE_URL", live_server.url)
-    monkeypatch.setenv("no_proxy", "*")
-    return secret
-
-
-@pytest.fixture
-def job(db: None) -> Job:
-    return services.job_create(name="Night run")
-
-
-@pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
-def follower(live_server: Any, token: str, job: Job, logs: Path, tmp_path: Path) -> Callable[[], Follower]:
-    """Makes a follower of ``logs``; each has the state that the one before left."""
-
-    def make() -> Follower:
-        site = Site(live_server.url, token, retry_for_s=20)
-        return Follower(site, job.slug, lambda: files.found([str(logs)]), state=tmp_path / "state.json")
-
-    return make
-
-
-def evidence() -> dict[str, bytes]:
-    return {a.path: blob_range(a.blob_id, 0, 1 << 30) for a in Artifact.objects.filter(is_superseded=False)}
-
-
-def append(path: Path, data: bytes) -> None:
-    with path.open("ab") as file:
-        file.write(data)
 
 
 def test_a_growing_file_arrives_as_it_grows_and_is_taken_in_at_the_end(
@@ -211,74 +165,6 @@ def test_a_follower_without_its_state_meets_the_upload_that_is_open(
     assert evidence() == {"a.log": LOG}
 
 
-def test_a_rotated_file_and_its_successor_are_both_whole(follower: Callable[[], Follower], logs: Path) -> None:
-    following = follower()
-    append(logs / "a.log", LOG[:1000])
-    following.look()
-    append(logs / "a.log", LOG[1000:2000])
-    (logs / "a.log").rename(logs / "a.log.1")
-    append(logs / "a.log", LOG[2000:])
-    following.look()
-    following.finish()
-    assert evidence() == {"a.log": LOG[:2000], "a.log.2": LOG[2000:]}
-
-
-def test_a_rotation_that_is_compressed_later_is_not_sent_again(follower: Callable[[], Follower], logs: Path) -> None:
-    first = follower()
-    append(logs / "a.log.2.gz", gzip.compress(LOG[:500]))  # older than the follower: nobody sent its lines
-    append(logs / "a.log", LOG[:1000])
-    first.look()
-    (logs / "a.log").rename(logs / "a.log.1")
-    append(logs / "a.log", LOG[1000:])
-    first.look()
-    append(logs / "a.log.1.gz", gzip.compress(LOG[:1000]))  # as gzip does: both are there for a while
-    first.look()
-    (logs / "a.log.1").unlink()
-    first.look()
-    (logs / "a.log.1.gz").rename(logs / "a.log.3.gz")
-    again = follower()
-    again.look()
-    append(logs / "a.log", LOG[1000:1100])
-    (logs / "a.log").unlink()  # renamed and compressed between two looks
-    append(logs / "a.log.1.gz", gzip.compress(LOG[1000:] + LOG[1000:1100]))
-    again.look()
-    again.finish()
-    assert {path: data for path, data in evidence().items() if "gz" not in path} == {
-        "a.log": LOG[:1000],
-        "a.log.2": LOG[1000:] + LOG[1000:1100],
-    }
-    assert sorted(Upload.objects.values_list("path", flat=True)) == ["a.log", "a.log.2", "a.log.2.gz"]
-
-
-def test_a_new_file_with_the_number_of_a_deleted_one_is_followed(
-    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setattr(following, "_inode", lambda status: (0, 7))
-    first = follower()
-    append(logs / "a.log", LOG[:1000])
-    first.look()
-    (logs / "a.log").unlink()
-    first.look()
-    append(logs / "b.log", LOG)
-    first.look()
-    first.finish()
-    assert evidence() == {"a.log": LOG[:1000], "b.log": LOG}
-
-
-def test_a_file_longer_than_the_site_takes_goes_on_in_the_next_one(
-    follower: Callable[[], Follower], logs: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    text = 3 * LOG[:2000]
-    settings.UPLOAD_MAX_BYTES = 2500
-    monkeypatch.setattr(following, "CHUNK_BYTES", 1000)
-    append(logs / "a.log", text[:5300])
-    one = follower()
-    for _ in range(3):
-        one.look()
-    one.finish()
-    assert evidence() == {"a.log": text[:2000], "a.log.2": text[2000:4000], "a.log.3": text[4000:5300]}
-
-
 def test_a_follower_outlasts_a_site_that_is_away(
     follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -328,26 +214,6 @@ def test_a_follower_outlasts_a_site_whose_disk_is_full(
     one.finish()
     assert evidence() == {"a.log": LOG}
     assert ["disk is full" in note for note in notes] == [True], "once, however long"
-
-
-def test_a_file_that_is_truncated_in_place_begins_again(follower: Callable[[], Follower], logs: Path) -> None:
-    following = follower()
-    append(logs / "a.log", LOG[:1000])
-    following.look()
-    (logs / "a.log").write_bytes(LOG[:500])
-    following.look()
-    following.finish()
-    assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[:500]}
-
-
-def test_a_deleted_file_is_taken_in_as_far_as_it_was_sent(follower: Callable[[], Follower], logs: Path) -> None:
-    following = follower()
-    append(logs / "a.log", LOG[:1000])
-    following.look()
-    append(logs / "a.log", LOG[1000:1100])  # the open file still has it
-    (logs / "a.log").unlink()
-    following.look()
-    assert evidence() == {"a.log": LOG[:1100]}
 
 
 def test_what_comes_after_the_site_ended_a_silent_file_is_not_lost(

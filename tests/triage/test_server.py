@@ -22,63 +22,14 @@ from ingest.services import resuming
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
 from tests.patience import PATIENCE_S
+from tests.triage.connections import Line
 from triage.server import front as fronts
-from triage.server.body_reader import Pace, TooSlow, Waiting
-from triage.server.environ import body_length, environ_of
+from triage.server.body_reader import Pace
 from triage.server.front import Front, Limits
 from triage.server.pages import _in_pieces, _whole
 
 BIG = LOG * 20
 assert len(BIG) > fronts.SMALL_BYTES
-
-
-class Line:
-    """One request on its way in: ``blocks`` arrive one after another, then what ``end`` says."""
-
-    def __init__(self, method: str, path: str, *blocks: bytes, length: int | None = None, **headers: str) -> None:
-        size = sum(map(len, blocks)) if length is None else length
-        path, _, query = path.partition("?")
-        named = {"host": "localhost", "content-length": str(size), **headers}
-        self.scope = {
-            "type": "http",
-            "method": method,
-            "path": path,
-            "raw_path": path.encode(),
-            "query_string": query.encode(),
-            "http_version": "1.1",
-            "headers": [(name.replace("_", "-").encode(), value.encode()) for name, value in named.items()],
-        }
-        self.blocks, self.whole, self.read = list(blocks), sum(map(len, blocks)) == size, 0
-        self.sent: list[dict[str, Any]] = []
-        self.goes_silent = False
-
-    async def receive(self) -> dict[str, Any]:
-        if self.blocks:
-            block = self.blocks.pop(0)
-            self.read += len(block)
-            return {"type": "http.request", "body": block, "more_body": bool(self.blocks) or not self.whole}
-        if self.goes_silent:
-            await asyncio.sleep(3600)
-        return {"type": "http.disconnect"}
-
-    async def send(self, message: dict[str, Any]) -> None:
-        self.sent.append(message)
-
-    def through(self, site: Front) -> Line:
-        site._make.until_ended(site(self.scope, self.receive, self.send))  # type: ignore[attr-defined]
-        return self
-
-    @property
-    def status(self) -> int:
-        return int(self.sent[0]["status"]) if self.sent else 0
-
-    @property
-    def said(self) -> bytes:
-        return b"".join(message.get("body", b"") for message in self.sent[1:])
-
-    @property
-    def is_closed(self) -> bool:
-        return (b"connection", b"close") in self.sent[0]["headers"]
 
 
 class Here:
@@ -341,44 +292,6 @@ def test_a_collector_may_send_no_length_within_the_limit(site: Front, token: str
     assert b"more than 262,144 bytes" in line.said
 
 
-def test_a_pace_counts_only_the_senders_time() -> None:
-    now = [0.0]
-    pace = Pace(100, 1000, window_s=10, clock=lambda: now[0])
-    now[0] = 9.0
-    pace.check(1000)
-    now[0] = 10.5
-    pace.check(1)  # a new window begins
-    pace.pause(60)  # the disk was slow
-    now[0] = 75.0
-    pace.check()
-    now[0] = 85.0
-    with pytest.raises(TooSlow):
-        pace.check(5)
-
-
-async def others_go_on() -> None:
-    """Every task of the loop gets as far as it can without waiting for bytes or time."""
-    for _ in range(50):
-        await asyncio.sleep(0)
-
-
-def test_the_oldest_of_too_many_small_bodies_makes_room() -> None:
-    async def all_three() -> tuple[list[Any], int]:
-        waiting = Waiting(2)
-        lines = [Line("POST", "/", b"a", length=9) for _ in range(2)]
-        for line in lines:
-            line.goes_silent = True
-        slow = [asyncio.ensure_future(waiting.read(line.receive, Pace(0, 60), 9)) for line in lines]
-        await others_go_on()
-        quick = await waiting.read(Line("POST", "/", b"quick").receive, Pace(0, 60), 9)
-        await others_go_on()
-        ends = [task.done() and type(task.exception()) for task in slow]
-        slow[1].cancel()
-        return [quick, *ends], len(waiting)
-
-    assert asyncio.run(all_three())[0] == [b"quick", TooSlow, False]
-
-
 def test_a_reader_who_takes_nothing_holds_no_thread(site: Front, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(fronts, "_UNREAD_S", 0.05)
     threads: list[str] = []
@@ -417,14 +330,3 @@ def test_rows_are_read_to_their_end_before_the_first_leaves(site: Front) -> None
     assert answer.rest is not None
     assert len(answer.first) + sum(map(len, answer.rest)) == 1_600_000
     answer.close()
-
-
-def test_the_environment_has_the_bytes_of_the_address_and_no_header_that_passes_for_another() -> None:
-    scope = Line("GET", "/jobs/%C3%A9%2F/?q=%20", x_forwarded_proto="http").scope
-    scope["headers"] += [(b"x_forwarded_proto", b"https"), (b"cookie", b"a=1"), (b"cookie", b"b=2")]
-    keys = environ_of(scope)
-    assert keys["PATH_INFO"].encode("latin-1") == "/jobs/é//".encode()
-    assert (keys["QUERY_STRING"], keys["HTTP_COOKIE"]) == ("q=%20", "a=1; b=2")
-    assert keys["HTTP_X_FORWARDED_PROTO"] == "http"
-    assert keys["CONTENT_LENGTH"] == "0"
-    assert body_length(scope) == 0

@@ -1,0 +1,106 @@
+"""``faultline follow`` with files that are rotated, compressed, truncated, deleted or longer than the site takes."""
+
+from __future__ import annotations
+
+import gzip
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from faultline import following
+from faultline.following import Follower
+from ingest.models import Upload
+from tests.client.followed import append, evidence
+from tests.ingest.conftest import LOG
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.usefixtures("token")]
+
+
+def test_a_rotated_file_and_its_successor_are_both_whole(follower: Callable[[], Follower], logs: Path) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    append(logs / "a.log", LOG[1000:2000])
+    (logs / "a.log").rename(logs / "a.log.1")
+    append(logs / "a.log", LOG[2000:])
+    following.look()
+    following.finish()
+    assert evidence() == {"a.log": LOG[:2000], "a.log.2": LOG[2000:]}
+
+
+def test_a_rotation_that_is_compressed_later_is_not_sent_again(follower: Callable[[], Follower], logs: Path) -> None:
+    first = follower()
+    append(logs / "a.log.2.gz", gzip.compress(LOG[:500]))  # older than the follower: nobody sent its lines
+    append(logs / "a.log", LOG[:1000])
+    first.look()
+    (logs / "a.log").rename(logs / "a.log.1")
+    append(logs / "a.log", LOG[1000:])
+    first.look()
+    append(logs / "a.log.1.gz", gzip.compress(LOG[:1000]))  # as gzip does: both are there for a while
+    first.look()
+    (logs / "a.log.1").unlink()
+    first.look()
+    (logs / "a.log.1.gz").rename(logs / "a.log.3.gz")
+    again = follower()
+    again.look()
+    append(logs / "a.log", LOG[1000:1100])
+    (logs / "a.log").unlink()  # renamed and compressed between two looks
+    append(logs / "a.log.1.gz", gzip.compress(LOG[1000:] + LOG[1000:1100]))
+    again.look()
+    again.finish()
+    assert {path: data for path, data in evidence().items() if "gz" not in path} == {
+        "a.log": LOG[:1000],
+        "a.log.2": LOG[1000:] + LOG[1000:1100],
+    }
+    assert sorted(Upload.objects.values_list("path", flat=True)) == ["a.log", "a.log.2", "a.log.2.gz"]
+
+
+def test_a_new_file_with_the_number_of_a_deleted_one_is_followed(
+    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(following, "_inode", lambda status: (0, 7))
+    first = follower()
+    append(logs / "a.log", LOG[:1000])
+    first.look()
+    (logs / "a.log").unlink()
+    first.look()
+    append(logs / "b.log", LOG)
+    first.look()
+    first.finish()
+    assert evidence() == {"a.log": LOG[:1000], "b.log": LOG}
+
+
+def test_a_file_longer_than_the_site_takes_goes_on_in_the_next_one(
+    follower: Callable[[], Follower], logs: Path, settings: Any, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = 3 * LOG[:2000]
+    settings.UPLOAD_MAX_BYTES = 2500
+    monkeypatch.setattr(following, "CHUNK_BYTES", 1000)
+    append(logs / "a.log", text[:5300])
+    one = follower()
+    for _ in range(3):
+        one.look()
+    one.finish()
+    assert evidence() == {"a.log": text[:2000], "a.log.2": text[2000:4000], "a.log.3": text[4000:5300]}
+
+
+def test_a_file_that_is_truncated_in_place_begins_again(follower: Callable[[], Follower], logs: Path) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    (logs / "a.log").write_bytes(LOG[:500])
+    following.look()
+    following.finish()
+    assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[:500]}
+
+
+def test_a_deleted_file_is_taken_in_as_far_as_it_was_sent(follower: Callable[[], Follower], logs: Path) -> None:
+    following = follower()
+    append(logs / "a.log", LOG[:1000])
+    following.look()
+    append(logs / "a.log", LOG[1000:1100])  # the open file still has it
+    (logs / "a.log").unlink()
+    following.look()
+    assert evidence() == {"a.log": LOG[:1100]}
