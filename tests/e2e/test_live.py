@@ -98,14 +98,15 @@ def test_the_page_of_a_running_job_follows_it_and_its_height_stays(
     engineer: Page, push: Callable[..., None], photograph: Callable[[Page, str], None]
 ) -> None:
     page = engineer
-    push("node-1", *(f"{stamp(n)} INFO iteration {n}/900 loss 2.5" for n in range(30)))
+    # another launch: the lines of one that is over would only be late
+    push("node-1", *(f"{stamp(200 + n)} INFO iteration {n}/900 loss 2.5" for n in range(30)))
     page.goto("/running/")
     expect(page.get_by_test_id("running").locator("tr", has_text="live-run")).to_contain_text("29")
     page.get_by_role("link", name="live-run", exact=True).click()
     state = page.get_by_test_id("running-state")
     expect(state).to_contain_text("29")
     box = state.bounding_box()
-    push("node-1", f"{stamp(31)} INFO iteration 31/900 loss 2.5", f"{stamp(31)} ERROR CUDA error: out of memory")
+    push("node-1", f"{stamp(231)} INFO iteration 31/900 loss 2.5", f"{stamp(231)} ERROR CUDA error: out of memory")
     expect(state).to_contain_text("31")
     expect(state).to_contain_text("out of memory")  # it alone: a slow machine may also see a hang
     after = state.bounding_box()
