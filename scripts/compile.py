@@ -16,6 +16,7 @@ import numpy as np
 from diagnosis import ParseHints, jit, parse
 from diagnosis.pipeline import diagnose
 from ingest.wire import loki, otlp, scanning
+from ingest.wire.rows import Budget
 from triage.places import ROOT
 
 #: Lines in whose places, stamps and writers every loop has something to read.
@@ -45,7 +46,7 @@ def main() -> list[str]:
         ]
         diagnose(parsed, read=lambda path, offset, length: files[path][offset : offset + length])
     for tags, value in ((otlp._TAGS, scanning.unwrap), (loki._TAGS, scanning.moments)):
-        if (read := scanning.records(_RECORD, tags)) is not None:
+        if (read := scanning.records(_RECORD, tags, Budget())) is not None:
             value(np.frombuffer(_RECORD, np.uint8), read[0][:, :2])
     return sorted(
         f"{name}.{loop._function.__name__}"

@@ -99,10 +99,9 @@ def _of_protobuf(groups: Sequence[bytes], rules: Rules) -> Iterator[Stream]:
     budget = Budget()
     budget.spend(groups=len(groups))
     for group in groups:
-        if (read := scanning.records(group, _TAGS)) is None:
+        if (read := scanning.records(group, _TAGS, budget)) is None:
             raise _bad("a stream is none")
         places, (begin, end) = read[0], read[1].tolist()
-        budget.spend(records=len(places))
         base = labels_of(group[begin:end][:_MAX_LABELS].decode("utf-8", "replace"))
         if scanning.moments(np.frombuffer(group, np.uint8), places[:, _AT : _AT + 2]) < 0:
             raise _bad("a time is none")

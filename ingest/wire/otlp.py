@@ -162,10 +162,9 @@ def _of_json(group: _ScopeLogs, asked: frozenset[str], budget: Budget) -> _Found
 
 def _of_protobuf(group: bytes, asked: frozenset[str], budget: Budget) -> _Found:
     """The same. Records with the same attributes, one after another, are taken together."""
-    if (read := scanning.records(group, _TAGS)) is None:
+    if (read := scanning.records(group, _TAGS, budget)) is None:
         raise _bad("a group of records is none")
     places, (begin, end) = read[0], read[1].tolist()
-    budget.spend(records=len(places))
     logger = _logger(_name(group[begin:end]))
     found: _Found = {}
     scanning.unwrap(np.frombuffer(group, np.uint8), places[:, _TEXT : _TEXT + 2])

@@ -12,22 +12,24 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.jit import compiled
+from ingest.wire.rows import Budget
 
 type Places = npt.NDArray[np.int64]
 
 
-def records(data: bytes, tags: Places) -> tuple[Places, Places] | None:
+def records(data: bytes, tags: Places, budget: Budget) -> tuple[Places, Places] | None:
     """The records of a group and the place of its description (0, 0: it has none); None if it is no message.
 
     A record has two columns for each of ``tags`` (number of the field * 8 + wire type): begin and end of the field in
     ``data``, of a number its value. The last tag is that of a field which comes often: its columns reach from the first
     to the last with their tags, and one more column says whether these bytes equal those of the record before.
-    O(bytes).
+    ``budget``: counts the records before memory is taken for them. O(bytes).
     """
     read, head = np.frombuffer(data, np.uint8), np.zeros(2, np.int64)
     count = scan(read, tags, np.empty((0, 2 * len(tags) + 1), np.int64), head)
     if count < 0:
         return None
+    budget.spend(records=count)
     found = np.zeros((count, 2 * len(tags) + 1), np.int64)
     return (found, head) if scan(read, tags, found, head) >= 0 else None
 

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import tracemalloc
 from types import FunctionType
 from typing import Any
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -16,7 +18,7 @@ from diagnosis.jit import _Loop
 from ingest.refusals import Refused
 from ingest.wire import loki, otlp, scanning
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Stream
+from ingest.wire.rows import Budget, Stream
 
 RULES = Rules.of({"Faultline-Job": "a"}.get)
 TEXTS = st.text(st.characters(exclude_categories=["Cs"]), max_size=200)
@@ -109,7 +111,7 @@ def test_any_bytes_are_read_or_refused_and_compiled_code_says_the_same(data: byt
         place = draw.draw(st.integers(0, len(data) - 1))
         data = data[:place] + draw.draw(st.binary(max_size=3)) + data[place + 1 :]
     tags = otlp._TAGS
-    found = scanning.records(data, tags)
+    found = scanning.records(data, tags, Budget())
     again = _interpreted(data, tags)
     assert (found is None) == (again is None)
     if found is not None and again is not None:
@@ -135,3 +137,15 @@ def _interpreted(data: bytes, tags: Any) -> Any:
         return None
     found = np.zeros((count, 2 * len(tags) + 1), np.int64)
     return (found, head) if scope["scan"](read, tags, found, head) >= 0 else None
+
+
+def test_records_that_are_too_many_take_no_memory_before_they_are_refused() -> None:
+    empty, tags = b"\x12\x00" * (1 << 20), np.array([26, 50], np.int64)
+    assert scanning.records(empty[: 2 * 100_000], tags, Budget()) is not None  # loads compiled loops
+    tracemalloc.start()
+    try:
+        with pytest.raises(Refused, match="send smaller batches"):
+            scanning.records(empty, tags, Budget())
+        assert tracemalloc.get_traced_memory()[1] < 1 << 20
+    finally:
+        tracemalloc.stop()
