@@ -38,13 +38,6 @@ HEADERS = {
 
 
 @pytest.fixture
-def logs(tmp_path: Path) -> Path:
-    folder = tmp_path / "logs"
-    folder.mkdir()
-    return folder
-
-
-@pytest.fixture
 def begin(live_server: Any, token: str, logs: Path, monkeypatch: Any) -> Iterator[Callable[..., int]]:
     """Starts the program's server; returns its port."""
     monkeypatch.setattr(attribution, "_POLL_S", 0.05)

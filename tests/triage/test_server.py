@@ -256,7 +256,8 @@ def test_a_body_in_many_pieces_is_written_in_few_and_not_a_byte_is_lost(
     body = bytes(n % 251 for n in range(600_000))
     pieces = [body[at : at + 7_000] for at in range(0, len(body), 7_000)]
     headers = {"authorization": token, "content_type": "application/offset+octet-stream", "upload_offset": "0"}
-    assert Line("PATCH", f"/api/v1/uploads/{upload.pk}", *pieces, **headers).through(site).status == 204  # type: ignore[arg-type]
+    line = Line("PATCH", f"/api/v1/uploads/{upload.pk}", *pieces, **headers)  # type: ignore[arg-type]
+    assert line.through(site).status == 204
     assert (len(sizes), sum(sizes)) == (3, len(body))
     assert resuming.part_of(upload).read_bytes() == body
 
