@@ -54,7 +54,9 @@ def upload(request: HttpRequest) -> HttpResponse:
         if is_script:
             errors = [{"field": name, "detail": str(text)} for name, texts in form.errors.items() for text in texts]
             return JsonResponse({"errors": errors}, status=422)
-    context = {"form": form, "job": target, "chunk_bytes": CHUNK_BYTES, "nav": "upload"}
+    owners = Team.objects.filter(members=request.user.pk) if target is None else Team.objects.filter(jobs=target)
+    quotas = selectors.quotas_of(owners)
+    context = {"form": form, "job": target, "chunk_bytes": CHUNK_BYTES, "quotas": quotas, "nav": "upload"}
     return render(request, "ingest/upload.html", context, status=422 if form.errors else 200)
 
 

@@ -39,7 +39,7 @@ class ClusterAdmin(Base):
 
 @admin.register(Team)
 class TeamAdmin(Base):
-    list_display = ("slug", "title")
+    list_display = ("slug", "title", "max_bytes")
     filter_horizontal = ("members", "clusters")
 
 

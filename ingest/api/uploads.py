@@ -27,6 +27,7 @@ from ingest.bodies import RECEIVED, GoAhead, received
 from ingest.models import Upload
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services import receiving, resuming
+from ingest.services.quotas import quota_checked
 
 TAGS = ["uploads"]
 TUS = "1.0.0"
@@ -64,6 +65,7 @@ class ArtifactView(ApiView):
 
         def part_of(length: int) -> storage.Part:
             receiving.size_checked(path, length)
+            quota_checked(job.pk, length)
             with translate_storage_errors():
                 return storage.Part()
 

@@ -39,6 +39,13 @@ class Team(models.Model):
     title = models.CharField(max_length=120, blank=True)
     clusters = models.ManyToManyField(Cluster, related_name="teams", blank=True)
     members = models.ManyToManyField(settings.AUTH_USER_MODEL, related_name="teams", blank=True)
+    max_bytes = models.PositiveBigIntegerField(
+        "quota in bytes",
+        null=True,
+        blank=True,
+        help_text="Evidence that the jobs of the team may hold. Empty: the limit of the installation "
+        "(FAULTLINE_TEAM_MAX_BYTES); 0: any amount.",
+    )
 
     class Meta:
         ordering = ("slug",)

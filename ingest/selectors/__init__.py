@@ -13,10 +13,12 @@ from ingest.selectors.evidence import (
     records_path,
 )
 from ingest.selectors.progress import Progress, progress
+from ingest.selectors.quotas import Quota, quota_of, quotas_of
 from ingest.selectors.wanted import wanted_of
 
 __all__ = [
     "Progress",
+    "Quota",
     "artifacts_of",
     "clusters_visible_to",
     "hints_for",
@@ -27,6 +29,8 @@ __all__ = [
     "parsed_for",
     "people_who_see",
     "progress",
+    "quota_of",
+    "quotas_of",
     "read_range",
     "reader_for",
     "records_path",

@@ -16,6 +16,7 @@ from ingest.models.job import Outcome
 from ingest.refusals import Refused
 from ingest.services.appending import rows_append
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create, slug_within
+from ingest.services.quotas import quota_checked
 from ingest.services.resuming import upload_close
 from ingest.wire.routing import Place, Rules, place_of, slug_of
 from ingest.wire.rows import Rows, Stream, dated, lines_of
@@ -56,8 +57,9 @@ def batch_take(*, user: Any, streams: Iterable[Stream], rules: Rules) -> Taken:
             jobs[name] = _job(user, name, rules)
         job = jobs[name]
         count = sum(map(len, files.values()))
-        if isinstance(job, str):
-            problems[job] += count
+        refusal = job if isinstance(job, str) else _beyond_quota(job)
+        if isinstance(job, str) or refusal:
+            problems[refusal] += count
             continue
         done = rows_append(attempt=_attempt(job, number), batches=files, user=user)
         stored, repeated = stored + done.stored, repeated + done.repeated
@@ -67,6 +69,17 @@ def batch_take(*, user: Any, streams: Iterable[Stream], rules: Rules) -> Taken:
     if late:
         said.append(f"{late:,} are dated more than a day in the future: they were stored with the time of arrival.")
     return Taken(stored, repeated, refused, " ".join(said))
+
+
+def _beyond_quota(job: Job) -> str:
+    """Why nothing more of the job is stored, as a sentence; empty if it is. A sender that tried again would keep back
+    the lines of all other jobs.
+    """
+    try:
+        quota_checked(job.pk)
+    except Refused as refusal:
+        return refusal.detail
+    return ""
 
 
 def batch_show(*, streams: Iterable[Stream], rules: Rules) -> dict[str, Any]:

@@ -1,8 +1,9 @@
 """Decides which queued run is next. The rows decide; a message only says that a worker may take a run.
 
-Uploaders take turns: first the one with the fewest running runs, then the one that waited longest. Among the jobs of
-one uploader, the one with the least work in the last hour is next, so that a small job does not wait for earlier large
-ones. One turn in eight takes the oldest run of all, so that nothing waits without end.
+Teams take turns: first the one with the fewest running runs, then the one that waited longest. So do the uploaders of
+one team; whoever uploads for no team takes turns with the teams. Among the jobs of one uploader, the one with the least
+work in the last hour is next, so that a small job does not wait for earlier large ones. One turn in eight takes the
+oldest run of all, so that nothing waits without end.
 
 Long work (a large archive, file or diagnosis) needs a slot (:mod:`ingest.slots`): at least one process of each worker
 is kept free for short work. A run that turns out to be long after its start takes a slot then, or goes back to the
@@ -12,9 +13,9 @@ queue.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from datetime import timedelta
-from typing import Any
+from typing import Any, Final
 
 from django.db.models import Count, F, Max, Min, Q
 from django.utils import timezone
@@ -30,6 +31,8 @@ _OLDEST_EVERY = 8
 _turns = itertools.count(1)
 
 type Act = Callable[[Work], None]
+type _Count = tuple[int, float]
+_NOTHING: Final[_Count] = (0, 0.0)
 
 
 def work_next(acts: Mapping[str, Act], *, requested: int) -> None:
@@ -60,20 +63,35 @@ def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool =
         waiting = waiting.filter(is_long=False)
     if oldest:
         return waiting.order_by("pk").values_list("pk", flat=True).first()
-    rows = waiting.order_by().values("job_id", uploader=F("job__created_by")).annotate(first=Min("pk"))
+    whose = {"team": F("job__team"), "uploader": F("job__created_by")}
+    rows = waiting.order_by().values("job_id", **whose).annotate(first=Min("pk"))
     jobs = list(rows)
     if len(jobs) < 2:
         return jobs[0]["first"] if jobs else None
     begun = Run.objects.filter(started_at__gt=timezone.now() - _RECENT).order_by()
     under_way = Count("pk", filter=Q(state=Run.State.RUNNING))
-    said = begun.values(uploader=F("job__created_by")).annotate(under_way=under_way, last=Max("started_at"))
-    uploaders = {row["uploader"]: (row["under_way"], row["last"].timestamp()) for row in said}
+    said = begun.values(**whose).annotate(under_way=under_way, last=Max("started_at"))
+    uploaders, teams = _counted(said)
     served = dict(begun.values_list("job_id").annotate(count=Count("pk")))
 
     def turn(row: Any) -> tuple[Any, ...]:
-        return (*uploaders.get(row["uploader"], (0, 0.0)), served.get(row["job_id"], 0), row["first"])
+        own = uploaders.get((row["team"], row["uploader"]), _NOTHING)
+        side = own if row["team"] is None else teams.get(row["team"], _NOTHING)
+        return (*side, *own, served.get(row["job_id"], 0), row["first"])
 
     return int(min(jobs, key=turn)["first"])
+
+
+def _counted(rows: Iterable[Any]) -> tuple[dict[tuple[Any, Any], _Count], dict[Any, _Count]]:
+    """Of each uploader in each team, and of each team: the runs under way, and when the last one began."""
+    uploaders: dict[tuple[Any, Any], _Count] = {}
+    teams: dict[Any, _Count] = {}
+    for row in rows:
+        own = row["under_way"], row["last"].timestamp()
+        before = teams.get(row["team"], _NOTHING)
+        uploaders[row["team"], row["uploader"]] = own
+        teams[row["team"]] = before[0] + own[0], max(before[1], own[1])
+    return uploaders, teams
 
 
 def _wake_another(kinds: Mapping[str, Any]) -> None:

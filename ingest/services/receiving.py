@@ -15,6 +15,7 @@ from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.artifacts import Incoming, artifacts_add
 from ingest.services.jobs import attempt_get
+from ingest.services.quotas import quota_checked
 from ingest.services.sending import run_enqueue
 
 log = logging.getLogger(__name__)
@@ -40,8 +41,9 @@ def artifact_receive(
     expected_sha256: str | None = None,
     user: Any = None,
 ) -> Receipt:
-    """:func:`part_receive` for bytes that arrive in blocks. Bytes beyond the limit are not stored."""
+    """:func:`part_receive` for bytes that arrive in blocks. Bytes beyond a limit are not stored."""
     path = path_checked(path)
+    quota_checked(job.pk)
     with translate_storage_errors(), storage.Part() as part:
         for chunk in chunks:
             part.write(chunk)

@@ -16,6 +16,7 @@ from ingest import storage, temp_files
 from ingest.models import Job, Upload, Watch
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.jobs import attempt_get
+from ingest.services.quotas import quota_checked
 from ingest.services.receiving import Receipt, mismatch, path_checked, size_checked, upload_take_in
 
 
@@ -25,10 +26,11 @@ def upload_begin(
     """A new upload of ``size_bytes``; None for a file that still grows (*live*), whose size is stated at its end.
 
     Returns an open live upload of the same path: two followers of one file then share its offset. Raises
-    :class:`Refused` for an impossible name or a size over the limit.
+    :class:`Refused` for an impossible name, a size over the limit, or more than the quota of the job's team.
     """
     path = path_checked(path)
     size_checked(path, size_bytes or 0)
+    quota_checked(job.pk, size_bytes or 0)
     if size_bytes is None:
         open_already = Upload.objects.filter(
             job=job, attempt__number=attempt, path=path, size_bytes=None, source="", state=Upload.State.RECEIVING
@@ -97,13 +99,16 @@ class Piece:
         """``size_bytes`` states the size of a live upload with its last bytes.
 
         Raises :class:`Refused` before it reads any of the ``length`` bytes: 409 if ``offset`` is not the part file's
-        size, 423 while another request writes, 413 beyond the announced size, 400 for a second size.
+        size, 423 while another request writes, 413 beyond the announced size, 507 beyond the quota
+        of the team of a live one, 400 for a second size.
         """
         if upload.state != Upload.State.RECEIVING:
             raise _complete_already()
         self.upload = upload
         if size_bytes is not None and upload.size_bytes not in (None, size_bytes):
             raise Refused("The size of this upload is stated already.", code="bad_length", status=400)
+        if upload.size_bytes is None and length:
+            quota_checked(upload.job_id, length)
         self.stated = upload.size_bytes if size_bytes is None else size_bytes
         self.size_bytes = settings.UPLOAD_MAX_BYTES if self.stated is None else self.stated
         self._file = locked(part_of(upload))

@@ -14,7 +14,7 @@ from ingest import services, slots
 from ingest.models import Artifact, Job, Run, Upload
 from ingest.services import queueing, runs, work
 from tests.archives import tar_of
-from tests.factories import make_job, make_user
+from tests.factories import make_job, make_team, make_user
 from tests.ingest.conftest import LOG
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -59,6 +59,19 @@ def test_uploaders_take_turns_however_much_one_of_them_sent() -> None:
     queued(large, 20)
     queued(small, 2)
     assert order()[:4].count(small.pk) == 2
+
+
+def test_teams_take_turns_however_many_of_their_people_sent() -> None:
+    crowd = make_team("crowd")
+    for n in range(8):
+        queued(make_job(created_by=make_user(f"one-of-many-{n}"), team=crowd), 3)
+    few = make_job(created_by=make_user("alone"), team=make_team("few"))
+    queued(few, 4)
+    own = job_of("anna")  # for no team
+    queued(own, 4)
+    first = order()[:9]
+    assert (first.count(few.pk), first.count(own.pk)) == (3, 3)
+    assert len({pk for pk in first if pk not in (few.pk, own.pk)}) == 3, "the people of a team take turns"
 
 
 def test_a_small_job_passes_the_large_ones_of_the_same_uploader() -> None:

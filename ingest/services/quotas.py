@@ -1,0 +1,19 @@
+"""Evidence beyond the quota of its job's team is refused before its bytes are stored."""
+
+from __future__ import annotations
+
+from ingest import selectors
+from ingest.refusals import Refused
+
+
+def quota_checked(job_id: int, size_bytes: int = 0) -> None:
+    """Raises :class:`Refused` (507) if the job's team may not hold so many bytes more. Senders that follow files keep
+    them and try again.
+    """
+    quota = selectors.quota_of(job_id)
+    if quota is None or (quota.held < quota.most and quota.held + size_bytes <= quota.most):
+        return
+    said = f"The jobs of team {quota.team} hold {quota.held:,} bytes of evidence, of {quota.most:,} that they may"
+    more = f", and this would be {size_bytes:,} more" if quota.held < quota.most else ""
+    sentence = f"{said}{more}: delete jobs that nobody needs, or ask an administrator for more."
+    raise Refused(sentence, code="team_quota", status=507)
