@@ -14,24 +14,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import thresholds
-from diagnosis.logs import stored_rows, tables
+from diagnosis import kept_lines, thresholds
+from diagnosis.kept_lines import KEPT
+from diagnosis.logs import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 
 AT: Final = thresholds.limits("keeping")
-#: Schema of the table of kept lines, in the order of files and lines.
-KEPT: Final[dict[str, Any]] = {
-    "path": pl.String(),
-    "line": pl.UInt32(),
-    "time": pl.Int64(),
-    "who": pl.String(),
-    "level": pl.UInt8(),
-    "masked": pl.UInt64(),
-    "text": pl.Binary(),
-}
 #: The first two bytes of UTF-16, whose lines do not end at a single byte.
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
@@ -73,7 +64,7 @@ def condense(
             return kept[path][offset : offset + length] if path in kept else read(path, offset, length)
 
         if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
-            tables.write_small(kept, out)
+            kept_lines.write(kept, out)
             if out.stat().st_size > AT.worth * sum(p.bytes for p in logs):
                 return None
             return {p.path: 0 for p in logs} | dict(kept["path"].value_counts().iter_rows())

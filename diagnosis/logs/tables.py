@@ -140,10 +140,3 @@ def combine(tables: list[pl.DataFrame]) -> pl.DataFrame:
         .select([pl.col(name).cast(kind) for name, kind in UNIQUES.items()])
         .sort("first_line", "masked")
     )
-
-
-def write_small(table: pl.DataFrame, out: Path) -> None:
-    """A table that is stored for long and read whole: smaller than with zstd 19 and written in less time, without the
-    statistics that help to skip parts of a large one.
-    """
-    table.write_parquet(out, compression="brotli", compression_level=10, statistics=False)

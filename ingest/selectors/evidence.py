@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import io
 from collections.abc import Callable, Sequence
 from pathlib import Path, PurePosixPath
 
@@ -10,6 +9,7 @@ import polars as pl
 from django.db.models import Max, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
+from diagnosis import kept_lines as stored_lines
 from diagnosis.live.watches import hang
 from diagnosis.logs import joined
 from diagnosis.logs.stored_rows import Rows
@@ -60,10 +60,10 @@ def records_path(artifact: Artifact) -> Path | None:
 
 
 def kept_lines(artifact: Artifact) -> pl.DataFrame:
-    """The kept lines of a condensed log (:data:`diagnosis.keeping.KEPT`), in order. Reads the whole attempt's."""
+    """The kept lines of a condensed log (:data:`diagnosis.kept_lines.KEPT`), in order. Reads the whole attempt's."""
     assert artifact.kept_id is not None
     with storage.blob_open(artifact.kept_id) as file:
-        table = pl.read_parquet(io.BytesIO(file.read()))
+        table = stored_lines.read(file.read())
     return table.filter(pl.col("path") == artifact.path)
 
 

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import io
 from pathlib import Path
 
-import polars as pl
-
-from diagnosis.logs import tables
+from diagnosis import kept_lines
 from ingest import storage, temp_files
 from ingest.models import Artifact, Blob
 
@@ -24,9 +21,9 @@ def kept_lines_forget(artifact: Artifact) -> None:
     if artifact.kept_id is None:
         return
     with storage.blob_open(artifact.kept_id) as file:
-        table = pl.read_parquet(io.BytesIO(file.read()))
+        data = file.read()
     with temp_files.temp_dir() as folder:
         rest = folder / "kept.parquet"
-        tables.write_small(table.filter(pl.col("path") != artifact.path), rest)
+        kept_lines.write_without(data, artifact.path, rest)
         blob = kept_lines_put(rest)
     Artifact.objects.filter(attempt=artifact.attempt_id, kept=artifact.kept_id).update(kept=blob)

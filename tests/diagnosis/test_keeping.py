@@ -7,8 +7,10 @@ from typing import Any
 
 import polars as pl
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
-from diagnosis import keeping
+from diagnosis import keeping, kept_lines
 from diagnosis.evidence import Evidence, gather
 from diagnosis.keeping import PLANS, chosen, condense, verdict
 from diagnosis.model import ParseHints
@@ -32,7 +34,7 @@ def job(folder: Path, last: str = OOM) -> Evidence:
 def kept_of(found: Evidence, folder: Path) -> pl.DataFrame:
     folder.mkdir()
     assert condense(found.parsed, read=found.read, hints={}, out=folder / "kept.parquet") is not None
-    return pl.read_parquet(folder / "kept.parquet")
+    return kept_lines.read((folder / "kept.parquet").read_bytes())
 
 
 def test_cited_and_rare_lines_are_kept_and_ordinary_ones_thinned_out(tmp_path: Path) -> None:
@@ -96,3 +98,37 @@ def test_a_log_in_utf_16_is_not_condensed(tmp_path: Path) -> None:
     found = gather([folder], tmp_path / "tables")
     hints = {"a.log": ParseHints()}
     assert condense(found.parsed, read=found.read, hints=hints, out=tmp_path / "kept") is None
+
+
+ROWS = st.lists(
+    st.tuples(
+        st.sampled_from(["a", "b"]),
+        st.integers(1, 50),
+        st.none() | st.integers(0, 10**18),
+        st.sampled_from([0, 7, 2**64 - 1]),
+    ),
+    max_size=12,
+    unique_by=lambda row: row[:2],
+)
+
+
+@given(rows=ROWS)
+def test_kept_lines_are_read_as_they_were_stored(
+    tmp_path_factory: pytest.TempPathFactory, rows: list[tuple[str, int, int | None, int]]
+) -> None:
+    out = tmp_path_factory.mktemp("kept") / "kept.parquet"
+    names = ("path", "line", "time", "masked")
+    lines = {name: [row[n] for row in sorted(rows, key=lambda row: row[:2])] for n, name in enumerate(names)}
+    more = {"who": "rank 1", "level": 2, "text": b"a line"}
+    kept = pl.DataFrame(lines | {name: [value] * len(rows) for name, value in more.items()}, schema=kept_lines.KEPT)
+    kept_lines.write(kept, out)
+    found = kept_lines.read(out.read_bytes())
+    assert found.schema == kept.schema
+    assert found.drop("time", "masked").equals(kept.drop("time", "masked"))
+    assert found["time"].to_list() == [None if at is None else at // 10**6 * 10**6 for at in kept["time"]]
+    assert found["masked"].n_unique() == kept["masked"].n_unique()
+
+    kept_lines.write_without(out.read_bytes(), "a", out)
+    assert kept_lines.read(out.read_bytes())["line"].equals(found.filter(pl.col("path") != "a")["line"])
+    kept.write_parquet(out)
+    assert kept_lines.read(out.read_bytes()).equals(kept), "as version 0.1 stored them"
