@@ -23,7 +23,7 @@ from diagnosis.logs.signatures import Signature, SignatureSet
 from diagnosis.model import Role
 from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
-AT: Final = thresholds.of("classify")
+THRESHOLDS: Final = thresholds.of("classify")
 
 #: Weight of a hint of each role; other roles do not show the cause.
 _ROLES = (Role.ROOT, Role.CONFIRMATION, Role.CASCADE, Role.TEARDOWN)
@@ -81,20 +81,20 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
             votes.setdefault(category, []).append((weight, reason, not is_form))
         for category, weight, reason in _learned(hint, rule, model):
             votes.setdefault(category, []).append((weight, reason, False))
-    return _verdict(votes, model, 1.0 if has_root else AT.uncaused)
+    return _verdict(votes, model, 1.0 if has_root else THRESHOLDS.uncaused)
 
 
 def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
     if hint.raised_in:
         title = taxonomy.load().get(hint.raised_in).title
-        return [(hint.raised_in, AT.raised * _heard(hint), f"The software that raised it: {title.lower()}")]
+        return [(hint.raised_in, THRESHOLDS.raised * _heard(hint), f"The software that raised it: {title.lower()}")]
     if rule is None or rule.category in _SILENT:
         return []
     weight = rule.strength.weight * _heard(hint)
     first, *others = (rule.category, *rule.also)
     if hint.is_wide or (hint.is_lone and "shared" in taxonomy.load().get(first).traits):
         first, *others = _ordered(first, others, is_wide=hint.is_wide)
-    return [(first, weight, rule.title), *((other, weight * AT.also, rule.title) for other in others)]
+    return [(first, weight, rule.title), *((other, weight * THRESHOLDS.also, rule.title) for other in others)]
 
 
 def _ordered(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
@@ -113,15 +113,15 @@ def _learned(hint: Hint, rule: Signature | None, model: Model | None) -> list[tu
     share = 1.0 if is_open else model.trust
     if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
         return []
-    weight = share * _heard(hint) * AT.model
-    found = list(model.predict(hint.template).items())[: AT.model_guesses]
+    weight = share * _heard(hint) * THRESHOLDS.model
+    found = list(model.predict(hint.template).items())[: THRESHOLDS.model_guesses]
     reason = "Its words are those of confirmed incidents of this category"
-    return [(leaf, weight * p, reason) for leaf, p in found if p >= AT.model_least and leaf not in _SILENT]
+    return [(leaf, weight * p, reason) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _SILENT]
 
 
 def _heard(hint: Hint) -> float:
     """The share of its weight that a hint has by its role."""
-    return hint.weight * float(getattr(AT, hint.role.value) if hint.role in _ROLES else 0.0)
+    return hint.weight * float(getattr(THRESHOLDS, hint.role.value) if hint.role in _ROLES else 0.0)
 
 
 def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | None, most: float) -> Classification:
@@ -130,14 +130,14 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
     if not ranked or ranked[0][1] <= 0:
         return Classification(tree[UNKNOWN], 0.0)
-    total = sum(scores.values()) + AT.doubt
+    total = sum(scores.values()) + THRESHOLDS.doubt
     best, score = ranked[0]
     second = ranked[1] if len(ranked) > 1 else None
     rival = second[1] / (score + second[1]) if second else 0.0
     by_rule = float(any(is_rule for _, _, is_rule in votes[best]))
     probable = probability({"score": score, "share": score / total, "rival": rival, "by_rule": by_rule})
     # of two equal candidates neither is likelier than not; further apart the fitted weight of the rival is enough
-    bound = 1.0 - (2 * rival) ** AT.equals / 2
+    bound = 1.0 - (2 * rival) ** THRESHOLDS.equals / 2
     told = round(min(most, bound, model.calibrated(probable) if model else probable), 4)
     # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
     left = min(told, (1.0 - told) * second[1] / (total - score)) if second else 0.0
@@ -146,7 +146,7 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
         confidence=told,
         runner_up=tree.get(second[0]) if second else None,
         runner_up_confidence=round(left, 4),
-        also=tuple(tree.get(name) for name, value in ranked[1:] if value >= AT.multi_label * score),
+        also=tuple(tree.get(name) for name, value in ranked[1:] if value >= THRESHOLDS.multi_label * score),
         reasons=tuple(dict.fromkeys(text for _, text, _ in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )
 

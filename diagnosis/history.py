@@ -19,7 +19,7 @@ from diagnosis import inventory, thresholds
 from diagnosis.logs import frameworks, hosts, signatures, stored_rows
 from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
 
-AT: Final = thresholds.of("history")
+THRESHOLDS: Final = thresholds.of("history")
 FORMAT = 1
 #: Maximum number of distinct messages of one job; the most frequent are kept. Rarer messages are noise.
 TEXTS_PER_JOB = 20_000
@@ -66,8 +66,8 @@ class Pool:
         """
         said = frozenset(texts)
         told = [len(said & job.counts.keys()) / max(1, min(len(said), len(job.counts))) for job in self.jobs]
-        least = AT.alike * max(told, default=0.0)
-        few = [min(len(said), len(job.counts)) < AT.telling for job in self.jobs]
+        least = THRESHOLDS.alike * max(told, default=0.0)
+        few = [min(len(said), len(job.counts)) < THRESHOLDS.telling for job in self.jobs]
         kept = tuple(job for job, share, is_few in zip(self.jobs, told, few, strict=True) if is_few or share >= least)
         return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept)) if len(kept) >= POOL_MIN else self
 

@@ -22,7 +22,7 @@ from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
 
-AT: Final = thresholds.limits("keeping")
+LIMITS: Final = thresholds.limits("keeping")
 #: The first two bytes of UTF-16, whose lines do not end at a single byte.
 _WIDE = (b"\xff\xfe", b"\xfe\xff")
 
@@ -38,7 +38,7 @@ class Plan:
 
 
 #: From the smallest to the largest: the first that leaves the verdict as it is.
-PLANS: Final = tuple(Plan(writers, whole) for writers, whole in zip(AT.writers, AT.whole, strict=True))
+PLANS: Final = tuple(Plan(writers, whole) for writers, whole in zip(LIMITS.writers, LIMITS.whole, strict=True))
 
 
 def condense(
@@ -65,7 +65,7 @@ def condense(
 
         if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
             kept_lines.write(kept, out)
-            if out.stat().st_size > AT.worth * sum(p.bytes for p in logs):
+            if out.stat().st_size > LIMITS.worth * sum(p.bytes for p in logs):
                 return None
             return {p.path: 0 for p in logs} | dict(kept["path"].value_counts().iter_rows())
     return None
@@ -111,7 +111,7 @@ def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> p
     writers = found.group_by("file", "source", maintain_order=True).agg(pl.col("cited", "n").sum())
     telling = [writers.sort(name, descending=True, maintain_order=True).head(plan.whole) for name in ("cited", "n")]
     whole = pl.concat(telling).select("file", "source").unique()
-    is_rare = pl.col("total") <= AT.rare
+    is_rare = pl.col("total") <= LIMITS.rare
     firsts = found.filter((pl.col("turn") <= plan.writers) | pl.col("is_first")).select("file", line="first")
     lasts = found.filter("is_last").select("file", line="last")
     rare = found.filter(is_rare).select("file", "source", "masked")
@@ -153,7 +153,7 @@ def _rows_of(p: Parsed, single: pl.Series, cited: set[int], rare: set[int], whol
     is_kept |= pl.col("masked").is_in(pl.Series(sorted(rare), dtype=pl.UInt64).implode())
     is_kept |= pl.col("source").is_in(pl.Series(sorted(whole), dtype=pl.UInt16).implode())
     records = rows.filter(is_kept).select("record").unique().collect()["record"]
-    is_near = pl.col("line") < pl.col("record") + AT.record
+    is_near = pl.col("line") < pl.col("record") + LIMITS.record
     found = rows.filter(is_kept | (pl.col("record").is_in(records.implode()) & is_near)).collect()
     names = pl.Series([_who(source) for source in p.sources] or [""])
     known = pl.col("source").clip(upper_bound=len(names) - 1)
@@ -183,7 +183,7 @@ def _blocks(rows: pl.DataFrame) -> Iterator[tuple[str, int, int, list[tuple[int,
     held: tuple[str, int, int, list[tuple[int, int]]] | None = None
     for path, offset, length in rows.select("path", "offset", "length").iter_rows():
         end = offset + length
-        if held and held[0] == path and offset - held[2] < AT.gap_bytes and end - held[1] < AT.block_bytes:
+        if held and held[0] == path and offset - held[2] < LIMITS.gap_bytes and end - held[1] < LIMITS.block_bytes:
             held = (path, held[1], end, [*held[3], (offset, length)])
             continue
         if held:

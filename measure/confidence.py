@@ -22,7 +22,7 @@ from diagnosis import classify
 from diagnosis.classify_model import starter
 from diagnosis.history import History
 from diagnosis.logs import signatures
-from diagnosis.logs.verdict import AT
+from diagnosis.logs.verdict import THRESHOLDS
 from measure import sets, wordings
 from measure.logs import history, report_of
 from measure.sets import JobSet
@@ -69,7 +69,7 @@ def of_jobs(of: JobSet, seed: int) -> Iterator[tuple[str, Mapping[str, float], f
             seen.clear()
             answer = report_of(job, of, known)
             row, told = of.row(job, answer), (answer["logs"] or {}).get("confidence")
-            is_voted = bool(seen) and told not in (AT.structure, classify.AT.uncaused)
+            is_voted = bool(seen) and told not in (THRESHOLDS.structure, classify.THRESHOLDS.uncaused)
             if is_voted and row.get("subcategory_ok") is not None:
                 yield of.name, seen[-1], usual(seen[-1]), bool(row["subcategory_ok"])
     finally:
@@ -89,7 +89,7 @@ def fit(features: np.ndarray, right: np.ndarray) -> LogisticRegression:
 
 def bounded(found: np.ndarray, features: np.ndarray) -> np.ndarray:
     """The classifier's limit on a probability: neither of two equal candidates is more likely than not."""
-    return np.minimum(found, 1 - (2 * features[:, NAMES.index("rival")]) ** classify.AT.equals / 2)
+    return np.minimum(found, 1 - (2 * features[:, NAMES.index("rival")]) ** classify.THRESHOLDS.equals / 2)
 
 
 def main() -> None:

@@ -15,7 +15,7 @@ from diagnosis.plain import percent
 from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
-AT: Final = thresholds.of("sentences")
+THRESHOLDS: Final = thresholds.of("sentences")
 #: an alternative below this probability is not worth a sentence
 _LEAST: Final = 0.02
 _SHOWN: Final = 3
@@ -37,9 +37,9 @@ def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
     tree = taxonomy.load()
     (first, p), *others = alternatives or [(UNKNOWN, 0.0)]
     title = tree.get(first).title
-    if p >= AT.sure:
+    if p >= THRESHOLDS.sure:
         out = [f"Cause: {title} ({percent(p)} sure)."]
-    elif p >= classify.AT.conclusive:
+    elif p >= classify.THRESHOLDS.conclusive:
         out = [f"Probable cause: {title} ({percent(p)} sure)."]
     else:
         out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]

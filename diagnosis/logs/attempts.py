@@ -22,7 +22,7 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Kind, Parsed
 from diagnosis.result import Attempt, LogDiagnosis
 
-AT: Final = thresholds.of("attempts")
+THRESHOLDS: Final = thresholds.of("attempts")
 
 #: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates.
 _NUMBERED: Final = re.compile(
@@ -57,8 +57,8 @@ def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
         if len(set(found.values())) > 1:
             return found
     found = {p.path: match.group(1) for p in logs if (match := _NUMBERED.search(p.path))}
-    is_of_most = len(found) >= AT.share * sum(p.kind == Kind.LOG for p in logs)
-    return found if 1 < len(set(found.values())) <= AT.jobs and is_of_most else {}
+    is_of_most = len(found) >= THRESHOLDS.share * sum(p.kind == Kind.LOG for p in logs)
+    return found if 1 < len(set(found.values())) <= THRESHOLDS.jobs and is_of_most else {}
 
 
 def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None:

@@ -114,7 +114,7 @@ class Case(Facts):
     @property
     def is_sure(self) -> bool:
         """Whether the leading event is more than a sign."""
-        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.AT.doubtful
+        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.THRESHOLDS.doubtful
 
     def event(self, event: int) -> dict[str, Any]:
         """One event's row of the catalogue."""

@@ -12,9 +12,9 @@ from typing import Final
 from diagnosis import stats, thresholds
 from diagnosis.result import NodeSuspect
 
-MOST: Final = thresholds.limits("clues")
+LIMITS: Final = thresholds.limits("clues")
 
-AT: Final = thresholds.of("clues")
+THRESHOLDS: Final = thresholds.of("clues")
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,10 +55,10 @@ def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
         return ()
     top = ranked[0][1]
     found = []
-    for node, score, reasons in ranked[: MOST.listed]:
-        is_suspect = may_accuse and score >= AT.accused and score >= AT.beside * top
-        if score > AT.least:
-            found.append(NodeSuspect(node, score if is_suspect else AT.accused * score, is_suspect, reasons))
+    for node, score, reasons in ranked[: LIMITS.listed]:
+        is_suspect = may_accuse and score >= THRESHOLDS.accused and score >= THRESHOLDS.beside * top
+        if score > THRESHOLDS.least:
+            found.append(NodeSuspect(node, score if is_suspect else THRESHOLDS.accused * score, is_suspect, reasons))
     return tuple(found)
 
 

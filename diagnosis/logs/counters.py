@@ -19,9 +19,9 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.events import LogTable
 from diagnosis.model import Level
 
-MOST: Final = thresholds.limits("counters")
+LIMITS: Final = thresholds.limits("counters")
 
-AT: Final = thresholds.of("counters")
+THRESHOLDS: Final = thresholds.of("counters")
 
 _OTHER_MASK: Final = re.compile(r"<(?!NUM>)[A-Z]+>")
 _NUMBER: Final = r"([-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)"
@@ -34,18 +34,18 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
     ``progress.counter``.
 
     ``read`` gives the text of rows; ``not_a_beat``: messages that match it count something else. Cost: at most
-    ``MOST.messages`` × ``MOST.lines`` lines read.
+    ``LIMITS.messages`` × ``LIMITS.lines`` lines read.
     """
     text = pl.col("text")
     candidates = (
         table.messages.filter(
-            (pl.col("count") >= AT.least)
+            (pl.col("count") >= THRESHOLDS.least)
             & (pl.col("level") < Level.ERROR.value)
-            & (text.str.count_matches("<NUM>", literal=True) >= AT.measured)
+            & (text.str.count_matches("<NUM>", literal=True) >= THRESHOLDS.measured)
             & ~text.str.contains(not_a_beat)
         )
         .sort("count", "masked", descending=[True, False])
-        .head(MOST.messages)
+        .head(LIMITS.messages)
     )
     found: dict[int, tuple[re.Pattern[str], int]] = {}
     for masked, wording in candidates.select("masked", "text").iter_rows():
@@ -60,8 +60,8 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
 
     def counted(line: str) -> tuple[str, int, int] | None:
         for pattern, place in found.values():
-            if (match := pattern.search(line[: MOST.chars])) and match.group(place).isdecimal():
-                return "iteration", int(match.group(place)[: MOST.digits]), match.start(place)
+            if (match := pattern.search(line[: LIMITS.chars])) and match.group(place).isdecimal():
+                return "iteration", int(match.group(place)[: LIMITS.digits]), match.start(place)
         return None
 
     return tuple(found), counted
@@ -73,7 +73,7 @@ def _patterns(wording: str) -> list[re.Pattern[str]]:
     """
     found = []
     for stretch in _OTHER_MASK.split(wording):
-        if stretch.count("<NUM>") >= AT.measured:
+        if stretch.count("<NUM>") >= THRESHOLDS.measured:
             known = (r"\s+".join(re.escape(word) for word in re.split(r"\s+", part)) for part in stretch.split("<NUM>"))
             found.append(re.compile(_NUMBER.join(known)))
     return found
@@ -83,9 +83,9 @@ def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[
     """Some lines of the message by the writer that prints it most, and their times."""
     cells = table.cells.filter(pl.col("masked") == masked)
     most = cells.sort("n", "file", "source", descending=[True, False, False]).row(0, named=True)
-    rows = table.rows([masked], files=[most["file"]], limit=MOST.rows).filter(pl.col("source") == most["source"])
-    rows = rows.tail(MOST.lines)
-    return [line[: MOST.chars] for line in read(rows)], rows["at"].to_list()
+    rows = table.rows([masked], files=[most["file"]], limit=LIMITS.rows).filter(pl.col("source") == most["source"])
+    rows = rows.tail(LIMITS.lines)
+    return [line[: LIMITS.chars] for line in read(rows)], rows["at"].to_list()
 
 
 def _numbers(
@@ -98,13 +98,13 @@ def _numbers(
 
 def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
     """The number of the group that counts (from 1), if there is one and another group measures."""
-    if len(numbers) < AT.least:
+    if len(numbers) < THRESHOLDS.least:
         return None
     columns = list(zip(*numbers, strict=True))
     if not any(len(set(column)) > 1 and all(re.search(r"[.,]\d", value) for value in column) for column in columns):
         return None
     for place, column in enumerate(columns, 1):
-        if all(value.isdecimal() for value in column) and _is_even([int(v[: MOST.digits]) for v in column], times):
+        if all(value.isdecimal() for value in column) and _is_even([int(v[: LIMITS.digits]) for v in column], times):
             return place
     return None
 
@@ -112,11 +112,15 @@ def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> i
 def _is_even(values: Sequence[int], times: Sequence[int | None]) -> bool:
     """Whether the numbers grow by one amount, except at restarts, and not with the clock."""
     growths = [later - earlier for earlier, later in pairwise(values) if later > earlier]
-    if len(growths) < max(AT.least - 1, AT.even * (len(values) - 1)):
+    if len(growths) < max(THRESHOLDS.least - 1, THRESHOLDS.even * (len(values) - 1)):
         return False
     usual = sorted(growths)[len(growths) // 2]
-    if sum(growth == usual for growth in growths) < AT.even * len(growths):
+    if sum(growth == usual for growth in growths) < THRESHOLDS.even * len(growths):
         return False
     gaps = [(b - a) / SECOND for a, b in pairwise(times) if a is not None and b is not None]
     passed = sorted(gaps)[len(gaps) // 2] if gaps else 0.0
-    return usual == 1 or not passed or all(abs(usual / (passed * unit) - 1) > AT.like_time for unit in (1, 1e3, 1e6))
+    return (
+        usual == 1
+        or not passed
+        or all(abs(usual / (passed * unit) - 1) > THRESHOLDS.like_time for unit in (1, 1e3, 1e6))
+    )

@@ -15,7 +15,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.history import Pool
 
-AT: Final = thresholds.of("crossjob")
+THRESHOLDS: Final = thresholds.of("crossjob")
 
 
 def frequencies(template_of: Mapping[str, str], pool: Pool) -> pl.DataFrame:
@@ -48,16 +48,16 @@ def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: f
     share = pl.col("jobs_with_it") / healthy
     # rates are compared over one node: otherwise the hours of a thousand nodes would hide a storm on one of them
     rate = pl.col("n") / max(node_hours, 1 / 60)
-    is_storm = (rate > AT.storm * pl.col("top_rate")) & (pl.col("n") >= 50)
+    is_storm = (rate > THRESHOLDS.storm * pl.col("top_rate")) & (pl.col("n") >= 50)
     return joined.with_columns(
-        is_ordinary=(share >= AT.ordinary) & ~is_storm,
+        is_ordinary=(share >= THRESHOLDS.ordinary) & ~is_storm,
         novelty=pl.when(pl.col("jobs_with_it") == 0)
         .then(1.0)
         .when(is_storm)
         .then(0.7)
-        .when(share >= AT.ordinary)
+        .when(share >= THRESHOLDS.ordinary)
         .then(0.0)
-        .when(share >= AT.rare)
-        .then(AT.survived)
+        .when(share >= THRESHOLDS.rare)
+        .then(THRESHOLDS.survived)
         .otherwise(0.6),
     ).drop("top_rate")

@@ -13,14 +13,14 @@ from diagnosis.logs.case import Case
 from diagnosis.logs.locate import Place
 from diagnosis.result import Clue, Verdict
 
-MOST: Final = thresholds.limits("explain")
+LIMITS: Final = thresholds.limits("explain")
 
 
 def clues(case: Case, roots: Sequence[int], told: Classification, where: Place, verdict: Verdict) -> tuple[Clue, ...]:
     """About the root events, the nodes and the category, each heaviest first."""
     return (
-        *list(_of_events(case, roots))[: MOST.listed],
-        *_of_nodes(where)[: MOST.listed],
+        *list(_of_events(case, roots))[: LIMITS.listed],
+        *_of_nodes(where)[: LIMITS.listed],
         *_of_category(told, where, verdict),
     )
 
@@ -69,5 +69,5 @@ def _of_category(told: Classification, where: Place, verdict: Verdict) -> Iterat
         title = taxonomy.load().get(verdict.id).title
         yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: from silence and order alone.")
         return
-    for reason in told.reasons[: MOST.listed]:
+    for reason in told.reasons[: LIMITS.listed]:
         yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")

@@ -23,7 +23,7 @@ from diagnosis.logs.scene import Scene
 from diagnosis.model import Role
 from diagnosis.taxonomy import UNKNOWN
 
-AT: Final = thresholds.of("fallbacks")
+THRESHOLDS: Final = thresholds.of("fallbacks")
 LAUNCHER_STOPPED: Final = "launcher_stopped"
 
 
@@ -60,7 +60,7 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """
     catalogue = scene.catalogue
     events = catalogue.events.with_columns(weight=weights)
-    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.AT.least)
+    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.THRESHOLDS.least)
     waits = events.filter(is_root & scene.catalogue.has("waits"))
     echoes: list[int] = []
     for wait in waits.iter_rows(named=True):
@@ -82,22 +82,24 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     cause was seen or consequences came long before, the stop was only the end.
     """
     events = scene.events.with_columns(weight=weights, at=began(scene.catalogue))
-    is_stop = scene.catalogue.has("decision") & (pl.col("weight") >= roots.AT.least) & (pl.col("jobs_with_it") == 0)
+    is_stop = (
+        scene.catalogue.has("decision") & (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("jobs_with_it") == 0)
+    )
     at = events.filter(is_stop)["at"].min()
     if at is None:
         return _stop_received(scene, events)
     # the reason may be stated at the end of a grace period that began with an order to stop
     is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & (pl.col("at") <= at)
     at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
-    is_other = ~is_stop & (pl.col("weight") >= roots.AT.doubtful)
-    slack = int(AT.after_s * SECOND) if scene.has_times else 0
+    is_other = ~is_stop & (pl.col("weight") >= roots.THRESHOLDS.doubtful)
+    slack = int(THRESHOLDS.after_s * SECOND) if scene.has_times else 0
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
     waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
-    is_late = waited and at - scene.consequence_at > roots.AT.late_s * SECOND  # type: ignore[operator]
+    is_late = waited and at - scene.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
     if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at)):  # type: ignore[arg-type]
-        return _set(scene, weights, is_stop, pl.lit(weights) * roots.AT.cancelled_after)
+        return _set(scene, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
     is_echo = ~is_stop & (events["at"] >= at)
-    return _set(scene, weights, is_echo, pl.lit(weights) * roots.AT.recovered)
+    return _set(scene, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
 
 
 def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
@@ -109,12 +111,12 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
     if at is None:
         return None
-    is_sign = (pl.col("weight") >= roots.AT.least) | (pl.col("role") == Role.CASCADE.value)
+    is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE.value)
     is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.DEATH)
     is_echo = pl.lit(events["at"] > at)
     if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
         is_echo &= pl.col("category").fill_null("") == roots.DIED  # the stop had a cause, and the kills are the stop's
-    return _set(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.AT.recovered)
+    return _set(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
 
 
 def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -125,10 +127,10 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
         return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
     is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
-    most = roots.AT.unknown_sign
+    most = roots.THRESHOLDS.unknown_sign
     if scene.is_dated and scene.consequence_at is not None:
         is_answer &= pl.col("first_at") > scene.consequence_at
-        most = roots.AT.unknown_exception
+        most = roots.THRESHOLDS.unknown_exception
     return _set(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
 
 
@@ -143,7 +145,7 @@ def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & (pl.col("first_at") > scene.stopped_at)
         & scene.is_few
     )
-    return _set(scene, weights, is_here, roots.AT.killed)
+    return _set(scene, weights, is_here, roots.THRESHOLDS.killed)
 
 
 def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -160,9 +162,9 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & (pl.col("role") == Role.ROOT.value)
         & (pl.col("strength") == "decisive")
         & (is_machine | is_announced)
-        & lead.is_between(-int(roots.AT.after_s * SECOND), int(AT.flap_s * SECOND))
+        & lead.is_between(-int(roots.THRESHOLDS.after_s * SECOND), int(THRESHOLDS.flap_s * SECOND))
     )
-    return _set(scene, weights, is_flap, AT.flap * pl.col("novelty").fill_null(0.0))
+    return _set(scene, weights, is_flap, THRESHOLDS.flap * pl.col("novelty").fill_null(0.0))
 
 
 def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -176,7 +178,7 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     mine = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
     writers = mine["writer"].n_unique()
     silent = set(scene.catalogue.nodes) - set(mine["node"].drop_nulls().to_list())
-    if writers < AT.writers or silent:
+    if writers < THRESHOLDS.writers or silent:
         return None
     said = list(mine.group_by("event").agg(pl.col("writer").unique()).iter_rows())
     of_all = {w for _, by in said if stats.nearly_all(len(by), writers) for w in by}
@@ -184,7 +186,7 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
     said = [(event, by) for event, by in said if event not in passing and of_all and not of_all & set(by)]
     odd = [event for event, by in said if stats.minority(len(by), writers)]
-    return _set(scene, weights, pl.col("event").is_in(odd), AT.stands_in)
+    return _set(scene, weights, pl.col("event").is_in(odd), THRESHOLDS.stands_in)
 
 
 def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -206,7 +208,7 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
     if temporal.is_hang(scene.pace, ordered_at):  # type: ignore[arg-type]
         return None
-    return _set(scene, weights, is_told, AT.flap)
+    return _set(scene, weights, is_told, THRESHOLDS.flap)
 
 
 def _in_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:

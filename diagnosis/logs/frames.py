@@ -16,7 +16,7 @@ from diagnosis import thresholds
 from diagnosis.logs import raw_lines, words
 from diagnosis.model import ReadRange
 
-MOST: Final = thresholds.limits("frames")
+LIMITS: Final = thresholds.limits("frames")
 
 _FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line \d+(?:, in (?P<name>[\w<>.]+))?""")
 _OPENING: Final = "Traceback (most recent call last)"
@@ -39,7 +39,7 @@ def frames(text: str) -> list[tuple[str, str]]:
         if frame := _FRAME.search(line):
             found.append((frame["path"], frame["name"] or ""))
             since = 0
-        elif found and (since > MOST.gap or _OPENING in line):
+        elif found and (since > LIMITS.gap or _OPENING in line):
             break
     return found
 
@@ -50,7 +50,7 @@ def raised_in(text: str) -> str | None:
     Libraries that call the program's code are not responsible for it: the first frame of the program ends the search.
     """
     own = [(path, name) for path, name in frames(text) if not _CARRIERS.search(path)]
-    for path, name in own[: MOST.innermost]:
+    for path, name in own[: LIMITS.innermost]:
         for library in words.load("libraries"):
             if re.search(library.pattern, f"{path}:{name}"):
                 return library.id
@@ -66,5 +66,5 @@ def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
     if rows.is_empty():
         return ""
     file, offset = rows.select("file", "offset").row(0)
-    start = max(0, offset - MOST.reach)
+    start = max(0, offset - LIMITS.reach)
     return raw_lines.stored(read, files[file], start, offset - start).decode("utf-8", "replace")

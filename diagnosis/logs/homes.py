@@ -16,7 +16,7 @@ import polars as pl
 
 from diagnosis import thresholds
 
-AT: Final = thresholds.of("homes")
+THRESHOLDS: Final = thresholds.of("homes")
 
 #: A file numbered within the directory of a machine.
 _NUMBERED: Final = re.compile(r"(?i)(worker|rank|task|proc|process|local|gpu|npu)[-_.]?\d+(\.\w+)*")
@@ -93,12 +93,12 @@ def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
         for f, path in enumerate(paths)
         if "/" in path and _NUMBERED.fullmatch(PurePosixPath(path).name)
     }
-    if len(set(below.values())) < AT.shared:
+    if len(set(below.values())) < THRESHOLDS.shared:
         below = {}  # one directory for all is the job's
     out = []
     for f, node, rank in rows:
         if node is not None and _is_of(node, paths[f]):
-            node = None if len(others[node]) >= AT.shared else below.get(f, node)  # noqa: PLW2901
+            node = None if len(others[node]) >= THRESHOLDS.shared else below.get(f, node)  # noqa: PLW2901
         out.append((f, node, rank))
     return out
 
@@ -116,5 +116,5 @@ def _places(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
             said[rank].add(node)
     learnt = {rank: next(iter(names)) for rank, names in said.items() if len(names) == 1}
     both = [rank for rank in learnt if rank in node_of]
-    is_right = sum(node_of[r] == learnt[r] for r in both) >= AT.agree * len(both)
+    is_right = sum(node_of[r] == learnt[r] for r in both) >= THRESHOLDS.agree * len(both)
     return (dict(node_of) if is_right else {}) | learnt

@@ -19,7 +19,7 @@ from diagnosis import thresholds
 from diagnosis.logs import words
 from diagnosis.logs.signatures import SignatureSet, load
 
-MOST: Final = thresholds.limits("indicators")
+LIMITS: Final = thresholds.limits("indicators")
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,13 +79,13 @@ def extract(line: str, rule: str | None = None, rules: SignatureSet | None = Non
     """Description, parameters and their spans of one raw line.
 
     Args:
-        line: one physical line; text beyond :data:`MOST.limit` characters is ignored.
+        line: one physical line; text beyond :data:`LIMITS.limit` characters is ignored.
         rule: id of the rule that matched it, whose match is the description. Without one, the most informative clause
         is used.
 
     Positions count characters of ``line``. Never raises on content. O(length of the line × kinds).
     """
-    text = line[: MOST.limit]
+    text = line[: LIMITS.limit]
     known = rules or load()
     fault = _rule_span(text, rule, known) if rule else None
     if fault is None:

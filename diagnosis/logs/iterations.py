@@ -21,7 +21,7 @@ from diagnosis import thresholds
 from diagnosis.logs.case import Case
 from diagnosis.logs.cells import MOST_LINES
 
-AT: Final = thresholds.of("iterations")
+THRESHOLDS: Final = thresholds.of("iterations")
 
 
 def odd(case: Case) -> list[tuple[int, float]]:
@@ -35,15 +35,15 @@ def scored(counts: Sequence[tuple[int, Counter[int]]]) -> list[tuple[int, float]
     means: list[float] = []
     out = []
     for place, (number, mine) in enumerate(counts):
-        before = [other for _, other in counts[max(0, place - AT.window) : place]]
+        before = [other for _, other in counts[max(0, place - THRESHOLDS.window) : place]]
         if not before:
             continue
         mean = float(np.mean([distance(mine, other) for other in before]))
-        history = means[-3 * AT.window :]
-        if place >= AT.window and len(history) >= AT.window - 1:
-            usual, spread = float(np.median(history)), max(float(np.std(history)), AT.floor / AT.sigmas)
+        history = means[-3 * THRESHOLDS.window :]
+        if place >= THRESHOLDS.window and len(history) >= THRESHOLDS.window - 1:
+            usual, spread = float(np.median(history)), max(float(np.std(history)), THRESHOLDS.floor / THRESHOLDS.sigmas)
             sigmas = (mean - usual) / spread
-            if sigmas > AT.sigmas:
+            if sigmas > THRESHOLDS.sigmas:
                 out.append((number, round(sigmas, 2)))
                 continue  # an odd iteration is not compared with the next ones
         means.append(mean)
@@ -56,14 +56,19 @@ def _counts(case: Case) -> list[tuple[int, Counter[int]]]:
     if beats.is_empty():
         return []
     busiest = beats.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
-    mine = beats.filter(pl.col("file") == busiest).unique("n", keep="first").sort("line").tail(AT.last + AT.window)
+    mine = (
+        beats.filter(pl.col("file") == busiest)
+        .unique("n", keep="first")
+        .sort("line")
+        .tail(THRESHOLDS.last + THRESHOLDS.window)
+    )
     edges = mine.filter(pl.col("line") + MOST_LINES > pl.col("line").max()).select("n", "line").rows()
-    if len(edges) <= AT.window:
+    if len(edges) <= THRESHOLDS.window:
         return []
     first = edges[0][1]
     lines = case.table.around(int(busiest), first + 1, edges[-1][1])["masked"]
     return [
-        (number, Counter(lines.slice(low - first, min(high - low, AT.longest)).to_list()))
+        (number, Counter(lines.slice(low - first, min(high - low, THRESHOLDS.longest)).to_list()))
         for (_, low), (number, high) in pairwise(edges)
     ]
 

@@ -23,7 +23,7 @@ from diagnosis.model import Role
 from diagnosis.result import NodeSuspect, Suspect
 from diagnosis.taxonomy import Category
 
-AT: Final = thresholds.of("locate")
+THRESHOLDS: Final = thresholds.of("locate")
 
 #: The only cause without a culprit that may be reported for one machine: a check or a start that failed there.
 OF_ONE: Final = "platform.scheduler.error"
@@ -84,7 +84,9 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
     why = f"is one of {len(names)} nodes that this names: {case.in_words(case.lead)}"
-    return _ranked(case, [Clue(n, weighing.AT.sure, f"{n} {why}", detector="cause") for n in names], may_accuse=True)
+    return _ranked(
+        case, [Clue(n, weighing.THRESHOLDS.sure, f"{n} {why}", detector="cause") for n in names], may_accuse=True
+    )
 
 
 def _only_node(case: Case, cause: Category) -> Place | None:
@@ -96,7 +98,7 @@ def _only_node(case: Case, cause: Category) -> Place | None:
         return None
     (node,) = told
     why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(case.lead)}"
-    return _ranked(case, [Clue(node, weighing.AT.sure, why, detector="cause")], may_accuse=True)
+    return _ranked(case, [Clue(node, weighing.THRESHOLDS.sure, why, detector="cause")], may_accuse=True)
 
 
 def _wide(case: Case, cause: Category) -> Place | None:
@@ -109,8 +111,10 @@ def _wide(case: Case, cause: Category) -> Place | None:
     if cause.matter == "link" and leaf:
         reason = f"{len(seen)} nodes below {leaf} report it: {case.in_words(case.lead)}"
         hangs = (f"hangs on {leaf}, which its neighbours complain about too",)
-        nodes = tuple(NodeSuspect(n, weighing.AT.accused, len(seen) < total, hangs) for n in seen)
-        return Place(nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", AT.switch, ("logs",), (reason,)),))
+        nodes = tuple(NodeSuspect(n, weighing.THRESHOLDS.accused, len(seen) < total, hangs) for n in seen)
+        return Place(
+            nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", THRESHOLDS.switch, ("logs",), (reason,)),)
+        )
     if not seen:
         return Place((), "no faulty node: the same error comes from many writers, and none of them names its node")
     return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
@@ -120,13 +124,13 @@ def _behind_one_switch(case: Case, cause: Category) -> Place | None:
     """Ports of several machines that go down within seconds: what they share failed, and none of them."""
     rows = case.catalogue.cells.filter(pl.col("event") == _leader(case), "is_stamped")
     at = rows.group_by("node").agg(pl.col("first_at").min())["first_at"]
-    if cause.id != PORT_DOWN or len(case.roots.nodes) < AT.ports or at.len() < AT.ports:
+    if cause.id != PORT_DOWN or len(case.roots.nodes) < THRESHOLDS.ports or at.len() < THRESHOLDS.ports:
         return None
-    if int(at.max()) - int(at.min()) > AT.together_s * SECOND:  # type: ignore[arg-type]  # polars' scalars are untyped
+    if int(at.max()) - int(at.min()) > THRESHOLDS.together_s * SECOND:  # type: ignore[arg-type]  # polars' scalars are untyped
         return None
     leaf = weighing.shared_leaf(case.roots.nodes, case.inventory.leaf_of)
-    reason = f"{len(case.roots.nodes)} nodes lost their link within {AT.together_s:.0f} s"
-    switch = (Suspect(leaf, "switch", AT.switch, ("logs",), (reason,)),) if leaf else ()
+    reason = f"{len(case.roots.nodes)} nodes lost their link within {THRESHOLDS.together_s:.0f} s"
+    switch = (Suspect(leaf, "switch", THRESHOLDS.switch, ("logs",), (reason,)),) if leaf else ()
     return Place((), f"no faulty node: {reason}, so a switch that they share went down", switch, mechanism=SWITCH_DOWN)
 
 
@@ -162,7 +166,7 @@ def _ranked(case: Case, found: Sequence[Clue], *, may_accuse: bool, mechanism: s
     accused = [n.node for n in nodes if n.is_suspect]
     leaf = weighing.shared_leaf(accused, case.inventory.leaf_of)
     reason = f"all {len(accused)} suspected nodes hang on {leaf}"
-    switch = (Suspect(leaf, "switch", AT.shared_switch, ("logs",), (reason,)),) if leaf else ()
+    switch = (Suspect(leaf, "switch", THRESHOLDS.shared_switch, ("logs",), (reason,)),) if leaf else ()
     return Place(nodes, _answer(case, accused), switch, mechanism, tuple(found))
 
 

@@ -14,7 +14,7 @@ from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
-MOST: Final = thresholds.limits("mentions")
+LIMITS: Final = thresholds.limits("mentions")
 
 
 def nodes(
@@ -28,7 +28,7 @@ def nodes(
     """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
     not ready", a launcher's "rank 7 exited")."""
     homeless = catalogue.events.with_columns(weight=weights).filter(
-        (pl.col("weight") >= roots.AT.least) & (pl.col("n_nodes") == 0)
+        (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0)
     )
     out = {}
     shapes = {_shape(n) for n in catalogue.nodes} - {""}
@@ -36,7 +36,7 @@ def nodes(
     decisions = taxonomy.load().having("decision", homeless["category"])
     homeless = homeless.filter(~pl.col("category").fill_null("").is_in(decisions))
     for event in homeless["event"].to_list():
-        rows = table.rows(catalogue.masked(event), limit=MOST.lines)
+        rows = table.rows(catalogue.masked(event), limit=LIMITS.lines)
         names: set[str] = set()
         for text in (roots.SAID_ON.sub(" ", line) for line in raw_lines.read(rows, table.files, read)):
             ranks = {int(r) for r in roots.RANK.findall(text)}

@@ -12,7 +12,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.logs.case import Case
 
-AT: Final = thresholds.of("mixed")
+THRESHOLDS: Final = thresholds.of("mixed")
 
 _ID: Final = re.compile(
     r"(?i)(?:\bSTEP (\d{3,})\.|\bJOB (\d{3,}) ON\b|\bsrun: job (\d{3,})\b|\bJobId=(\d{3,})\b|pytorchjob/([\w-]+)\b"
@@ -53,7 +53,7 @@ def counters_apart(beats: pl.DataFrame) -> list[int]:
     spans = (
         known.group_by("file", maintain_order=True)
         .agg(beats=pl.len(), low=pl.col("at").min(), high=pl.col("at").max(), step=pl.col("n").diff().median())
-        .filter(pl.col("beats") >= AT.beats)
+        .filter(pl.col("beats") >= THRESHOLDS.beats)
     )
     if spans.height < 2:
         return []
@@ -64,7 +64,10 @@ def counters_apart(beats: pl.DataFrame) -> list[int]:
             continue
         two = known.filter(pl.col("file") == other["file"]).select("at", m="n")
         both = one.join_asof(two.sort("at"), on="at").drop_nulls("m").filter(pl.col("at") <= other["high"])
-        limit = AT.apart * max(first["step"] or 1, other["step"] or 1, 1)
-        if both.height >= AT.beats and both.select(((pl.col("n") - pl.col("m")).abs() > limit).mean()).item() > 0.8:
+        limit = THRESHOLDS.apart * max(first["step"] or 1, other["step"] or 1, 1)
+        if (
+            both.height >= THRESHOLDS.beats
+            and both.select(((pl.col("n") - pl.col("m")).abs() > limit).mean()).item() > 0.8
+        ):
             return [int(first["file"]), int(other["file"])]
     return []

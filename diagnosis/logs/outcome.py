@@ -22,7 +22,7 @@ from diagnosis.logs.scene import Scene
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
-AT: Final = thresholds.of("outcome")
+THRESHOLDS: Final = thresholds.of("outcome")
 #: Columns of :func:`said`, and the words of each.
 _MEANINGS: Final = {"success": "success", "ended": "end", "cancelled": "cancelled", "limit": "time_limit"}
 
@@ -76,7 +76,7 @@ def ending(
     """
     catalogue, survived, hits = scene.catalogue, scene.survived, said(messages)
     leader = chosen.leader if chosen.leader not in survived else None
-    has_root = leader is not None and chosen.weights[leader] >= roots.AT.least
+    has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
     lead = catalogue.event(leader) if leader is not None and has_root else {}
     is_open = catalogues.is_bad(catalogue.events) & ~catalogue.events["event"].is_in(sorted(survived))
     bad = catalogue.events.filter(is_open)
@@ -102,7 +102,9 @@ def ending(
     last_beat_at, beat_s = scene.pace.last_at, scene.pace.usual_s
     if last_beat_at is not None and last is not None:
         now = as_of * SECOND if as_of is not None else float(last)  # type: ignore[arg-type]
-        is_going_on = (now - last_beat_at) / SECOND <= max(AT.quiet_beats * (beat_s or 0.0), AT.silence_s)
+        is_going_on = (now - last_beat_at) / SECOND <= max(
+            THRESHOLDS.quiet_beats * (beat_s or 0.0), THRESHOLDS.silence_s
+        )
     told = (
         (bool(success) and not (is_torn_down and _outweighs(catalogue, lead, hits)),
          "succeeded", "the job reports that it completed"),

@@ -12,7 +12,7 @@ from diagnosis import stats, thresholds
 from diagnosis.logs.clocks import SECOND, Clocks
 from diagnosis.logs.progress import Progress
 
-AT: Final = thresholds.of("pacing")
+THRESHOLDS: Final = thresholds.of("pacing")
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Pace:
     @property
     def is_even(self) -> bool:
         """Whether no slowdown is seen, and there are enough durations to see one."""
-        is_shown = self.beats["seconds"].drop_nulls().len() > 2 * AT.slow_beats
+        is_shown = self.beats["seconds"].drop_nulls().len() > 2 * THRESHOLDS.slow_beats
         return is_shown and self.slow_from is None and self.phase is None
 
 
@@ -89,11 +89,11 @@ def _launches(beats: pl.DataFrame) -> pl.DataFrame:
     ordered = beats.sort("file", "source", "line").with_columns(
         fall=pl.col("n").diff().over("file", "source") < 0, gap=pl.col("at").diff().over("file", "source")
     )
-    pause = pl.col("gap") > AT.pause * pl.col("gap").filter(pl.col("gap") > 0).median().over("file", "source")
+    pause = pl.col("gap") > THRESHOLDS.pause * pl.col("gap").filter(pl.col("gap") > 0).median().over("file", "source")
     launch = (pl.col("fall") & pause).fill_null(False).cast(pl.UInt32).cum_sum().over("file", "source")
     numbered = ordered.with_columns(launch=launch)
     count = numbered["launch"].max()
-    if not count or int(count) > AT.launches:  # type: ignore[arg-type]
+    if not count or int(count) > THRESHOLDS.launches:  # type: ignore[arg-type]
         return beats.with_columns(is_last=pl.lit(True))
     return numbered.with_columns(is_last=pl.col("launch") == pl.col("launch").max().over("file", "source"))
 
@@ -116,24 +116,26 @@ def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
     known = known.tail(min(400, max(0, known.height - 2)))
-    if known.height < 2 * AT.slow_beats + 1:
+    if known.height < 2 * THRESHOLDS.slow_beats + 1:
         return None
     values = known["seconds"].to_numpy()
     usual = float(np.median(values))
-    is_coarse = bool(np.all(values == np.round(values))) and usual < AT.coarse_s
+    is_coarse = bool(np.all(values == np.round(values))) and usual < THRESHOLDS.coarse_s
     if is_coarse:
         values = np.minimum(values, 3 * max(usual, 1.0))
-    cut = stats.change_point(values, AT.coarse_beats if is_coarse else AT.slow_beats, is_mean=is_coarse)
+    cut = stats.change_point(values, THRESHOLDS.coarse_beats if is_coarse else THRESHOLDS.slow_beats, is_mean=is_coarse)
     if cut is None:
         return None
     before, after = values[:cut], values[cut:]
     base, later = (float(np.mean(part) if is_coarse else np.median(part)) for part in (before, after))
-    spread = 2 * max(float(before.std()), AT.grain_s) if is_coarse else max(stats.spread(before), 0.02 * base)
+    spread = 2 * max(float(before.std()), THRESHOLDS.grain_s) if is_coarse else max(stats.spread(before), 0.02 * base)
     # the last third of coarse durations, or most of the finer ones, must be slow too
-    least = np.mean(after[-max(AT.coarse_beats // 2, len(after) // 3) :]) if is_coarse else np.quantile(after, 0.2)
+    least = (
+        np.mean(after[-max(THRESHOLDS.coarse_beats // 2, len(after) // 3) :]) if is_coarse else np.quantile(after, 0.2)
+    )
     gain = (later - base) / spread * np.sqrt(min(len(before), len(after)))
-    is_lasting = float(least) >= base * (1 + 0.6 * (AT.slower - 1))
-    if base <= 0 or later < AT.slower * base or not is_lasting or gain < AT.least_gain:
+    is_lasting = float(least) >= base * (1 + 0.6 * (THRESHOLDS.slower - 1))
+    if base <= 0 or later < THRESHOLDS.slower * base or not is_lasting or gain < THRESHOLDS.least_gain:
         return None
     return int(known["row"][cut]), later / base
 
@@ -143,23 +145,23 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
     longest, which may be a checkpoint, against the median window. O(n × window)."""
     known = beats.drop_nulls("seconds")
     values = known["seconds"].to_numpy()
-    if len(values) < 4 * AT.phase:
+    if len(values) < 4 * THRESHOLDS.phase:
         return None
-    windows = np.lib.stride_tricks.sliding_window_view(values, AT.phase)
+    windows = np.lib.stride_tricks.sliding_window_view(values, THRESHOLDS.phase)
     sums = windows.sum(axis=1) - windows.max(axis=1)
     base = float(np.median(sums))
     # the resolution of whole-second stamps
     grain = 1.0 if np.all(values == np.round(values)) else 0.0
     spread = stats.spread(sums)
-    is_slow = sums > max(AT.phase_slower * base, base + 6 * spread, base + 2 * grain)
-    is_slow[: AT.phase] = False
+    is_slow = sums > max(THRESHOLDS.phase_slower * base, base + 6 * spread, base + 2 * grain)
+    is_slow[: THRESHOLDS.phase] = False
     runs = np.flatnonzero(np.diff(is_slow, prepend=False, append=False)).reshape(-1, 2)
     best = max(runs.tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
-    if best[1] - best[0] < AT.phase // 2 or is_slow.mean() > AT.phase_share:
+    if best[1] - best[0] < THRESHOLDS.phase // 2 or is_slow.mean() > THRESHOLDS.phase_share:
         return None
     # the windows' iterations that are nearer to the slowest window than to the usual pace
     top = float(sums[best[0] : best[1]].max())
-    inside = np.arange(best[0], min(best[1] + AT.phase, len(values)))
-    slow_ones = inside[values[inside] > (base + top) / (2 * (AT.phase - 1))]
+    inside = np.arange(best[0], min(best[1] + THRESHOLDS.phase, len(values)))
+    slow_ones = inside[values[inside] > (base + top) / (2 * (THRESHOLDS.phase - 1))]
     usual = max(float(np.delete(values, slow_ones).mean()), 1e-9)
-    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (AT.phase - 1) / usual
+    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (THRESHOLDS.phase - 1) / usual

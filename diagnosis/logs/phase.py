@@ -14,9 +14,9 @@ from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
-MOST: Final = thresholds.limits("phase")
+LIMITS: Final = thresholds.limits("phase")
 
-AT: Final = thresholds.of("phase")
+THRESHOLDS: Final = thresholds.of("phase")
 
 _DEATH_WORDS: Final = words.pattern("phrases", "process_died")
 _START_FAILED: Final = words.pattern("phrases", "start_failed")
@@ -83,7 +83,9 @@ def _has_hung(case: Case, ended_at: int | None) -> bool:
     if case.pace.last_at is not None and cascades["is_stamped"].any():
         return False
     waited = [w for text in cascades["example"] if (w := _WAITED.search(text))]
-    return any(float(w.group(1)) * (1e-3 if w.group(2)[:2] in ("ms", "mi") else 1.0) >= AT.long_wait_s for w in waited)
+    return any(
+        float(w.group(1)) * (1e-3 if w.group(2)[:2] in ("ms", "mi") else 1.0) >= THRESHOLDS.long_wait_s for w in waited
+    )
 
 
 def stopped_after_silence(case: Case) -> bool:
@@ -96,7 +98,9 @@ def stopped_after_silence(case: Case) -> bool:
         return False
     causes = [e for e in case.roots.members if e not in decided["event"].to_list()]
     silence = (int(at) - since) / SECOND  # type: ignore[arg-type]  # polars' scalars are untyped
-    return not causes and silence > max(2 * temporal.AT.hang_intervals * case.pace.usual_s, 2 * AT.long_wait_s)
+    return not causes and silence > max(
+        2 * temporal.THRESHOLDS.hang_intervals * case.pace.usual_s, 2 * THRESHOLDS.long_wait_s
+    )
 
 
 def _ended_at(case: Case) -> tuple[int | None, bool]:
@@ -167,12 +171,12 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     """(file, line, time, lines of the record up to the root line) of some root lines."""
     out = []
     order = sorted(case.roots.members, key=lambda e: (-case.roots.weights[e], e))
-    for event in order[: MOST.roots_read]:
+    for event in order[: LIMITS.roots_read]:
         rows = case.table.rows(case.catalogue.masked(event), limit=200)
         rows = case.clocks.correct(rows, "at")
         first = rows.unique("source", keep="first", maintain_order=True).head(3)
         for file, line, at in first.select("file", "line", "at").iter_rows():
-            before = case.table.around(file, max(1, line - MOST.frames_back), line)
+            before = case.table.around(file, max(1, line - LIMITS.frames_back), line)
             source = before.filter(pl.col("line") == line)["source"][0]
             mine = before.filter(pl.col("source") == source)
             out.append((file, line, at, raw_lines.read(mine, case.table.files, case.read, 400)))

@@ -23,7 +23,7 @@ from diagnosis.logs.events import LogTable
 from diagnosis.logs.hashing import Places
 from diagnosis.model import ReadRange
 
-AT: Final = thresholds.of("progress")
+THRESHOLDS: Final = thresholds.of("progress")
 
 #: The text between a counter's name and its number.
 _IS: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
@@ -152,7 +152,7 @@ def _worded(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     for kind in ("iteration", "bar", "epoch"):
         mine = beats.filter(pl.col("masked").is_in([m for m in good if kinds[m] == kind]))
         if not mine.is_empty():
-            is_epoch = kind == "epoch" and mine["n"].n_unique() < AT.short_epochs
+            is_epoch = kind == "epoch" and mine["n"].n_unique() < THRESHOLDS.short_epochs
             return "epoch" if is_epoch else "iteration", mine
     return "none", _NO_BEATS
 

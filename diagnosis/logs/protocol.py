@@ -19,7 +19,7 @@ from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
-MOST: Final = thresholds.limits("protocol")
+LIMITS: Final = thresholds.limits("protocol")
 
 _GROUP, _RANK, _WORK, _AT, _ENQUEUED, _COMPLETED = (
     words.regex("watchdogs", what) for what in ("group", "rank", "work", "at", "enqueued", "completed")
@@ -48,8 +48,8 @@ def states(case: Case) -> list[State]:
     told = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
     if not told:
         return []
-    rows = case.placed(case.table.rows(told, limit=MOST.read_back))
-    texts = raw_lines.read(rows, case.table.files, case.read, MOST.line_bytes)
+    rows = case.placed(case.table.rows(told, limit=LIMITS.read_back))
+    texts = raw_lines.read(rows, case.table.files, case.read, LIMITS.line_bytes)
     return read(zip(texts, rows["rank"], rows["node"], strict=True))
 
 

@@ -16,7 +16,7 @@ from diagnosis import thresholds
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.model import Level, Role
 
-AT: Final = thresholds.of("relaunches")
+THRESHOLDS: Final = thresholds.of("relaunches")
 #: the rule for commands of scripts, which most scripts survive
 _COMMAND: Final = "shell.command"
 
@@ -42,7 +42,7 @@ def begun(catalogue: Catalogue) -> pl.DataFrame:
     for rows in _files(catalogue):
         edge = rows.filter(pl.col("event").is_in(_of_file(rows)["event"].implode()))["last_line"].max()
         if edge is not None:
-            ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
+            ends = rows.filter("is_end").sort("last_line", "event").tail(THRESHOLDS.ends)
             is_again = _rare("n", ends) & (pl.col("first_line") < edge) & (pl.col("last_line") > edge)
             again = rows.filter(pl.col("is_plain") & is_again)["last_line"].min()
             found["file"].append(rows["file"][0])
@@ -62,14 +62,14 @@ def _files(catalogue: Catalogue) -> list[pl.DataFrame]:
         .join(_kinds(catalogue.events), on="event")
     )
     files = rows.filter(pl.col("is_end").any().over("file"))
-    return files.partition_by("file") if files["file"].n_unique() <= AT.files else []
+    return files.partition_by("file") if files["file"].n_unique() <= THRESHOLDS.files else []
 
 
 def _rare(count: str, ends: pl.DataFrame) -> pl.Expr:
     """Lines of a beginning: a launch prints them a few times, once by each of its programs. What is printed more often
     than the ``ends`` of a file allow is a loop's.
     """
-    return pl.col(count) <= pl.lit(AT.beginning * (ends["n"].sum() + 1))
+    return pl.col(count) <= pl.lit(THRESHOLDS.beginning * (ends["n"].sum() + 1))
 
 
 def _kinds(events: pl.DataFrame) -> pl.DataFrame:
@@ -92,7 +92,7 @@ def _of_file(rows: pl.DataFrame) -> pl.DataFrame:
     After the last end, most of what was printed before it must be printed again: no error has ended that launch so
     far, and the end of a program repeats little of its beginning.
     """
-    ends = rows.filter("is_end").sort("last_line", "event").tail(AT.ends)
+    ends = rows.filter("is_end").sort("last_line", "event").tail(THRESHOLDS.ends)
     is_first = _rare("n_plain", ends)
     is_before, is_after = (
         pl.col("first_line_plain") < pl.col("first_line"),
@@ -106,9 +106,11 @@ def _of_file(rows: pl.DataFrame) -> pl.DataFrame:
         again=(is_first & is_before & is_after).sum(),
     )
     is_last = pl.col("place") == ends.height - 1
-    is_again = (pl.col("again") >= AT.again) & (~is_last | (pl.col("again") >= AT.most * pl.col("begun")))
+    is_again = (pl.col("again") >= THRESHOLDS.again) & (
+        ~is_last | (pl.col("again") >= THRESHOLDS.most * pl.col("begun"))
+    )
     # an error before anything else is of another program
-    is_other = ~is_last & (pl.col("before") < AT.again) & (pl.col("after") >= AT.fresh)
+    is_other = ~is_last & (pl.col("before") < THRESHOLDS.again) & (pl.col("after") >= THRESHOLDS.fresh)
     is_earlier = (is_again | is_other).cum_max(reverse=True)
-    went_on = pl.col("is_command") & (pl.col("after") >= AT.again)
+    went_on = pl.col("is_command") & (pl.col("after") >= THRESHOLDS.again)
     return shown.filter(is_earlier | went_on).select("event").unique()

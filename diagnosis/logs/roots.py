@@ -23,7 +23,7 @@ from diagnosis.logs.scene import Scene
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Level, Role
 
-AT: Final = thresholds.of("roots")
+THRESHOLDS: Final = thresholds.of("roots")
 
 #: A step daemon of the scheduler that reports the end of a job; its machine need not be the reason.
 SAID_ON: Final = words.regex("phrases", "ended_on")
@@ -89,7 +89,7 @@ def weigh(scene: Scene) -> pl.Series:
         .when(pl.col("role") == Role.ROOT.value)
         .then(
             pl.col("strength").replace_strict(
-                {s: getattr(AT, s) for s in Strength}, default=AT.weak, return_dtype=pl.Float64
+                {s: getattr(THRESHOLDS, s) for s in Strength}, default=THRESHOLDS.weak, return_dtype=pl.Float64
             )
         )
         .when(
@@ -97,15 +97,15 @@ def weigh(scene: Scene) -> pl.Series:
             & (pl.col("example").str.contains(_SIGNALLED) | (pl.col("category") == DIED))
             & is_few
         )
-        .then(AT.killed)
+        .then(THRESHOLDS.killed)
         .when(pl.col("role").is_not_null())
         .then(0.0)
         .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE.value))
-        .then(AT.unknown_exception)
+        .then(THRESHOLDS.unknown_exception)
         .when(pl.col("level") >= Level.ERROR.value)
-        .then(AT.unknown_error)
+        .then(THRESHOLDS.unknown_error)
         .when(is_sign)
-        .then(AT.unknown_sign)
+        .then(THRESHOLDS.unknown_sign)
         .otherwise(0.0)
     )
     # a program that calls its own message a warning goes on after it
@@ -116,7 +116,7 @@ def weigh(scene: Scene) -> pl.Series:
         & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
     is_calm = (pl.col("level") < Level.WARNING.value) | pl.col("example").str.contains(TOLERATED)
-    told = pl.when(is_calm).then(AT.informed).otherwise(AT.warned)
+    told = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)
     base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * told).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
@@ -126,25 +126,29 @@ def weigh(scene: Scene) -> pl.Series:
         & ~is_rare
         & pl.lit(has_wide_echo(scene, total))
     )
-    base = pl.when(is_echo).then(base * AT.echo).otherwise(base)
+    base = pl.when(is_echo).then(base * THRESHOLDS.echo).otherwise(base)
     late = pl.lit(1.0)
     if consequence_at is not None and scene.is_dated:
         # a line without a rule is a cause only if it comes first
-        slack = pl.when(base == AT.unknown_sign).then(AT.sign_late_s).otherwise(AT.late_s) * SECOND
+        slack = (
+            pl.when(base == THRESHOLDS.unknown_sign).then(THRESHOLDS.sign_late_s).otherwise(THRESHOLDS.late_s) * SECOND
+        )
         is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
         # a watcher outside the job reports a lost machine when its own time-out is over
         is_late &= ~(scene.catalogue.has("reported_late") & (pl.col("n_nodes") == 0))
-        late = pl.when(is_late).then(AT.late).otherwise(1.0)
+        late = pl.when(is_late).then(THRESHOLDS.late).otherwise(1.0)
     # a lower bound of the first consequence does not show that the stop came after it
     since = consequence_at if scene.is_dated or not scene.has_times else None
     is_after = pl.lit(is_slow) if since is None else pl.lit(is_slow) | (pl.col("first_at") > since)
     late = (
         pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after)
-        .then(AT.cancelled_after)
+        .then(THRESHOLDS.cancelled_after)
         .otherwise(late)
     )
     is_undated = pl.col("event").is_in(sorted(scene.undated))
-    again = pl.when(scene.is_survived).then(AT.recovered).when(is_undated).then(AT.undated).otherwise(1.0)
+    again = (
+        pl.when(scene.is_survived).then(THRESHOLDS.recovered).when(is_undated).then(THRESHOLDS.undated).otherwise(1.0)
+    )
     return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
 
 
@@ -156,7 +160,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         by: the fallback that these weights come from.
     """
     catalogue, named, total = scene.catalogue, scene.named, scene.total
-    events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= AT.least)
+    events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= THRESHOLDS.least)
     by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
     if events.is_empty():
         return Roots(weights=by_event, named=named)
@@ -164,7 +168,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     ranked = _ranked(events, places, total)
     # weak signs of most nodes do not join the cause of one node
     of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
-    if ranked[0]["weight"] <= AT.unknown_sign and of_most:
+    if ranked[0]["weight"] <= THRESHOLDS.unknown_sign and of_most:
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
     home = _home(lead, ranked, places)
@@ -174,7 +178,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         return Roots(weights=by_event, named=named)
     members = [lead["event"]]
     for row in ranked[1:]:
-        if row["weight"] < AT.share * lead["weight"] or not _is_near(row, lead):
+        if row["weight"] < THRESHOLDS.share * lead["weight"] or not _is_near(row, lead):
             continue
         here = places[row["event"]]
         same_kind = _kind(row["category"]) == _kind(lead["category"])
@@ -235,7 +239,7 @@ def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection
     """
     is_narrow = stats.minority(len(home), scene.total)
     gave_way = (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
-    is_sign = pl.col("role").is_null() & (pl.lit(weights) >= AT.least)
+    is_sign = pl.col("role").is_null() & (pl.lit(weights) >= THRESHOLDS.least)
     is_kin = gave_way | is_sign | (pl.col("role") == Role.CONFIRMATION.value)
     if not is_narrow:
         is_kin = gave_way & (pl.col("strength") != "weak")
@@ -280,7 +284,7 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
             max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
         )
         return (
-            -round(row["weight"] * (1 + AT.company * min(1.0, company)), 2),
+            -round(row["weight"] * (1 + THRESHOLDS.company * min(1.0, company)), 2),
             not is_narrow,
             float("inf") if at is None else float(at),
             row["first_line"],
@@ -305,7 +309,7 @@ def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
     known.
     """
     (low, high), (lead_low, lead_high) = _window(row), _window(lead)
-    return bool(low <= lead_high + AT.after_s * SECOND and high >= lead_low - AT.before_s * SECOND)
+    return bool(low <= lead_high + THRESHOLDS.after_s * SECOND and high >= lead_low - THRESHOLDS.before_s * SECOND)
 
 
 def _window(row: dict[str, Any]) -> tuple[float, float]:

@@ -15,7 +15,7 @@ from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.pacing import Pace
 from diagnosis.model import Role
 
-AT: Final = thresholds.of("scene")
+THRESHOLDS: Final = thresholds.of("scene")
 
 
 @dataclass(frozen=True)
@@ -95,10 +95,12 @@ class Scene:
         if self.pace.slow_at is not None:
             return self.pace.slow_at - near(self.pace)
         if self.stopped_at is not None:
-            return self.stopped_at - int((self.pace.usual_s or AT.near_s) * SECOND)
-        return self.consequence_at - int(AT.before_s * SECOND) if self.consequence_at and self.is_dated else None
+            return self.stopped_at - int((self.pace.usual_s or THRESHOLDS.near_s) * SECOND)
+        return (
+            self.consequence_at - int(THRESHOLDS.before_s * SECOND) if self.consequence_at and self.is_dated else None
+        )
 
 
 def near(pace: Pace) -> int:
     """Time (ns) within which an event belongs to the beginning of a slowdown."""
-    return int(max(AT.near_s, AT.near_beats * (pace.usual_s or 0.0)) * SECOND)
+    return int(max(THRESHOLDS.near_s, THRESHOLDS.near_beats * (pace.usual_s or 0.0)) * SECOND)

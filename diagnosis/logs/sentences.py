@@ -20,9 +20,9 @@ from diagnosis.model import Role
 from diagnosis.plain import times_as_long
 from diagnosis.result import LogDiagnosis, LogEvent
 
-MOST: Final = thresholds.limits("sentences")
+LIMITS: Final = thresholds.limits("sentences")
 
-AT: Final = thresholds.of("sentences")
+THRESHOLDS: Final = thresholds.of("sentences")
 
 _STAGE: Final = {
     "launch": "while launching",
@@ -88,7 +88,7 @@ def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
     if event is None:
         return ""
     fault = logs.indicators[0].text if logs.indicators and roots else quotes.quote(event.example, event.template)
-    clause = quotes.clause(quotes.quote(event.example, event.template, MOST.clause_from), fault)
+    clause = quotes.clause(quotes.quote(event.example, event.template, LIMITS.clause_from), fault)
     return f": “{clause}”" if clause and clause.lower() not in said.lower() else ""
 
 
@@ -179,10 +179,10 @@ def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
         return ()
     own = case.catalogue.cells.filter(pl.col("last_at") < when.ended_at).drop_nulls("rank")
     last = own.group_by("rank").agg(at=pl.col("last_at").max()).sort("at", "rank")
-    if last.height < AT.ranks_least:
+    if last.height < THRESHOLDS.ranks_least:
         return ()
     usual = int(last["at"].median())  # type: ignore[arg-type]
-    least = max(AT.silent_least_s, AT.silent_beats * (case.pace.usual_s or 0.0)) * SECOND
+    least = max(THRESHOLDS.silent_least_s, THRESHOLDS.silent_beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < usual - least)
     if not 0 < first.height <= last.height / 4:
         return ()
@@ -207,12 +207,12 @@ def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
 def _aperiodic(iterations: Sequence[tuple[int, float]]) -> list[tuple[int, float]]:
     """Without those that recur at one distance, as evaluations and checkpoints do."""
     numbers = {n for n, _ in iterations}
-    steps = {b - a for a in numbers for b in numbers if b - a > 1} if len(numbers) <= MOST.rhythm_most else set()
+    steps = {b - a for a in numbers for b in numbers if b - a > 1} if len(numbers) <= LIMITS.rhythm_most else set()
     rhythm: set[int] = set()
     for step in sorted(steps):
         beside = {n for n in numbers if n - step in numbers or n + step in numbers}
         mine = max(({n for n in beside if n % step == k} for k in {n % step for n in beside}), key=len, default=set())
-        if len(mine) > max(len(rhythm), AT.periods):
+        if len(mine) > max(len(rhythm), THRESHOLDS.periods):
             rhythm = mine
     return [(n, score) for n, score in iterations if n not in rhythm]
 
@@ -235,7 +235,7 @@ def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, 
         told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
         rests = "their answer rests on silence, order and agreement between nodes"
         if told is not None:
-            clause = quotes.telling(quotes.quote(told["example"], told["template"], MOST.clause_from))
+            clause = quotes.telling(quotes.quote(told["example"], told["template"], LIMITS.clause_from))
             rests = "they only show consequences" + (f", first “{clause}”" if clause else "")
         out.append(f"No line of the logs names a cause; {rests}.")
     if case.healthy:

@@ -16,7 +16,7 @@ from diagnosis.logs.progress import Progress
 from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.model import Level, Role
 
-AT: Final = thresholds.of("temporal")
+THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for lines that report an ignored exception.
 IGNORED: Final = "noise.ignored_exception"
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
@@ -34,11 +34,11 @@ def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.D
     # lines in the file that shows progress holds for its other writers, too
     writer = ("file", "source") if times.len() else ("file",)
     written = progress.beats.sort("file", "line").group_by(writer)
-    edges = written.agg(edge=pl.col("line").tail(AT.survived_beats).min(), beats=pl.len())
-    is_over = went_on(catalogue, edges.filter(pl.col("beats") >= AT.survived_beats), writer)
-    if times.len() <= AT.survived_beats:
+    edges = written.agg(edge=pl.col("line").tail(THRESHOLDS.survived_beats).min(), beats=pl.len())
+    is_over = went_on(catalogue, edges.filter(pl.col("beats") >= THRESHOLDS.survived_beats), writer)
+    if times.len() <= THRESHOLDS.survived_beats:
         return is_over
-    edge = int(times[-AT.survived_beats])
+    edge = int(times[-THRESHOLDS.survived_beats])
     return is_over | (catalogue.events["until_at"] < edge).fill_null(False)
 
 
@@ -76,7 +76,9 @@ def ignored(catalogue: Catalogue) -> set[int]:
     cells = catalogue.cells
     heads = cells.filter(pl.col("event").is_in(says.implode())).select("file", "source", head="first_line", heads="n")
     mine = cells.filter(pl.col("event").is_in(raised.implode())).join(heads, on=["file", "source"], how="left")
-    behind = (pl.col("first_line") - pl.col("head")).is_between(1, AT.ignored_lines) & (pl.col("n") <= pl.col("heads"))
+    behind = (pl.col("first_line") - pl.col("head")).is_between(1, THRESHOLDS.ignored_lines) & (
+        pl.col("n") <= pl.col("heads")
+    )
     mine = mine.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
     told = mine.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
     return set(told["event"].to_list())
@@ -133,7 +135,9 @@ def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int 
             at=pl.col("last_at").median(),
         )
         .filter(
-            (pl.col("again") >= AT.restarted) & (pl.col("writers") >= 2) & (pl.col("apart") >= AT.restart_s * SECOND)
+            (pl.col("again") >= THRESHOLDS.restarted)
+            & (pl.col("writers") >= 2)
+            & (pl.col("apart") >= THRESHOLDS.restart_s * SECOND)
         )
     )
     at = again["at"].max()
@@ -154,13 +158,15 @@ def _outlived(catalogue: Catalogue) -> pl.Series:
     plain = events.filter(is_plain)["event"]
     cells = catalogue.cells.drop_nulls(["first_at", "last_at"]).filter(pl.col("is_stamped"))
     pulse = (
-        cells.filter(pl.col("event").is_in(plain.implode()) & (pl.col("n") > AT.survived_beats))
+        cells.filter(pl.col("event").is_in(plain.implode()) & (pl.col("n") > THRESHOLDS.survived_beats))
         .sort(pl.col("last_at") - pl.col("first_at"), "masked", descending=[True, False])
         .unique("source", keep="first", maintain_order=True)
         .select("source", begun="first_at", ended="last_at")
     )
     mine = cells.filter(pl.col("event").is_in(events.filter(is_weak & ~is_plain)["event"].implode()))
-    gone_on = (pl.col("begun") < pl.col("first_at")) & (pl.col("ended") > pl.col("last_at") + int(AT.pulse_s * SECOND))
+    gone_on = (pl.col("begun") < pl.col("first_at")) & (
+        pl.col("ended") > pl.col("last_at") + int(THRESHOLDS.pulse_s * SECOND)
+    )
     done = mine.join(pulse, on="source", how="left").group_by("event").agg(is_over=gone_on.fill_null(False).all())
     joined = events.join(done, on="event", how="left", maintain_order="left")
     return joined["is_over"].fill_null(False).rename("is")
@@ -201,4 +207,4 @@ def is_hang(pace_: Pace, ended_at: int | None) -> bool:
     if pace_.silent_from is None or ended_at is None or pace_.usual_s is None:
         return False
     silence = (ended_at - pace_.silent_from) / SECOND
-    return bool(silence > max(AT.hang_intervals * pace_.usual_s, AT.hang_floor_s))
+    return bool(silence > max(THRESHOLDS.hang_intervals * pace_.usual_s, THRESHOLDS.hang_floor_s))

@@ -15,9 +15,9 @@ from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
 
-MOST: Final = thresholds.limits("timeline")
+LIMITS: Final = thresholds.limits("timeline")
 
-AT: Final = thresholds.of("timeline")
+THRESHOLDS: Final = thresholds.of("timeline")
 
 _SHOWN: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value)
 
@@ -29,7 +29,7 @@ def build(
     lane first."""
     spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
     times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
-    nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: MOST.lanes]
+    nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
     return {
         "t0": _s(times[0]),
         "t1": _s(times[1]),
@@ -61,7 +61,7 @@ def _lanes(
         )
         .unique(["node", "event"], keep="first", maintain_order=True)
         .group_by("node", maintain_order=True)
-        .head(MOST.marks_per_lane)
+        .head(LIMITS.marks_per_lane)
     )
     marks: dict[str, list[dict[str, Any]]] = defaultdict(list)
     for node, event, at, file, line in marked.select("node", "event", "stated_at", "file", "first_line").iter_rows():
@@ -92,13 +92,13 @@ def paced(beats: pl.DataFrame) -> pl.DataFrame:
     otherwise five steps of 0.2 s would look like four of zero and one of a second. O(n log n).
     """
     known = beats["seconds"].drop_nulls()
-    if not known.len() or (known == 0).sum() < AT.share_of_zeros * known.len() or beats["at"].null_count():
+    if not known.len() or (known == 0).sum() < THRESHOLDS.share_of_zeros * known.len() or beats["at"].null_count():
         return beats
     at, number = np.maximum.accumulate(beats["at"].to_numpy()), beats["n"].to_numpy()
     ticks = np.diff(at)
     if not (ticks > 0).any():
         return beats
-    back = np.searchsorted(at, at - AT.ticks * ticks[ticks > 0].min(), "right") - 1
+    back = np.searchsorted(at, at - THRESHOLDS.ticks * ticks[ticks > 0].min(), "right") - 1
     turns = number - number[back]
     seconds = np.where((back >= 0) & (turns > 0), (at - at[back]) / SECOND / np.maximum(turns, 1), np.nan)
     return beats.with_columns(seconds=pl.Series(seconds).fill_nan(None))
@@ -106,9 +106,9 @@ def paced(beats: pl.DataFrame) -> pl.DataFrame:
 
 def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
     beats = paced(case.pace.beats)
-    if beats.height > MOST.iterations:
+    if beats.height > LIMITS.iterations:
         # the failure is at the end: half of the points for the last tenth
-        half = MOST.iterations // 2
+        half = LIMITS.iterations // 2
         cut = beats.height - half
         beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
     return [

@@ -39,9 +39,9 @@ from diagnosis.logs.protocol import MISMATCH
 from diagnosis.model import Role
 from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
-MOST: Final = thresholds.limits("verdict")
+LIMITS: Final = thresholds.limits("verdict")
 
-AT: Final = thresholds.of("verdict")
+THRESHOLDS: Final = thresholds.of("verdict")
 
 #: The number of the job that a scheduler's line is about.
 _JOB: Final = words.regex("phrases", "job_number")
@@ -152,7 +152,7 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
     known = [t for t in at.values() if t is not None]
     if len(decided) < 2 or not known:
         return roots
-    return [e for e in roots if at.get(e) is None or at[e] <= min(known) + AT.decision_s * SECOND]
+    return [e for e in roots if at.get(e) is None or at[e] <= min(known) + THRESHOLDS.decision_s * SECOND]
 
 
 def _classified(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
@@ -165,7 +165,7 @@ def _classified(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> c
         library = _raised_in(case, row) if first else ""
         # what joined the leader without a weight of its own only confirms it
         role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
-        weight = 1.0 if first else AT.joined
+        weight = 1.0 if first else THRESHOLDS.joined
         hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
     bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
     stops = case.catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
@@ -213,7 +213,7 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
         node = tree.get(mechanism)
         is_other = told.confidence > 0 and told.category.id != node.id
         other = (told.category.id, min(told.confidence, 0.3)) if is_other else None
-        return Verdict(node.id, node.category, node.subcategory, AT.structure, other)
+        return Verdict(node.id, node.category, node.subcategory, THRESHOLDS.structure, other)
     leaf = told.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
         leaf = tree["performance.dataloader"]  # it works, only too slowly
@@ -242,7 +242,7 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     rows = sorted(
         case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
         key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), -(r["novelty"] or 0), -(r["n"] or 0), e),
-    )[: MOST.events]
+    )[: LIMITS.events]
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
     cells = dating.stated_at(case.catalogue, case.pace, roles)
@@ -268,7 +268,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     mine = cells.filter(pl.col("event") == event)
     names = sorted(mine["node"].drop_nulls().unique().to_list())
     is_root = role == Role.ROOT.value
-    rows = case.table.rows(case.catalogue.masked(event), limit=MOST.root_lines if is_root else MOST.other_lines)
+    rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.root_lines if is_root else LIMITS.other_lines)
     rows = case.placed(rows)
     if is_root and home:
         # the same words elsewhere are the echo of the fault, not the fault
@@ -285,7 +285,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     if is_root and (row["category"] or "").startswith("platform.scheduler"):
         # a decision that is repeated for every step counts once
         rows = _of_last_job(case, rows)
-        rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(AT.decision_s * SECOND)).fill_null(True))
+        rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)).fill_null(True))
     first_at: int | None = mine["stated_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
     refs = tuple(
@@ -303,7 +303,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         level=row["level"] or 0,
         count=row["n"] or 0,
         of_nodes=len(case.catalogue.nodes),
-        node_names=tuple(names[: MOST.node_names]),
+        node_names=tuple(names[: LIMITS.node_names]),
         nodes=row["n_nodes"] or 0,
         jobs_with_it=row["jobs_with_it"] or 0,
         healthy_jobs=case.healthy,
@@ -327,7 +327,7 @@ def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
 
 def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
     out = []
-    for event in [e for e in lead[: MOST.indicators] if e.lines]:
+    for event in [e for e in lead[: LIMITS.indicators] if e.lines]:
         ref = event.lines[0]
         place = {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
         text = raw_lines.read(pl.DataFrame(place), case.table.files, case.read)[0]

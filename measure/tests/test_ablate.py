@@ -23,11 +23,11 @@ def found(kind: list[Switch], name: str) -> Switch:
 
 
 def test_a_threshold_is_moved_while_its_switch_is_applied() -> None:
-    usual = roots.AT.least
+    usual = roots.THRESHOLDS.least
     moved = found(switches.thresholds(1.3), "roots.least")
     with switches.applied([moved]):
-        assert pytest.approx(1.3 * usual) == roots.AT.least
-    assert usual == roots.AT.least
+        assert pytest.approx(1.3 * usual) == roots.THRESHOLDS.least
+    assert usual == roots.THRESHOLDS.least
 
 
 def test_a_whole_number_moves_by_one_at_least() -> None:
@@ -75,9 +75,9 @@ def test_a_false_alarm_lowers_the_mean_figure() -> None:
 
 def test_reading_a_threshold_is_noted_only_while_asked() -> None:
     with switches.weighed_by() as read:
-        assert roots.AT.least > 0
+        assert roots.THRESHOLDS.least > 0
     assert read == {"roots.least"}
-    assert roots.AT.late > 0
+    assert roots.THRESHOLDS.late > 0
     assert read == {"roots.least"}
 
 

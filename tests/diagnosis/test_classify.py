@@ -1,6 +1,6 @@
 """Votes of rules, runner-up, several labels, and the right to be inconclusive."""
 
-from diagnosis.classify import AT, Hint, classify
+from diagnosis.classify import THRESHOLDS, Hint, classify
 from diagnosis.classify_model import Level, Model
 from diagnosis.model import Role
 
@@ -12,7 +12,7 @@ def hint(rule: str | None, role: Role = Role.ROOT, weight: float = 1.0) -> Hint:
 def test_nothing_known_is_unknown_and_inconclusive() -> None:
     verdict = classify([])
     assert (verdict.category.id, verdict.confidence, verdict.runner_up) == ("unknown", 0.0, None)
-    assert verdict.confidence < AT.conclusive
+    assert verdict.confidence < THRESHOLDS.conclusive
 
 
 def test_one_decisive_event_is_enough() -> None:
@@ -36,7 +36,7 @@ def test_consequences_next_to_a_cause_take_nothing_from_its_confidence() -> None
 def test_where_only_consequences_are_seen_they_give_a_doubtful_answer() -> None:
     verdict = classify([hint("nccl.watchdog.timeout", Role.CASCADE)])
     assert verdict.category.id == "framework.collective.timeout"
-    assert verdict.confidence < AT.conclusive
+    assert verdict.confidence < THRESHOLDS.conclusive
 
 
 def test_a_lone_exception_is_the_users_but_less_sure_than_a_named_cause() -> None:
@@ -101,7 +101,7 @@ def test_advice_and_noise_have_no_vote() -> None:
 def test_an_end_without_a_cause_is_a_cancellation_with_doubt() -> None:
     verdict = classify([hint("slurm.step_cancelled", Role.TEARDOWN)])
     assert verdict.category.id == "platform.scheduler.cancelled"
-    assert verdict.confidence < AT.conclusive
+    assert verdict.confidence < THRESHOLDS.conclusive
 
 
 def model(confirmed: int = 0, calibration: tuple[tuple[float, float], ...] = ()) -> Model:
@@ -135,7 +135,7 @@ def test_a_model_taught_by_many_may_argue_but_not_win_alone() -> None:
 
 def test_past_decisions_correct_the_confidence() -> None:
     shy = model(calibration=((0.0, 0.02), (1.0, 0.4)))
-    assert classify([hint("nvidia.xid.79")], model=shy).confidence < AT.conclusive
+    assert classify([hint("nvidia.xid.79")], model=shy).confidence < THRESHOLDS.conclusive
 
 
 def test_the_shares_of_the_two_candidates_are_at_most_the_whole() -> None:

@@ -8,10 +8,10 @@ from typing import Final
 
 from diagnosis import stats, thresholds
 from diagnosis.logs.case import LOST, Case
-from diagnosis.logs.clues import AT as WEIGHTS
+from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 
-AT: Final = thresholds.of("absent")
+THRESHOLDS: Final = thresholds.of("absent")
 _NUMBER: Final = re.compile(r"\d+")
 
 id: Final = "absent"
@@ -24,7 +24,7 @@ def look(case: Case) -> Iterator[Clue]:
     if case.ending.outcome != "failed":
         return
     missing = names(case)
-    weight = WEIGHTS.sure if len(missing) <= AT.few else WEIGHTS.hint
+    weight = WEIGHTS.sure if len(missing) <= THRESHOLDS.few else WEIGHTS.hint
     for node in missing:
         yield Clue(node, weight, f"{node} belongs to the job but wrote no log at all", LOST)
 

@@ -10,10 +10,10 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
-from diagnosis.logs.clues import AT as WEIGHTS
+from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 
-MOST: Final = thresholds.limits("spoken")
+LIMITS: Final = thresholds.limits("spoken")
 
 id: Final = "awaited"
 why: Final = "a barrier that prints who is missing names the rank that stands still"
@@ -25,15 +25,15 @@ _AWAITED: Final = words.regex("phrases", "awaited_rank")
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The machine, if all consequences that name an awaited rank name the same one. Reads at most ``MOST.lines`` lines
-    of each.
+    """The machine, if all consequences that name an awaited rank name the same one. At most ``LIMITS.lines`` lines of
+    each are read.
     """
     events = case.consequences()
     named = events.filter(pl.col("example").str.contains(_AWAITED.pattern)).sort("event")
     ranks: set[int] = set()
     for event in named["event"].to_list():
-        rows = case.table.rows(case.catalogue.masked(event), limit=MOST.lines)
-        for text in raw_lines.read(rows, case.table.files, case.read, MOST.chars):
+        rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.lines)
+        for text in raw_lines.read(rows, case.table.files, case.read, LIMITS.chars):
             ranks |= ranks_in(text)
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     if node is not None:

@@ -11,8 +11,8 @@ from diagnosis import thresholds
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
-AT: Final = thresholds.of("cause")
-MOST: Final = thresholds.limits("cause")
+THRESHOLDS: Final = thresholds.of("cause")
+LIMITS: Final = thresholds.limits("cause")
 
 id: Final = "cause"
 why: Final = "a fault is printed where it happens"
@@ -30,7 +30,7 @@ def look(case: Case) -> Iterator[Clue]:
     for node in roots.nodes:
         present = set(cells.filter(pl.col("node") == node)["event"].to_list())
         present |= {e for e, names in roots.named.items() if node in names and e in roots.members}
-        for event in sorted(present, key=lambda e: (-roots.weights[e], e))[: MOST.told]:
+        for event in sorted(present, key=lambda e: (-roots.weights[e], e))[: LIMITS.told]:
             row = case.event(event)
             places = row["n_nodes"] or len(roots.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
@@ -57,4 +57,4 @@ def is_of_the_job(case: Case) -> bool:
 
 def place(strength: str | None, weight: float = 1.0) -> float:
     """The weight of a root event's place."""
-    return float(getattr(AT, strength or "weak") * min(1.0, AT.base + weight))
+    return float(getattr(THRESHOLDS, strength or "weak") * min(1.0, THRESHOLDS.base + weight))

@@ -11,10 +11,10 @@ from diagnosis import stats, thresholds
 from diagnosis.logs import phase
 from diagnosis.logs.case import LOST, Case
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.clues import AT as WEIGHTS
+from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 
-AT: Final = thresholds.of("early")
+THRESHOLDS: Final = thresholds.of("early")
 
 id: Final = "early"
 why: Final = "a lost machine falls silent before the others"
@@ -30,12 +30,12 @@ def look(case: Case) -> Iterator[Clue]:
         return
     cells = case.catalogue.cells.drop_nulls(["node", "first_at", "last_at"])
     last = cells.group_by("node").agg(at=pl.col("last_at").max(), files=pl.col("file").n_unique()).sort("node")
-    if last.height < AT.nodes:
+    if last.height < THRESHOLDS.nodes:
         return
     regular = (
         cells.group_by("masked", "node")
         .agg(n=pl.col("n").sum(), since=pl.col("first_at").min(), until=pl.col("last_at").max())
-        .filter(pl.col("n") >= AT.regular)
+        .filter(pl.col("n") >= THRESHOLDS.regular)
         .with_columns(gap=(pl.col("until") - pl.col("since")) / (pl.col("n") - 1))
         .group_by("masked")
         .agg(nodes=pl.len(), gap=pl.col("gap").median(), until=pl.col("until").median())
@@ -43,7 +43,7 @@ def look(case: Case) -> Iterator[Clue]:
     )
     found: dict[str, float] = {}
     for gap, until in regular.select("gap", "until").iter_rows():
-        silent = last.filter(pl.col("at") < until - max(AT.gaps * gap, AT.least_s * SECOND))
+        silent = last.filter(pl.col("at") < until - max(THRESHOLDS.gaps * gap, THRESHOLDS.least_s * SECOND))
         if stats.minority(silent.height, last.height):
             for node, at in silent.select("node", "at").iter_rows():
                 found[node] = max(found.get(node, 0.0), (until - at) / SECOND)

@@ -9,11 +9,11 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.logs.case import LOST, Case
-from diagnosis.logs.clues import AT as WEIGHTS
+from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 from diagnosis.model import Role
 
-AT: Final = thresholds.of("lacking")
+THRESHOLDS: Final = thresholds.of("lacking")
 
 id: Final = "lacking"
 why: Final = "who waits reports it and is ended, a stuck worker is only ended, and a lost machine writes nothing"
@@ -27,7 +27,7 @@ def look(case: Case) -> Iterator[Clue]:
     ranks print the consequence, some nodes lack it by chance.
     """
     nodes = set(case.catalogue.nodes)
-    if len(nodes) < AT.nodes:
+    if len(nodes) < THRESHOLDS.nodes:
         return
     wide = case.consequences(Role.CASCADE, Role.TEARDOWN).filter(pl.col("n_nodes") >= (1 - stats.MINORITY) * len(nodes))
     # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
@@ -37,7 +37,7 @@ def look(case: Case) -> Iterator[Clue]:
     # several lines of one watchdog that the same nodes lack are one observation
     lacked = {frozenset(nodes - case.nodes_of([row["event"]])): row for row in waits.iter_rows(named=True)}
     for without, row in lacked.items():
-        if by_chance(case, [row["event"]]) >= AT.chance:
+        if by_chance(case, [row["event"]]) >= THRESHOLDS.chance:
             continue
         what = f"did not print what {len(nodes - without)} of {len(nodes)} nodes print: {case.in_words(row)}"
         yield from _clues(without - told, len(nodes), WEIGHTS.hint, what, gone)

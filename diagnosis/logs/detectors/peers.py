@@ -12,7 +12,7 @@ from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 
-MOST: Final = thresholds.limits("peers")
+LIMITS: Final = thresholds.limits("peers")
 
 id: Final = "peers"
 why: Final = "a node that several others cannot reach is at fault, not the others"
@@ -26,8 +26,8 @@ def look(case: Case) -> Iterator[Clue]:
     """The node that consequences name clearly more often than any other."""
     told = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
     masked = [m for e in told for m in case.catalogue.masked(e)]
-    rows = case.placed(case.table.rows(masked, limit=MOST.lines))
-    lines = raw_lines.read(rows, case.table.files, case.read, MOST.chars)
+    rows = case.placed(case.table.rows(masked, limit=LIMITS.lines))
+    lines = raw_lines.read(rows, case.table.files, case.read, LIMITS.chars)
     yield from named(zip(lines, rows["node"], strict=True), case.alias)
 
 

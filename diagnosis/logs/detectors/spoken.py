@@ -14,9 +14,9 @@ from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import awaited, cause, peers
 
-MOST: Final = thresholds.limits("spoken")
+LIMITS: Final = thresholds.limits("spoken")
 
-AT: Final = thresholds.of("spoken")
+THRESHOLDS: Final = thresholds.of("spoken")
 
 id: Final = "spoken"
 why: Final = "a monitor reports of another machine"
@@ -47,11 +47,11 @@ def look(case: Case) -> Iterator[Clue]:
 
 def _spoken_of(case: Case, event: int) -> str | None:
     """The one node that most lines of an event name, if none names its own writer or several."""
-    rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=MOST.lines))
+    rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=LIMITS.lines))
     votes: dict[str, int] = {}
-    lines = raw_lines.read(rows, case.table.files, case.read, MOST.chars)
+    lines = raw_lines.read(rows, case.table.files, case.read, LIMITS.chars)
     for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
-        has_header = rows.height <= AT.few and writer is not None and writer in line
+        has_header = rows.height <= THRESHOLDS.few and writer is not None and writer in line
         beside = lines[:number] + lines[number + 1 :]
         text = _message(case, line, writer, rows.row(number, named=True), beside) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
@@ -64,7 +64,7 @@ def _spoken_of(case: Case, event: int) -> str | None:
     if not votes:
         return None
     best = min(votes, key=lambda n: (-votes[n], n))
-    return best if votes[best] >= AT.agreeing * rows.height else None
+    return best if votes[best] >= THRESHOLDS.agreeing * rows.height else None
 
 
 def _awaited(case: Case, text: str) -> set[str]:
@@ -78,12 +78,14 @@ def _message(case: Case, line: str, writer: str, row: dict[str, Any], told: list
     """A line after the name of its writer, if earlier lines, or the others of its message (``told``), have that name in
     the same place: a house style's header.
     """
-    before = case.table.around(row["file"], max(1, row["line"] - AT.few), row["line"] - 1)
+    before = case.table.around(row["file"], max(1, row["line"] - THRESHOLDS.few), row["line"] - 1)
     before = before.filter(pl.col("source") == row["source"])
     at = [
         m.start()
-        for b in (*told, *raw_lines.read(before, case.table.files, case.read, MOST.chars))
+        for b in (*told, *raw_lines.read(before, case.table.files, case.read, LIMITS.chars))
         for m in re.finditer(re.escape(writer), b)
     ]
-    ends = [m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= AT.few for a in at)]
+    ends = [
+        m.end() for m in re.finditer(re.escape(writer), line) if any(abs(m.start() - a) <= THRESHOLDS.few for a in at)
+    ]
     return line[max(ends, default=0) :]

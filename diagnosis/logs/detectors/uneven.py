@@ -18,12 +18,12 @@ import polars as pl
 from diagnosis import stats, thresholds
 from diagnosis.logs import raw_lines, words
 from diagnosis.logs.case import Case
-from diagnosis.logs.clues import AT as WEIGHTS
+from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 
-MOST: Final = thresholds.limits("uneven")
+LIMITS: Final = thresholds.limits("uneven")
 
-AT: Final = thresholds.of("uneven")
+THRESHOLDS: Final = thresholds.of("uneven")
 
 id: Final = "uneven"
 why: Final = "the late rank works longer or waits for nobody"
@@ -41,9 +41,9 @@ _WAIT: Final = words.regex("measures", "waiting")
 
 def look(case: Case) -> Iterator[Clue]:
     """The nodes whose own measurements differ in a job that became slow. Reads
-    O(messages × nodes × MOST.lines) lines.
+    O(messages × nodes × LIMITS.lines) lines.
     """
-    if case.pace.slow_from is None or len(case.catalogue.nodes) < AT.nodes:
+    if case.pace.slow_from is None or len(case.catalogue.nodes) < THRESHOLDS.nodes:
         return
     total = len(case.catalogue.nodes)
     told = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
@@ -51,9 +51,12 @@ def look(case: Case) -> Iterator[Clue]:
     many = (
         cells.group_by("masked")
         .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
-        .filter((pl.col("nodes") >= max(AT.nodes, stats.MINORITY * 2 * total)) & (pl.col("n") >= 3 * pl.col("nodes")))
+        .filter(
+            (pl.col("nodes") >= max(THRESHOLDS.nodes, stats.MINORITY * 2 * total))
+            & (pl.col("n") >= 3 * pl.col("nodes"))
+        )
         .sort("n", "masked", descending=[True, False])
-        .head(MOST.messages)
+        .head(LIMITS.messages)
     )
     for masked in many["masked"].to_list():
         yield from _of_message(case, masked, case.pace.slow_at)
@@ -63,12 +66,14 @@ def _of_message(case: Case, masked: int, since: int | None) -> list[Clue]:
     mine = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
     by_node: dict[str, list[str]] = defaultdict(list)
     homes = case.table.sources.select("source", "node")
-    for file in mine["file"].unique().sort().head(MOST.files).to_list():
+    for file in mine["file"].unique().sort().head(LIMITS.files).to_list():
         rows = case.table.rows([])
         for more in case.table.slabs([masked], files=[file]):
             late = case.clocks.correct(more, "at")
             late = late.filter((pl.col("at") >= since).fill_null(True)) if since is not None else late
-            rows = pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(MOST.lines)
+            rows = (
+                pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(LIMITS.lines)
+            )
         rows = rows.join(homes, on="source", how="left")
         for node, text in zip(rows["node"], raw_lines.read(rows, case.table.files, case.read, 500), strict=True):
             if node is not None:
@@ -87,7 +92,7 @@ def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
                     columns[place, sense][node].append(float(found.group(1)))
     out = []
     for (_, sense), values in sorted(columns.items()):
-        if len(values) >= max(AT.nodes, stats.MINORITY * 2 * total):
+        if len(values) >= max(THRESHOLDS.nodes, stats.MINORITY * 2 * total):
             out += _odd_ones({n: float(np.median(v)) for n, v in values.items()}, sense)
     return out
 
@@ -107,12 +112,13 @@ def _odd_ones(of_node: dict[str, float], sense: str) -> list[Clue]:
     usual = float(np.median(values))
     if usual <= 0:
         return []
-    spread = max(stats.spread(values), AT.noise * usual)
+    spread = max(stats.spread(values), THRESHOLDS.noise * usual)
     is_long = sense == "work"
     odd = {
         node: v
         for node, v in sorted(of_node.items())
-        if abs(v - usual) > AT.sigmas * spread and (v > AT.ratio * usual if is_long else v < usual / AT.ratio)
+        if abs(v - usual) > THRESHOLDS.sigmas * spread
+        and (v > THRESHOLDS.ratio * usual if is_long else v < usual / THRESHOLDS.ratio)
     }
     if not stats.minority(len(odd), len(of_node)):
         return []

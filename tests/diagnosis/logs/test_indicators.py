@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.logs import signatures
-from diagnosis.logs.indicators import MOST, Indication, extract
+from diagnosis.logs.indicators import LIMITS, Indication, extract
 
 
 def spans_point_at_their_values(line: str, found: Indication) -> bool:
@@ -109,7 +109,7 @@ def test_no_line_breaks_it(line: str) -> None:
 def test_only_the_head_of_a_huge_line_is_read() -> None:
     found = extract("y" * 3_000_000 + " failed")
     assert found.spans == ()
-    assert len(found.text) <= MOST.limit
+    assert len(found.text) <= LIMITS.limit
 
 
 def test_a_rule_that_only_anchors_the_beginning_describes_the_whole_clause():

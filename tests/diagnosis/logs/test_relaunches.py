@@ -108,6 +108,8 @@ def test_of_several_cancelled_jobs_in_one_file_the_last_one_is_quoted(tmp_path: 
 def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     case = case_of_lines(tmp_path, *BEGINNING, *TRACEBACK, MISSING, *BEGINNING, *TRACEBACK, SHAPE)
     assert relaunches.of_earlier_launches(case.catalogue)
-    copies = [case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in range(relaunches.AT.files + 1)]
+    copies = [
+        case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in range(relaunches.THRESHOLDS.files + 1)
+    ]
     monkeypatch.setattr(relaunches, "_of_file", lambda _rows: pytest.fail("a file was looked at"))
     assert relaunches.of_earlier_launches(replace(case.catalogue, cells=pl.concat(copies))) == set()

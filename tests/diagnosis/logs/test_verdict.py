@@ -28,7 +28,7 @@ def test_a_job_that_continues_has_no_root_lines(tmp_path: Path) -> None:
 def test_each_clue_names_who_saw_it(tmp_path: Path) -> None:
     clues = verdict.conclude(case_of_lines(tmp_path, *STEPS, OOM)).clues
     assert {clue.detector for clue in clues if clue.about == "event"} == {"rule"}
-    assert explain.MOST.listed >= len(clues)
+    assert explain.LIMITS.listed >= len(clues)
 
 
 def test_a_clue_about_a_node_is_listed_once_though_two_lines_give_it(tmp_path: Path) -> None:

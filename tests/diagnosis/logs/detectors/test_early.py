@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diagnosis.logs.clues import AT
+from diagnosis.logs.clues import THRESHOLDS
 from diagnosis.logs.detectors import early
 from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
@@ -36,7 +36,7 @@ def _stopped_by_hand(silent: tuple[int, ...], cut: tuple[int, ...] = ()) -> Job:
 def test_a_node_whose_monitor_ceased_in_a_hang_that_a_person_ended_is_seen(tmp_path: Path) -> None:
     clues = list(early.look(case_of(_stopped_by_hand(silent=(5,)), tmp_path)))
     assert [clue.node for clue in clues] == ["gpu-0005"]
-    assert (clues[0].tells, clues[0].weight) == ("hardware.host.lost", AT.likely)  # its one file may be cut
+    assert (clues[0].tells, clues[0].weight) == ("hardware.host.lost", THRESHOLDS.likely)  # its one file may be cut
     assert "writes nothing any more, while the others go on for 3," in clues[0].reason
 
 
@@ -56,7 +56,7 @@ def test_silence_in_several_files_of_a_node_weighs_more_than_in_one(tmp_path: Pa
     for node in map(job.name, range(job.nodes)):
         files[f"monitor/{node}.log"] = [line for line in files[f"logs/{node}.log"] if "gpu-mon" in line]
     (clue,) = early.look(case_of_files(tmp_path, files, job.hints().nodes))
-    assert (clue.node, clue.weight) == ("gpu-0005", AT.sure)
+    assert (clue.node, clue.weight) == ("gpu-0005", THRESHOLDS.sure)
 
 
 def test_of_two_nodes_neither_is_the_first(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def test_a_machine_that_reports_of_itself_is_accused_itself(tmp_path: Path) -> N
 
 
 def test_headers_are_not_looked_for_before_many_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(spoken.AT, "few", 0)
+    monkeypatch.setattr(spoken.THRESHOLDS, "few", 0)
     report = ["replica check failed after step 29", "stopping, the device on r3-n03 computes wrong results"]
     assert accused(told(logs_of(report), tmp_path)) != ["r3-n03"]
 
