@@ -16,6 +16,7 @@ from contextlib import suppress
 from pathlib import Path
 from typing import Any, Callable
 
+from faultline import rotation
 from faultline.files import Source
 from faultline.site import Piece, Problem, Site, Unreachable
 
@@ -31,12 +32,12 @@ _FULL = 507
 MOST_FILES = 20_000
 #: maximum number of files kept open; further files are opened at each look
 _OPEN_FILES = 512
-#: what programs that rotate logs compress them to
-_COMPRESSED = (".gz", ".bz2", ".xz", ".zst")
 
 
 class Followed:
-    """One file on the disk, and the upload that gets its bytes from ``base`` on."""
+    """One file on the disk, and the upload that gets its bytes from ``base`` on. ``edges``: digest of what was sent, by
+    which the file, or a copy of it, is recognised (:func:`faultline.rotation.edges_of`).
+    """
 
     def __init__(
         self, name: str, path: Path, inode: tuple[int, int], *, base: int = 0, upload: str = "", sent: int = 0
@@ -47,6 +48,7 @@ class Followed:
         self.base = base
         self.upload = upload
         self.sent = sent
+        self.edges = ""
         self.file: Any = None
         self.is_over = False
         self.is_gone = False
@@ -97,6 +99,7 @@ class Follower:
         self._files: dict[tuple[int, int], Followed] = {}
         self._names: set[str] = set()
         self._refused: set[tuple[int, int]] = set()
+        self._copies = rotation.CopyWatch()
         self._saved: list[dict[str, Any]] | None = None
         self._is_behind = self._has_left = False
         self._load()
@@ -150,7 +153,9 @@ class Follower:
 
     def _discover(self) -> set[tuple[int, int]]:
         present, left = set(), 0
-        room = MOST_FILES - sum(1 for followed in self._files.values() if not followed.is_over)
+        not_over = [followed for followed in self._files.values() if not followed.is_over]
+        open_files = {followed.path: followed for followed in not_over}
+        room = MOST_FILES - len(not_over)
         for source in self._found():
             try:
                 status = source.path.stat()
@@ -164,6 +169,8 @@ class Follower:
                 self._note(f"{source.name} is not sent: its lines were sent as {plain.name}")
                 self._files[inode] = again = Followed(plain.name, source.path, inode)
                 again.is_over = True
+                continue
+            if self._is_copy(source, inode, open_files):
                 continue
             if room <= 0:
                 left += 1
@@ -189,16 +196,41 @@ class Follower:
 
     def _compressed(self, path: Path, present: set[tuple[int, int]]) -> Followed | None:
         """The file that was followed and is compressed to ``path`` now: its lines would come twice. It may have been
-        renamed as well since the last look.
+        renamed, or copied and emptied, as well since the last look.
         """
         plain = path.with_suffix("")
-        if path.suffix not in _COMPRESSED:
+        if path.suffix not in rotation.COMPRESSED:
             return None
         for known in self._files.values():
-            is_rotated = not known.is_over and known.inode not in present and plain.parent == known.path.parent
-            if known.path == plain or (is_rotated and plain.name.startswith(known.path.name)):
+            is_open = not known.is_over and known.path in rotation.originals_of(plain)
+            if known.path == plain or (is_open and (known.inode not in present or self._was_emptied(known))):
                 return known
         return None
+
+    def _is_copy(self, source: Source, inode: tuple[int, int], open_files: dict[Path, Followed]) -> bool:
+        """Whether a new file is a copy of a followed one, finished or not. A finished one takes over the upload when
+        the original is emptied, and so also gives the lines that were written before that and not yet sent.
+        """
+        for original in rotation.originals_of(source.path):
+            known = open_files.get(original)
+            if known is None:
+                continue
+            if self._copies.may_be_unfinished(inode, source.path, known.path, time.monotonic()):
+                return True
+            if self._was_emptied(known) and rotation.is_copy(source.path, known.position, known.edges):
+                copy = Followed(known.name, source.path, inode, base=known.base, upload=known.upload, sent=known.sent)
+                copy.edges = known.edges
+                self._files[inode] = copy
+                again = self._replace(known, base=0)
+                again.base = rotation.first_data(again.opened().fileno())
+                return True
+        return False
+
+    def _was_emptied(self, known: Followed) -> bool:
+        try:
+            return rotation.is_emptied(known.opened().fileno(), known.position, known.edges)
+        except OSError:
+            return False
 
     def _free_name(self, name: str) -> str:
         """A new file at the path of a rotated one gets its own name: both are evidence."""
@@ -220,10 +252,11 @@ class Follower:
             self._end(followed)  # deleted: nothing more will come
             followed.is_gone = True
             return 0
-        if size < followed.position:  # truncated in place: what follows is another file
+        if rotation.is_emptied(file.fileno(), followed.position, followed.edges):  # what follows is another file
             self._end(followed)
             followed = self._replace(followed, base=0)
             file = followed.opened()
+            followed.base = rotation.first_data(file.fileno())
         before = followed.position
         while followed.position < size and not followed.is_over:
             if followed.position - before >= TURN_BYTES:
@@ -234,6 +267,8 @@ class Follower:
             length = min(CHUNK_BYTES, size - followed.position)
             if not self._patch(followed, Piece(file, followed.position, length)):
                 break
+        if followed.position > before:
+            followed.edges = rotation.edges_of(file.fileno(), followed.position)
         if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated or deleted, all sent
             self._end(followed)
             followed.is_gone = True
@@ -325,6 +360,7 @@ class Follower:
                 base, upload, sent = int(row["base"]), str(row["upload"]), int(row["sent"])
                 followed = Followed(row["name"], Path(row["path"]), inode, base=base, upload=upload, sent=sent)
                 followed.is_over, followed.is_gone = bool(row["is_over"]), bool(row.get("is_gone"))
+                followed.edges = str(row.get("edges", ""))
                 self._files[inode] = followed
                 self._names.add(followed.name)
 
@@ -341,6 +377,7 @@ class Follower:
                 "sent": f.sent,
                 "is_over": f.is_over,
                 "is_gone": f.is_gone,
+                "edges": f.edges,
             }
             for f in self._files.values()
         ]

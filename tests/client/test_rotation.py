@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import gzip
+import os
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from faultline import following
+from faultline import following, rotation
 from faultline.following import Follower
 from ingest.models import Upload
 from tests.client.followed import append, evidence
@@ -104,3 +105,87 @@ def test_a_deleted_file_is_taken_in_as_far_as_it_was_sent(follower: Callable[[],
     (logs / "a.log").unlink()
     following.look()
     assert evidence() == {"a.log": LOG[:1100]}
+
+
+def copied(path: Path, number: int = 1) -> None:
+    """The copy that ``copytruncate`` makes before it empties the file."""
+    path.with_name(f"{path.name}.{number}").write_bytes(path.read_bytes())
+
+
+def test_a_copy_made_before_the_file_is_emptied_is_not_sent_again(follower: Callable[[], Follower], logs: Path) -> None:
+    one = follower()
+    append(logs / "a.log", LOG[:1000])
+    one.look()
+    append(logs / "a.log", LOG[1000:1200])  # written after the last look
+    copied(logs / "a.log")
+    (logs / "a.log").write_bytes(LOG[1200:1300])
+    one.look()
+    append(logs / "a.log", LOG[1300:])
+    one = follower()  # the state knows the copy
+    one.look()
+    one.finish()
+    assert evidence() == {"a.log": LOG[:1200], "a.log.2": LOG[1200:]}
+
+
+def test_a_copy_in_progress_is_waited_for(follower: Callable[[], Follower], logs: Path) -> None:
+    one = follower()
+    append(logs / "a.log", LOG[:1000])
+    one.look()
+    append(logs / "a.log.1", LOG[:400])
+    one.look()
+    append(logs / "a.log.1", LOG[400:1000])
+    one.look()
+    (logs / "a.log").write_bytes(b"")
+    one.look()
+    append(logs / "a.log", LOG[1000:])
+    one.look()
+    one.finish()
+    assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[1000:]}
+
+
+def test_a_file_that_only_begins_like_another_one_is_sent(
+    follower: Callable[[], Follower], logs: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    banner = LOG[:300]
+    one = follower()
+    append(logs / "a.log", banner + LOG[300:700])
+    append(logs / "a.log.rank1", banner)
+    one.look()
+    one.look()
+    append(logs / "a.log.rank1", LOG[900:1100])
+    append(logs / "a.log.rank2", banner)  # never says more: sent when it could be no copy in progress any more
+    one.look()
+    monkeypatch.setattr(rotation, "COPY_WAIT_S", 0.0)
+    one.look()
+    one.finish()
+    assert evidence() == {"a.log": LOG[:700], "a.log.rank1": banner + LOG[900:1100], "a.log.rank2": banner}
+
+
+def test_a_program_that_writes_on_at_its_old_place_leaves_a_hole_that_is_not_sent(
+    follower: Callable[[], Follower], logs: Path
+) -> None:
+    text = 40 * LOG
+    one = follower()
+    with (logs / "a.log").open("wb", buffering=0) as file:  # without O_APPEND
+        file.write(text)
+        one.look()
+        copied(logs / "a.log")
+        os.truncate(logs / "a.log", 0)
+        file.write(LOG[:800])
+        one.look()
+    one.finish()
+    found = evidence()
+    assert found["a.log"] == text
+    assert found["a.log.2"].lstrip(b"\0") == LOG[:800]
+    assert len(found["a.log.2"]) < 800 + 65536
+
+
+def test_a_copy_that_is_compressed_at_once_is_not_sent_again(follower: Callable[[], Follower], logs: Path) -> None:
+    one = follower()
+    append(logs / "a.log", LOG[:1000])
+    one.look()
+    append(logs / "a.log.1.gz", gzip.compress(LOG[:1000]))
+    (logs / "a.log").write_bytes(LOG[1000:1200])
+    one.look()
+    one.finish()
+    assert evidence() == {"a.log": LOG[:1000], "a.log.2": LOG[1000:1200]}
