@@ -73,17 +73,23 @@ def test_pages_totals_and_facets_are_those_of_all_matches(seven, ada, monkeypatc
         assert counts(counted).get("is", {}) == states
 
 
+def test_a_list_on_one_page_offers_no_further_matches(client, ada, incident):
+    page = page_text(client.get("/incidents/"))
+    assert "all on this page" in page
+    assert "act on all" not in page and "choose all that match" not in page
+
+
 def test_a_long_list_is_shown_before_it_is_counted(seven, client, ada):
     with CaptureQueriesContext(connection) as queries:
         page = page_text(client.get("/incidents/?q=failure"))
     assert not [q["sql"] for q in queries if 'GROUP BY "triage_incident"' in q["sql"]]
     assert "<b>2+</b> · Incidents containing “failure”." in page
-    assert "1–2 of 2+" in page and '<span id="matching">2+</span>' in page
+    assert "1–2 of 2+" in page and "or act on all 2+:" in page
     link = re.search(r'<div id="facets"><a [^>]*href="([^"]*)" hx-get="([^"]*)" hx-trigger="load"', page)
     assert link and link[1] == link[2] == "?q=failure&amp;count=all"
 
     page = page_text(client.get("/incidents/?q=failure&count=all"))
-    assert "<b>7</b> · Incidents" in page and "1–2 of 7" in page and '<span id="matching">7</span>' in page
+    assert "<b>7</b> · Incidents" in page and "1–2 of 7" in page and "or act on all 7:" in page
     assert 'hx-trigger="load"' not in page
     assert "count=all" not in page[page.index('id="facets"') : page.index("</aside>")]
 
