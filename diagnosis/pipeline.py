@@ -20,7 +20,7 @@ from diagnosis.flows.stated import Stated, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, signatures
-from diagnosis.logs.case import Given
+from diagnosis.logs.scene import Given
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, silent
 from diagnosis.report import logs_json

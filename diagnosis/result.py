@@ -126,8 +126,8 @@ class Indicator:
 
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
-    """The diagnosis of one attempt from its logs. ``protocol``: `diagnosis.logs.protocol.State` of each rank and group,
-    for the stack analysis."""
+    """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group (of
+    `diagnosis.logs.detectors.watchdogs`), for the stack analysis."""
 
     is_failure: bool
     outcome: str

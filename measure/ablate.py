@@ -30,7 +30,7 @@ import polars as pl
 from diagnosis import report
 from diagnosis.history import History
 from diagnosis.logs import case
-from diagnosis.logs.case import Facts, Given
+from diagnosis.logs.scene import Facts, Given
 from diagnosis.logs.signatures import load
 from diagnosis.model import JobHints, Parsed, ReadRange
 from diagnosis.pipeline import diagnose

@@ -16,9 +16,11 @@ from typing import Final
 
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
-from diagnosis.logs import events, frameworks, protocol, verdict
-from diagnosis.logs.case import Case, Given, open_case
+from diagnosis.logs import events, frameworks, verdict
+from diagnosis.logs.case import Case, open_case
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.detectors import watchdogs
+from diagnosis.logs.scene import Given
 from diagnosis.model import Kind, Parsed
 from diagnosis.result import Attempt, LogDiagnosis
 
@@ -133,7 +135,7 @@ def _described(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         scheduler=frameworks.scheduler(case.table.messages["example"]),
         node_names=case.catalogue.nodes,
         world_size=_world(case),
-        protocol=tuple(protocol.states(case)) if result.is_failure else (),
+        protocol=tuple(watchdogs.states(case)) if result.is_failure else (),
     )
 
 

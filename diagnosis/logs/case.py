@@ -6,15 +6,12 @@ each later step (:mod:`diagnosis.logs.locate`, ``phase``, ``verdict``) only read
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.classify_model import Model, starter
-from diagnosis.history import History
-from diagnosis.inventory import Inventory
 from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import (
     clocks,
@@ -33,78 +30,22 @@ from diagnosis.logs import (
     temporal,
 )
 from diagnosis.logs import scene as scenes
-from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import Clocks
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.outcome import Ending
-from diagnosis.logs.pacing import Pace
-from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import Roots
-from diagnosis.logs.scene import Scene
-from diagnosis.logs.signatures import SignatureSet
-from diagnosis.logs.signatures import load as load_signatures
-from diagnosis.model import JobHints, OnStage, Parsed, ReadRange, Role, silent
+from diagnosis.logs.scene import Facts, Given, Scene
+from diagnosis.model import Parsed, Role
 
 #: Meaning of a machine's silence.
 LOST: Final = "hardware.host.lost"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Given:
-    """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
-    ``without``: the ids of detectors and fallbacks that are switched off.
-    """
-
-    inventory: Inventory
-    hints: JobHints
-    read: ReadRange
-    history: History = field(default_factory=History)
-    rules: SignatureSet = field(default_factory=load_signatures)
-    model: Model = field(default_factory=starter)
-    as_of: float | None = None
-    on_stage: OnStage = silent
-    without: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True, kw_only=True)
-class Facts(Given):
-    """Facts from the logs of one attempt, before any decision. ``listed``: nodes that the logs list; ``homes``: every
-    known rank and its node; ``pods``: pod to node; ``addresses``: IP address to node; ``scope``, ``healthy``: kind and
-    number of healthy jobs for comparison; ``unlike``: those with other messages; ``is_complete``: the last planned step
-    was reached.
-    """
-
-    table: LogTable
-    catalogue: Catalogue
-    clocks: Clocks
-    progress: Progress
-    pace: Pace
-    marks: pl.DataFrame
-    scope: str
-    healthy: int
-    unlike: int
-    is_complete: bool = False
-    listed: tuple[str, ...] = ()
-    homes: Mapping[int, str | None] = field(default_factory=dict)
-    pods: dict[str, str] = field(default_factory=dict)
-    addresses: dict[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True, kw_only=True)
-class Case(Facts):
+class Case(Scene):
     """Everything known of one attempt."""
 
-    survived: frozenset[int]
-    consequence_at: int | None
     roots: Roots
     ending: Ending
-    alias: dict[str, str]
-
-    @property
-    def last_at(self) -> int | None:
-        """The last time of any line (ns, job clock)."""
-        at = self.catalogue.cells["last_at"].drop_nulls()
-        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
     @property
     def lead(self) -> dict[str, Any]:
@@ -115,10 +56,6 @@ class Case(Facts):
     def is_sure(self) -> bool:
         """Whether the leading event is more than a sign."""
         return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.THRESHOLDS.doubtful
-
-    def event(self, event: int) -> dict[str, Any]:
-        """One event's row of the catalogue."""
-        return self.catalogue.event(event)
 
     def in_words(self, row: Mapping[str, Any]) -> str:
         """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
@@ -136,29 +73,6 @@ class Case(Facts):
             return self.rules.rules[signature].title
         clause = quotes.telling(quotes.quote(example, template))
         return f"“{clause}”" if clause else ""
-
-    def nodes_of(self, events: Collection[int]) -> set[str]:
-        """The nodes that print any of these events. O(cells)."""
-        return self.catalogue.nodes_of(events)
-
-    def consequences(self, *wanted: Role) -> pl.DataFrame:
-        """:meth:`Catalogue.consequences` of this attempt; default: of the role cascade."""
-        return self.catalogue.consequences(self.survived, wanted or (Role.CASCADE,))
-
-    def torn_down(self) -> set[str]:
-        """The nodes whose launcher reported that it ends its workers."""
-        ends = self.catalogue.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
-        return self.nodes_of(ends.to_list())
-
-    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
-        """Lines with the ``node`` and ``rank`` of their writer."""
-        who = self.table.sources.select("source", "node", "rank")
-        return rows.join(who, on="source", how="left", maintain_order="left")
-
-    def home(self, rank: int) -> str | None:
-        """The node of a rank, by its name in this case."""
-        node = self.homes.get(rank)
-        return self.alias.get(node, node) if node else None
 
 
 def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
@@ -198,32 +112,22 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         healthy=len(pool.jobs),
         unlike=pool.unlike,
         is_complete=progress.is_complete(found, table, read),
-        listed=tuple(listed.nodes),
+        roster=listed,
         homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
-        pods=dict(listed.home_of_pod),
-        addresses=listed.home_of_address(),
     )
 
 
 def decide(facts: Facts) -> Case:
     """The root events and the outcome."""
     survived, undated = _survived(facts)
-    catalogue = catalogues.resolved(facts.catalogue, facts.rules, survived)
+    resolved = catalogues.resolved(facts.catalogue, facts.rules, survived)
+    known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
-    alias = facts.addresses | {n: n for n in (*facts.listed, *catalogue.nodes)} | facts.pods | {**facts.inventory.alias}
-    scene = Scene(catalogue, facts.pace, survived, undated, facts.healthy, facts.without)
-    weights = roots.weigh(scene)
-    named = mentions.nodes(facts.table, catalogue, weights, alias, facts.homes, facts.read)
-    scene = replace(scene, named=named)
+    weights = roots.weigh(Scene(**known))
+    known["named"] = mentions.nodes(Scene(**known), weights)
+    scene = Scene(**known)
     chosen = fallbacks.choose(scene, weights)
-    return Case(
-        **vars(facts) | {"catalogue": catalogue},
-        survived=survived,
-        consequence_at=scene.consequence_at,
-        roots=chosen,
-        ending=outcome.ending(scene, chosen, facts.table.messages, facts.as_of, facts.is_complete),
-        alias=alias,
-    )
+    return Case(**known, roots=chosen, ending=outcome.ending(scene, chosen))
 
 
 def _node_hours(table: LogTable) -> float:
@@ -236,12 +140,12 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     """Events that training survived, and those without a time, where this is unknown. In a job that nothing ends, the
     latter count as survived.
     """
-    catalogue, found, pace = facts.catalogue, facts.progress, facts.pace
-    events, restarted_at = catalogue.events, temporal.restarted_at(catalogue, facts.marks, pace)
-    survived = set(events.filter(temporal.recovered(catalogue, found, pace, facts.marks))["event"].to_list())
+    catalogue, pace = facts.catalogue, facts.pace
+    events, restarted_at = catalogue.events, temporal.restarted_at(facts)
+    survived = set(events.filter(temporal.recovered(facts))["event"].to_list())
     earlier = relaunches.of_earlier_launches(catalogue)
     survived |= temporal.ignored(catalogue) | earlier
-    taken_back = temporal.taken_back(catalogue, facts.rules)
+    taken_back = temporal.taken_back(facts)
     if restarted_at is not None:
         # the cause that ended the earlier run does not belong to this one
         survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())

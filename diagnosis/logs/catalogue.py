@@ -5,7 +5,7 @@ one template, these are two events.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -42,12 +42,6 @@ class Catalogue:
     def event(self, event: int) -> dict[str, Any]:
         """The row of one event."""
         return self.events.filter(pl.col("event") == event).row(0, named=True)
-
-    def consequences(self, survived: Collection[int], roles: Sequence[Role] = (Role.CASCADE,)) -> pl.DataFrame:
-        """Events of these roles that no healthy job prints and training did not survive, without frames of errors."""
-        is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("template").str.contains(STRUCTURE)
-        is_left = is_new & ~pl.col("event").is_in(sorted(survived))
-        return self.events.filter(pl.col("role").is_in([role.value for role in roles]) & is_left)
 
     def has(self, trait: str) -> pl.Expr:
         """Events whose category has a trait of the tree."""

@@ -8,7 +8,7 @@ else explains why, the others waited for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -16,7 +16,7 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.logs import roots, temporal
-from diagnosis.logs.catalogue import Catalogue, began
+from diagnosis.logs.catalogue import began
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.roots import Roots
 from diagnosis.logs.scene import Scene
@@ -171,7 +171,7 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """If only consequences are known: few writers report the end in other words than nearly all, without the words of
     the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
     """
-    ends = scene.catalogue.consequences(scene.survived).filter(~pl.col("is_system"))
+    ends = scene.consequences().filter(~pl.col("is_system"))
     # a rank whose lines come under several headers is one writer
     writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
     cells = scene.catalogue.cells
@@ -225,12 +225,12 @@ def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.
     return events.select(chosen.alias("weight")).to_series()
 
 
-def first_consequence(catalogue: Catalogue, survived: Collection[int]) -> int | None:
+def first_consequence(scene: Scene) -> int | None:
     """The event to read if a log has only consequences: of one writer the first that states a problem, else the first
     of all; of several nodes the earliest, and None if no event has a time.
     """
-    rows = catalogue.consequences(survived).filter(pl.col("category") != UNKNOWN)
-    if len(catalogue.nodes) > 1:
+    rows = scene.consequences().filter(pl.col("category") != UNKNOWN)
+    if scene.total > 1:
         found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
     else:
         found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]

@@ -10,8 +10,7 @@ import polars as pl
 
 HOST = "<HOST>"
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
-#: Different shapes of names that are searched; names with a scheme; what counts processes and is no name.
-_SHAPES: Final = 64
+#: Names with a scheme; what counts processes and is no name.
 _SCHEMED: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{2,62}[A-Za-z0-9]")
 _COUNTED: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|device|epoch|stage)[-_.]?\d+$")
 #: A word that may be a machine's name or address.
@@ -20,26 +19,21 @@ WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
 def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
     """``texts`` with each node's masked spelling replaced by ``<HOST>``. O(bytes), one pass."""
-    masked = {re.sub(r"\d+", "<NUM>", node) for node in nodes}
-    # longest first, because one form may be part of a longer one
-    known = sorted((s for s in masked if s != "<NUM>" and len(s) >= 3), key=lambda s: (-len(s), s))
-    return texts.str.replace_many(known, [HOST] * len(known), leftmost=True) if known else texts
+    masked = (re.sub(r"\d+", "<NUM>", node) for node in nodes)
+    return _replaced(texts, (name for name in masked if name != "<NUM>" and len(name) >= 3), HOST)
 
 
 def anonymous(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:
-    """``lines`` with ``n0`` for each machine, so that a rule for words does not see them in a name ("mlu590-17"). Names
-    of more than :data:`_SHAPES` shapes have no scheme and stay. O(characters).
+    """``lines`` with ``n0`` for each machine whose name has letters and digits, so that a rule for words does not see
+    them in a name ("mlu590-17"). O(characters).
     """
-    found: set[str] = set()
-    for node in nodes:
-        if _SCHEMED.fullmatch(node) and not _COUNTED.match(node):
-            found.add(re.sub(r"[0-9]+", "[0-9]+", re.escape(node)))
-        if len(found) > _SHAPES:
-            return lines
-    if not found:
-        return lines
-    every = "|".join(sorted(found, key=lambda shape: (-len(shape), shape)))
-    return lines.str.replace_all(rf"\b(?:{every})\b", "n0")
+    return _replaced(lines, (n for n in nodes if _SCHEMED.fullmatch(n) and not _COUNTED.match(n)), "n0")
+
+
+def _replaced(texts: pl.Series, names: Iterable[str], by: str) -> pl.Series:
+    # longest first, because one name may be part of a longer one
+    known = sorted(set(names), key=lambda name: (-len(name), name))
+    return texts.str.replace_many(known, [by] * len(known), leftmost=True) if known else texts
 
 
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:

@@ -79,7 +79,7 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     """Any number of nodes that a scheduler or an agent names as lost, unless it names most of the job: then something
     failed that all share.
     """
-    names = case.roots.named.get(_leader(case), ())
+    names = case.named.get(_leader(case), ())
     total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
@@ -91,7 +91,7 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
 
 def _only_node(case: Case, cause: Category) -> Place | None:
     """The one machine that the evidence knows, if a decisive line is about it: there is no other to compare with."""
-    told = set(case.nodes_of(case.roots.members)) | set(case.roots.named.get(_leader(case), ()))
+    told = set(case.nodes_of(case.roots.members)) | set(case.named.get(_leader(case), ()))
     known = {*case.catalogue.nodes, *case.inventory.nodes, *case.hints.nodes, *told}
     is_sure = bool(case.lead) and case.lead["strength"] == Strength.DECISIVE
     if len(known) != 1 or not told or not is_sure or cause.root != "hardware" or cause.blames != "machine":
@@ -184,7 +184,7 @@ def _answer(case: Case, accused: Sequence[str]) -> str:
 
 def _is_of_one(case: Case, cause: Category) -> bool:
     """Whether a check or a start of the job failed on one of its machines, and the lines name it."""
-    named = case.roots.nodes or case.roots.named.get(_leader(case), ())
+    named = case.roots.nodes or case.named.get(_leader(case), ())
     return cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
 
 

@@ -3,46 +3,32 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
 from typing import Final
 
 import polars as pl
 
-from diagnosis import taxonomy, thresholds
+from diagnosis import thresholds
 from diagnosis.logs import hosts, raw_lines, roots, roster
-from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.events import LogTable
-from diagnosis.model import ReadRange
+from diagnosis.logs.scene import Scene
 
 LIMITS: Final = thresholds.limits("mentions")
 
 
-def nodes(
-    table: LogTable,
-    catalogue: Catalogue,
-    weights: pl.Series,
-    alias: dict[str, str],
-    homes: Mapping[int, str | None],
-    read: ReadRange,
-) -> dict[int, tuple[str, ...]]:
+def nodes(scene: Scene, weights: pl.Series) -> dict[int, tuple[str, ...]]:
     """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
     not ready", a launcher's "rank 7 exited")."""
-    homeless = catalogue.events.with_columns(weight=weights).filter(
-        (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0)
-    )
+    homeless = scene.events.filter((pl.lit(weights) >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0))
     out = {}
-    shapes = {_shape(n) for n in catalogue.nodes} - {""}
+    shapes = {_shape(n) for n in scene.catalogue.nodes} - {""}
     # a job ended by a decision names the nodes that it runs on, and accuses none
-    decisions = taxonomy.load().having("decision", homeless["category"])
-    homeless = homeless.filter(~pl.col("category").fill_null("").is_in(decisions))
-    for event in homeless["event"].to_list():
-        rows = table.rows(catalogue.masked(event), limit=LIMITS.lines)
+    for event in homeless.filter(~scene.catalogue.has("decision"))["event"].to_list():
+        rows = scene.table.rows(scene.catalogue.masked(event), limit=LIMITS.lines)
         names: set[str] = set()
-        for text in (roots.SAID_ON.sub(" ", line) for line in raw_lines.read(rows, table.files, read)):
+        for text in (roots.SAID_ON.sub(" ", line) for line in raw_lines.read(rows, scene.table.files, scene.read)):
             ranks = {int(r) for r in roots.RANK.findall(text)}
             names |= (
-                roster.named_in(text, alias)
-                or {node for rank in ranks if (node := homes.get(rank))}
+                roster.named_in(text, scene.alias)
+                or {node for rank in ranks if (node := scene.homes.get(rank))}
                 or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
             )
         out[event] = tuple(sorted(names))

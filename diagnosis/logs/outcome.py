@@ -64,22 +64,13 @@ def tells(texts: pl.Series, meaning: str) -> pl.Series:
 _SAID: Final = Remembered(_ends)
 
 
-def ending(
-    scene: Scene, chosen: Roots, messages: pl.DataFrame, as_of: float | None = None, is_complete: bool = False
-) -> Ending:
-    """The outcome.
-
-    Args:
-        messages: ``masked``, ``text``, ``example`` of the job.
-        as_of: seconds since the epoch at which the evidence was taken; None: its own last time.
-        is_complete: whether the last planned step was reached.
-    """
-    catalogue, survived, hits = scene.catalogue, scene.survived, said(messages)
+def ending(scene: Scene, chosen: Roots) -> Ending:
+    """The outcome."""
+    catalogue, survived, hits = scene.catalogue, scene.survived, said(scene.table.messages)
     leader = chosen.leader if chosen.leader not in survived else None
     has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
     lead = catalogue.event(leader) if leader is not None and has_root else {}
-    is_open = catalogues.is_bad(catalogue.events) & ~catalogue.events["event"].is_in(sorted(survived))
-    bad = catalogue.events.filter(is_open)
+    bad = scene.events.filter(catalogues.is_bad(scene.events), ~scene.is_survived)
     success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
@@ -101,7 +92,7 @@ def ending(
     is_going_on = False
     last_beat_at, beat_s = scene.pace.last_at, scene.pace.usual_s
     if last_beat_at is not None and last is not None:
-        now = as_of * SECOND if as_of is not None else float(last)  # type: ignore[arg-type]
+        now = scene.as_of * SECOND if scene.as_of is not None else float(last)  # type: ignore[arg-type]
         is_going_on = (now - last_beat_at) / SECOND <= max(
             THRESHOLDS.quiet_beats * (beat_s or 0.0), THRESHOLDS.silence_s
         )
@@ -113,7 +104,8 @@ def ending(
         (has_root, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (not terminal.is_empty(), "failed", "the job was torn down"),
-        (is_complete, "succeeded", "the last step of as many as planned was reached, and nothing failed after it"),
+        (scene.is_complete, "succeeded",
+         "the last step of as many as planned was reached, and nothing failed after it"),
         (bool(ended), "succeeded", "the job reports that it ended, and nothing shows a failure"),
         (is_going_on, "running", "progress up to the end of the evidence and no end marker"),
         (True, "unknown", "neither an end marker nor an error that explains an end"),

@@ -112,7 +112,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
         (pl.col("role").is_in(roles) | pl.col("is_exception"))
         & ~pl.col("event").is_in(list(case.roots.members))
         & (pl.col("novelty") >= 0.5)
-        & ~pl.col("event").is_in(sorted(case.survived))
+        & ~case.is_survived
     )
     beat_at = case.pace.last_at
     rows = every.drop_nulls("first_at")
@@ -259,7 +259,7 @@ def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
 
 def _stage_at(case: Case, at: int | None) -> str | None:
     """The stage of the whole job at a time (ns), or its last one."""
-    spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
+    spans = temporal.stage_spans(case)
     return next((stage for stage, low, _ in reversed(spans) if at is None or low <= at), None)
 
 

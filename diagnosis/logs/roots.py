@@ -61,7 +61,6 @@ class Roots:
     nodes: tuple[str, ...] = ()
     is_wide: bool = False
     t0: int | None = None
-    named: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
     by: str = ""
 
 
@@ -163,7 +162,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= THRESHOLDS.least)
     by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
     if events.is_empty():
-        return Roots(weights=by_event, named=named)
+        return Roots(weights=by_event)
     places = _places(catalogue, events["event"].to_list(), named)
     ranked = _ranked(events, places, total)
     # weak signs of most nodes do not join the cause of one node
@@ -175,7 +174,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     is_narrow = stats.minority(len(home), total)
     if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(scene, len(home)):
         # an unknown error of many nodes is a consequence if as many nodes print a known consequence
-        return Roots(weights=by_event, named=named)
+        return Roots(weights=by_event)
     members = [lead["event"]]
     for row in ranked[1:]:
         if row["weight"] < THRESHOLDS.share * lead["weight"] or not _is_near(row, lead):
@@ -200,14 +199,13 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         nodes=tuple(sorted(home)) if is_narrow else (),
         is_wide=len(home) > 1 and not is_narrow,
         t0=min(times) if times else None,
-        named=named,
         by=by,
     )
 
 
 def has_wide_echo(scene: Scene, nodes: int) -> bool:
     """Whether half of the nodes or more print a known consequence that no healthy job prints."""
-    found = scene.catalogue.consequences(scene.survived)["n_nodes"]
+    found = scene.consequences()["n_nodes"]
     return bool((found >= 0.5 * nodes).any())
 
 

@@ -1,36 +1,110 @@
-"""What is known when the causes of a failure are weighed: the events in time, before one of them is chosen."""
+"""What is known of one attempt when the causes of its failure are weighed: the facts of its logs, and the events in
+time, before one of them is chosen.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import SECOND
+from diagnosis.classify_model import Model, starter
+from diagnosis.history import History
+from diagnosis.inventory import Inventory
+from diagnosis.logs.catalogue import STRUCTURE, Catalogue
+from diagnosis.logs.clocks import SECOND, Clocks
+from diagnosis.logs.events import LogTable
 from diagnosis.logs.pacing import Pace
-from diagnosis.model import Role
+from diagnosis.logs.progress import Progress
+from diagnosis.logs.roster import Roster
+from diagnosis.logs.signatures import SignatureSet
+from diagnosis.logs.signatures import load as load_signatures
+from diagnosis.model import JobHints, OnStage, ReadRange, Role, silent
 
 THRESHOLDS: Final = thresholds.of("scene")
 
 
-@dataclass(frozen=True)
-class Scene:
-    """``survived``: events that training survived, ``undated``: those without a time that it may have survived;
-    ``healthy``: jobs for comparison; ``named``: nodes that the lines of a node-less event name; ``without``: ids of
-    rules that are switched off. Times in ns.
+@dataclass(frozen=True, kw_only=True)
+class Given:
+    """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
+    ``without``: the ids of detectors and fallbacks that are switched off.
     """
 
-    catalogue: Catalogue
-    pace: Pace
-    survived: frozenset[int]
-    undated: frozenset[int]
-    healthy: int
+    inventory: Inventory
+    hints: JobHints
+    read: ReadRange
+    history: History = field(default_factory=History)
+    rules: SignatureSet = field(default_factory=load_signatures)
+    model: Model = field(default_factory=starter)
+    as_of: float | None = None
+    on_stage: OnStage = silent
     without: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, kw_only=True)
+class Facts(Given):
+    """Facts from the logs of one attempt, before any decision. ``roster``: the machines that the logs state; ``homes``:
+    every known rank and its node; ``scope``, ``healthy``: kind and number of healthy jobs for comparison; ``unlike``:
+    those with other messages; ``is_complete``: the last planned step was reached.
+    """
+
+    table: LogTable
+    catalogue: Catalogue
+    clocks: Clocks
+    progress: Progress
+    pace: Pace
+    marks: pl.DataFrame
+    scope: str
+    healthy: int
+    unlike: int
+    is_complete: bool
+    roster: Roster
+    homes: Mapping[int, str | None]
+
+    @cached_property
+    def alias(self) -> dict[str, str]:
+        """Every name and address of a machine, and its name in this attempt."""
+        names = {node: node for node in (*self.roster.nodes, *self.catalogue.nodes)}
+        pods = dict(self.roster.home_of_pod)
+        return self.roster.home_of_address() | names | pods | {**self.inventory.alias}
+
+    @property
+    def last_at(self) -> int | None:
+        """The last time of any line (ns, job clock)."""
+        at = self.catalogue.cells["last_at"].drop_nulls()
+        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+
+    def home(self, rank: int) -> str | None:
+        """The node of a rank, by its name in this attempt."""
+        node = self.homes.get(rank)
+        return self.alias.get(node, node) if node else None
+
+    def event(self, event: int) -> dict[str, Any]:
+        """One event's row of the catalogue."""
+        return self.catalogue.event(event)
+
+    def nodes_of(self, events: Collection[int]) -> set[str]:
+        """The nodes that print any of these events. O(cells)."""
+        return self.catalogue.nodes_of(events)
+
+    def placed(self, rows: pl.DataFrame) -> pl.DataFrame:
+        """Lines with the ``node`` and ``rank`` of their writer."""
+        who = self.table.sources.select("source", "node", "rank")
+        return rows.join(who, on="source", how="left", maintain_order="left")
+
+
+@dataclass(frozen=True, kw_only=True)
+class Scene(Facts):
+    """``survived``: events that training survived, ``undated``: those without a time that it may have survived;
+    ``named``: nodes that the lines of a node-less event name. Times in ns.
+    """
+
+    survived: frozenset[int]
+    undated: frozenset[int] = frozenset()
     named: Mapping[int, tuple[str, ...]] = field(default_factory=dict)
 
     @property
@@ -60,6 +134,14 @@ class Scene:
     def is_survived(self) -> pl.Expr:
         return pl.col("event").is_in(sorted(self.survived))
 
+    def consequences(self, *roles: Role) -> pl.DataFrame:
+        """Events of these roles (default: of the role cascade) that no healthy job prints and training did not survive,
+        without frames of errors.
+        """
+        is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("template").str.contains(STRUCTURE)
+        is_of_these = pl.col("role").is_in([role.value for role in roles or (Role.CASCADE,)])
+        return self.events.filter(is_of_these & is_new & ~self.is_survived)
+
     @property
     def consequence_at(self) -> int | None:
         """The time of the first consequence: not before the last progress, because training that goes on has no
@@ -77,7 +159,7 @@ class Scene:
         is_decided = self.events.filter(self.catalogue.has("decision") & (pl.col("role") == Role.ROOT.value)).height > 0
         # orders to stop are part of a decision, also if its reason is stated later: at the end of a grace period
         roles = (Role.CASCADE,) if is_decided else (Role.CASCADE, Role.TEARDOWN)
-        found = self.catalogue.consequences(self.survived, roles)
+        found = self.consequences(*roles)
         # a time taken from an earlier line is only a lower bound
         stamped = found.filter("is_stamped")
         rows = (stamped if stamped.height else found)["first_at"].drop_nulls()

@@ -231,7 +231,7 @@ def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, 
     if when.symptom == "hang":
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
     if not roots:
-        event = first_consequence(case.catalogue, case.survived)
+        event = first_consequence(case)
         told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
         rests = "their answer rests on silence, order and agreement between nodes"
         if told is not None:

@@ -12,8 +12,7 @@ from diagnosis.logs import stages, words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.pacing import Pace
-from diagnosis.logs.progress import Progress
-from diagnosis.logs.signatures.match import SignatureSet
+from diagnosis.logs.scene import Facts
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("temporal")
@@ -22,18 +21,19 @@ IGNORED: Final = "noise.ignored_exception"
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
-def recovered(catalogue: Catalogue, progress: Progress, pace_: Pace, marks: pl.DataFrame) -> pl.Series:
+def recovered(facts: Facts) -> pl.Series:
     """For each event whether training went on after its last line: later progress demotes an earlier error.
 
     A line without a time may be much later than the last time before it: only the next time is an upper bound.
     """
-    if progress.beats.is_empty():
-        return _outlived(catalogue) | _prepared_on(catalogue, marks)
-    times = pace_.beats["at"].drop_nulls().sort()
+    catalogue = facts.catalogue
+    if facts.progress.beats.is_empty():
+        return _outlived(catalogue) | _prepared_on(catalogue, facts.marks)
+    times = facts.pace.beats["at"].drop_nulls().sort()
     # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
     # lines in the file that shows progress holds for its other writers, too
     writer = ("file", "source") if times.len() else ("file",)
-    written = progress.beats.sort("file", "line").group_by(writer)
+    written = facts.progress.beats.sort("file", "line").group_by(writer)
     edges = written.agg(edge=pl.col("line").tail(THRESHOLDS.survived_beats).min(), beats=pl.len())
     is_over = went_on(catalogue, edges.filter(pl.col("beats") >= THRESHOLDS.survived_beats), writer)
     if times.len() <= THRESHOLDS.survived_beats:
@@ -84,10 +84,11 @@ def ignored(catalogue: Catalogue) -> set[int]:
     return set(told["event"].to_list())
 
 
-def taken_back(catalogue: Catalogue, rules: SignatureSet) -> set[int]:
+def taken_back(facts: Facts) -> set[int]:
     """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
-    events, found = catalogue.events, set[int]()
-    for rule in rules.signatures:
+    catalogue, found = facts.catalogue, set[int]()
+    events = catalogue.events
+    for rule in facts.rules.signatures:
         ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else pl.Series()
         if not ends.is_empty():
             back = _last_lines(catalogue.cells.filter(pl.col("event").is_in(ends.implode())))
@@ -120,14 +121,16 @@ def after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
     return set(echoes["event"].to_list())
 
 
-def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int | None:
+def restarted_at(facts: Facts) -> int | None:
     """The time (ns) when the workers were launched again within the same logs: the last time that most of those who
     print a marker of launch or rendezvous printed it again, if training was reached after it; None without a restart.
     """
+    cells, marks = facts.catalogue.cells, facts.marks
     early = marks.filter(pl.col("stage").is_in(["launch", "rendezvous"]) & ~pl.col("is_end"))
-    cells = catalogue.cells.filter("is_stamped").join(early.select("masked"), on="masked")
     again = (
-        cells.group_by("masked")
+        cells.filter("is_stamped")
+        .join(early.select("masked"), on="masked")
+        .group_by("masked")
         .agg(
             again=(pl.col("n") >= 2).mean(),
             writers=pl.len(),
@@ -143,8 +146,8 @@ def restarted_at(catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace) -> int 
     at = again["at"].max()
     if at is None:
         return None
-    began = catalogue.cells.join(marks.filter(pl.col("stage") == "training").select("masked"), on="masked")["last_at"]
-    later = [t for t in (began.max(), pace_.last_at) if t is not None]
+    began = cells.join(marks.filter(pl.col("stage") == "training").select("masked"), on="masked")["last_at"]
+    later = [t for t in (began.max(), facts.pace.last_at) if t is not None]
     return int(at) if later and max(later) > at else None  # type: ignore[arg-type, operator]
 
 
@@ -172,13 +175,11 @@ def _outlived(catalogue: Catalogue) -> pl.Series:
     return joined["is_over"].fill_null(False).rename("is")
 
 
-def stage_spans(
-    catalogue: Catalogue, marks: pl.DataFrame, pace_: Pace, end_at: int | None
-) -> list[tuple[str, int, int]]:
+def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
     """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and progress."""
-    marked = catalogue.cells.join(marks, on="masked").drop_nulls("first_at")
+    marked = facts.catalogue.cells.join(facts.marks, on="masked").drop_nulls("first_at")
     rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
-    beats = pace_.beats["at"].drop_nulls().sort()
+    beats = facts.pace.beats["at"].drop_nulls().sort()
     if beats.len():
         # training goes on with the first progress after an interruption
         marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
@@ -197,8 +198,8 @@ def stage_spans(
         if spans:
             spans[-1] = (spans[-1][0], spans[-1][1], at)
         spans.append((name, at, at))
-    if spans and end_at is not None and end_at > spans[-1][1]:
-        spans[-1] = (spans[-1][0], spans[-1][1], end_at)
+    if spans and facts.last_at is not None and facts.last_at > spans[-1][1]:
+        spans[-1] = (spans[-1][0], spans[-1][1], facts.last_at)
     return spans
 
 

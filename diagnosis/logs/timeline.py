@@ -27,7 +27,7 @@ def build(
 ) -> dict[str, Any]:
     """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a
     lane first."""
-    spans = temporal.stage_spans(case.catalogue, case.marks, case.pace, case.last_at)
+    spans = temporal.stage_spans(case)
     times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
     nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
     return {

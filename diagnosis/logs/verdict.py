@@ -32,10 +32,10 @@ from diagnosis.logs import (
 from diagnosis.logs import events as tables
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
+from diagnosis.logs.detectors.watchdogs import MISMATCH
 from diagnosis.logs.locate import Place
 from diagnosis.logs.mask import VERSION as MASK_VERSION
 from diagnosis.logs.phase import Moment
-from diagnosis.logs.protocol import MISMATCH
 from diagnosis.model import Role
 from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
 
@@ -136,7 +136,7 @@ def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
     """The lines to read if none names a cause: those of the first consequence; with several nodes only the first
     line.
     """
-    event = fallbacks.first_consequence(case.catalogue, case.survived)
+    event = fallbacks.first_consequence(case)
     row = {} if event is None else case.event(event)
     told = (row.get("template"), row.get("signature"))
     lines = next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())

@@ -35,7 +35,7 @@ def diagnose_stacks(
     :param layout: ``{"tp": 2, "pp": 4, "dp": 4, "order": "tp-dp-pp"}`` or a whole layout file; outranks every other
     source. :param inventory: rows ``{node, …}`` or ``{node: …}``: names by which nodes are recognised in paths. :param
     protocol: the state of each rank and process group from watchdog lines in the logs: objects with ``rank, group,
-        seq, op, enqueued, completed`` (``diagnosis.logs.protocol.State``).
+        seq, op, enqueued, completed`` (``diagnosis.logs.detectors.watchdogs.State``).
     :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; ``{}`` without stack evidence.
         Deterministic.
 

@@ -5,7 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis import inventory
-from diagnosis.logs.case import Case, Given, open_case
+from diagnosis.logs.case import Case, open_case
+from diagnosis.logs.scene import Given
 from diagnosis.model import JobHints
 from tests.diagnosis.synthetic import Job, read_files
 

@@ -6,8 +6,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from diagnosis import localize, report, taxonomy
-from diagnosis.logs import attempts, protocol
+from diagnosis.logs import attempts
 from diagnosis.logs.clues import shared_leaf
+from diagnosis.logs.detectors import watchdogs
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
@@ -40,7 +41,7 @@ NODES: dict[int, str | None] = {rank: f"n{rank // 2}" for rank in range(8)}
 
 def clues(**odd: dict[str, object]) -> list[tuple[str, str, str]]:
     """Node, the first words and the category of each clue."""
-    found = protocol.suspicions(protocol.read(lines(**odd)), NODES)
+    found = watchdogs.suspicions(watchdogs.read(lines(**odd)), NODES)
     return [(clue.node, " ".join(clue.reason.split()[:4]), clue.tells) for clue in found]
 
 
@@ -51,7 +52,7 @@ def test_ranks_that_agree_are_not_suspected() -> None:
 def test_the_rank_behind_the_one_that_never_entered_and_the_one_that_called_something_else_are_distinguished() -> None:
     assert clues(r3={"s": 88, "e": 92, "c": 87}) == [("n1", "rank 3 is behind", "")]
     assert clues(r3={"s": 88, "e": 80, "c": 80}) == [("n1", "rank 3 never entered", "")]
-    assert clues(r5={"o": "BROADCAST"}) == [("n2", "rank 5 called BROADCAST", protocol.MISMATCH)]
+    assert clues(r5={"o": "BROADCAST"}) == [("n2", "rank 5 called BROADCAST", watchdogs.MISMATCH)]
 
 
 def test_the_rank_that_reports_nothing_is_the_silent_one() -> None:

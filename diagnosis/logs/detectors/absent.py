@@ -39,5 +39,5 @@ def names(case: Case) -> list[str]:
 
 def _assigned(case: Case, wrote: Collection[str]) -> set[str]:
     """Nodes that got a pod whose name differs only in numbers from one that wrote: events tell of other jobs, too."""
-    kinds = {_NUMBER.sub("#", pod) for pod, node in case.pods.items() if node in wrote}
-    return {node for pod, node in case.pods.items() if _NUMBER.sub("#", pod) in kinds}
+    kinds = {_NUMBER.sub("#", pod) for pod, node in case.roster.home_of_pod.items() if node in wrote}
+    return {node for pod, node in case.roster.home_of_pod.items() if _NUMBER.sub("#", pod) in kinds}

@@ -29,10 +29,10 @@ def look(case: Case) -> Iterator[Clue]:
     cells = case.catalogue.cells.filter(pl.col("event").is_in(list(roots.members)))
     for node in roots.nodes:
         present = set(cells.filter(pl.col("node") == node)["event"].to_list())
-        present |= {e for e, names in roots.named.items() if node in names and e in roots.members}
+        present |= {e for e, names in case.named.items() if node in names and e in roots.members}
         for event in sorted(present, key=lambda e: (-roots.weights[e], e))[: LIMITS.told]:
             row = case.event(event)
-            places = row["n_nodes"] or len(roots.named.get(event, ()))
+            places = row["n_nodes"] or len(case.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
             yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {case.in_words(row)}")
 

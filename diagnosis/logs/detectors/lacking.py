@@ -41,7 +41,8 @@ def look(case: Case) -> Iterator[Clue]:
             continue
         what = f"did not print what {len(nodes - without)} of {len(nodes)} nodes print: {case.in_words(row)}"
         yield from _clues(without - told, len(nodes), WEIGHTS.hint, what, gone)
-    ended = case.torn_down()
+    ends = case.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
+    ended = case.nodes_of(ends.to_list())
     what = f"shows no end of its workers, as {len(ended)} nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
 

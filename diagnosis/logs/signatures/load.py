@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 import io
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
@@ -14,6 +14,7 @@ from typing import Any
 from diagnosis.logs.signatures.match import SignatureSet
 from diagnosis.logs.signatures.model import Signature, Strength
 from diagnosis.model import Role
+from diagnosis.taxonomy import UNKNOWN
 
 _ORDER = resources.files("diagnosis").joinpath("knowledge", "areas.toml")
 #: Areas in the order in which their rules are tried.
@@ -37,31 +38,14 @@ def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) ->
     return tuple(_signature(row, area, tables or {}) for row in rows)
 
 
-def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
-    known = dict(row)
-    name = str(known.get("id", "a rule without id"))
-    table = known.pop("codes", None)
+def _signature(row: Mapping[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
+    name, table = str(row.get("id", "a rule without id")), row.get("codes")
     if table is not None and table not in tables:
         raise SignatureError(f"{name}: there is no code table {table!r}")
     try:
-        rule = Signature(
-            id=str(known.pop("id")),
-            title=str(known.pop("title")),
-            role=Role(known.pop("role")),
-            category=str(known.pop("category", "unknown")),
-            pattern=str(known.pop("pattern")),
-            advice=str(known.pop("advice")),
-            source=str(known.pop("source")),
-            examples=_texts(known.pop("example")),
-            counters=_texts(known.pop("counter")),
-            strength=Strength(known.pop("strength", "strong")),
-            unless=str(known.pop("unless", "")),
-            yields_to=_texts(known.pop("yields_to", [])),
-            also=_texts(known.pop("also", [])),
-            ends=_texts(known.pop("ends", [])),
-            area=area,
-            **known,
-        )
+        keys = [key for key in dict.fromkeys((*_NEEDED, *row)) if key != "codes"]
+        told = {_FIELDS.get(key, key): _READ.get(key, str)(row[key]) for key in keys}
+        rule = Signature(**{"category": UNKNOWN, **told, "area": area})
         return replace(rule, codes=_codes(tables[table], rule)) if table else rule
     except KeyError as error:
         raise SignatureError(f"{name}: the key {error.args[0]!r} is missing") from error
@@ -71,6 +55,15 @@ def _signature(row: dict[str, Any], area: str, tables: Mapping[str, str]) -> Sig
 
 def _texts(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
+
+
+#: How the keys of a rule are read, other than as text; those that each rule needs, and the fields of other names.
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    **{"role": Role, "strength": Strength, "is_form": bool},
+    **dict.fromkeys(("example", "counter", "yields_to", "also", "ends"), _texts),
+}
+_NEEDED = ("id", "title", "role", "pattern", "advice", "source", "example", "counter")
+_FIELDS = {"example": "examples", "counter": "counters"}
 
 
 def _codes(text: str, rule: Signature) -> dict[str, Signature]:

@@ -24,15 +24,15 @@ def test_names_of_machines_become_one_word_longest_first(nodes: list[str], text:
 
 
 def test_rules_see_no_machine_names() -> None:
-    lines = pl.Series(["mlu590-254: plugin failed", "Nodes gpu-node-7 not responding", "rank12 died near gpu-node-77x"])
+    lines = pl.Series(["mlu590-254: plugin failed", "Nodes gpu-node-7 not responding", "rank12 died near gpu-node-8"])
     said = hosts.anonymous(lines, ["mlu590-254", "mlu590-31", "gpu-node-7", "rank12", "a", "1234"])
-    assert said.to_list() == ["n0: plugin failed", "Nodes n0 not responding", "rank12 died near gpu-node-77x"]
+    assert said.to_list() == ["n0: plugin failed", "Nodes n0 not responding", "rank12 died near gpu-node-8"]
 
 
-def test_names_without_a_scheme_are_not_searched() -> None:
+def test_names_of_many_schemes_are_all_hidden() -> None:
     names = [f"{a}{b}{a}7y" for a in "abcdefghij" for b in "klmnopqrst"]
-    lines = pl.Series([f"{names[5]} failed"])
-    assert hosts.anonymous(lines, names).to_list() == lines.to_list()
+    lines = pl.Series([f"{name} failed" for name in names])
+    assert set(hosts.anonymous(lines, names)) == {"n0 failed"}
 
 
 def test_names_of_any_length_and_characters_end_no_diagnosis() -> None:
