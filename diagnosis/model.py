@@ -131,10 +131,11 @@ class ParseHints:
 
 @dataclass(frozen=True, slots=True)
 class Part:
-    """One log's rows in tables that hold several logs': its lines from row ``line`` on, and ``messages`` rows of
-    messages from row ``message`` on.
+    """One log's rows in tables that hold several logs': number ``number`` of them; its lines from row ``line`` on, and
+    ``messages`` rows of messages from row ``message`` on.
     """
 
+    number: int
     line: int
     message: int
     messages: int
@@ -146,8 +147,9 @@ class Parsed:
 
     ``columns``  logs: one row a line (see ``diagnosis.logs.tables.COLUMNS``); flows: one row a record.
     ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.tables.UNIQUES``).
-    ``cells``    large logs: what :func:`diagnosis.logs.cells.counted` makes of ``columns``; None: not yet counted.
-    ``part``     logs: which rows of both tables are this artifact's; None: all.
+    ``cells``    large logs, and small ones with common tables: what :mod:`diagnosis.logs.cells` makes of ``columns``;
+                 None: not yet counted.
+    ``part``     logs: which rows of the tables are this artifact's; None: all.
     ``facts``    JSON-able: facts about the job (framework, configuration, inventory rows, stacks …).
     """
 

@@ -7,6 +7,7 @@ import io
 import os
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import accumulate
 from pathlib import Path
 from typing import Any, BinaryIO, NamedTuple, cast
 from zoneinfo import ZoneInfo
@@ -19,7 +20,7 @@ from diagnosis.logs.described import Log
 from diagnosis.logs.prepared import prepare_files
 from diagnosis.logs.reader import MOST_MESSAGES, LogReader
 from diagnosis.logs.sources import Sources, settled, unsettled
-from diagnosis.logs.tables import combine
+from diagnosis.logs.tables import combine, write_tables
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
 
@@ -232,13 +233,25 @@ def parse_together(logs: Sequence[Small], zone: str, *, is_apart: bool) -> list[
         raise ValueError("a log with many different messages is read alone")
     for log in logs if is_apart else logs[:1]:
         log.work.mkdir(parents=True, exist_ok=True)
-    files = reader.finish_apart([log.work for log in logs]) if is_apart else [reader.finish()] * len(logs)
+    if is_apart:
+        files = reader.finish_apart([log.work for log in logs])
+    else:
+        rows, sizes = reader.columns(), [told.lines for told in reader.logs]
+        files = [write_tables(rows, reader.uniques(), reader.work)] * len(logs)
+        bases = list(accumulate((len(told.sources.all) for told in reader.logs), initial=0))
+        counts, edges = cells.of_rows(rows, sizes, bases[:-1])
+        counts.write_parquet(reader.work / "cells.parquet", compression="lz4", statistics=False)
+        years = cells.years(rows, sizes)
     found, line, message = [], 0, 0
-    for log, told, (columns, uniques) in zip(logs, reader.logs, files, strict=True):
-        part = None if is_apart else Part(line, message, told.messages)
+    for number, (log, told, (columns, uniques)) in enumerate(zip(logs, reader.logs, files, strict=True)):
+        part = None if is_apart else Part(number, line, message, told.messages)
         digest = hashlib.sha256(log.data).hexdigest()
         parsed = Parsed(log.path, log.kind, digest, len(log.data), columns=columns, uniques=uniques, part=part)
-        found.append(_described_log(parsed, told, notes, "utf-8"))
+        parsed = _described_log(parsed, told, notes, "utf-8")
+        if not is_apart:
+            facts = parsed.facts | {"edges": list(edges[number]), "stamps": years[number]}
+            parsed = replace(parsed, cells=reader.work / "cells.parquet", facts=facts)
+        found.append(parsed)
         line, message = line + told.lines, message + told.messages
     return found
 

@@ -9,7 +9,8 @@ pairs. A file is read in slices, so that memory stays bounded.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -140,7 +141,7 @@ def joined(runs: Sequence[Counts]) -> Counts:
 
 def counted(lines: Rows) -> Counts:
     """The counts of one file's lines, all of whose times are final."""
-    cells, (edges,) = _of_group([0], [lines], [0], None)
+    cells, (edges,) = _of_group([lines], [0], None)
     return Counts(cells.select(COUNTED.keys()).sort("source", "masked"), edges)
 
 
@@ -172,22 +173,34 @@ def of_files(
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
     """``cells`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines) of these files, see
     :class:`diagnosis.logs.events.LogTable`; ``bases`` are the numbers of each file's first writer; ``parsed``: the
-    files as they were parsed. Those that were counted are not read.
+    files as they were parsed. Those that were counted are not read, unless their times move to another year.
     """
-    done = {file: p for file, p in enumerate(parsed) if p.cells is not None}
     found, spans = [pl.DataFrame(schema=CELLS)], dict[int, tuple[object, ...]]()
-    unread = [file for file in range(len(logs)) if file not in done]
+
+    def add(cells: pl.DataFrame, edges: Mapping[int, Edges], files: Mapping[int, int]) -> None:
+        # ``files``: the file of each number in the table
+        base = {number: bases[file] for number, file in files.items()}
+        here = cells.filter(pl.col("file").is_in(list(files))).with_columns(
+            file=pl.col("file").replace_strict(files, return_dtype=pl.UInt32),
+            source=pl.col("source") + pl.col("file").replace_strict(base, return_dtype=pl.UInt32),
+        )
+        found.append(_told(here, kept))
+        spans.update(_spans(here, edges))
+
+    done: dict[Path, dict[int, int]] = defaultdict(dict)
+    for file, p in enumerate(parsed):
+        if p.cells is not None and (year_at is None or not p.facts["has_yearless"]):
+            done[p.cells][p.part.number if p.part else 0] = file
+    counted = {file for files in done.values() for file in files.values()}
+    unread = [file for file in range(len(logs)) if file not in counted]
     for places in groups([logs[file].size for file in unread]):
         group = [unread[place] for place in places]
-        cells, edges = _of_group(group, logs, bases, year_at)
-        found.append(_told(cells, kept))
-        spans |= _spans(cells, dict(zip(group, edges, strict=True)))
-    for file, p in done.items():
-        counts = of(p)
-        here = pl.lit(file, pl.UInt32).alias("file"), pl.col("source") + pl.lit(bases[file], pl.UInt32)
-        cells = counts.cells.with_columns(here)
-        found.append(_told(cells, kept))
-        spans |= _spans(cells, {file: counts.edges})
+        cells, edges = _of_group([logs[file] for file in group], [bases[file] for file in group], year_at)
+        add(cells, dict(zip(group, edges, strict=True)), dict(enumerate(group)))
+    for table, files in done.items():
+        cells = pl.read_parquet(table)
+        cells = cells if "file" in cells.columns else cells.with_columns(file=pl.lit(0, pl.UInt32))
+        add(cells, {file: Edges(*parsed[file].facts["edges"]) for file in files.values()}, files)
     rows = [spans[file] for file in sorted(spans)]
     return pl.concat(found).sort("file", "source", "masked"), pl.DataFrame(rows, schema=SPANS, orient="row")
 
@@ -203,7 +216,7 @@ def _told(cells: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:
     ).select(pl.col(name).cast(kind) for name, kind in CELLS.items())
 
 
-def _spans(cells: pl.DataFrame, edges: dict[int, Edges]) -> dict[int, tuple[object, ...]]:
+def _spans(cells: pl.DataFrame, edges: Mapping[int, Edges]) -> dict[int, tuple[object, ...]]:
     """A row of ``SPANS`` for each file with lines."""
     times = cells.group_by("file").agg(low=pl.coalesce("stated_at", "known_at").min(), high=pl.col("last_at").max())
     return {file: (file, edges[file].lines, low, high, edges[file].jumps) for file, low, high in times.iter_rows()}
@@ -241,24 +254,43 @@ def own_time(year_at: int | None) -> pl.Expr:
     return pl.when((pl.col("flags") & YEARLESS) > 0).then(best).otherwise(time)
 
 
-def _of_group(
-    group: Sequence[int], logs: Sequence[Rows], bases: Sequence[int], year_at: int | None
+def of_rows(
+    rows: pl.DataFrame, sizes: Sequence[int], bases: Sequence[int], year_at: int | None = None
 ) -> tuple[pl.DataFrame, list[Edges]]:
-    """The cells of several files as rows of ``COUNTED`` with their ``file``, and each file's edges."""
+    """The cells of several files, whose lines are ``rows``, as rows of ``COUNTED`` with the number of their ``file``,
+    and each file's edges.
+    """
+    tally = _Tally(len(sizes))
+    numbers = (np.arange(len(sizes)), np.cumsum([0, *sizes])[:-1], np.array(bases, np.uint32))
+    file, first, base = (np.repeat(of_each, sizes) for of_each in numbers)
+    tally.add(rows, file, np.arange(1, rows.height + 1) - first, base, year_at)
+    return tally.found(sizes)
+
+
+def years(rows: pl.DataFrame, sizes: Sequence[int]) -> list[list[int | None]]:
+    """Of each of several files, none of them empty, whose lines are ``rows``: the last stamp with a year, the first and
+    the last one without.
+    """
+    time, starts = rows["time"].fill_null(NO_TIME).to_numpy(), np.cumsum([0, *sizes])[:-1]
+    is_bare = (rows["flags"].to_numpy() & YEARLESS) > 0
+    bare, early = (np.where(is_bare, time, none) for none in (NO_TIME, _NEVER))
+    full = np.maximum.reduceat(np.where(is_bare, NO_TIME, time), starts)
+    found = (full, np.minimum.reduceat(early, starts), np.maximum.reduceat(bare, starts))
+    return [[None if at in (NO_TIME, _NEVER) else at for at in one] for one in np.stack(found, axis=1).tolist()]
+
+
+def _of_group(logs: Sequence[Rows], bases: Sequence[int], year_at: int | None) -> tuple[pl.DataFrame, list[Edges]]:
+    """:func:`of_rows` of stored files."""
     names = ["source", "masked", "time", *([] if year_at is None else ["flags"])]
-    sizes = [logs[file].size for file in group]
-    tally = _Tally(len(group))
+    sizes = [log.size for log in logs]
     if sum(sizes) <= MOST_LINES:
-        rows = stored_rows.read([logs[file] for file in group], names)
-        file, first = (np.repeat(of_each, sizes) for of_each in (np.arange(len(group)), np.cumsum([0, *sizes])[:-1]))
-        base = np.repeat(np.array([bases[file] for file in group], np.uint32), sizes)
-        tally.add(rows, file, np.arange(1, rows.height + 1) - first, base, year_at)
-    else:
-        for low in range(0, sizes[0], MOST_LINES):
-            rows = stored_rows.scan(logs[group[0]].part(low, MOST_LINES)).select(names).collect()
-            file, base = np.zeros(rows.height, np.int64), np.full(rows.height, bases[group[0]], np.uint32)
-            tally.add(rows, file, np.arange(low + 1, low + rows.height + 1), base, year_at)
-    return tally.found(pl.Series(group, dtype=pl.UInt32), sizes)
+        return of_rows(stored_rows.read(logs, names), sizes, bases, year_at)
+    tally = _Tally(len(logs))
+    for low in range(0, sizes[0], MOST_LINES):
+        rows = stored_rows.scan(logs[0].part(low, MOST_LINES)).select(names).collect()
+        nothing = np.zeros(rows.height, np.int64)
+        tally.add(rows, nothing, np.arange(low + 1, low + rows.height + 1), nothing.astype(np.uint32), year_at)
+    return tally.found(sizes)
 
 
 class _Tally:
@@ -266,7 +298,7 @@ class _Tally:
 
     def __init__(self, files: int) -> None:
         self._pairs = hashing.Numbering()
-        self._who: list[tuple[Places, npt.NDArray[np.uint32], npt.NDArray[np.uint64]]] = []
+        self._who: list[tuple[Places, npt.NDArray[np.uint16], npt.NDArray[np.uint64]]] = []
         self._lines = np.zeros((3, 0), np.int64)
         self._times = np.zeros((4, 0), np.int64)
         self._state = np.zeros((2, 0), np.int64)  # of each cell: does it wait for a time; is it early
@@ -278,10 +310,10 @@ class _Tally:
     def add(
         self, rows: pl.DataFrame, file: Places, line: Places, base: npt.NDArray[np.uint32], year_at: int | None
     ) -> None:
-        """Adds consecutive lines."""
-        masked, source = rows["masked"].to_numpy(), rows["source"].to_numpy() + base
+        """Adds consecutive lines. ``base``: makes the writers of each file others."""
+        masked, source = rows["masked"].to_numpy(), rows["source"].to_numpy()
         time = rows.select(own_time(year_at))["time"].fill_null(NO_TIME).to_numpy()
-        cell, fresh = self._pairs.add(hashing.joined(masked, source.astype(np.int64)))
+        cell, fresh = self._pairs.add(hashing.joined(masked, (source + base).astype(np.int64)))
         self._who.append((file[fresh], source[fresh], masked[fresh]))
         blank = np.array([[_NEVER], [_NEVER], [NO_TIME], [NO_TIME]])
         self._lines = np.append(self._lines, np.zeros((3, len(fresh)), np.int64), axis=1)
@@ -291,14 +323,14 @@ class _Tally:
         held = self._lines, self._times, self._state, self._queue
         _tally(*(file, line, cell, time, *held, self._edges, self._jumps, self._at), _JUMP)
 
-    def found(self, files: pl.Series, sizes: Sequence[int]) -> tuple[pl.DataFrame, list[Edges]]:
-        """The rows of ``COUNTED`` with their ``file``, whose numbers are ``files``; the edges of each file."""
+    def found(self, sizes: Sequence[int]) -> tuple[pl.DataFrame, list[Edges]]:
+        """The rows of ``COUNTED`` with the number of their ``file``; the edges of each file."""
         file, source, masked = (np.concatenate(column) for column in zip(*self._who, strict=True))
         numbers = zip(("n", "first_line", "last_line"), self._lines, strict=True)
         times = (pl.Series(np.where(times == _NEVER, NO_TIME, times)).replace(NO_TIME, None) for times in self._times)
         cells = pl.DataFrame(
             {
-                "file": files.gather(file),
+                "file": pl.Series(file, dtype=pl.UInt32),
                 "source": source,
                 "masked": masked,
                 **dict(numbers),

@@ -224,24 +224,23 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
     if not any(p.facts.get("has_yearless", True) for p in logs):
         return None
     time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
-    lines = [stored_rows.lines_of(p) for p in logs]
-    found = []
+    stated = [p.facts["stamps"] for p in logs if "stamps" in p.facts]
+    found = [pl.DataFrame(stated, schema=dict.fromkeys(("full", "first", "last"), pl.Int64), orient="row")]
+    lines = [stored_rows.lines_of(p) for p in logs if "stamps" not in p.facts]
     for group in cells.groups([one.size for one in lines]):
         read = [lines[file] for file in group]  # a single one may be large
         stamps = stored_rows.scan(read[0]) if len(read) == 1 else stored_rows.read(read, ("time", "flags")).lazy()
         stamps = stamps.select(
             full=time.filter(~is_bare).max(),
-            bare=is_bare.any(),
             first=time.filter(is_bare).min(),
             last=time.filter(is_bare).max(),
         )
         found.append(stamps.collect(engine="streaming"))
     rows = pl.concat(found)
-    at = rows["full"].max()
-    if not isinstance(at, int) or not rows["bare"].any():
+    at, first, last = rows["full"].max(), rows["first"].min(), rows["last"].max()
+    if not isinstance(at, int) or not isinstance(first, int) or not isinstance(last, int):
         return None
-    first, last = rows["first"].min(), rows["last"].max()
-    is_near = isinstance(first, int) and isinstance(last, int) and at - first <= _HALF_YEAR and last - at <= _HALF_YEAR
+    is_near = at - first <= _HALF_YEAR and last - at <= _HALF_YEAR
     return None if is_near else at
 
 

@@ -185,12 +185,12 @@ class LogReader:
     def finish(self) -> tuple[Path, Path]:
         """Writes the two tables, with the rows of one log after another; returns their paths."""
         if not self._parts:
-            return write_tables(self._columns(), self._uniques(), self.work)
+            return write_tables(self.columns(), self.uniques(), self.work)
         if self._pending:
             self._put_aside()
         columns, uniques = self.work / "columns.parquet", self.work / "uniques.parquet"
         write_columns(self._parts, columns, *self.logs[0].moves)
-        self._uniques().write_parquet(uniques)
+        self.uniques().write_parquet(uniques)
         return columns, uniques
 
     def ends(self) -> records.Ends:
@@ -199,7 +199,7 @@ class LogReader:
 
     def finish_apart(self, folders: Sequence[Path]) -> list[tuple[Path, Path]]:
         """Writes the two tables of each log into its folder; returns their paths."""
-        columns, uniques = self._columns(), self._uniques()
+        columns, uniques = self.columns(), self.uniques()
         found, row, message = [], 0, 0
         for log, folder in zip(self.logs, folders, strict=True):
             mine = columns.slice(row, log.lines), uniques.slice(message, log.messages)
@@ -207,7 +207,7 @@ class LogReader:
             row, message = row + log.lines, message + log.messages
         return found
 
-    def _columns(self) -> pl.DataFrame:
+    def columns(self) -> pl.DataFrame:
         """The lines of all logs, with the times that need the whole log."""
         rows = pl.concat(self._pending) if self._pending else pl.DataFrame(schema=COLUMNS)
         found, row = [], 0
@@ -217,7 +217,7 @@ class LogReader:
             row += size
         return pl.concat(found)
 
-    def _uniques(self) -> pl.DataFrame:
+    def uniques(self) -> pl.DataFrame:
         """The table of distinct messages."""
         held = len(self._messages)
         said = pl.concat(self._said) if self._said else pl.DataFrame(schema=UNIQUES).drop("count", "level")

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis import parse_pool, parsing
-from diagnosis.logs import known, stored_rows
+from diagnosis.logs import cells, known, stored_rows
 from diagnosis.logs.tables import COLUMNS, UNIQUES
 from diagnosis.model import Parsed, ParseHints
 
@@ -45,9 +45,10 @@ def both(folder: Path, texts: list[bytes], hints: ParseHints) -> tuple[list[Pars
 
 
 def told(parsed: Parsed, name: str) -> object:
-    """What is the same: only a file that is read alone may be a range of another one."""
+    """What is the same: only a file that is read alone may be a range of another one, only others are counted."""
     value = getattr(parsed, name)
-    return {key: fact for key, fact in value.items() if key != "ends"} if name == "facts" else value
+    apart = ("ends", "edges", "stamps")
+    return {key: fact for key, fact in value.items() if key not in apart} if name == "facts" else value
 
 
 @settings(max_examples=40)
@@ -70,6 +71,14 @@ def test_files_read_together_give_what_each_gives_alone(
             )
             messages = [stored_rows.read([stored_rows.messages_of(p)], UNIQUES) for p in (one, other)]
             assert messages[0].equals(messages[1])
+    logs = [p for p in together if isinstance(p, Parsed) and p.columns is not None]
+    rows, bases = [stored_rows.lines_of(p) for p in logs], [10 * number for number in range(len(logs))]
+    counted, read = cells.of_files(rows, bases, None, None, logs), cells.of_files(rows, bases, None, None)
+    assert counted[0].equals(read[0])
+    assert counted[1].equals(read[1])
+    for p, lines in zip(logs, rows, strict=True):
+        if "stamps" in p.facts:
+            assert [p.facts["stamps"]] == cells.years(stored_rows.read([lines], COLUMNS), [lines.size])
 
 
 def test_other_files_of_a_batch_are_read_alone(tmp_path: Path) -> None:
