@@ -23,7 +23,7 @@ from tests.upgrades import another_database, migrated_to
 from triage.models import Incident, SearchEntry
 from triage.services import backup as backups
 from triage.services.backup import MANIFEST, ROWS
-from triage.services.backup_rows import Unusable, is_complete, migrations_applied, rows_write
+from triage.services.backup_rows import UnusableBackup, is_complete, migrations_applied, rows_write
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -133,7 +133,7 @@ def test_a_directory_of_something_else_is_not_written(installation: str, tmp_pat
 def test_a_backup_that_did_not_end_is_none(installation: str, tmp_path: Path) -> None:
     backups.backup(tmp_path / "kept")
     (tmp_path / "kept" / MANIFEST).unlink()
-    with pytest.raises(Unusable, match=r"has no manifest\.json"):
+    with pytest.raises(UnusableBackup, match=r"has no manifest\.json"):
         backups.restore(tmp_path / "kept", is_forced=True)
 
 
@@ -142,7 +142,7 @@ def test_damaged_rows_are_found_before_anything_is_replaced(installation: str, t
     with (tmp_path / "kept" / ROWS).open("r+b") as file:
         file.seek(20)
         file.write(b"x")
-    with pytest.raises(Unusable, match="is damaged"):
+    with pytest.raises(UnusableBackup, match="is damaged"):
         backups.restore(tmp_path / "kept", is_forced=True)
     assert Job.objects.filter(slug="llama").exists()
 
@@ -154,7 +154,7 @@ def test_a_damaged_blob_is_named(
     (kept,) = (tmp_path / "kept" / "blobs").rglob(installation)
     kept.write_bytes(LOG[:-1] + b"x")
     stores("second")
-    with pytest.raises(Unusable, match=f"{installation} is damaged"):
+    with pytest.raises(UnusableBackup, match=f"{installation} is damaged"):
         backups.restore(tmp_path / "kept", is_forced=True)
 
 
@@ -163,7 +163,7 @@ def test_a_backup_of_a_newer_version_is_refused(installation: str, tmp_path: Pat
     manifest = json.loads((tmp_path / "kept" / MANIFEST).read_text())
     manifest["migrations"].append(["triage", "9999_future"])
     (tmp_path / "kept" / MANIFEST).write_text(json.dumps(manifest))
-    with pytest.raises(Unusable, match=r"triage\.9999_future, which this installation does not know"):
+    with pytest.raises(UnusableBackup, match=r"triage\.9999_future, which this installation does not know"):
         backups.restore(tmp_path / "kept", is_forced=True)
     assert Job.objects.filter(slug="llama").exists()
 

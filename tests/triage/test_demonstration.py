@@ -47,7 +47,7 @@ def test_the_year_is_the_same_each_time_and_ends_when_it_should():
 def test_its_failures_are_those_of_such_a_park():
     failures = [launch.failure for job in history(END) for launch in job.launches if launch.failure]
     tree = taxonomy.load()
-    assert all(failure.said in tree and failure.kind.category in tree for failure in failures)
+    assert all(failure.machine_category in tree and failure.kind.category in tree for failure in failures)
     assert 200 < len(failures) < 400
     states = Counter(failure.state for failure in failures)
     assert set(states) <= set(Incident.State.values)
@@ -60,9 +60,9 @@ def test_its_failures_are_those_of_such_a_park():
 def test_headlines_and_reasons_say_what_the_machine_said():
     """Before, the headline named the true cause above the category unknown."""
     failures = [launch.failure for job in history(END) for launch in job.launches if launch.failure]
-    mistaken = [one for one in failures if one.said != one.kind.category]
-    true = {one.kind.headline.format(node=one.node) for one in failures if one.said == one.kind.category}
-    assert {one.headline for one in mistaken if one.said == "unknown"} == {"The job stopped, cause unknown"}
+    mistaken = [one for one in failures if one.machine_category != one.kind.category]
+    true = {one.kind.headline.format(node=one.node) for one in failures if one.machine_category == one.kind.category}
+    assert {one.headline for one in mistaken if one.machine_category == "unknown"} == {"The job stopped, cause unknown"}
     assert not any(one.headline == one.kind.headline.format(node=one.node) for one in mistaken)
     assert not any("Xid" in one.reason for one in mistaken)
     assert {"Saving a checkpoint failed", "A rank ran out of GPU memory"} <= true
@@ -87,7 +87,7 @@ def figure(statistics, key):
 def test_states_words_and_verdicts_agree(year):
     for incident in Incident.objects.prefetch_related("decisions", "suspects"):
         words = list(incident.decisions.all())
-        word = standing.latest(words).get((Decision.Claim.CATEGORY, ""))
+        word = standing.latest_by_claim(words).get((Decision.Claim.CATEGORY, ""))
         assert (word is None) == (incident.state == "awaiting_review"), incident
         if word and word.word == "correct":
             assert (incident.state, incident.standing_category) == ("corrected", word.value)

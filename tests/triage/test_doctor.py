@@ -55,14 +55,14 @@ def data(settings: Any, tmp_path: Path) -> Path:
 
 
 def test_the_database_says_what_it_is_and_that_it_is_up_to_date() -> None:
-    assert doctor.database().said.startswith(connection.display_name)
+    assert doctor.database().sentence.startswith(connection.display_name)
     assert doctor.migrations() == doctor.Finding("ok", "the database is up to date")
 
 
 def test_a_missing_migration_names_the_command() -> None:
     MigrationRecorder.Migration.objects.filter(app="triage").order_by("-name").first().delete()
     found = doctor.migrations()
-    assert (found.state, found.said) == ("problem", "a migration is missing")
+    assert (found.state, found.sentence) == ("problem", "a migration is missing")
     assert found.todo == "Run: faultline manage prepare"
 
 
@@ -70,7 +70,7 @@ def test_a_database_of_a_newer_version_is_not_served() -> None:
     MigrationRecorder.Migration.objects.create(app="triage", name="9999_future")
     found = doctor.migrations()
     assert found.state == "problem"
-    assert "newer version" in found.said and "9999_future" in found.said
+    assert "newer version" in found.sentence and "9999_future" in found.sentence
 
 
 def test_a_database_that_took_the_single_steps_to_the_first_release_is_up_to_date() -> None:
@@ -82,7 +82,7 @@ def test_work_that_waits_is_a_warning() -> None:
     assert doctor.waiting().state == "ok"
     run = Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)
     Run.objects.filter(pk=run.pk).update(created_at=timezone.now() - timedelta(minutes=20))
-    assert doctor.waiting().said == "the oldest work has waited for 20 minutes"
+    assert doctor.waiting().sentence == "the oldest work has waited for 20 minutes"
 
 
 @pytest.mark.parametrize(
@@ -93,15 +93,15 @@ def test_a_clock_that_is_off_is_found(ahead_s: float, state: str, said: str, mon
     monkeypatch.setattr(doctor, "_redis", lambda: Queue(ahead_s))
     found = doctor.clocks()
     assert found.state == state
-    assert said in found.said
+    assert said in found.sentence
 
 
 def test_a_store_that_returns_other_bytes_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
     broken = InMemoryStorage()
     monkeypatch.setattr(broken, "open", lambda name: io.BytesIO(b"other"))
     monkeypatch.setattr(doctor, "storages", {"blobs": broken, "parsed": broken})
-    found = doctor._examined(doctor.store)
-    assert (found.state, found.said) == ("problem", "blobs returns other bytes than it was given")
+    found = doctor._run_check(doctor.store)
+    assert (found.state, found.sentence) == ("problem", "blobs returns other bytes than it was given")
     assert "FAULTLINE_S3_BUCKET" in found.todo
     assert broken.listdir("doctor") == ([], []), "the probe is deleted"
 
@@ -114,7 +114,7 @@ def test_the_real_store_keeps_no_probe(data: Path) -> None:
 def test_a_short_or_readable_secret_key_is_found(settings: Any, data: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("FAULTLINE_SECRET_KEY", raising=False)
     settings.SECRET_KEY = "short"
-    assert doctor.secrets().said == "the secret key is short"
+    assert doctor.secrets().sentence == "the secret key is short"
     settings.SECRET_KEY = "x" * 48
     monkeypatch.setattr(doctor.connection, "vendor", "sqlite")
     (data / "secret_key").touch(mode=0o644)
@@ -142,7 +142,7 @@ def test_what_others_must_not_reach_is_found(settings: Any, data: Path) -> None:
     assert doctor.exposure().state == "ok"
     (data / "demo-sign-in.txt").touch()
     get_user_model().objects.create_user(username="engineer")
-    assert doctor.exposure().said == "the demonstration's people can sign in"
+    assert doctor.exposure().sentence == "the demonstration's people can sign in"
     settings.DEBUG = True
     assert doctor.exposure().state == "problem"
 
@@ -154,12 +154,15 @@ def test_a_container_does_not_know_who_reaches_its_port(
     settings.DEBUG, settings.IS_BEHIND_TLS, settings.ALLOWED_HOSTS = False, False, ["localhost", "127.0.0.1"]
     monkeypatch.setenv("FAULTLINE_HOST", "0.0.0.0")
     found = doctor.exposure()
-    assert (found.state, found.said) == ("ok", "the site listens at 0.0.0.0 and answers to the name localhost alone")
+    assert (found.state, found.sentence) == (
+        "ok",
+        "the site listens at 0.0.0.0 and answers to the name localhost alone",
+    )
     (data / "demo-sign-in.txt").touch()
     get_user_model().objects.create_user(username="engineer")
     assert doctor.exposure().state == "problem"
     settings.DEBUG = True
-    assert "FAULTLINE_DEBUG" in doctor.exposure().said
+    assert "FAULTLINE_DEBUG" in doctor.exposure().sentence
     assert doctor.exposure().state == "problem"
 
 
@@ -180,13 +183,13 @@ def test_a_machine_that_works_in_another_data_directory_is_found(data: Path, set
     assert doctor.directory().state == "ok"
     settings.DATA_DIR = data / "another"
     found = doctor.directory()
-    assert (found.state, found.said) == ("problem", f"{socket.gethostname()} works in another data directory")
+    assert (found.state, found.sentence) == ("problem", f"{socket.gethostname()} works in another data directory")
     Machine.objects.update(seen_at=timezone.now() - timedelta(minutes=2))
     assert doctor.directory().state == "ok", "a machine that is gone is not asked"
 
 
 def test_traces_without_their_packages_are_found(settings: Any, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert doctor.traces().said == "no traces are sent"
+    assert doctor.traces().sentence == "no traces are sent"
     settings.TRACES_ENDPOINT = "http://collector:4318"
     assert doctor.traces().state == "ok"
     monkeypatch.setattr(doctor, "find_spec", lambda _: None)
@@ -224,9 +227,9 @@ def test_the_report_for_people_has_a_line_for_each_check(monkeypatch: pytest.Mon
 @pytest.mark.broker
 def test_a_queue_without_a_worker_is_found(queued: None, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(doctor, "ANSWER_S", (0.2, 0.2))
-    assert doctor.queue().said.startswith("Valkey ")
+    assert doctor.queue().sentence.startswith("Valkey ")
     found = doctor.workers()
-    assert (found.state, found.said) == ("problem", "no worker serves parse, diagnose, notify")
+    assert (found.state, found.sentence) == ("problem", "no worker serves parse, diagnose, notify")
     assert found.todo == "Start: faultline serve worker"
 
 
@@ -244,11 +247,11 @@ def test_workers_that_are_too_busy_for_the_first_question_are_asked_again(
         return SimpleNamespace(active_queues=lambda: next(answers))
 
     monkeypatch.setattr(doctor.current_app.control, "inspect", inspect)
-    assert doctor.workers().said == "2 workers serve parse, diagnose, notify"
+    assert doctor.workers().sentence == "2 workers serve parse, diagnose, notify"
     assert asked == list(doctor.ANSWER_S)
 
 
 @pytest.mark.broker
 @pytest.mark.django_db(transaction=True)
 def test_workers_tell_which_queues_they_serve(worker: Any) -> None:
-    wait_for(lambda: doctor.workers().state == "ok", lambda: doctor.workers().said)
+    wait_for(lambda: doctor.workers().state == "ok", lambda: doctor.workers().sentence)

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from ingest.models import Attempt, Upload, Watch
 from ingest.services import resuming
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
-from triage.domain.live_lines import level_of, lines_of, merged, order_of
+from triage.domain.live_lines import level_of, lines_of, merge, order_of
 from triage.selectors import tail as tails
 from triage.selectors.tail import Wanted, tail
 
@@ -163,7 +163,7 @@ def test_other_teams_see_nothing_of_it(client: Any) -> None:
 
 def test_a_time_that_goes_back_moves_no_line_before_its_file_neighbours() -> None:
     lines = lines_of(0, b"03:00:05 a\n03:00:01 b\n")
-    assert [line.text[-1] for line in merged([lines])] == ["a", "b"]
+    assert [line.text[-1] for line in merge([lines])] == ["a", "b"]
 
 
 def test_times_and_levels_are_told_from_the_beginning_of_a_line() -> None:

@@ -46,7 +46,7 @@ from triage.services import outbound
 )
 def test_what_only_this_server_can_reach_is_refused(settings, address):
     settings.ROUTES_ALLOW = []
-    with pytest.raises(outbound.Forbidden, match="not a public address"):
+    with pytest.raises(outbound.ForbiddenAddress, match="not a public address"):
         outbound.target_of(f"https://{address}/hook")
 
 
@@ -62,7 +62,7 @@ def test_a_host_is_refused_if_any_of_its_addresses_is_private_and_called_at_the_
     settings.ROUTES_ALLOW = []
     found = ["93.184.215.14", "10.0.0.1"]
     monkeypatch.setattr(outbound.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", (a, 443)) for a in found])
-    with pytest.raises(outbound.Forbidden, match=r"10\.0\.0\.1"):
+    with pytest.raises(outbound.ForbiddenAddress, match=r"10\.0\.0\.1"):
         outbound.target_of("https://chat.example/hook")
     found.pop()
     assert outbound.target_of("https://chat.example/hook").address == "93.184.215.14"
@@ -100,14 +100,14 @@ def test_the_connection_goes_to_the_checked_address_without_looking_the_host_up_
     ],
 )
 def test_an_address_that_is_none_is_refused_before_anything_is_asked(url):
-    with pytest.raises(outbound.Forbidden):
-        outbound.url_checked(url)
+    with pytest.raises(outbound.ForbiddenAddress):
+        outbound.parse_url(url)
 
 
 def test_plain_http_goes_only_where_the_settings_allow(settings, monkeypatch):
     monkeypatch.setattr(outbound.socket, "getaddrinfo", lambda *_, **__: [(0, 0, 0, "", ("93.184.215.14", 80))])
     settings.ROUTES_ALLOW = []
-    with pytest.raises(outbound.Forbidden, match="https"):
+    with pytest.raises(outbound.ForbiddenAddress, match="https"):
         outbound.target_of("http://chat.example/hook")
     settings.ROUTES_ALLOW = ["chat.example"]
     assert not outbound.target_of("http://chat.example/hook").is_tls

@@ -97,16 +97,16 @@ def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holde
 def test_a_worker_that_was_taken_for_dead_does_not_overrule_who_sent_the_message_since(route, receiver, monkeypatch):
     receiver.answers = [(500, {}, b""), (200, {}, b"")]
     outbox.ping(route=route)
-    claimed = delivering._claimed
+    claimed = delivering._claim_routes
     Delivery.objects.update(due_at=timezone.now())
 
     def slow(*given, **more):
         lanes = list(claimed(*given, **more))
-        monkeypatch.setattr(delivering, "_claimed", claimed)
+        monkeypatch.setattr(delivering, "_claim_routes", claimed)
         due_now()  # as the sweep does once the claim has ended
         return [replace(lane, reasons={row.pk: "too late" for row in lane.deliveries}) for lane in lanes]
 
-    monkeypatch.setattr(delivering, "_claimed", slow)
+    monkeypatch.setattr(delivering, "_claim_routes", slow)
     delivering.routes_send()
     delivery = Delivery.objects.get()
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 200])
@@ -130,7 +130,7 @@ def test_a_route_of_a_killed_worker_is_served_at_once_and_one_of_a_worker_elsewh
 
 def test_receivers_that_never_answer_take_no_turn_from_one_that_does(route, receiver, manager, monkeypatch):
     dead = [routes.route_save(by=manager, name=f"dead {n}", url=receiver.url, events=routes.EVENTS) for n in range(6)]
-    for name, value in {"LANES": 2, "_SLOW_S": 0.0, "HOLD_S": 0.0, "LIMIT_S": 1e9, "_POLL_S": 0.01}.items():
+    for name, value in {"MAX_FAST_LANES": 2, "_SLOW_S": 0.0, "HOLD_S": 0.0, "LIMIT_S": 1e9, "_POLL_S": 0.01}.items():
         monkeypatch.setattr(delivering, name, value)
 
     def send(lane, tell):
@@ -161,7 +161,7 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
             patched.setattr(outbox, "routes_wake", lambda: None)
             for n in range(count):
                 outbox.messages_keep([route], "incident.opened", f"{count} {n}", incident.cluster_id, incident, body)
-        for name in ("HOLD_S", "SLICE_S", "_POLL_S", "_RENEW_S", "_BURY_EVERY_S", "_SLOW_S"):
+        for name in ("HOLD_S", "SLICE_S", "_POLL_S", "_RENEW_S", "_FREE_CLAIMS_EVERY_S", "_SLOW_S"):
             monkeypatch.setattr(delivering, name, 1e6)  # the time that sending takes adds no query
         with CaptureQueriesContext(connection) as captured:
             delivering.routes_send()
@@ -175,7 +175,7 @@ def test_the_messages_of_one_route_are_sent_in_order_in_few_queries(route, recei
 
 def test_a_route_with_many_messages_lets_others_have_a_turn(route, receiver, manager, monkeypatch):
     other = routes.route_save(by=manager, name="other", url=receiver.url, events=["incident.opened"])
-    monkeypatch.setattr(delivering, "LANES", 1)
+    monkeypatch.setattr(delivering, "MAX_FAST_LANES", 1)
     monkeypatch.setattr(delivering, "HOLD_S", 0.0)
     monkeypatch.setattr(delivering, "SLICE_S", 1e9)
     with monkeypatch.context() as patched:
@@ -224,15 +224,15 @@ def test_after_the_last_try_a_message_is_given_up_and_can_be_sent_again_by_hand(
 def test_two_workers_send_one_message_once(route, receiver, monkeypatch):
     outbox.ping(route=route)
     Delivery.objects.update(state="waiting", due_at=timezone.now(), tries=0)
-    claimed = delivering._claimed
+    claimed = delivering._claim_routes
 
     def meanwhile(*given, **more):
         lanes = list(claimed(*given, **more))
-        monkeypatch.setattr(delivering, "_claimed", claimed)
+        monkeypatch.setattr(delivering, "_claim_routes", claimed)
         delivering.routes_send()
         return lanes
 
-    monkeypatch.setattr(delivering, "_claimed", meanwhile)
+    monkeypatch.setattr(delivering, "_claim_routes", meanwhile)
     delivering.routes_send()
     assert len(receiver.got) == 2, "the ping and one more"
 
@@ -243,7 +243,7 @@ def test_a_receiver_that_is_missing_or_never_answers_switches_its_route_off_with
     route.refresh_from_db()
     assert (route.is_active, route.problem) == (False, "The receiver answered 410 Gone.")
     routes.route_save(by=manager, existing=route, name=route.name, url=route.url, events=route.events)
-    Route.objects.update(given_up=recording.GIVEN_UP_MAX - 1)
+    Route.objects.update(given_up=recording.MAX_GIVEN_UP - 1)
     receiver.answers = [(500, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
     for _ in recording.BACKOFF_S:
@@ -254,7 +254,7 @@ def test_a_receiver_that_is_missing_or_never_answers_switches_its_route_off_with
 
 
 def test_only_messages_given_up_in_a_row_count(route, receiver, manager):
-    Route.objects.update(given_up=recording.GIVEN_UP_MAX - 1)
+    Route.objects.update(given_up=recording.MAX_GIVEN_UP - 1)
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
     route.refresh_from_db()
     assert (route.given_up, route.is_active) == (0, True)

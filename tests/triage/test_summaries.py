@@ -114,7 +114,7 @@ def test_an_answer_that_is_cut_or_of_another_shape_is_a_sentence(ask, answer):
 
 def test_an_endpoint_that_fails_or_stalls_is_a_sentence(ask, receiver, monkeypatch):
     assert "status 500" in ask(b"", 500)
-    monkeypatch.setattr(summarising, "LIMIT_S", 0.4)
+    monkeypatch.setattr(summarising, "TIMEOUT_S", 0.4)
     receiver.drip_s = 0.05
     assert "No answer within" in ask(b"")
 

@@ -13,7 +13,7 @@ from tests.factories import api_of, make_cluster, make_job, make_user
 from tests.pages import page_text
 from tests.triage.desks import diagnosed, over
 from tests.triage.report import sample
-from triage.domain.route_message import evidence_told
+from triage.domain.route_message import quoted_evidence
 from triage.models import Activity, Delivery, Reference
 from triage.services import outbox, routes, tickets
 
@@ -127,8 +127,8 @@ def test_the_evidence_about_a_node_names_it_and_is_no_teardown():
         return {"role": role, "template": f"{role} {nodes[0]}", "lines": lines, "node_names": nodes}
 
     report = {"logs": {"events": [event("root", "a"), event("cascade", "b"), event("teardown", "a", "b")]}}
-    assert evidence_told(report, node="a") == ["a.log:1: root a"]
-    assert len(evidence_told(report)) == 3
+    assert quoted_evidence(report, node="a") == ["a.log:1: root a"]
+    assert len(quoted_evidence(report)) == 3
 
 
 def tracker(manager, desks, kind="github"):

@@ -13,7 +13,7 @@ from rest_framework.response import Response
 from ingest.api.base import ApiView
 from ingest.api.serializers import PROBLEM
 from ingest.refusals import Refused
-from triage.services.hearing import NotSigned, webhook_hear
+from triage.services.inbound_webhooks import NotSigned, webhook_apply
 
 
 class PagerDutyView(ApiView):
@@ -39,7 +39,7 @@ class PagerDutyView(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         signatures = request.headers.get("X-PagerDuty-Signature", "")
         try:
-            said = webhook_hear(route_id=pk, signatures=signatures, body=request._request.body)
+            said = webhook_apply(route_id=pk, signatures=signatures, body=request._request.body)
         except NotSigned:
             sentence = "There is no PagerDuty route with this address and this signature: check the secret of both."
             raise AuthenticationFailed(sentence, code="not_signed") from None

@@ -11,7 +11,7 @@ from triage.destinations.pagerduty import SEVERITY
 from triage.domain.route_message import Message
 
 #: an alert without an end would end by itself after minutes unless it is sent again and again
-_LASTS = timedelta(days=30)
+_MAX_ALERT_AGE = timedelta(days=30)
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
@@ -21,7 +21,7 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
         "cluster": message.cluster,
         "job": message.job,
     }
-    end = now if message.is_over or not message.number else now + _LASTS
+    end = now if message.is_over or not message.number else now + _MAX_ALERT_AGE
     alert = {
         "labels": {name: value for name, value in labels.items() if value},
         "annotations": {
@@ -30,7 +30,7 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
             "category": message.category,
             "accused": ", ".join(message.accused),
             "news": message.news,
-            **{label.lower().replace(" ", "_"): cut(said, 2000) for label, said in message.facts if label.isascii()},
+            **{label.lower().replace(" ", "_"): cut(text, 2000) for label, text in message.facts if label.isascii()},
         },
         "startsAt": message.happened_at or message.at,
         "endsAt": end.isoformat(),
@@ -44,7 +44,7 @@ DESTINATION = Destination(
     id="alertmanager",
     title="Alertmanager",
     group="On-call",
-    tells="one alert an incident, which ends with it",
+    summary="one alert an incident, which ends with it",
     product="Alertmanager",
     steps=(
         "Enter the address of the Alertmanager, without /api.",

@@ -16,7 +16,7 @@ OPENING = ("incident.opened", "incident.regressed")
 JSON = {"Content-Type": "application/json; charset=utf-8"}
 
 
-_SPECIAL = re.compile(r"([\\`*_{}\[\]()#+!|~<>:-])")
+_MARKUP = re.compile(r"([\\`*_{}\[\]()#+!|~<>:-])")
 
 
 class Request(NamedTuple):
@@ -87,7 +87,7 @@ class Destination:
     title: str
     group: str
     #: what a person sees there, in a few words
-    tells: str
+    summary: str
     #: where a person finds the values of the fields, in steps
     steps: tuple[str, ...]
     fields: tuple[Field, ...]
@@ -110,14 +110,14 @@ class Destination:
 
     @property
     def form(self) -> dict[str, Field]:
-        return {one.name: one for one in self.fields}
+        return {row.name: row for row in self.fields}
 
 
 def as_json(value: Any) -> bytes:
     return json.dumps(value, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def loaded(text: str) -> dict[str, Any]:
+def parse_object(text: str) -> dict[str, Any]:
     """The answer as a JSON object; empty if it is none."""
     try:
         value = json.loads(text)
@@ -126,14 +126,14 @@ def loaded(text: str) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def markdown_escaped(text: str) -> str:
+def escape_markdown(text: str) -> str:
     """Text that Markdown shows as it is. A name after @ is not mentioned: a space without width follows the sign."""
-    return _SPECIAL.sub(r"\\\1", text).replace("@", "@\u200b")
+    return _MARKUP.sub(r"\\\1", text).replace("@", "@\u200b")
 
 
-def cut(text: str, most: int) -> str:
-    """At most ``most`` characters."""
-    return text if len(text) <= most else text[: most - 1] + "…"
+def cut(text: str, max_chars: int) -> str:
+    """At most ``max_chars`` characters."""
+    return text if len(text) <= max_chars else text[: max_chars - 1] + "…"
 
 
 def hidden_url(placeholder: str) -> Field:

@@ -19,17 +19,17 @@ from triage.destinations.base import (
     Request,
     as_json,
     cut,
+    escape_markdown,
     hidden_url,
-    loaded,
-    markdown_escaped,
+    parse_object,
 )
 from triage.domain.route_message import Message
 
 #: the robot accepts 20,000 bytes
-_MOST = 1000
+_MAX_TEXT = 1000
 
 
-def signed(url: str, secret: str, stamp_ms: int) -> str:
+def sign_url(url: str, secret: str, stamp_ms: int) -> str:
     """The address with time and signature: HMAC-SHA256 of both, keyed with the secret."""
     digest = hmac.digest(secret.encode(), f"{stamp_ms}\n{secret}".encode(), hashlib.sha256)
     sign = quote_plus(base64.b64encode(digest))
@@ -37,10 +37,10 @@ def signed(url: str, secret: str, stamp_ms: int) -> str:
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-    lines = [f"### {markdown_escaped(cut(message.title, _MOST))}"]
+    lines = [f"### {escape_markdown(cut(message.title, _MAX_TEXT))}"]
     if message.news:
-        lines.append(markdown_escaped(message.news))
-    lines += [f"**{markdown_escaped(label)}:** {markdown_escaped(cut(said, _MOST))}" for label, said in message.facts]
+        lines.append(escape_markdown(message.news))
+    lines += [f"**{escape_markdown(label)}:** {escape_markdown(cut(text, _MAX_TEXT))}" for label, text in message.facts]
     card = {
         "title": cut(message.title, 200),
         "text": "\n\n".join(lines),
@@ -52,21 +52,21 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
         if message.url
         else {"msgtype": "markdown", "markdown": {"title": card["title"], "text": card["text"]}}
     )
-    url = signed(to.url, to.secrets[0], int(now.timestamp() * 1000)) if to.secrets else to.url
+    url = sign_url(to.url, to.secrets[0], int(now.timestamp() * 1000)) if to.secrets else to.url
     return [Request(url, as_json(body), JSON)]
 
 
 def _read(answers: Sequence[str]) -> Reading:
-    said = loaded(answers[0])
-    code = said.get("errcode", 0)
-    return Reading(error=f"DingTalk answered {code}: {said.get('errmsg') or 'no reason'}.") if code else Reading()
+    answer = parse_object(answers[0])
+    code = answer.get("errcode", 0)
+    return Reading(error=f"DingTalk answered {code}: {answer.get('errmsg') or 'no reason'}.") if code else Reading()
 
 
 DESTINATION = Destination(
     id="dingtalk",
     title="DingTalk",
     group="Chat",
-    tells="a card an event",
+    summary="a card an event",
     product="DingTalk",
     steps=(
         "In the group open Settings, Group Assistant, Add Robot, Custom.",

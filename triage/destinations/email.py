@@ -12,7 +12,7 @@ from triage.domain.route_message import Message
 
 
 def recipients(text: str) -> tuple[str, ...]:
-    return tuple(one for one in text.replace(";", ",").replace(",", " ").split() if one)
+    return tuple(address for address in text.replace(";", ",").replace(",", " ").split() if address)
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Mail]:
@@ -27,7 +27,7 @@ DESTINATION = Destination(
     id="email",
     title="E-mail",
     group="Chat",
-    tells="one e-mail an event, one thread an incident",
+    summary="one e-mail an event, one thread an incident",
     steps=("Enter the addresses, separated by commas. The operator of the site sets the mail server.",),
     fields=(Field("to", "To", "At most 20 addresses", "oncall@example.org"),),
     render=_render,

@@ -19,12 +19,12 @@ from triage.destinations.base import (
     cut,
     hidden_secret,
     hidden_url,
-    loaded,
+    parse_object,
 )
 from triage.domain.route_message import Message
 
 #: the bot accepts 20 KB
-_MOST = 1000
+_MAX_TEXT = 1000
 
 
 def signature(secret: str, stamp: int) -> str:
@@ -36,8 +36,8 @@ def signature(secret: str, stamp: int) -> str:
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
     lines = [*([("", message.news)] if message.news else []), *message.facts]
     elements: list[dict[str, Any]] = [  # plain text: evidence mentions nobody and makes no links
-        {"tag": "div", "text": {"tag": "plain_text", "content": cut(f"{label}: {said}" if label else said, _MOST)}}
-        for label, said in lines
+        {"tag": "div", "text": {"tag": "plain_text", "content": cut(f"{label}: {text}" if label else text, _MAX_TEXT)}}
+        for label, text in lines
     ]
     if message.url:
         button = {"tag": "button", "type": "primary", "url": message.url}
@@ -47,7 +47,7 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
         "config": {"wide_screen_mode": True},
         "header": {
             "template": "red" if message.is_bad else "green",
-            "title": {"tag": "plain_text", "content": cut(message.title, _MOST)},
+            "title": {"tag": "plain_text", "content": cut(message.title, _MAX_TEXT)},
         },
         "elements": elements,
     }
@@ -59,16 +59,16 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
 
 
 def _read(answers: Sequence[str]) -> Reading:
-    said = loaded(answers[0])
-    code = said.get("code", said.get("StatusCode", 0))
-    return Reading(error=f"Feishu answered {code}: {said.get('msg') or 'no reason'}.") if code else Reading()
+    answer = parse_object(answers[0])
+    code = answer.get("code", answer.get("StatusCode", 0))
+    return Reading(error=f"Feishu answered {code}: {answer.get('msg') or 'no reason'}.") if code else Reading()
 
 
 DESTINATION = Destination(
     id="feishu",
     title="Feishu or Lark",
     group="Chat",
-    tells="a card an event",
+    summary="a card an event",
     product="Feishu or Lark",
     steps=(
         "In the group open Settings, Bots, Add Bot, Custom Bot.",

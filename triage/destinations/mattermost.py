@@ -14,24 +14,24 @@ from triage.destinations.base import (
     Request,
     as_json,
     cut,
+    escape_markdown,
     hidden_url,
-    markdown_escaped,
 )
 from triage.domain.route_message import Message
 
-_MOST = 7000
+_MAX_TEXT = 7000
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
     attachment = {
-        "fallback": markdown_escaped(cut(message.title, 500)),
+        "fallback": escape_markdown(cut(message.title, 500)),
         "color": "#c62828" if message.is_bad else "#2e7d32",
-        "pretext": markdown_escaped(message.news),
-        "title": markdown_escaped(cut(message.title, 500)),
+        "pretext": escape_markdown(message.news),
+        "title": escape_markdown(cut(message.title, 500)),
         "title_link": message.url,
         "fields": [
-            {"title": markdown_escaped(label), "value": cut(markdown_escaped(said), _MOST // 5), "short": False}
-            for label, said in message.facts
+            {"title": escape_markdown(label), "value": cut(escape_markdown(text), _MAX_TEXT // 5), "short": False}
+            for label, text in message.facts
         ],
     }
     body: dict[str, Any] = {"attachments": [attachment]}
@@ -44,7 +44,7 @@ DESTINATION = Destination(
     id="mattermost",
     title="Mattermost",
     group="Chat",
-    tells="a message an event",
+    summary="a message an event",
     product="Mattermost",
     steps=(
         "In Mattermost open Integrations, then Incoming Webhooks, and add one for the channel.",

@@ -12,24 +12,24 @@ from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 from diagnosis import numbers, plain
-from triage.destinations.base import JSON, Address, Destination, Field, Reading, Request, as_json, cut, loaded
+from triage.destinations.base import JSON, Address, Destination, Field, Reading, Request, as_json, cut, parse_object
 from triage.domain.route_message import Message
 
 _API = "https://events.pagerduty.com/v2/enqueue"
 #: how a title ends, so that people and webhooks know the incident by it
-_NUMBERED = re.compile(r"\[Faultline #([0-9]+)\]$")
+_TITLE_NUMBER = re.compile(r"\[Faultline #([0-9]+)\]$")
 #: events by which a person takes the incident on
-_TAKEN = ("incident.assigned", "incident.decided", "incident.moved")
+_ACKNOWLEDGING_EVENTS = ("incident.assigned", "incident.decided", "incident.moved")
 SEVERITY = {"failed": "critical", "hung": "critical", "degraded": "warning"}
 
 
 def action_of(message: Message) -> str:
     if message.is_over:
         return "resolve"
-    return "acknowledge" if message.event in _TAKEN and not message.is_released else "trigger"
+    return "acknowledge" if message.event in _ACKNOWLEDGING_EVENTS and not message.is_released else "trigger"
 
 
-class Heard(NamedTuple):
+class WebhookEvent(NamedTuple):
     """What a webhook says. ``act`` is the event's last word ("acknowledged"); ``person`` is empty if none did it;
     ``number`` is the incident's, None if the event names none of this site."""
 
@@ -45,12 +45,12 @@ class Heard(NamedTuple):
 
 def is_signed(secret: str, signatures: str, body: bytes) -> bool:
     """Whether one of the header's signatures is of this body with this secret; PagerDuty signs with two for a while."""
-    wanted = "v1=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex()
-    given = [one.strip().encode() for one in signatures.split(",")]
-    return any(hmac.compare_digest(wanted.encode(), one) for one in given)
+    expected = "v1=" + hmac.digest(secret.encode(), body, hashlib.sha256).hex()
+    candidates = [candidate.strip().encode() for candidate in signatures.split(",")]
+    return any(hmac.compare_digest(expected.encode(), candidate) for candidate in candidates)
 
 
-def heard_of(body: bytes, host: str) -> Heard | None:
+def webhook_event_of(body: bytes, host: str) -> WebhookEvent | None:
     """The event of a webhook about an incident; None for any other event. ``host`` is this site's.
 
     Raises:
@@ -66,7 +66,7 @@ def heard_of(body: bytes, host: str) -> Heard | None:
     at = datetime.fromisoformat(str(event.get("occurred_at")))
     agent, url = _object(event.get("agent")), str(data.get("html_url") or "")
     is_person = str(agent.get("type") or "").startswith("user")
-    return Heard(
+    return WebhookEvent(
         id=_text(event.get("id"), 80),
         act=kind.rpartition(".")[2],
         at=at if at.tzinfo else at.replace(tzinfo=UTC),
@@ -83,8 +83,8 @@ def _number(data: Mapping[str, Any], host: str) -> int | None:
     key = str(data.get("incident_key") or "")
     if key.startswith(_key(host, "")):
         return numbers.whole(key.removeprefix(_key(host, "")))
-    found = _NUMBERED.search(str(data.get("title") or "")[-40:])
-    return numbers.whole(found[1]) if found and not key.startswith("faultline/") else None
+    match = _TITLE_NUMBER.search(str(data.get("title") or "")[-40:])
+    return numbers.whole(match[1]) if match and not key.startswith("faultline/") else None
 
 
 def _key(host: str, name: object) -> str:
@@ -95,8 +95,8 @@ def _object(value: Any) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def _text(value: Any, most: int) -> str:
-    return cut(" ".join(plain.text(str(value or "")).split()), most)
+def _text(value: Any, max_chars: int) -> str:
+    return cut(" ".join(plain.text(str(value or "")).split()), max_chars)
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
@@ -115,7 +115,7 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
             "component": message.job,
             "group": message.cluster,
             "class": message.category,
-            "custom_details": {label: cut(said, 4000) for label, said in message.facts},
+            "custom_details": {label: cut(text, 4000) for label, text in message.facts},
         },
         "links": [{"href": message.url, "text": "Open in Faultline"}] if message.url else [],
     }
@@ -130,17 +130,17 @@ def _summary(message: Message) -> str:
 
 
 def _read(answers: Sequence[str]) -> Reading:
-    said = loaded(answers[0])
-    if said.get("status", "success") != "success":
-        return Reading(error=f"PagerDuty answered: {said.get('message') or said['status']}.")
-    return Reading(reference={"dedup_key": said.get("dedup_key", "")})
+    answer = parse_object(answers[0])
+    if answer.get("status", "success") != "success":
+        return Reading(error=f"PagerDuty answered: {answer.get('message') or answer['status']}.")
+    return Reading(reference={"dedup_key": answer.get("dedup_key", "")})
 
 
 DESTINATION = Destination(
     id="pagerduty",
     title="PagerDuty",
     group="On-call",
-    tells="one alert an incident: triggered, acknowledged and resolved",
+    summary="one alert an incident: triggered, acknowledged and resolved",
     product="PagerDuty",
     steps=(
         "In PagerDuty open the service, Integrations, Add integration, and choose “Events API V2”.",

@@ -16,32 +16,32 @@ from triage.destinations.base import (
     as_json,
     cut,
     hidden_url,
-    loaded,
+    parse_object,
 )
 from triage.domain.route_message import Message
 
 #: Slack's limits: of a header, of a section's text and of a message's text
-_HEADER, _SECTION, _TEXT = 150, 3000, 4000
+_MAX_HEADER, _MAX_SECTION, _MAX_TEXT = 150, 3000, 4000
 
 
-def escaped(text: str) -> str:
+def escape(text: str) -> str:
     """Text that Slack shows as it is: no link, no mention."""
     return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def blocks_of(message: Message) -> list[dict[str, Any]]:
     """Header, what is new, the facts, and a button that opens the page."""
-    facts = "\n".join(f"*{escaped(label)}:* {escaped(said)}" for label, said in message.facts)
+    facts = "\n".join(f"*{escape(label)}:* {escape(text)}" for label, text in message.facts)
     blocks: list[dict[str, Any]] = [
-        {"type": "header", "text": {"type": "plain_text", "text": cut(message.title, _HEADER), "emoji": False}}
+        {"type": "header", "text": {"type": "plain_text", "text": cut(message.title, _MAX_HEADER), "emoji": False}}
     ]
-    if len(message.title) > _HEADER:
-        blocks.append(_section(escaped(message.title)))
+    if len(message.title) > _MAX_HEADER:
+        blocks.append(_section(escape(message.title)))
     if facts:
         blocks.append(_section(facts))
     if message.news:
-        news = f"{escaped(message.news)}{f' · #{message.number}' if message.number else ''}"
-        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": cut(news, _SECTION)}]})
+        news = f"{escape(message.news)}{f' · #{message.number}' if message.number else ''}"
+        blocks.append({"type": "context", "elements": [{"type": "mrkdwn", "text": cut(news, _MAX_SECTION)}]})
     if message.url:
         button = {"type": "button", "text": {"type": "plain_text", "text": "Open in Faultline"}, "url": message.url}
         blocks.append({"type": "actions", "elements": [button | ({"style": "primary"} if message.is_bad else {})]})
@@ -49,16 +49,16 @@ def blocks_of(message: Message) -> list[dict[str, Any]]:
 
 
 def _section(text: str) -> dict[str, Any]:
-    return {"type": "section", "text": {"type": "mrkdwn", "text": cut(text, _SECTION)}}
+    return {"type": "section", "text": {"type": "mrkdwn", "text": cut(text, _MAX_SECTION)}}
 
 
-def _said(message: Message) -> str:
+def _notification_text(message: Message) -> str:
     """The text of notifications, and of programs that show no blocks."""
-    return cut(escaped(f"{message.news}: {message.title}" if message.news else message.title), _TEXT)
+    return cut(escape(f"{message.news}: {message.title}" if message.news else message.title), _MAX_TEXT)
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-    return [Request(to.url, as_json({"text": _said(message), "blocks": blocks_of(message)}), JSON)]
+    return [Request(to.url, as_json({"text": _notification_text(message), "blocks": blocks_of(message)}), JSON)]
 
 
 def _render_bot(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
@@ -67,23 +67,23 @@ def _render_bot(message: Message, to: Address, reference: Mapping[str, Any], now
     def call(method: str, **values: Any) -> Request:
         return Request(f"{base}/{method}", as_json({"unfurl_links": False, **values}), headers)
 
-    shown = {"text": _said(message), "blocks": blocks_of(message)}
+    content = {"text": _notification_text(message), "blocks": blocks_of(message)}
     if not reference.get("ts"):
-        return [call("chat.postMessage", channel=to.options.get("channel", ""), **shown)]
+        return [call("chat.postMessage", channel=to.options.get("channel", ""), **content)]
     channel, ts = reference["channel"], reference["ts"]
-    update = call("chat.update", channel=channel, ts=ts, **shown)
+    update = call("chat.update", channel=channel, ts=ts, **content)
     if not message.news:
         return [update]
-    return [update, call("chat.postMessage", channel=channel, thread_ts=ts, text=_said(message))]
+    return [update, call("chat.postMessage", channel=channel, thread_ts=ts, text=_notification_text(message))]
 
 
 def _read_bot(answers: Sequence[str]) -> Reading:
-    said = [loaded(text) for text in answers]
-    for one in said:
-        if not one.get("ok"):
-            return Reading(error=f"Slack answered: {one.get('error') or 'no JSON'}.")
-    if len(said) == 1:  # a new message; the answer to an update repeats the same values
-        return Reading(reference={"channel": said[0].get("channel"), "ts": said[0].get("ts")})
+    replies = [parse_object(text) for text in answers]
+    for reply in replies:
+        if not reply.get("ok"):
+            return Reading(error=f"Slack answered: {reply.get('error') or 'no JSON'}.")
+    if len(replies) == 1:  # a new message; the answer to an update repeats the same values
+        return Reading(reference={"channel": replies[0].get("channel"), "ts": replies[0].get("ts")})
     return Reading()
 
 
@@ -91,7 +91,7 @@ SLACK = Destination(
     id="slack",
     title="Slack, incoming webhook",
     group="Chat",
-    tells="a message an event; quickest to set up",
+    summary="a message an event; quickest to set up",
     product="Slack",
     steps=(
         "Open https://api.slack.com/apps, create an app “From scratch”, and choose your workspace.",
@@ -105,7 +105,7 @@ BOT = Destination(
     id="slack_bot",
     title="Slack, bot",
     group="Chat",
-    tells="one message an incident, updated in place; its thread lists what happened",
+    summary="one message an incident, updated in place; its thread lists what happened",
     product="Slack",
     steps=(
         "Open https://api.slack.com/apps and create an app “From scratch”.",

@@ -10,7 +10,7 @@ from triage.destinations.base import JSON, Address, Destination, Request, as_jso
 from triage.domain.route_message import Message
 
 #: Teams refuses messages above 28 KB
-_MOST = 2000
+_MAX_TEXT = 2000
 
 
 def _render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
@@ -18,13 +18,13 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
     body: list[dict[str, Any]] = [_run(message.title, weight="Bolder", size="Medium")]
     if message.news:
         body.insert(0, _run(message.news, isSubtle=True))
-    for label, said in message.facts:
+    for label, text in message.facts:
         body.append(
             {
                 "type": "RichTextBlock",
                 "inlines": [
                     {"type": "TextRun", "text": f"{cut(label, 200)}: ", "weight": "Bolder"},
-                    {"type": "TextRun", "text": cut(said, _MOST)},
+                    {"type": "TextRun", "text": cut(text, _MAX_TEXT)},
                 ],
             }
         )
@@ -43,14 +43,14 @@ def _render(message: Message, to: Address, reference: Mapping[str, Any], now: da
 
 
 def _run(text: str, **style: Any) -> dict[str, Any]:
-    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": cut(text, _MOST), **style}]}
+    return {"type": "RichTextBlock", "inlines": [{"type": "TextRun", "text": cut(text, _MAX_TEXT), **style}]}
 
 
 DESTINATION = Destination(
     id="teams",
     title="Microsoft Teams, workflow",
     group="Chat",
-    tells="a card an event",
+    summary="a card an event",
     product="Microsoft Teams",
     steps=(
         "In Teams open the channel's menu, choose Workflows, and take “Send webhook alerts to a channel”.",

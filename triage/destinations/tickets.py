@@ -20,40 +20,40 @@ from triage.destinations.base import (
     Request,
     as_json,
     cut,
-    loaded,
-    markdown_escaped,
+    escape_markdown,
+    parse_object,
 )
 from triage.domain.route_message import Message
 
-_TITLE = 250
+_MAX_TITLE = 250
 
 
 def _body(message: Message) -> str:
     """The first text of a ticket, in Markdown."""
-    lines = [f"**{markdown_escaped(label)}:** {markdown_escaped(cut(said, 2000))}" for label, said in message.facts]
+    lines = [f"**{escape_markdown(label)}:** {escape_markdown(cut(text, 2000))}" for label, text in message.facts]
     if message.evidence:  # indented: no line of a log can end it or be read as Markdown
         lines += ["**Evidence:**", "\n".join(f"    {line}" for line in message.evidence)]
-    return "\n\n".join([markdown_escaped(message.title), *lines, _links(message)])
+    return "\n\n".join([escape_markdown(message.title), *lines, _links(message)])
 
 
 def _links(message: Message) -> str:
     """The pages here in Markdown, each a paragraph."""
-    return "\n\n".join(f"[{markdown_escaped(cut(title, _TITLE))}]({url})" for title, url in message.links)
+    return "\n\n".join(f"[{escape_markdown(cut(title, _MAX_TITLE))}]({url})" for title, url in message.links)
 
 
 def _news(message: Message) -> str:
     """The first words of a comment: what is new."""
     again = "It happened again" if message.event == "incident.opened" else message.news or "New diagnosis"
-    state = next((said for label, said in message.facts if label == "State"), "")
+    state = next((text for label, text in message.facts if label == "State"), "")
     return f"{again}: {message.title} ({state})."
 
 
 def _comment(message: Message) -> str:
     """A comment in Markdown."""
-    return f"{markdown_escaped(_news(message))}\n\n{_links(message)}"
+    return f"{escape_markdown(_news(message))}\n\n{_links(message)}"
 
 
-class _Desk(NamedTuple):
+class _Tracker(NamedTuple):
     """How one system makes tickets: its addresses, and the bodies of a new ticket and of a comment."""
 
     headers: Mapping[str, str]
@@ -63,74 +63,74 @@ class _Desk(NamedTuple):
     #: the known ticket and its comments
     ticket: str
     comments: str
-    made: dict[str, Any]
-    said: dict[str, Any]
+    new_ticket: dict[str, Any]
+    new_comment: dict[str, Any]
 
 
-def _requests(desk: _Desk, message: Message, *, is_known: bool) -> list[Request]:
+def _requests(tracker: _Tracker, message: Message, *, is_known: bool) -> list[Request]:
     """A test, a new ticket, or the known one's state and a comment on it."""
     if not message.links:
-        return [Request(desk.test, b"", desk.headers, "GET")]
+        return [Request(tracker.test, b"", tracker.headers, "GET")]
     if not is_known:
-        return [Request(desk.tickets, as_json(desk.made), desk.headers)]
-    comment = Request(desk.comments, as_json(desk.said), desk.headers)
-    return [Request(desk.ticket, b"", desk.headers, "GET"), comment]
+        return [Request(tracker.tickets, as_json(tracker.new_ticket), tracker.headers)]
+    comment = Request(tracker.comments, as_json(tracker.new_comment), tracker.headers)
+    return [Request(tracker.ticket, b"", tracker.headers, "GET"), comment]
 
 
-def _github(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
+def _github(message: Message, to: Address, reference: Mapping[str, Any]) -> _Tracker:
     issues = f"{to.url.rstrip('/')}/repos/{quote(to.options.get('project', ''))}/issues"
-    one, labels = f"{issues}/{reference.get('number')}", _labels(to)
-    made = {"title": cut(message.title, _TITLE), "body": _body(message), **({"labels": labels} if labels else {})}
+    issue, labels = f"{issues}/{reference.get('number')}", _labels(to)
+    ticket = {"title": cut(message.title, _MAX_TITLE), "body": _body(message), **({"labels": labels} if labels else {})}
     bearer = {"Authorization": f"Bearer {_secret(to)}"}
     headers = {**JSON, **bearer, "Accept": "application/vnd.github+json", "X-GitHub-Api-Version": "2022-11-28"}
-    said = {"body": _comment(message)}
-    return _Desk(headers, f"{issues}?per_page=1", issues, one, f"{one}/comments", made, said)
+    comment = {"body": _comment(message)}
+    return _Tracker(headers, f"{issues}?per_page=1", issues, issue, f"{issue}/comments", ticket, comment)
 
 
 def _read_github(answers: Sequence[str]) -> Reading:
-    said = loaded(answers[0])
-    if "number" not in said:
+    answer = parse_object(answers[0])
+    if "number" not in answer:
         return Reading()
-    url = str(said.get("html_url") or "")
-    title = "/".join(url.split("/")[3:5]) + f"#{said['number']}"
-    return Reading(reference={"number": said["number"]}, url=url, title=title, state=str(said.get("state") or ""))
+    url = str(answer.get("html_url") or "")
+    title = "/".join(url.split("/")[3:5]) + f"#{answer['number']}"
+    return Reading(reference={"number": answer["number"]}, url=url, title=title, state=str(answer.get("state") or ""))
 
 
-def _gitlab(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
+def _gitlab(message: Message, to: Address, reference: Mapping[str, Any]) -> _Tracker:
     issues = f"{to.url.rstrip('/')}/api/v4/projects/{quote(to.options.get('project', ''), safe='')}/issues"
-    one = f"{issues}/{reference.get('iid')}"
-    made = {"title": cut(message.title, _TITLE), "description": _body(message), "labels": ",".join(_labels(to))}
-    headers, said = {**JSON, "PRIVATE-TOKEN": _secret(to)}, {"body": _comment(message)}
-    return _Desk(headers, f"{issues}?per_page=1", issues, one, f"{one}/notes", made, said)
+    issue = f"{issues}/{reference.get('iid')}"
+    ticket = {"title": cut(message.title, _MAX_TITLE), "description": _body(message), "labels": ",".join(_labels(to))}
+    headers, comment = {**JSON, "PRIVATE-TOKEN": _secret(to)}, {"body": _comment(message)}
+    return _Tracker(headers, f"{issues}?per_page=1", issues, issue, f"{issue}/notes", ticket, comment)
 
 
 def _read_gitlab(answers: Sequence[str]) -> Reading:
-    said = loaded(answers[0])
-    if "iid" not in said:
+    answer = parse_object(answers[0])
+    if "iid" not in answer:
         return Reading()
-    title = str((said.get("references") or {}).get("full") or f"#{said['iid']}")
-    url, state = str(said.get("web_url") or ""), str(said.get("state") or "")
-    return Reading(reference={"iid": said["iid"]}, url=url, title=title, state=state)
+    title = str((answer.get("references") or {}).get("full") or f"#{answer['iid']}")
+    url, state = str(answer.get("web_url") or ""), str(answer.get("state") or "")
+    return Reading(reference={"iid": answer["iid"]}, url=url, title=title, state=state)
 
 
-def _jira(message: Message, to: Address, reference: Mapping[str, Any]) -> _Desk:
+def _jira(message: Message, to: Address, reference: Mapping[str, Any]) -> _Tracker:
     basic = base64.b64encode(f"{to.options.get('user', '')}:{_secret(to)}".encode()).decode()
     base, key = f"{to.url.rstrip('/')}/rest/api/3", to.options.get("project", "")
-    one = f"{base}/issue/{reference.get('key')}"
+    issue = f"{base}/issue/{reference.get('key')}"
     fields = {
         "project": {"key": key},
         "issuetype": {"name": to.options.get("type") or "Task"},
-        "summary": cut(" ".join(message.title.split()), _TITLE),
+        "summary": cut(" ".join(message.title.split()), _MAX_TITLE),
         "description": _document(
-            [message.title, *(f"{label}: {cut(said, 2000)}" for label, said in message.facts)],
+            [message.title, *(f"{label}: {cut(text, 2000)}" for label, text in message.facts)],
             message,
             message.evidence,
         ),
     }
     headers = {**JSON, "Accept": "application/json", "Authorization": f"Basic {basic}"}
-    said = {"body": _document([_news(message)], message)}
+    comment = {"body": _document([_news(message)], message)}
     test, tickets = f"{base}/project/{quote(key)}", f"{base}/issue"
-    return _Desk(headers, test, tickets, f"{one}?fields=status", f"{one}/comment", {"fields": fields}, said)
+    return _Tracker(headers, test, tickets, f"{issue}?fields=status", f"{issue}/comment", {"fields": fields}, comment)
 
 
 def _document(lines: Sequence[str], message: Message, evidence: Sequence[str] = ()) -> dict[str, Any]:
@@ -138,13 +138,11 @@ def _document(lines: Sequence[str], message: Message, evidence: Sequence[str] = 
     content: list[dict[str, Any]] = [_paragraph(line) for line in lines if line]
     if evidence:
         content.append({"type": "codeBlock", "content": [{"type": "text", "text": "\n".join(evidence)}]})
-    content += [
-        _paragraph(cut(title, _TITLE), {"type": "link", "attrs": {"href": url}}) for title, url in message.links
-    ]
+    content += [_paragraph(cut(title, _MAX_TITLE), _link_mark(url)) for title, url in message.links]
     return {"type": "doc", "version": 1, "content": content}
 
 
-def _to(url: str) -> dict[str, Any]:
+def _link_mark(url: str) -> dict[str, Any]:
     return {"type": "link", "attrs": {"href": url}}
 
 
@@ -154,12 +152,12 @@ def _paragraph(text: str, *marks: dict[str, Any]) -> dict[str, Any]:
 
 
 def _read_jira(answers: Sequence[str]) -> Reading:
-    said = loaded(answers[0])
-    key = said.get("key")
-    if not key or "self" not in said or "projectTypeKey" in said:
+    answer = parse_object(answers[0])
+    key = answer.get("key")
+    if not key or "self" not in answer or "projectTypeKey" in answer:
         return Reading()
-    site = str(said["self"]).partition("/rest/")[0]
-    status = ((said.get("fields") or {}).get("status") or {}).get("name") or "created"
+    site = str(answer["self"]).partition("/rest/")[0]
+    status = ((answer.get("fields") or {}).get("status") or {}).get("name") or "created"
     return Reading(reference={"key": key}, url=f"{site}/browse/{key}", title=str(key), state=str(status))
 
 
@@ -168,23 +166,25 @@ def _secret(to: Address) -> str:
 
 
 def _labels(to: Address) -> list[str]:
-    return [one.strip() for one in to.options.get("labels", "").split(",") if one.strip()]
+    return [label.strip() for label in to.options.get("labels", "").split(",") if label.strip()]
 
 
-type _DeskOf = Callable[[Message, Address, Mapping[str, Any]], _Desk]
-type _Read = Callable[[Sequence[str]], Reading]
+type _TrackerOf = Callable[[Message, Address, Mapping[str, Any]], _Tracker]
+type _AnswerReader = Callable[[Sequence[str]], Reading]
 
 
-def _kind(name: str, title: str, step: str, fields: tuple[Field, ...], desk_of: _DeskOf, read: _Read) -> Destination:
+def _kind(
+    name: str, title: str, step: str, fields: tuple[Field, ...], tracker_of: _TrackerOf, read: _AnswerReader
+) -> Destination:
     def render(message: Message, to: Address, reference: Mapping[str, Any], now: datetime) -> list[Request]:
-        return _requests(desk_of(message, to, reference), message, is_known=bool(reference))
+        return _requests(tracker_of(message, to, reference), message, is_known=bool(reference))
 
     token = Field("secret", "Token", "Never shown again", is_secret=True)
     return Destination(
         id=name,
         title=title,
         group="Tickets",
-        tells="a ticket that a person creates for an incident or a node",
+        summary="a ticket that a person creates for an incident or a node",
         product=title.removesuffix(" issues"),
         steps=(step, "Managers and engineers then make tickets from the pages of incidents and nodes."),
         fields=(*fields, token),

@@ -57,7 +57,7 @@ DESTINATION = Destination(
     id="webhook",
     title="Webhook",
     group="Programs",
-    tells="the event as signed JSON, plain or as a CloudEvent",
+    summary="the event as signed JSON, plain or as a CloudEvent",
     steps=("Enter the address of your program.", "Copy the signing secret that the next page shows once."),
     fields=(
         Field("url", "Address", "It gets a POST of JSON", "https://scheduler.example/hooks/faultline"),

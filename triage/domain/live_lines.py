@@ -13,10 +13,10 @@ from typing import Final, NamedTuple
 from diagnosis.plain import visible
 
 #: characters of a line that are searched for time and level, and that are shown
-_REACH: Final = 200
-SHOWN: Final = 2_000
-_DATED = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
-_CLOCK = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_HEAD_CHARS: Final = 200
+MAX_LINE_CHARS: Final = 2_000
+_DATE_AND_TIME = re.compile(r"\d{4}[-/]\d\d[-/]\d\d[T _]\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
+_TIME_OF_DAY = re.compile(r"\d\d:\d\d:\d\d(?:[.,]\d{1,9})?")
 #: part of every word of a level: most lines have none, and one search says so
 _ANY_LEVEL = re.compile(r"FATAL|CRITICAL|PANIC|ERR|Traceback|Error:|Exception:|error:|WARN|Warning:|DEBUG|TRACE")
 _LEVELS: Final = (
@@ -37,37 +37,37 @@ class Line(NamedTuple):
     text: str
 
 
-def lines_of(file: int, data: bytes, before: str = "") -> list[Line]:
+def lines_of(file: int, data: bytes, previous_order: str = "") -> list[Line]:
     """The lines of ``data``, which ends with a whole line. A line without a time has that of the line before it."""
-    found = []
-    order = before
+    lines = []
+    order = previous_order
     for raw in data.split(b"\n")[:-1] if data.endswith(b"\n") else data.split(b"\n"):
-        cut = raw[: SHOWN * 4].decode("utf-8", "replace").rstrip("\r")
+        cut = raw[: MAX_LINE_CHARS * 4].decode("utf-8", "replace").rstrip("\r")
         text = visible(cut.rsplit("\r", 1)[-1])
         order = order_of(text) or order
-        text = f"{text[:SHOWN]}… ({len(raw):,} bytes)" if len(text) > SHOWN else text
-        found.append(Line(order, file, level_of(text), text))
-    return found
+        text = f"{text[:MAX_LINE_CHARS]}… ({len(raw):,} bytes)" if len(text) > MAX_LINE_CHARS else text
+        lines.append(Line(order, file, level_of(text), text))
+    return lines
 
 
 def order_of(text: str) -> str:
     """The time that a line prints, as text that sorts; empty if it prints none."""
-    head = text[:_REACH]
-    if match := _DATED.search(head):
+    head = text[:_HEAD_CHARS]
+    if match := _DATE_AND_TIME.search(head):
         return re.sub(r"[/_T]", lambda sign: "-" if sign[0] == "/" else " ", match[0]).replace(",", ".")
-    match = _CLOCK.search(head)
+    match = _TIME_OF_DAY.search(head)
     return match[0].replace(",", ".") if match else ""
 
 
 def level_of(text: str) -> int:
     """1 debug to 5 fatal; info if the line says nothing else."""
-    head = text[:_REACH]
+    head = text[:_HEAD_CHARS]
     if _ANY_LEVEL.search(head) is None:
         return _INFO
     return next((level for level, words in _LEVELS if words.search(head)), _INFO)
 
 
-def merged(files: Iterable[Sequence[Line]]) -> list[Line]:
+def merge(files: Iterable[Sequence[Line]]) -> list[Line]:
     """Lines of several files by time; the lines of one file keep their order.
 
     Files whose lines print dates and files that print clocks alone cannot be compared: those stand first.

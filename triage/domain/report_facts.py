@@ -77,28 +77,30 @@ class IncidentFacts:
         return [suspect.entity for suspect in self.suspects if suspect.is_accused]
 
 
-def incident_of(report: dict[str, Any], said: str = "") -> IncidentFacts | None:
+def incident_of(report: dict[str, Any], stated_outcome: str = "") -> IncidentFacts | None:
     """The episode in the report, or None if nothing failed, hung or was slow.
 
-    ``said``: what people said of the job's outcome. A job that they call failed is an incident although its evidence
-    ends well: nobody would see it otherwise. Its category is unknown, and what it cost is not known.
+    ``stated_outcome``: the job's outcome as people stated it. A job that they call failed is an incident although its
+    evidence ends well: nobody would see it otherwise. Its category and its cost are unknown.
     """
     logs = report.get("logs") or {}
-    told = report.get("conclusion")
-    condition = str((told or {}).get("condition") or "")
-    category, confidence = _found(report, logs, told)
+    conclusion = report.get("conclusion")
+    condition = str((conclusion or {}).get("condition") or "")
+    category, confidence = _category_and_confidence(report, logs, conclusion)
     headline = report.get("headline") or logs.get("headline") or ""
     suspects = suspects_of(report)
-    is_only_said = not category and said == "failed"
-    if is_only_said:
-        category, told, suspects = "unknown", {}, [row for row in suspects if not row.is_accused]
+    is_only_stated = not category and stated_outcome == "failed"
+    if is_only_stated:
+        category, conclusion, suspects = "unknown", {}, [row for row in suspects if not row.is_accused]
         headline = headline if headline.startswith("Reported as") else f"Reported as failed: {headline}"
     if not category:
         return None
     runner_up = logs.get("runner_up") or {}
-    if told is not None:  # shares of one whole, unlike those of a report of version 1
-        runner_up = next(({"id": a["id"], "confidence": a["p"]} for a in (told.get("alternatives") or [])[1:]), {})
-    begun = (told or {}).get("moment") or {}
+    if conclusion is not None:  # shares of one whole, unlike those of a report of version 1
+        runner_up = next(
+            ({"id": a["id"], "confidence": a["p"]} for a in (conclusion.get("alternatives") or [])[1:]), {}
+        )
+    start = (conclusion or {}).get("moment") or {}
     return IncidentFacts(
         headline=(headline or _plain_headline(category, suspects))[:MAX_HEADLINE],
         category=category,
@@ -106,38 +108,40 @@ def incident_of(report: dict[str, Any], said: str = "") -> IncidentFacts | None:
         runner_up=runner_up.get("id") or "",
         runner_up_confidence=runner_up.get("confidence"),
         condition=condition,
-        symptom="" if is_only_said else _symptom(report, logs, category),
-        stage=str(begun.get("stage") or logs.get("stage") or ""),
-        iteration=logs.get("iteration") if told is None else begun.get("iteration"),
+        symptom="" if is_only_stated else _symptom(report, logs, category),
+        stage=str(start.get("stage") or logs.get("stage") or ""),
+        iteration=logs.get("iteration") if conclusion is None else start.get("iteration"),
         fingerprint=logs.get("fingerprint") or "",
         node_count=node_count_of(report),
         happened_at=_happened_at(report, logs),
-        lost_s=None if is_only_said else _lost_s(report, logs),
-        gpu_hours=None if is_only_said else _gpu_hours(report),
+        lost_s=None if is_only_stated else _lost_s(report, logs),
+        gpu_hours=None if is_only_stated else _gpu_hours(report),
         findings=findings_of(report),
         suspects=suspects,
     )
 
 
-def _found(report: dict[str, Any], logs: dict[str, Any], told: dict[str, Any] | None) -> tuple[str, float]:
+def _category_and_confidence(
+    report: dict[str, Any], logs: dict[str, Any], conclusion: dict[str, Any] | None
+) -> tuple[str, float]:
     """Category and confidence of what the evidence shows; an empty category where it shows nothing."""
-    if told:
-        return (told["id"], float(told["confidence"])) if told["condition"] in OPEN else ("", 0.0)
+    if conclusion:
+        return (conclusion["id"], float(conclusion["confidence"])) if conclusion["condition"] in OPEN else ("", 0.0)
     if logs.get("is_failure"):
         return logs.get("id") or "unknown", float(logs.get("confidence") or 0)
-    return _beyond_logs(report)
+    return _category_without_logs(report)
 
 
 def is_steady(report: dict[str, Any]) -> bool:
     """Whether a job ran normally: one that was slow, restarted or worse is no example of normal behaviour."""
-    told = report.get("conclusion") or {}
-    return bool(told.get("condition", "healthy") not in (*OPEN, "recovered"))
+    conclusion = report.get("conclusion") or {}
+    return bool(conclusion.get("condition", "healthy") not in (*OPEN, "recovered"))
 
 
 def outcome_of(report: dict[str, Any]) -> str:
     """How the job ended, as the conclusion says; as the logs say in older reports."""
-    told = report.get("conclusion") or {}
-    return str(told.get("outcome") or (report.get("logs") or {}).get("outcome") or "unknown")
+    conclusion = report.get("conclusion") or {}
+    return str(conclusion.get("outcome") or (report.get("logs") or {}).get("outcome") or "unknown")
 
 
 def node_count_of(report: dict[str, Any]) -> int | None:
@@ -164,7 +168,7 @@ def week_of(moment: datetime) -> date:
     return day - timedelta(days=day.weekday())
 
 
-def moment(seconds: float | None) -> datetime | None:
+def utc_time(seconds: float | None) -> datetime | None:
     """Seconds since the epoch as a UTC time; None outside the calendar."""
     if seconds is None:
         return None
@@ -174,7 +178,7 @@ def moment(seconds: float | None) -> datetime | None:
         return None
 
 
-def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
+def _category_without_logs(report: dict[str, Any]) -> tuple[str, float]:
     """Category of an episode that only flows or stacks show.
 
     A single slow step is no incident: healthy runs have them. A slow group or switch is one, and so is an accused
@@ -196,8 +200,8 @@ def _beyond_logs(report: dict[str, Any]) -> tuple[str, float]:
 
 
 def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str:
-    said = str(logs.get("symptom") or "")
-    plain = said if said not in ("", "none") else _plain_symptom(report, category)
+    named_symptom = str(logs.get("symptom") or "")
+    plain = named_symptom if named_symptom not in ("", "none") else _plain_symptom(report, category)
     return symptom_of(report.get("conclusion") or {}, plain)
 
 
@@ -214,20 +218,20 @@ def _plain_headline(category: str, suspects: list[SuspectFacts]) -> str:
 
 
 def _happened_at(report: dict[str, Any], logs: dict[str, Any]) -> datetime | None:
-    begun = moment(((report.get("conclusion") or {}).get("moment") or {}).get("t"))
-    if begun is not None:
-        return begun
+    start = utc_time(((report.get("conclusion") or {}).get("moment") or {}).get("t"))
+    if start is not None:
+        return start
     times = [event.get("first_at") for event in logs.get("events") or [] if event.get("role") == "root"]
-    known = [t for t in times if t is not None]
-    if known:
-        return moment(min(known))
-    return moment((logs.get("timeline") or {}).get("t1"))
+    known_times = [t for t in times if t is not None]
+    if known_times:
+        return utc_time(min(known_times))
+    return utc_time((logs.get("timeline") or {}).get("t1"))
 
 
 def _slowdowns(report: dict[str, Any]) -> list[dict[str, Any]]:
     """The slow stretches of a degraded job."""
-    told = report.get("conclusion") or {}
-    return list(told.get("slowdowns") or ()) if told.get("condition") == "degraded" else []
+    conclusion = report.get("conclusion") or {}
+    return list(conclusion.get("slowdowns") or ()) if conclusion.get("condition") == "degraded" else []
 
 
 def _gpu_hours(report: dict[str, Any]) -> float | None:
@@ -248,8 +252,8 @@ def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
     if start is None or end is None:
         return None
     progress = [row.get("t") for row in timeline.get("iterations") or []]
-    known = [float(t) for t in progress if t is not None and t <= end]
-    return max(0.0, float(end) - (max(known) if known else float(start)))
+    known_times = [float(t) for t in progress if t is not None and t <= end]
+    return max(0.0, float(end) - (max(known_times) if known_times else float(start)))
 
 
 def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
@@ -261,7 +265,7 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
     facts = []
     for event in (logs.get("events") or [])[:MAX_FINDINGS]:
         lines = (event.get("lines") or [])[:20]
-        found = [by_line.get((line.get("file", ""), line.get("line", 0))) for line in lines]
+        indicators = [by_line.get((line.get("file", ""), line.get("line", 0))) for line in lines]
         facts.append(
             FindingFacts(
                 role=(event.get("role") or "")[:14],
@@ -278,7 +282,9 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
                 node_names=(event.get("node_names") or [])[:50],
                 is_recovered=bool(event.get("recovered")),
                 lines=lines,
-                indicators=[{"text": row["text"], "parameters": row.get("parameters") or {}} for row in found if row],
+                indicators=[
+                    {"text": row["text"], "parameters": row.get("parameters") or {}} for row in indicators if row
+                ],
             )
         )
     return facts
@@ -286,13 +292,13 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
 
 def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
     """The suspects that the conclusion accuses, most probable first, then those that are only ranked."""
-    told = report.get("conclusion")
-    if not told:
+    conclusion = report.get("conclusion")
+    if not conclusion:
         return _suspects_of_version_1(report, report.get("logs") or {})
-    facts = [_accused(row) for row in told["fault"]]
-    held = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in told["fault"]}  # each once
+    facts = [_accused_suspect(row) for row in conclusion["fault"]]
+    accused = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in conclusion["fault"]}  # each once
     for row in report.get("suspects") or []:
-        if str(row.get("entity") or "") in held:
+        if str(row.get("entity") or "") in accused:
             continue
         facts.append(
             SuspectFacts(
@@ -307,7 +313,7 @@ def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
     return facts[:MAX_SUSPECTS]
 
 
-def _accused(row: dict[str, Any]) -> SuspectFacts:
+def _accused_suspect(row: dict[str, Any]) -> SuspectFacts:
     """One entry of ``fault``; a rank is written with its kind, since its name is a number."""
     is_rank = row["kind"] == "rank"
     return SuspectFacts(
@@ -325,15 +331,15 @@ def _suspects_of_version_1(report: dict[str, Any], logs: dict[str, Any]) -> list
     facts = []
     for row in report.get("suspects") or []:
         entity = str(row.get("entity") or "")
-        own = ranked.pop(entity, {})
-        accused = row.get("suspect", own.get("suspect", True))
+        node_row = ranked.pop(entity, {})
+        accused = row.get("suspect", node_row.get("suspect", True))
         facts.append(
             SuspectFacts(
                 entity=entity[:200],
                 kind=(row.get("kind") or "node")[:10],
                 score=float(row.get("score") or 0),
                 is_accused=bool(accused),
-                reasons=row.get("reasons") or own.get("reasons") or [],
+                reasons=row.get("reasons") or node_row.get("reasons") or [],
                 sources=row.get("from") or ["logs"],
             )
         )

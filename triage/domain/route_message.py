@@ -17,10 +17,15 @@ from triage.wording import amount, duration, percent
 type Fact = tuple[str, str]
 
 #: states in which nobody has to act any more
-OVER = ("resolved", "rejected", "withdrawn")
-_STATES = {"awaiting_review": "awaiting review"}
-_WORDS = {"confirm": "confirmed", "correct": "corrected", "reject": "rejected", "inconclusive": "called inconclusive"}
-_MOVED = {
+FINAL_STATES = ("resolved", "rejected", "withdrawn")
+_STATE_WORDS = {"awaiting_review": "awaiting review"}
+_DECISION_WORDS = {
+    "confirm": "confirmed",
+    "correct": "corrected",
+    "reject": "rejected",
+    "inconclusive": "called inconclusive",
+}
+_ACT_WORDS = {
     "acknowledged": "acknowledged it",
     "actioned": "recorded an action",
     "resolved": "resolved it",
@@ -34,7 +39,7 @@ MAX_EVIDENCE, _MAX_LINE = 5, 300
 #: accused that a message names; the page has all
 _MAX_NAMES = 5
 #: incidents of which a ticket about a node has the reasons
-_MAX_WHY = 3
+_MAX_REASONS = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +75,7 @@ class Message:
     @property
     def is_over(self) -> bool:
         """Nobody has to act any more: it was resolved, rejected or withdrawn."""
-        return self.state in OVER
+        return self.state in FINAL_STATES
 
     @property
     def is_bad(self) -> bool:
@@ -79,22 +84,22 @@ class Message:
     @property
     def text(self) -> str:
         """The message as lines of plain text."""
-        facts = "\n".join(f"{label}: {said}" for label, said in self.facts)
+        facts = "\n".join(f"{label}: {value}" for label, value in self.facts)
         head = "\n".join(line for line in (self.news, self.title) if line)
         return "\n\n".join(part for part in (head, facts, self.url) if part)
 
 
 def message_of(raw: str, *, key: str) -> Message:
     """The message of an event's JSON (docs/webhooks.md); ``key`` identifies it for receivers."""
-    told = json.loads(raw)
-    event, data = str(told["type"]), told.get("data") or {}
+    message_body = json.loads(raw)
+    event, data = str(message_body["type"]), message_body.get("data") or {}
     job = data.get("job") or {}
     incident = data.get("incident")
     if incident:
-        return _of_incident(key, told, raw)
+        return _incident_message(key, message_body, raw)
     if data.get("node"):
-        return _of_node(key, told, raw)
-    title, facts = _of_job(event, job, data)
+        return _node_message(key, message_body, raw)
+    title, facts = _job_title_and_facts(event, job, data)
     return Message(
         key,
         event,
@@ -103,14 +108,14 @@ def message_of(raw: str, *, key: str) -> Message:
         tuple(facts),
         str(job.get("url") or data.get("url") or ""),
         raw,
-        str(told["timestamp"]),
+        str(message_body["timestamp"]),
         job=str(job.get("name") or ""),
         cluster=str(job.get("cluster") or ""),
     )
 
 
-def _of_incident(key: str, told: dict[str, Any], raw: str) -> Message:
-    event, at, data = str(told["type"]), str(told["timestamp"]), told["data"]
+def _incident_message(key: str, message_body: dict[str, Any], raw: str) -> Message:
+    event, at, data = str(message_body["type"]), str(message_body["timestamp"]), message_body["data"]
     incident, job = data["incident"], data.get("job") or {}
     state = "withdrawn" if event == "incident.withdrawn" else str(incident.get("state") or "")
     accused = tuple(str(name) for name in incident.get("accused") or [])
@@ -137,9 +142,9 @@ def _of_incident(key: str, told: dict[str, Any], raw: str) -> Message:
     )
 
 
-def _of_node(key: str, told: dict[str, Any], raw: str) -> Message:
+def _node_message(key: str, message_body: dict[str, Any], raw: str) -> Message:
     """A ticket about a node: its record, what is advised, and the incidents that accuse it."""
-    data = told["data"]
+    data = message_body["data"]
     node, incidents = data["node"], data["node"].get("incidents") or []
     name, cluster, count = str(node.get("name")), str(node.get("cluster") or ""), int(node.get("accusations") or 0)
     often = f"accused in {count:,} {'incident' if count == 1 else 'incidents'}" if count else "accused in no incident"
@@ -147,29 +152,35 @@ def _of_node(key: str, told: dict[str, Any], raw: str) -> Message:
     if count:
         recent, confirmed = int(node.get("recent") or 0), int(node.get("confirmed") or 0)
         facts.append(("Accused", f"{count:,} times, {recent:,} of them in 28 days, {confirmed:,} confirmed by people"))
-    said = [(one["number"], "; ".join(map(str, one.get("reasons") or []))) for one in incidents[:_MAX_WHY]]
-    facts += [(f"Why (#{number})", reasons) for number, reasons in said if reasons]
-    facts += _advised(node.get("advice") or {})
+    reasons_by_number = [
+        (incident["number"], "; ".join(map(str, incident.get("reasons") or [])))
+        for incident in incidents[:_MAX_REASONS]
+    ]
+    facts += [(f"Why (#{number})", reasons) for number, reasons in reasons_by_number if reasons]
+    facts += _advice_facts(node.get("advice") or {})
     if node.get("gpu_hours") is not None:
         facts.append(("Cost", f"{amount(node['gpu_hours'])} GPU-hours in these incidents"))
     if node.get("drained_at"):
         facts.append(("Drained", f"since {str(node['drained_at'])[:10]}"))
     if node.get("note"):
         facts.append(("Note", str(node["note"])))
-    rows = ((f"Incident #{one['number']}, {str(one['happened_at'])[:10]}: {one['headline']}", one) for one in incidents)
+    rows = (
+        (f"Incident #{incident['number']}, {str(incident['happened_at'])[:10]}: {incident['headline']}", incident)
+        for incident in incidents
+    )
     return Message(
         id=key,
-        event=str(told["type"]),
+        event=str(message_body["type"]),
         title=f"{name}: {often}",
-        news=_news(str(told["type"]), data),
+        news=_news(str(message_body["type"]), data),
         facts=tuple(facts),
         url=str(node.get("url") or ""),
         raw=raw,
-        at=str(told["timestamp"]),
+        at=str(message_body["timestamp"]),
         cluster=cluster,
         accused=(name,),
         evidence=_evidence(data),
-        links=(*_node_links(node), *((title, str(one["url"])) for title, one in rows)),
+        links=(*_node_links(node), *((title, str(incident["url"])) for title, incident in rows)),
     )
 
 
@@ -181,34 +192,34 @@ def _evidence(data: dict[str, Any]) -> tuple[str, ...]:
     return tuple(str(line) for line in data.get("evidence") or [])[:MAX_EVIDENCE]
 
 
-def evidence_told(report: dict[str, Any], *, node: str = "") -> list[str]:
+def quoted_evidence(report: dict[str, Any], *, node: str = "") -> list[str]:
     """The lines that a ticket quotes: an example of each of the first events, each with its file and line.
 
     With ``node`` only events that name it, except of the teardown, which says nothing about the node.
     """
     rows = [row for row in findings_of(report) if not node or (node in row.node_names and row.role != "teardown")]
-    told = []
+    lines = []
     for row in rows[:MAX_EVIDENCE]:
         place = next((f"{line['file']}:{line.get('line')}: " for line in row.lines if line.get("file")), "")
-        told.append(" ".join(f"{place}{(row.example or row.template)[:_MAX_LINE]}".split()))
-    return told
+        lines.append(" ".join(f"{place}{(row.example or row.template)[:_MAX_LINE]}".split()))
+    return lines
 
 
 def _facts(incident: dict[str, Any], job: dict[str, Any], state: str, accused: tuple[str, ...]) -> list[Fact]:
     where = f"job {job.get('name') or ''} on cluster {job.get('cluster') or ''}"
-    facts = [("Where", f"{named(accused)}, {where}" if accused else where), ("Cause", _cause(incident))]
-    facts += _advised(incident.get("advice") or {})
+    facts = [("Where", f"{list_names(accused)}, {where}" if accused else where), ("Cause", _cause(incident))]
+    facts += _advice_facts(incident.get("advice") or {})
     if incident.get("gpu_hours") is not None:
         lost = f" ({duration(incident['lost_s'])} lost)" if incident.get("lost_s") else ""
         facts.append(("Cost", f"{amount(incident['gpu_hours'])} GPU-hours{lost}"))
-    facts.append(("State", _STATES.get(state, state)))
+    facts.append(("State", _STATE_WORDS.get(state, state)))
     return facts
 
 
-def _advised(advice: dict[str, Any]) -> list[Fact]:
+def _advice_facts(advice: dict[str, Any]) -> list[Fact]:
     if not advice.get("title"):
         return []
-    targets = named([str(one) for one in advice.get("targets") or []])
+    targets = list_names([str(target) for target in advice.get("targets") or []])
     return [("What to do", f"{advice['title']}: {targets}" if targets else str(advice["title"]))]
 
 
@@ -227,7 +238,7 @@ def _is_released(event: str, act: dict[str, Any]) -> bool:
     return (event == "incident.assigned" and not act.get("after")) or act.get("kind") in ("reopened", "woken")
 
 
-def named(names: Any) -> str:
+def list_names(names: Any) -> str:
     """The first names, and how many more."""
     names = list(names)
     more = len(names) - _MAX_NAMES
@@ -241,13 +252,13 @@ def _news(event: str, data: dict[str, Any]) -> str:
     if event == "incident.regressed":
         return f"It came back: #{data.get('regressed_from')} was resolved before"
     if event == "incident.decided":
-        said = f"{by} {_WORDS.get(str(act.get('word')), 'judged')} the {act.get('claim') or 'claim'}"
-        said += f" {act['subject']}" if act.get("subject") else ""
-        return said + (f": {act['after']}" if act.get("word") == "correct" and act.get("after") else "")
+        sentence = f"{by} {_DECISION_WORDS.get(str(act.get('word')), 'judged')} the {act.get('claim') or 'claim'}"
+        sentence += f" {act['subject']}" if act.get("subject") else ""
+        return sentence + (f": {act['after']}" if act.get("word") == "correct" and act.get("after") else "")
     if event == "incident.undone":
         return f"{by} undid a decision"
     if event == "incident.moved":
-        return f"{by} {_MOVED.get(str(act.get('kind')), 'moved it')}"
+        return f"{by} {_ACT_WORDS.get(str(act.get('kind')), 'moved it')}"
     if event == "incident.assigned":
         return f"{by} assigned it to {act['after']}" if act.get("after") else f"{by} assigned it to nobody"
     return {
@@ -260,7 +271,7 @@ def _news(event: str, data: dict[str, Any]) -> str:
     }.get(event, "")
 
 
-def _of_job(event: str, job: dict[str, Any], data: dict[str, Any]) -> tuple[str, list[Fact]]:
+def _job_title_and_facts(event: str, job: dict[str, Any], data: dict[str, Any]) -> tuple[str, list[Fact]]:
     name, where = job.get("name") or "", [("Where", f"job {job.get('name')} on cluster {job.get('cluster')}")]
     if event == "job.failed_to_parse":
         problems = [

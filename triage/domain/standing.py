@@ -17,7 +17,7 @@ _STATE_OF = {
 LATER_STATES = frozenset({Incident.State.ACTIONED, Incident.State.RESOLVED})
 
 
-def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
+def latest_by_claim(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
     """The last decision not undone of each claim, keyed (claim, subject)."""
     last: dict[tuple[str, str], Decision] = {}
     for decision in sorted(decisions, key=lambda d: (d.made_at, d.pk)):
@@ -28,13 +28,13 @@ def latest(decisions: Iterable[Decision]) -> dict[tuple[str, str], Decision]:
 
 def state_of(decisions: Iterable[Decision]) -> str:
     """The state follows the decision on the category."""
-    word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
+    word = latest_by_claim(decisions).get((Decision.Claim.CATEGORY, ""))
     return _STATE_OF[Decision.Word(word.word)] if word else Incident.State.AWAITING_REVIEW
 
 
 def suspect_words(decisions: Iterable[Decision]) -> dict[str, str]:
     """The decision that stands on each judged suspect, by its name."""
-    last = latest(decisions)
+    last = latest_by_claim(decisions)
     return {subject: word.word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT}
 
 
@@ -43,7 +43,7 @@ def category_of(machine: str, decisions: Iterable[Decision]) -> str:
 
     A rejected category counts as unknown: something stopped the job, but not what the machine named.
     """
-    word = latest(decisions).get((Decision.Claim.CATEGORY, ""))
+    word = latest_by_claim(decisions).get((Decision.Claim.CATEGORY, ""))
     if word and word.word == Decision.Word.REJECT:
         return taxonomy.UNKNOWN
     if word and word.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT):

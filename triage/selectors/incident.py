@@ -161,7 +161,7 @@ class IncidentView:
 def incident_view(user: Any, incident: Incident) -> IncidentView:
     """Four queries besides the incident itself, for any size."""
     decisions = list(incident.decisions.select_related("made_by"))
-    last = standing.latest(decisions)
+    last = standing.latest_by_claim(decisions)
     rows = list(
         incident.suspects.select_related("node").annotate(
             past=_past(incident),

@@ -83,7 +83,7 @@ def may_receive(route: Route, cluster_id: int | None) -> bool:
     return cluster_id in clusters_of(route)
 
 
-def is_told_of(route: Route, about: Incident | Node) -> bool:
+def has_message_about(route: Route, about: Incident | Node) -> bool:
     """Whether a message about it was written for the route, or something was made of it there."""
     those = about_filter(about)
     return Delivery.objects.filter(those, route=route).exists() or route.references.filter(those).exists()

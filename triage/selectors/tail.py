@@ -9,7 +9,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 from diagnosis.logs.encodings import encoding_of
 from ingest.models import Attempt, Upload
 from ingest.services.resuming import part_of
-from triage.domain.live_lines import Line, lines_of, merged
+from triage.domain.live_lines import Line, lines_of, merge
 
 #: files that one page follows: those that grew last
 FILES: Final = 200
@@ -74,7 +74,7 @@ def tail(attempt: Attempt, *, cursor: str, wanted: Wanted) -> Tail:
             continue
         files.append(upload.path)
         found.append([line for line in lines_of(len(files) - 1, data) if _passes(line, wanted)])
-    lines = merged(found)
+    lines = merge(found)
     growing = live.count() if is_part else len(rows)
     return Tail(lines[-LINES:], files, ".".join(marks), skipped, growing)
 

@@ -11,7 +11,7 @@ from django.utils import timezone
 
 from ingest.models import Node
 from triage.destinations import ALL
-from triage.domain.route_message import MAX_EVIDENCE, evidence_told
+from triage.domain.route_message import MAX_EVIDENCE, quoted_evidence
 from triage.models import Delivery, Diagnosis, Incident, Reference, Route
 from triage.selectors.nodes import fleet_row, standing_accusations
 from triage.selectors.payloads import advice_payload, link, node_payload
@@ -66,7 +66,7 @@ def node_told(node: Node, *, now: datetime) -> dict[str, Any]:
     accusations = list(standing_accusations(node)[:_INCIDENTS])
     reports = [(one.incident, _report(one.incident)) for one in accusations[:_READ]]
     advice = [report.get("advice") or {} for _, report in reports]
-    lines = [f"#{one.pk} {line}" for one, report in reports for line in evidence_told(report, node=node.name)]
+    lines = [f"#{one.pk} {line}" for one, report in reports for line in quoted_evidence(report, node=node.name)]
     node_data = {
         **node_payload(node),
         "drained_at": node.drained_at.isoformat() if node.drained_at else None,

@@ -35,13 +35,13 @@ def activity_announce(activity: Activity) -> None:
     if activity.kind not in (*EVENT_OF, "diagnosed", "regressed") or not Route.objects.filter(is_active=True).exists():
         return
     if activity.kind == "diagnosed":
-        _diagnosed(activity)
+        _announce_diagnosis(activity)
     elif activity.kind == "regressed":
-        _announce_for(activity, "incident.regressed", {"regressed_from": activity.data.get("before")})
+        _announce_incident(activity, "incident.regressed", {"regressed_from": activity.data.get("before")})
     else:
         act = {key: activity.data[key] for key in _ACTIVITY_FIELDS if key in activity.data}
         by = activity.actor.get_username() if activity.actor else activity.data.get("who")
-        _announce_for(activity, EVENT_OF[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
+        _announce_incident(activity, EVENT_OF[activity.kind], {"act": {"kind": activity.kind, "by": by, **act}})
 
 
 def activities_announce(activities: Iterable[Activity]) -> None:
@@ -57,11 +57,11 @@ def evidence_announce(*, job_id: int, revision: int) -> None:
         return
     states = (Artifact.State.SKIPPED, Artifact.State.FAILED)
     rows = Artifact.objects.filter(attempt__job=job_id, state__in=states, is_superseded=False).order_by("pk")
-    problems = [{"path": path, "problem": said} for _, path, said in rows.values_list("pk", "path", "problem")]
+    problems = [{"path": path, "problem": problem} for _, path, problem in rows.values_list("pk", "path", "problem")]
     refused = Upload.objects.filter(job=job_id, state=Upload.State.REFUSED).order_by("created_at")
-    problems += [{"path": path, "problem": said} for path, said in refused.values_list("path", "problem")]
+    problems += [{"path": path, "problem": problem} for path, problem in refused.values_list("path", "problem")]
     if problems:
-        _unreadable(Job.objects.select_related("cluster").get(pk=job_id), problems, revision)
+        _announce_unreadable(Job.objects.select_related("cluster").get(pk=job_id), problems, revision)
 
 
 def failure_announce(run_id: int) -> None:
@@ -78,39 +78,39 @@ def failure_announce(run_id: int) -> None:
             data=data,
         )
     elif run.upload is not None:
-        _unreadable(run.job, [{"path": run.upload.path, "problem": run.error}], run.job.revision)
+        _announce_unreadable(run.job, [{"path": run.upload.path, "problem": run.error}], run.job.revision)
 
 
-def _diagnosed(activity: Activity) -> None:
+def _announce_diagnosis(activity: Activity) -> None:
     incident, job = activity.incident, activity.job
     if job is None:
         return
-    found = incident is not None and not incident.is_withdrawn
-    told = incident_payload(incident) if incident else None
+    is_failure = incident is not None and not incident.is_withdrawn
+    payload = incident_payload(incident) if incident else None
     data = {
         "job": job_payload(job),
         "revision": activity.data.get("revision"),
-        "is_failure": found,
-        "incident": told if found else None,
+        "is_failure": is_failure,
+        "incident": payload if is_failure else None,
     }
     announce(event="job.diagnosed", subject=str(activity.pk), job=job, data=data)
     if incident is None:
         return
     if incident.is_withdrawn:
-        _announce_for(activity, "incident.withdrawn", {}, told)
+        _announce_incident(activity, "incident.withdrawn", {}, payload)
         return
     if not incident.activities.filter(kind="diagnosed").exclude(pk=activity.pk).exists():
-        _announce_for(activity, "incident.opened", {}, told)
-        before = None
+        _announce_incident(activity, "incident.opened", {}, payload)
+        former = None
     else:
-        before, now = _last_told(incident)
-        if before != now:
-            _announce_for(activity, "incident.updated", {}, told)
-    known = before.accused if before else []
-    accusations_announce(incident, {"incident": told, "job": data["job"]}, known=known)
+        former, current = _last_summaries(incident)
+        if former != current:
+            _announce_incident(activity, "incident.updated", {}, payload)
+    former_accused = former.accused if former else []
+    accusations_announce(incident, {"incident": payload, "job": data["job"]}, former_accused=former_accused)
 
 
-class _Told(NamedTuple):
+class _DiagnosisSummary(NamedTuple):
     """What people read of a diagnosis."""
 
     headline: str
@@ -121,32 +121,36 @@ class _Told(NamedTuple):
     advice: tuple[Any, ...]
 
 
-def _last_told(incident: Incident) -> tuple[_Told | None, _Told | None]:
+def _last_summaries(incident: Incident) -> tuple[_DiagnosisSummary | None, _DiagnosisSummary | None]:
     """What messages say after the diagnosis before the latest, and after the latest. Two queries."""
-    told = [_told(report) for report in incident.attempt.diagnoses.values_list("report", flat=True)[:2]]
-    return (told[1] if len(told) > 1 else None), (told[0] if told else None)
+    summaries = [_summary_of(report) for report in incident.attempt.diagnoses.values_list("report", flat=True)[:2]]
+    return (summaries[1] if len(summaries) > 1 else None), (summaries[0] if summaries else None)
 
 
-def _told(report: dict[str, Any]) -> _Told | None:
+def _summary_of(report: dict[str, Any]) -> _DiagnosisSummary | None:
     facts = incident_of(report)
     if facts is None:
         return None
     advice = report.get("advice") or {}
-    said = (advice.get("action"), tuple(advice.get("targets") or []))
-    return _Told(facts.headline, facts.category, round(facts.confidence, 1), facts.condition, facts.accused, said)
+    advised = (advice.get("action"), tuple(advice.get("targets") or []))
+    return _DiagnosisSummary(
+        facts.headline, facts.category, round(facts.confidence, 1), facts.condition, facts.accused, advised
+    )
 
 
-def _announce_for(activity: Activity, event: str, more: dict[str, Any], told: dict[str, Any] | None = None) -> None:
-    """``told``: the incident's payload, if there is one already."""
+def _announce_incident(
+    activity: Activity, event: str, more: dict[str, Any], payload: dict[str, Any] | None = None
+) -> None:
+    """``payload``: the incident's payload, if there is one already."""
     incident = activity.incident
     if incident is None:
         return
-    data = {"incident": told or incident_payload(incident), "job": job_payload(incident.job), **more}
+    data = {"incident": payload or incident_payload(incident), "job": job_payload(incident.job), **more}
     source = activity.data.get("heard_from")
     announce(event=event, subject=str(activity.pk), job=incident.job, data=data, incident=incident, source=source)
 
 
-def _unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None:
+def _announce_unreadable(job: Job, problems: list[dict[str, str]], revision: int) -> None:
     digest = hashlib.sha256(repr(problems).encode()).hexdigest()[:32]
     data = {
         "job": job_payload(job),

@@ -19,7 +19,7 @@ from triage.models import Activity, Diagnosis
 from triage.selectors.access import visible_cluster_ids
 
 #: how many other jobs that the user may see are compared
-CANDIDATES = 60
+MAX_CANDIDATES = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,8 +33,8 @@ class Proposal:
 def capture_proposals(*, user: Any, diagnosis: Diagnosis) -> list[Proposal]:
     """Jobs that the capture of ``diagnosis`` may belong to, best first. Empty if the job has logs.
 
-    Compares the ``CANDIDATES`` jobs that began last before the capture ended. Two queries; linear in the nodes of the
-    candidates.
+    Compares the ``MAX_CANDIDATES`` jobs that began last before the capture ended. Two queries; linear in the nodes of
+    the candidates.
     """
     report = diagnosis.report
     flows = report.get("flows") or {}
@@ -50,11 +50,11 @@ def capture_proposals(*, user: Any, diagnosis: Diagnosis) -> list[Proposal]:
     )
     if (until := _span(flows)[1]) is not None:
         jobs = jobs.filter(Q(begun=None) | Q(begun__lte=datetime.fromtimestamp(until, UTC)))
-    candidates = {job.slug: job for job in jobs.order_by(F("begun").desc(nulls_last=True), "-pk")[:CANDIDATES]}
+    candidates = {job.slug: job for job in jobs.order_by(F("begun").desc(nulls_last=True), "-pk")[:MAX_CANDIDATES]}
     machines = {slug: set(job.nodes_text.replace(",", " ").split()) for slug, job in candidates.items()}
     over: dict[str, float | None] = {slug: _seconds(job.over) for slug, job in candidates.items()}
-    told = Diagnosis.objects.filter(job__in=candidates.values()).order_by("created_at")
-    for slug, lanes, end in told.values_list("job__slug", "timeline__lanes", "timeline__t1"):
+    diagnoses = Diagnosis.objects.filter(job__in=candidates.values()).order_by("created_at")
+    for slug, lanes, end in diagnoses.values_list("job__slug", "timeline__lanes", "timeline__t1"):
         machines[slug] |= {str(row["node"]) for row in lanes or [] if row.get("node")}
         if over[slug] is not None and end is not None and candidates[slug].ended_at is None:
             over[slug] = max(float(end), over[slug] or 0.0)  # the attempt continued after its first diagnosis

@@ -24,7 +24,7 @@ from django.utils import timezone
 from ingest import storage as evidence
 from ingest.models import Blob, Job
 from triage.places import version
-from triage.services.backup_rows import Key, Unusable, is_complete, migrations_applied, rows_read, rows_write
+from triage.services.backup_rows import Key, UnusableBackup, is_complete, migrations_applied, rows_read, rows_write
 
 MANIFEST, ROWS, SECRET = "manifest.json", "rows.jsonl.zst", "secret_key"
 _BLOCK = 1 << 20
@@ -33,7 +33,7 @@ _FORMATS = (1,)
 
 
 @dataclass(frozen=True, slots=True)
-class Told:
+class BackupSummary:
     """What was done: rows, files and bytes that were copied, files that were there, and blobs that are missing."""
 
     rows: int
@@ -43,29 +43,29 @@ class Told:
     missing: int
 
 
-def backup(target: Path, *, with_parsed: bool = True) -> Told:
+def backup(target: Path, *, with_parsed: bool = True) -> BackupSummary:
     """Back up this installation while it runs. Rows come first: evidence that arrives later does no harm.
 
     Raises:
         Unusable: the database needs migrations, or ``target`` is something else.
     """
     if not is_complete():
-        raise Unusable("The database is not of this version: run faultline manage prepare first.")
+        raise UnusableBackup("The database is not of this version: run faultline manage prepare first.")
     if target.exists() and any(target.iterdir()) and not (target / ROWS).exists():
-        raise Unusable(f"{target} has other files: name an empty directory, or one with an earlier backup.")
+        raise UnusableBackup(f"{target} has other files: name an empty directory, or one with an earlier backup.")
     target.mkdir(mode=0o700, parents=True, exist_ok=True)
     (target / MANIFEST).unlink(missing_ok=True)
     part = target / f"{ROWS}.part"
     counts = rows_write(part)
     part.replace(target / ROWS)
-    copied = _Copied()
-    kept = FileSystemStorage(location=str(target / "blobs"))
+    copier = _Copier()
+    folder = FileSystemStorage(location=str(target / "blobs"))
     for sha256, size in Blob.objects.values_list("sha256", "size_bytes").iterator():
-        copied.copy(storages["blobs"], kept, Blob.key_of(sha256), size)
+        copier.copy(storages["blobs"], folder, Blob.key_of(sha256), size)
     if with_parsed:
-        kept = FileSystemStorage(location=str(target / "parsed"))
+        folder = FileSystemStorage(location=str(target / "parsed"))
         for key in _keys(storages["parsed"]):
-            copied.copy(storages["parsed"], kept, key)
+            copier.copy(storages["parsed"], folder, key)
     secret = Path(settings.DATA_DIR) / SECRET
     if secret.exists():
         shutil.copyfile(secret, target / SECRET)
@@ -81,10 +81,10 @@ def backup(target: Path, *, with_parsed: bool = True) -> Told:
     part = target / f"{MANIFEST}.part"
     part.write_text(json.dumps(manifest, indent=1))
     part.replace(target / MANIFEST)
-    return copied.told(sum(counts.values()))
+    return copier.summary(sum(counts.values()))
 
 
-def restore(source: Path, *, is_forced: bool = False) -> Told:
+def restore(source: Path, *, is_forced: bool = False) -> BackupSummary:
     """Put a backup back. Evidence comes first, so that no row is without its blob; each blob's digest is checked.
 
     Raises:
@@ -92,36 +92,36 @@ def restore(source: Path, *, is_forced: bool = False) -> Told:
     """
     manifest = _manifest(source)
     if not is_forced and migrations_applied() and is_complete() and Job.objects.exists():
-        raise Unusable("This installation has jobs. --force replaces all its rows by those of the backup.")
+        raise UnusableBackup("This installation has jobs. --force replaces all its rows by those of the backup.")
     if evidence.digest_of(source / ROWS) != manifest["rows_sha256"]:
-        raise Unusable(f"{source / ROWS} is damaged: its digest is not that of the manifest.")
-    copied = _Copied()
+        raise UnusableBackup(f"{source / ROWS} is damaged: its digest is not that of the manifest.")
+    copier = _Copier()
     for name in ("blobs", "parsed"):
-        kept = FileSystemStorage(location=str(source / name))
-        for key in _keys(kept):
-            copied.copy(kept, storages[name], key, digest=key.rpartition("/")[2] if name == "blobs" else "")
+        folder = FileSystemStorage(location=str(source / name))
+        for key in _keys(folder):
+            copier.copy(folder, storages[name], key, digest=key.rpartition("/")[2] if name == "blobs" else "")
     migrations: list[Key] = [(app, name) for app, name in manifest["migrations"]]
     counts = rows_read(source / ROWS, migrations)
     if counts != manifest["tables"]:
-        raise Unusable("The number of rows is not that of the manifest.")
+        raise UnusableBackup("The number of rows is not that of the manifest.")
     secret = Path(settings.DATA_DIR) / SECRET
     if (source / SECRET).exists() and not os.environ.get("FAULTLINE_SECRET_KEY"):
         shutil.copyfile(source / SECRET, secret)
         secret.chmod(0o600)
-    return copied.told(sum(counts.values()))
+    return copier.summary(sum(counts.values()))
 
 
 def _manifest(source: Path) -> dict[str, Any]:
     try:
         manifest: dict[str, Any] = json.loads((source / MANIFEST).read_text())
     except FileNotFoundError:
-        raise Unusable(f"{source} has no {MANIFEST}: it is no backup, or the backup did not end.") from None
+        raise UnusableBackup(f"{source} has no {MANIFEST}: it is no backup, or the backup did not end.") from None
     if manifest.get("format") not in _FORMATS:
-        raise Unusable(f"This version reads backups of format {_FORMATS[-1]}, not {manifest.get('format')}.")
+        raise UnusableBackup(f"This version reads backups of format {_FORMATS[-1]}, not {manifest.get('format')}.")
     return manifest
 
 
-class _Copied:
+class _Copier:
     """Copies files between storages and counts them."""
 
     def __init__(self) -> None:
@@ -138,18 +138,18 @@ class _Copied:
             if target.exists(key) and target.size(key) == size:
                 self.known += 1
                 return
-            part = _near(target) / f".{uuid4().hex}.part"
+            part = _directory_on_disk_of(target) / f".{uuid4().hex}.part"
         except FileNotFoundError:
             self.missing += 1
             return
-        found = hashlib.sha256()
+        hasher = hashlib.sha256()
         try:
             with source.open(key, "rb") as file, part.open("wb") as out:
                 while block := file.read(_BLOCK):
-                    found.update(block)
+                    hasher.update(block)
                     self.copied_bytes += out.write(block)
-            if digest and found.hexdigest() != digest:
-                raise Unusable(f"{key} is damaged: its bytes are not those that its name says.")
+            if digest and hasher.hexdigest() != digest:
+                raise UnusableBackup(f"{key} is damaged: its bytes are not those that its name says.")
             evidence.put(target, key, part)
             self.copied += 1
         except FileNotFoundError:  # removed meanwhile
@@ -157,11 +157,11 @@ class _Copied:
         finally:
             part.unlink(missing_ok=True)
 
-    def told(self, rows: int) -> Told:
-        return Told(rows, self.copied, self.copied_bytes, self.known, self.missing)
+    def summary(self, rows: int) -> BackupSummary:
+        return BackupSummary(rows, self.copied, self.copied_bytes, self.known, self.missing)
 
 
-def _near(target: Storage) -> Path:
+def _directory_on_disk_of(target: Storage) -> Path:
     """A directory on the disk of ``target``, so that a complete file is moved there."""
     folder = Path(target.location if isinstance(target, FileSystemStorage) else settings.DATA_DIR)
     folder.mkdir(parents=True, exist_ok=True)

@@ -22,11 +22,11 @@ from django.db import connection, transaction
 from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Model
 
-_AT_ONCE = 1000
+_BATCH_ROWS = 1000
 type Key = tuple[str, str]
 
 
-class Unusable(Exception):
+class UnusableBackup(Exception):
     """The backup cannot be restored here; the text says why and what to do."""
 
 
@@ -39,13 +39,13 @@ def rows_write(path: Path, registry: Any = installed) -> dict[str, int]:
     """
     counts = {}
     encode = msgspec.json.Encoder().encode
-    with path.open("wb") as file, zstandard.ZstdCompressor(level=6).stream_writer(file) as out, _one_moment():
+    with path.open("wb") as file, zstandard.ZstdCompressor(level=6).stream_writer(file) as out, _snapshot():
         for model in _tables(registry.get_models(include_auto_created=True)):
             names = [field.attname for field in model._meta.concrete_fields]
             out.write(encode({"table": model._meta.label_lower, "fields": names}) + b"\n")
             count = 0
             rows = model._base_manager.order_by("pk").values_list(*names)
-            for row in rows.iterator(chunk_size=_AT_ONCE):
+            for row in rows.iterator(chunk_size=_BATCH_ROWS):
                 out.write(encode(row) + b"\n")
                 count += 1
             out.write(encode({"rows": count}) + b"\n")
@@ -54,7 +54,7 @@ def rows_write(path: Path, registry: Any = installed) -> dict[str, int]:
 
 
 @contextlib.contextmanager
-def _one_moment() -> Iterator[None]:
+def _snapshot() -> Iterator[None]:
     """A transaction that sees the rows of one moment and blocks no writer."""
     if connection.in_atomic_block:  # a test
         yield
@@ -95,11 +95,11 @@ def rows_read(path: Path, migrations: list[Key]) -> dict[str, int]:
     unknown = [key for key in migrations if key not in executor.loader.disk_migrations]
     if unknown:
         app, name = unknown[0]
-        raise Unusable(
+        raise UnusableBackup(
             f"The backup has the migration {app}.{name}, which this installation does not know: install the version "
             "that made the backup, with the same extras and sign-in settings."
         )
-    _empty()
+    _delete_all_rows()
     targets = leaves(executor, set(migrations))
     executor.migrate(targets)
     executor = _executor(set(migrations))  # it has read what is applied now
@@ -142,7 +142,7 @@ def _executor(applied: set[Key]) -> MigrationExecutor:
     return executor
 
 
-def _empty() -> None:
+def _delete_all_rows() -> None:
     """Remove all rows, before tables are migrated to the backup's version, also backwards."""
     executor = MigrationExecutor(connection)
     if not executor.loader.applied_migrations:
@@ -188,7 +188,7 @@ def _load_table(model: type[Model], names: list[str], lines: Iterator[bytes], de
     with connection.cursor() as cursor:
         for line in lines:
             row = decode(line)
-            if isinstance(row, dict) or len(batch) == _AT_ONCE:
+            if isinstance(row, dict) or len(batch) == _BATCH_ROWS:
                 if batch:
                     cursor.executemany(insert, batch)
                 count += len(batch)
@@ -196,10 +196,10 @@ def _load_table(model: type[Model], names: list[str], lines: Iterator[bytes], de
             if isinstance(row, dict):
                 if row["rows"] != count:
                     label = model._meta.label_lower
-                    raise Unusable(f"{label} should have {row['rows']} rows, the backup has {count}.")
+                    raise UnusableBackup(f"{label} should have {row['rows']} rows, the backup has {count}.")
                 return count
             batch.append([stored(field, value) for field, value in zip(chosen, row, strict=True)])
-    raise Unusable(f"The backup ends within {model._meta.label_lower}: the file is incomplete.")
+    raise UnusableBackup(f"The backup ends within {model._meta.label_lower}: the file is incomplete.")
 
 
 def _lines(stream: Any) -> Iterator[bytes]:
@@ -209,6 +209,6 @@ def _lines(stream: Any) -> Iterator[bytes]:
             *whole, rest = (rest + block).split(b"\n")
             yield from whole
     except zstandard.ZstdError as error:
-        raise Unusable(f"The backup's file of rows is damaged: {error}") from error
+        raise UnusableBackup(f"The backup's file of rows is damaged: {error}") from error
     if rest:
-        raise Unusable("The backup's file of rows is incomplete.")
+        raise UnusableBackup("The backup's file of rows is incomplete.")

@@ -15,7 +15,7 @@ from triage.models import Activity, Incident
 from triage.services.reviewing import ReviewError
 
 #: Characters of one output.
-MOST = 500_000
+MAX_CHARS = 500_000
 _UNSAFE = re.compile(r"[^\w.\-]+")
 
 
@@ -29,23 +29,23 @@ def check_output_keep(*, incident: Incident, text: str, target: str, by: Any) ->
     text = text.replace("\r\n", "\n").strip()
     if not text:
         raise ReviewError("Nothing was pasted: paste the whole output of the command.")
-    if len(text) > MOST:
-        raise ReviewError(f"An output of more than {MOST:,} characters is better uploaded as a file of the job.")
+    if len(text) > MAX_CHARS:
+        raise ReviewError(f"An output of more than {MAX_CHARS:,} characters is better uploaded as a file of the job.")
     data = f"{text}\n".encode()
-    found = checks.recognised(text)
-    if found is None and not stacks.sniff(data[:65536], "py-spy.txt"):
+    recognised = checks.recognised(text)
+    if recognised is None and not stacks.sniff(data[:65536], "py-spy.txt"):
         raise ReviewError("This is not recognised as the output of a check: paste all of it, with its first lines.")
-    name = found.check.id if found else "py-spy"
+    name = recognised.check.id if recognised else "py-spy"
     folder = f"checks/{_UNSAFE.sub('-', target).strip('.-') or 'unknown'}"
-    before = Artifact.objects.filter(attempt=incident.attempt, path__startswith=f"{folder}/{name}-").count()
-    path = f"{folder}/{name}-{before + 1}.txt"
+    earlier_outputs = Artifact.objects.filter(attempt=incident.attempt, path__startswith=f"{folder}/{name}-").count()
+    path = f"{folder}/{name}-{earlier_outputs + 1}.txt"
     try:
         artifact_receive(job=incident.job, path=path, chunks=[data], attempt=incident.attempt, user=by)
     except Refused as refusal:
         raise ReviewError(refusal.detail) from refusal
-    says = f"{found.check.title}: {found.outcome.says}" if found else "stacks of a process"
+    meaning = f"{recognised.check.title}: {recognised.outcome.says}" if recognised else "stacks of a process"
     Activity.objects.create(
-        incident=incident, job=incident.job, actor=by, kind="checked", data={"subject": target, "after": says}
+        incident=incident, job=incident.job, actor=by, kind="checked", data={"subject": target, "after": meaning}
     )
     diagnosis_request(job=incident.job, user=by)
-    return says
+    return meaning

@@ -56,21 +56,21 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
             model=classifier_in_force(),
             least_gpu_s=settings.SLOW_LEAST_GPU_S,
         )
-    except Lost as lost:
-        work.log(f"The job keeps all its evidence. {lost}", level=RunLog.Level.WARNING)
+    except Lost as error:
+        work.log(f"The job keeps all its evidence. {error}", level=RunLog.Level.WARNING)
         return
     if counts is None:
         work.log("Fewer lines would change the verdict, or save too little: the job keeps all its evidence.")
         return
     blob = kept_lines_put(table)
-    before = {path: logs[path].lines for path in counts if path in logs}
+    line_counts = {path: logs[path].lines for path in counts if path in logs}
     with transaction.atomic():
         work.write()  # raises if another worker holds the run now
         if Job.objects.select_for_update().get(pk=job.pk).revision != job.revision:
             return
-        kept = {logs[path].pk: (blob.pk, counts[path]) for path in before}
+        kept = {logs[path].pk: (blob.pk, counts[path]) for path in line_counts}
         condensed_mark(kept=kept)
-        data = {"lines": sum(counts.values()), "of": sum(before.values()), "files": len(before)}
+        data = {"lines": sum(counts.values()), "of": sum(line_counts.values()), "files": len(line_counts)}
         Activity.objects.create(job=job, kind="evidence_condensed", data=data)
     files, size = removal_finish(job=job)
     work.log(f"{data['lines']:,} of {data['of']:,} lines in {files:,} files were kept, {size:,} bytes were freed.")

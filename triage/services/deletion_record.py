@@ -21,8 +21,8 @@ def deletion_record(*, job: Job, user: Any, reason: str) -> None:
     Raises:
         Refused: (403) this person may not delete the job.
     """
-    if said := deletion_refusal(user, job):
-        raise Refused(said, code="not_yours", status=403)
+    if refusal := deletion_refusal(user, job):
+        raise Refused(refusal, code="not_yours", status=403)
     numbers = list(Incident.objects.filter(job=job).order_by("pk").values_list("pk", flat=True))
     data = {"slug": job.slug, "name": job.name, "cluster": job.cluster_id, "numbers": numbers}
     Activity.objects.create(

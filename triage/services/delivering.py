@@ -33,14 +33,14 @@ from triage.services.recording import results_record
 _LEASE = timedelta(seconds=10)
 _RENEW_S = 2.0
 #: of a follower, a message that waited for longer is replaced by a later one on the same incident
-_STALE = timedelta(minutes=1)
-_KEPT = timedelta(days=30)
+_STALE_AFTER = timedelta(minutes=1)
+_KEPT_FOR = timedelta(days=30)
 #: routes that one worker serves at once, not counting those that wait for a slow receiver; and in all
-LANES, LANES_MAX = 16, 64
+MAX_FAST_LANES, MAX_LANES = 16, 64
 #: for how many seconds it takes new messages before others get a turn; while it waits for a slow receiver, for longer
 SLICE_S, LIMIT_S = 3.0, 30.0
 #: a route with many messages is held for so long, or for so many messages, before others get a turn
-HOLD_S, BATCH = 1.0, 50
+HOLD_S, MAX_BATCH = 1.0, 50
 #: a route that was never served comes first on every database
 _LONGEST_UNSERVED = F("claimed_until").asc(nulls_first=True)
 #: a receiver that takes longer is slow
@@ -48,7 +48,7 @@ _SLOW_S = 1.0
 #: how often it looks for due routes while it waits for answers; less often while there are none
 _POLL_S, _POLL_MAX_S = 0.1, 0.5
 #: how often it looks for routes whose holder was killed
-_BURY_EVERY_S = 1.0
+_FREE_CLAIMS_EVERY_S = 1.0
 
 
 def routes_send() -> None:
@@ -63,7 +63,7 @@ def routes_send() -> None:
     renewed = began
     results: queue.SimpleQueue[Result] = queue.SimpleQueue()
     lanes: dict[str, Lane] = {}
-    with ThreadPoolExecutor(LANES_MAX, thread_name_prefix="route") as pool:
+    with ThreadPoolExecutor(MAX_LANES, thread_name_prefix="route") as pool:
         while True:
             now = clock.monotonic()
             slow = sum(now - lane.began > _SLOW_S for lane in lanes.values())
@@ -71,9 +71,9 @@ def routes_send() -> None:
             if is_open and (now >= look_at or not lanes):
                 if now >= bury_at:
                     claims_free()
-                    bury_at = now + _BURY_EVERY_S
+                    bury_at = now + _FREE_CLAIMS_EVERY_S
                 pause_s = min(2 * pause_s, _POLL_MAX_S)
-                for lane in _claimed(min(LANES + slow, LANES_MAX) - len(lanes), held=lanes.values()):
+                for lane in _claim_routes(min(MAX_FAST_LANES + slow, MAX_LANES) - len(lanes), held=lanes.values()):
                     lanes[lane.claim] = lane
                     pool.submit(lane_send, lane, results.put)
                     pause_s = _POLL_S
@@ -84,9 +84,9 @@ def routes_send() -> None:
                     routes_wake()
             if not lanes:
                 break
-            if told := _taken(results):
-                results_record(told)
-                for result in told:
+            if new_results := _collect_results(results):
+                results_record(new_results)
+                for result in new_results:
                     if result.delivery is None:
                         del lanes[result.lane.claim]
                         look_at = 0.0
@@ -102,15 +102,15 @@ def is_due() -> bool:
 
 def claims_free() -> None:
     """End the claims of processes of this machine that have ended: nobody waits until these would end by themselves."""
-    held = Route.objects.filter(claimed_until__gt=timezone.now()).exclude(holder="").values_list("holder", flat=True)
-    gone = [claim for claim in held if processes.is_gone(claim.rpartition("/")[0])]
-    if gone:
-        Route.objects.filter(holder__in=gone).update(claimed_until=timezone.now(), holder="")
+    holders = Route.objects.filter(claimed_until__gt=timezone.now()).exclude(holder="").values_list("holder", flat=True)
+    ended = [claim for claim in holders if processes.is_gone(claim.rpartition("/")[0])]
+    if ended:
+        Route.objects.filter(holder__in=ended).update(claimed_until=timezone.now(), holder="")
 
 
 def deliveries_tidy() -> None:
     """Delete finished messages that are older than a month."""
-    old = Delivery.objects.filter(created_at__lt=timezone.now() - _KEPT).exclude(state=Delivery.State.WAITING)
+    old = Delivery.objects.filter(created_at__lt=timezone.now() - _KEPT_FOR).exclude(state=Delivery.State.WAITING)
     old.delete()
 
 
@@ -119,23 +119,23 @@ def quiet_end(route: Route, now: datetime) -> datetime | None:
     if route.quiet_from is None or route.quiet_until is None or route.quiet_from == route.quiet_until:
         return None
     zone = ZoneInfo(route.zone)
-    here = now.astimezone(zone)
-    at, begin, end = here.time(), route.quiet_from, route.quiet_until
-    if not (begin <= at < end if begin < end else (at >= begin or at < end)):
+    local_now = now.astimezone(zone)
+    local_time, begin, end = local_now.time(), route.quiet_from, route.quiet_until
+    if not (begin <= local_time < end if begin < end else (local_time >= begin or local_time < end)):
         return None
-    day = here.date() if at < end else here.date() + timedelta(days=1)
+    day = local_now.date() if local_time < end else local_now.date() + timedelta(days=1)
     return datetime.combine(day, time(end.hour, end.minute, end.second), tzinfo=zone)
 
 
-def _taken(results: queue.SimpleQueue[Result]) -> list[Result]:
+def _collect_results(results: queue.SimpleQueue[Result]) -> list[Result]:
     """All results that there are, after a short wait for the first."""
-    told: list[Result] = []
+    collected: list[Result] = []
     try:
-        told.append(results.get(timeout=_POLL_S))
+        collected.append(results.get(timeout=_POLL_S))
         while True:
-            told.append(results.get_nowait())
+            collected.append(results.get_nowait())
     except queue.Empty:
-        return told
+        return collected
 
 
 def _due_routes(now: datetime) -> QuerySet[Route]:
@@ -148,14 +148,14 @@ def _due_routes(now: datetime) -> QuerySet[Route]:
     return Route.objects.filter(is_free).filter((is_open & Q(in_order)) | Q(other))
 
 
-def _claimed(most: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
-    """Claim up to ``most`` routes with due messages, and load their next messages. Not those ``held`` here, even if
-    their claims have ended."""
-    if most <= 0:
+def _claim_routes(max_routes: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
+    """Claim up to ``max_routes`` routes with due messages, and load their next messages. Leaves out routes ``held``
+    here, even if their claims have ended."""
+    if max_routes <= 0:
         return
     now = timezone.now()
     due = _due_routes(now).exclude(pk__in=[lane.route.pk for lane in held]).order_by(_LONGEST_UNSERVED, "pk")
-    for route in due.select_related("owner", "team")[:most]:
+    for route in due.select_related("owner", "team")[:max_routes]:
         is_same = Q(claimed_until=route.claimed_until) if route.claimed_until else Q(claimed_until=None)
         claim = f"{processes.own()}/{uuid.uuid4().hex}"
         with transaction.atomic():
@@ -166,7 +166,9 @@ def _claimed(most: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
                 Route.objects.filter(pk=route.pk).update(claimed_until=now, holder="")
         if deliveries:
             until = clock.monotonic() + HOLD_S
-            yield Lane(route, claim, deliveries, _stop_reasons(route, deliveries), _known(route, deliveries), until)
+            yield Lane(
+                route, claim, deliveries, _stop_reasons(route, deliveries), _stored_references(route, deliveries), until
+            )
 
 
 def _renew(claims: Collection[str]) -> None:
@@ -186,18 +188,18 @@ def _next_deliveries(route: Route, now: datetime) -> list[Delivery]:
             Route.objects.filter(pk=route.pk).update(resume_at=end)
         else:
             due |= Q(is_in_order=True)
-    while found := list(waiting.filter(due).order_by("is_in_order", "created_at", "id")[:BATCH]):
-        replaced = _superfluous(waiting, found, now) if ALL[route.kind].is_following else set()
+    while deliveries := list(waiting.filter(due).order_by("is_in_order", "created_at", "id")[:MAX_BATCH]):
+        replaced = _superseded(waiting, deliveries, now) if ALL[route.kind].is_following else set()
         if replaced:
             Delivery.objects.filter(pk__in=replaced).update(state=Delivery.State.REPLACED, due_at=None)
-        if left := [delivery for delivery in found if delivery.pk not in replaced]:
-            return left
+        if remaining := [delivery for delivery in deliveries if delivery.pk not in replaced]:
+            return remaining
     return []
 
 
-def _superfluous(waiting: QuerySet[Delivery], found: Sequence[Delivery], now: datetime) -> set[Any]:
+def _superseded(waiting: QuerySet[Delivery], deliveries: Sequence[Delivery], now: datetime) -> set[Any]:
     """Those that waited for long, and after which a later message on the same incident waits."""
-    stale = [row for row in found if row.incident_id and row.is_in_order and row.created_at < now - _STALE]
+    stale = [row for row in deliveries if row.incident_id and row.is_in_order and row.created_at < now - _STALE_AFTER]
     if not stale:
         return set()
     of_these = waiting.filter(is_in_order=True, incident__in={row.incident_id for row in stale})
@@ -205,7 +207,7 @@ def _superfluous(waiting: QuerySet[Delivery], found: Sequence[Delivery], now: da
     return {row.pk for row in stale if last.get(row.incident_id) != row.pk}
 
 
-def _known(route: Route, deliveries: Sequence[Delivery]) -> dict[About, dict[str, Any]]:
+def _stored_references(route: Route, deliveries: Sequence[Delivery]) -> dict[About, dict[str, Any]]:
     """What the destination made of the incidents and nodes; nothing is made of them by a program's receiver."""
     ids: dict[str, set[int]] = {}
     for row in deliveries:
@@ -219,9 +221,9 @@ def _known(route: Route, deliveries: Sequence[Delivery]) -> dict[About, dict[str
 
 def _stop_reasons(route: Route, deliveries: Sequence[Delivery]) -> dict[Any, str]:
     """By message, why it must not be sent any more."""
-    told = [row for row in deliveries if row.event != PING]
+    without_pings = [row for row in deliveries if row.event != PING]
     if not route.is_active:
-        return dict.fromkeys((row.pk for row in told), "The route was switched off before this could be sent.")
-    allowed = {cluster: may_receive(route, cluster) for cluster in {row.cluster_id for row in told}}
+        return dict.fromkeys((row.pk for row in without_pings), "The route was switched off before this could be sent.")
+    allowed = {cluster: may_receive(route, cluster) for cluster in {row.cluster_id for row in without_pings}}
     why = "The route's keeper has no access to this any more: it was not sent."
-    return {row.pk: why for row in told if not allowed[row.cluster_id]}
+    return {row.pk: why for row in without_pings if not allowed[row.cluster_id]}

@@ -54,25 +54,25 @@ def history_load(*, now: datetime | None = None) -> int:
     Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in NODES], ignore_conflicts=True)
     nodes = {node.name: node for node in cluster.nodes.all()}
     synthetic = list(history(now))
-    jobs = Job.objects.bulk_create(_job(one, cluster) for one in synthetic)
-    launches = [launch for one in synthetic for launch in one.launches]
+    jobs = Job.objects.bulk_create(_job(plan, cluster) for plan in synthetic)
+    launches = [launch for plan in synthetic for launch in plan.launches]
     attempts = Attempt.objects.bulk_create(
-        _attempt(job, number, launch, nodes=one.park.nodes)
-        for job, one in zip(jobs, synthetic, strict=True)
-        for number, launch in enumerate(one.launches)
+        _attempt(job, number, launch, nodes=plan.park.nodes)
+        for job, plan in zip(jobs, synthetic, strict=True)
+        for number, launch in enumerate(plan.launches)
     )
     diagnoses = Diagnosis.objects.bulk_create(map(_diagnosis, attempts, launches))
-    pairs = zip(diagnoses, launches, strict=True)
-    failed = [(diagnosis, launch.failure) for diagnosis, launch in pairs if launch.failure]
+    diagnosed = zip(diagnoses, launches, strict=True)
+    failed = [(diagnosis, launch.failure) for diagnosis, launch in diagnosed if launch.failure]
     incidents = Incident.objects.bulk_create(_incident(diagnosis, failure) for diagnosis, failure in failed)
-    told = [(incident, failure) for incident, (_, failure) in zip(incidents, failed, strict=True)]
+    failures = [(incident, failure) for incident, (_, failure) in zip(incidents, failed, strict=True)]
     search_entries_make(incidents)
     Suspect.objects.bulk_create(
-        _suspect(incident, failure, nodes[failure.node]) for incident, failure in told if failure.kind.is_of_a_node
+        _suspect(incident, failure, nodes[failure.node]) for incident, failure in failures if failure.kind.is_of_a_node
     )
     speaker = get_user_model().objects.get_or_create(username=SPEAKER, defaults={"is_active": False})[0]
-    Decision.objects.bulk_create(word for one in told for word in _words(*one, speaker))
-    _date(cluster)
+    Decision.objects.bulk_create(row for failure in failures for row in _decisions(*failure, speaker))
+    _set_times(cluster)
     Activity.objects.create(kind=LOADED, job=jobs[0], data={"after": len(incidents)})
     return len(incidents)
 
@@ -128,7 +128,7 @@ def _attempt(job: Job, number: int, launch: Launch, *, nodes: int) -> Attempt:
 
 def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
     """A diagnosis with two iterations, from which the fleet's costs are computed."""
-    said = launch.failure.headline if launch.failure else "The attempt showed no failure."
+    headline = launch.failure.headline if launch.failure else "The attempt showed no failure."
     ends = ((launch.first, launch.trains_at), (launch.last, launch.last_step_at))
     rows = [{"n": n, "t": at.timestamp(), "seconds": STEP_S} for n, at in ends]
     return Diagnosis(
@@ -136,7 +136,7 @@ def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
         attempt=attempt,
         revision=1,
         engine=ENGINE,
-        report={"headline": said},
+        report={"headline": headline},
         timeline={"iterations": rows},
     )
 
@@ -151,9 +151,9 @@ def _incident(diagnosis: Diagnosis, failure: Failure) -> Incident:
         diagnosis=diagnosis,
         state=state,
         headline=failure.headline,
-        category=failure.said,
+        category=failure.machine_category,
         confidence=failure.confidence,
-        standing_category="unknown" if state == Incident.State.REJECTED else _standing(failure),
+        standing_category="unknown" if state == Incident.State.REJECTED else _standing_category(failure),
         symptom=failure.kind.symptom,
         stage=failure.kind.stage,
         iteration=failure.step,
@@ -173,19 +173,19 @@ def _incident(diagnosis: Diagnosis, failure: Failure) -> Incident:
     return incident
 
 
-def _standing(failure: Failure) -> str:
+def _standing_category(failure: Failure) -> str:
     is_corrected = failure.state == Incident.State.CORRECTED
-    return failure.kind.category if is_corrected else failure.said
+    return failure.kind.category if is_corrected else failure.machine_category
 
 
-def _word(failure: Failure) -> str:
+def _decision_word(failure: Failure) -> str:
     return {"corrected": "correct", "rejected": "reject", "inconclusive": "inconclusive"}.get(failure.state, "confirm")
 
 
 def _is_confirmed(failure: Failure) -> bool:
     """Whether somebody confirmed the accused node."""
     is_asked = failure.kind.is_of_a_node and failure.is_suspect_judged and failure.judged_at is not None
-    return is_asked and _word(failure) in {"correct", "confirm"}
+    return is_asked and _decision_word(failure) in {"correct", "confirm"}
 
 
 def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
@@ -202,21 +202,21 @@ def _suspect(incident: Incident, failure: Failure, node: Node) -> Suspect:
     )
 
 
-def _words(incident: Incident, failure: Failure, speaker: Any) -> list[Decision]:
+def _decisions(incident: Incident, failure: Failure, speaker: Any) -> list[Decision]:
     """Decisions on the category and, if somebody judged it, on the suspect."""
-    word = _word(failure)
+    word = _decision_word(failure)
     if failure.judged_at is None:
         return []
-    said = {"incident": incident, "diagnosis": incident.diagnosis, "made_by": speaker}
+    common = {"incident": incident, "diagnosis": incident.diagnosis, "made_by": speaker}
     value = incident.standing_category if word in {"correct", "confirm"} else ""
-    words = [Decision(**said, claim="category", word=word, machine_value=incident.category, value=value)]
+    words = [Decision(**common, claim="category", word=word, machine_value=incident.category, value=value)]
     if _is_confirmed(failure):
         node = failure.node
-        words.append(Decision(**said, claim="suspect", subject=node, word="confirm", machine_value=node, value=node))
+        words.append(Decision(**common, claim="suspect", subject=node, word="confirm", machine_value=node, value=node))
     return words
 
 
-def _date(cluster: Cluster) -> None:
+def _set_times(cluster: Cluster) -> None:
     """Set the times that rows usually take from the clock: jobs and diagnoses get the age of their events."""
     judged = Incident.objects.filter(pk=OuterRef("incident")).values("reviewed_at")
     ended = Attempt.objects.filter(pk=OuterRef("attempt")).values("ended_at")

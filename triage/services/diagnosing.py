@@ -21,10 +21,10 @@ from triage.domain.report_facts import (
     IncidentFacts,
     incident_of,
     is_steady,
-    moment,
     node_count_of,
     node_names_of,
     outcome_of,
+    utc_time,
     week_of,
 )
 from triage.flow_tables import tables_store
@@ -188,7 +188,7 @@ def _incident_write(
     for name, value in values.items():
         setattr(incident, name, value)
     if is_new:
-        incident.regressed_from = _resolved_before(job=job, fingerprint=facts.fingerprint)
+        incident.regressed_from = _last_resolved(job=job, fingerprint=facts.fingerprint)
         rules = GroupRule.objects.filter(cluster=job.cluster, fingerprint=facts.fingerprint)
         rule = rules.last() if facts.fingerprint else None
         incident.group = rule.group if rule else None
@@ -225,7 +225,7 @@ def _incident_write(
     return incident
 
 
-def _resolved_before(*, job: Job, fingerprint: str) -> Incident | None:
+def _last_resolved(*, job: Job, fingerprint: str) -> Incident | None:
     """The latest resolved incident with the same fingerprint on the same cluster: the new one is its regression."""
     if not fingerprint:
         return None
@@ -243,8 +243,8 @@ def _attempt_conclude(*, job: Job, attempt: Attempt, report: dict[str, Any], is_
     outcome = outcome_of(report)
     attempt.outcome = outcome
     attempt.node_count = node_count_of(report) or attempt.node_count
-    attempt.started_at = attempt.started_at or moment(timeline.get("t0"))
-    attempt.ended_at = attempt.ended_at or moment(timeline.get("t1"))
+    attempt.started_at = attempt.started_at or utc_time(timeline.get("t0"))
+    attempt.ended_at = attempt.ended_at or utc_time(timeline.get("t1"))
     if attempt.started_at and attempt.ended_at:
         attempt.ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
     attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at", "ran_s"])

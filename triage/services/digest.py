@@ -32,16 +32,16 @@ def digest_of(*, user: Any, now: datetime) -> Statistics:
 
 def digest_email(*, user: Any, now: datetime) -> EmailMessage:
     """The e-mail, in plain text."""
-    shown = digest_of(user=user, now=now)
-    link = f"{settings.SITE_URL.rstrip('/')}{reverse('statistics')}?since={shown.period.start}&until={shown.period.end}"
+    week = digest_of(user=user, now=now)
+    link = f"{settings.SITE_URL.rstrip('/')}{reverse('statistics')}?since={week.period.start}&until={week.period.end}"
     context = {
-        "shown": shown,
-        "pareto": shown.pareto.head(5).to_dict("records"),
-        "offenders": shown.offenders.head(5).to_dict("records"),
-        "waiting": int(shown.backlog.incidents.sum()),
+        "shown": week,
+        "pareto": week.pareto.head(5).to_dict("records"),
+        "offenders": week.offenders.head(5).to_dict("records"),
+        "waiting": int(week.backlog.incidents.sum()),
         "link": link,
     }
-    subject = f"Faultline: {shown.total} incidents from {shown.period.start} to {shown.period.end}"
+    subject = f"Faultline: {week.total} incidents from {week.period.start} to {week.period.end}"
     return EmailMessage(subject, render_to_string("triage/statistics/digest.txt", context), to=[user.email])
 
 

@@ -37,14 +37,14 @@ from triage.serve.parts import QUEUES
 
 type State = Literal["ok", "warning", "problem"]
 
-LEAST_FREE_BYTES = 1 << 30
-LEAST_FREE_SHARE = 0.1
+MIN_FREE_BYTES = 1 << 30
+MIN_FREE_SHARE = 0.1
 #: clocks that differ by more make lines of the timeline and leases of runs wrong
 CLOCK_WARNING_S, CLOCK_PROBLEM_S = 2.0, 30.0
 WAITING_WARNING_S = 600
 #: Seconds that workers have to answer; if a queue seems to have none, busy ones get more.
 ANSWER_S = (2.0, 8.0)
-LEAST_SECRET = 32
+MIN_SECRET_CHARS = 32
 _LOCAL = {"localhost", "127.0.0.1", "::1", "[::1]"}
 
 
@@ -53,7 +53,7 @@ class Finding:
     """What a check found; ``todo`` is empty if all is well."""
 
     state: State
-    said: str
+    sentence: str
     todo: str = ""
 
 
@@ -67,21 +67,21 @@ def database() -> Finding:
         cursor.execute("SELECT 1")
     took_ms = (time.perf_counter() - began) * 1000
     version = ".".join(map(str, connection.get_database_version()))
-    said = f"{connection.display_name} {version} answers in {took_ms:.0f} ms"
+    sentence = f"{connection.display_name} {version} answers in {took_ms:.0f} ms"
     if connection.vendor == "sqlite" and env_str("FAULTLINE_S3_BUCKET"):
         return Finding(
             "warning",
-            f"{said}; it serves one machine only",
+            f"{sentence}; it serves one machine only",
             "Set DATABASE_URL to a PostgreSQL before a part runs on another machine.",
         )
-    return Finding("ok", said)
+    return Finding("ok", sentence)
 
 
 def migrations() -> Finding:
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    ours, known = {"triage", "ingest"}, executor.loader.disk_migrations
-    foreign = [key for key in executor.loader.applied_migrations if key[0] in ours and key not in known]
+    ours, known_migrations = {"triage", "ingest"}, executor.loader.disk_migrations
+    foreign = [key for key in executor.loader.applied_migrations if key[0] in ours and key not in known_migrations]
     if foreign:
         return Finding(
             "problem",
@@ -89,8 +89,8 @@ def migrations() -> Finding:
             "Install that version here, or restore the backup that was made before the upgrade.",
         )
     if missing:
-        said = "a migration is missing" if len(missing) == 1 else f"{len(missing)} migrations are missing"
-        return Finding("problem", said, "Run: faultline manage prepare")
+        sentence = "a migration is missing" if len(missing) == 1 else f"{len(missing)} migrations are missing"
+        return Finding("problem", sentence, "Run: faultline manage prepare")
     return Finding("ok", "the database is up to date")
 
 
@@ -104,11 +104,11 @@ def queue() -> Finding:
 def workers() -> Finding:
     with _redis() as client:
         client.ping()  # otherwise Celery waits long for a queue that is down
-    found: dict[str, Any] = {}
+    queues_by_worker: dict[str, Any] = {}
     idle = list(QUEUES)
     for timeout_s in ANSWER_S:
-        found |= current_app.control.inspect(timeout=timeout_s).active_queues() or {}
-        served = {row["name"] for rows in found.values() for row in rows}
+        queues_by_worker |= current_app.control.inspect(timeout=timeout_s).active_queues() or {}
+        served = {row["name"] for rows in queues_by_worker.values() for row in rows}
         if not (idle := [name for name in QUEUES if name not in served]):
             break
     if idle:
@@ -117,7 +117,7 @@ def workers() -> Finding:
             f"no worker serves {', '.join(idle)}",
             f"Start: faultline serve {idle[0] if len(idle) < len(QUEUES) else 'worker'}",
         )
-    return Finding("ok", f"{len(found)} workers serve {', '.join(QUEUES)}")
+    return Finding("ok", f"{len(queues_by_worker)} workers serve {', '.join(QUEUES)}")
 
 
 def waiting() -> Finding:
@@ -142,31 +142,31 @@ def store() -> Finding:
                     raise OSError(f"{name} returns other bytes than it was given")
         finally:
             storage.delete(key)
-    where = f"bucket {env_str('FAULTLINE_S3_BUCKET')}" if env_str("FAULTLINE_S3_BUCKET") else "the data directory"
-    return Finding("ok", f"{where} stores, returns and deletes")
+    place = f"bucket {env_str('FAULTLINE_S3_BUCKET')}" if env_str("FAULTLINE_S3_BUCKET") else "the data directory"
+    return Finding("ok", f"{place} stores, returns and deletes")
 
 
 def clocks() -> Finding:
-    apart: dict[str, float] = {}
+    offsets: dict[str, float] = {}
     with _redis() as client:
         seconds, micros = client.time()
-        apart["the queue"] = seconds + micros / 1e6 - time.time()
+        offsets["the queue"] = seconds + micros / 1e6 - time.time()
     if connection.vendor == "postgresql":
         with connection.cursor() as cursor:
             cursor.execute("SELECT clock_timestamp()")
-            apart["the database"] = cursor.fetchone()[0].timestamp() - time.time()
-    where, seconds_apart = max(apart.items(), key=lambda pair: abs(pair[1]))
-    if abs(seconds_apart) <= CLOCK_WARNING_S:
-        return Finding("ok", f"the clocks of {' and '.join(apart)} agree with this machine's")
+            offsets["the database"] = cursor.fetchone()[0].timestamp() - time.time()
+    name, offset_s = max(offsets.items(), key=lambda pair: abs(pair[1]))
+    if abs(offset_s) <= CLOCK_WARNING_S:
+        return Finding("ok", f"the clocks of {' and '.join(offsets)} agree with this machine's")
     return Finding(
-        "problem" if abs(seconds_apart) > CLOCK_PROBLEM_S else "warning",
-        f"the clock of {where} is {abs(seconds_apart):.0f} s {'ahead' if seconds_apart > 0 else 'behind'}",
+        "problem" if abs(offset_s) > CLOCK_PROBLEM_S else "warning",
+        f"the clock of {name} is {abs(offset_s):.0f} s {'ahead' if offset_s > 0 else 'behind'}",
         "Let NTP (chrony, systemd-timesyncd) set the clocks of both machines.",
     )
 
 
 def secrets() -> Finding:
-    if len(settings.SECRET_KEY) < LEAST_SECRET:
+    if len(settings.SECRET_KEY) < MIN_SECRET_CHARS:
         return Finding(
             "problem", "the secret key is short", "Set FAULTLINE_SECRET_KEY, for instance: openssl rand -hex 32"
         )
@@ -215,20 +215,20 @@ def disk() -> Finding:
     if not os.access(folder, os.W_OK):
         return Finding("problem", f"{folder} cannot be written", f"Let the user {os.getuid()} own it.")
     usage = shutil.disk_usage(folder)
-    said = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.0f} are free below {folder}"
+    sentence = f"{usage.free / 2**30:.1f} GiB of {usage.total / 2**30:.0f} are free below {folder}"
     todo = "Free space, set FAULTLINE_EVIDENCE_DAYS, or move evidence to a store (FAULTLINE_S3_BUCKET)."
-    if usage.free < LEAST_FREE_BYTES:
-        return Finding("problem", said, todo)
-    return Finding("warning", said, todo) if usage.free < LEAST_FREE_SHARE * usage.total else Finding("ok", said)
+    if usage.free < MIN_FREE_BYTES:
+        return Finding("problem", sentence, todo)
+    return Finding("warning", sentence, todo) if usage.free < MIN_FREE_SHARE * usage.total else Finding("ok", sentence)
 
 
 def directory() -> Finding:
     """Uploads grow in the data directory while workers read them, also with an S3 store: all machines share it."""
-    others = machines.elsewhere()
-    if others:
+    elsewhere = machines.elsewhere()
+    if elsewhere:
         return Finding(
             "problem",
-            f"{', '.join(others[:5])} {'works' if len(others) == 1 else 'work'} in another data directory",
+            f"{', '.join(elsewhere[:5])} {'works' if len(elsewhere) == 1 else 'work'} in another data directory",
             f"Mount one directory that all machines share, here at {settings.DATA_DIR} (FAULTLINE_DATA_DIR).",
         )
     return Finding("ok", f"all machines with workers work in {settings.DATA_DIR}")
@@ -258,7 +258,7 @@ CHECKS: tuple[Callable[[], Finding], ...] = (
     traces, pages,
 )  # fmt: skip
 #: what to do if a check itself fails, by its name
-_IF_BROKEN = {
+_REMEDIES = {
     "database": "Start it, or correct DATABASE_URL.",
     "queue": "Start it, or correct REDIS_URL.",
     "store": "Correct FAULTLINE_S3_BUCKET, FAULTLINE_S3_ENDPOINT and the keys, or the rights of the data directory.",
@@ -268,12 +268,12 @@ _IF_BROKEN = {
 def examine() -> dict[str, Finding]:
     """All checks by name. Takes seconds: each connection has a time limit."""
     os.environ.setdefault("PGCONNECT_TIMEOUT", "5")
-    return {check.__name__: _examined(check) for check in CHECKS}
+    return {check.__name__: _run_check(check) for check in CHECKS}
 
 
-def _examined(check: Callable[[], Finding]) -> Finding:
+def _run_check(check: Callable[[], Finding]) -> Finding:
     try:
         return check()
     except Exception as error:
         lines = str(error).strip().splitlines() or [type(error).__name__]
-        return Finding("problem", lines[0], _IF_BROKEN.get(check.__name__, "See the other problems first."))
+        return Finding("problem", lines[0], _REMEDIES.get(check.__name__, "See the other problems first."))

@@ -27,13 +27,13 @@ log = logging.getLogger(__name__)
 @dataclass(slots=True)
 class Lane:
     """A held route. ``claim`` proves the hold; ``reasons`` says of messages why they must not be sent any more;
-    ``known`` has what the destination made of each incident and node."""
+    ``references`` has what the destination made of each incident and node."""
 
     route: Route
     claim: str
     deliveries: Sequence[Delivery]
     reasons: Mapping[Any, str]
-    known: dict[About, dict[str, Any]]
+    references: dict[About, dict[str, Any]]
     #: no further message is begun after this time (of ``time.monotonic``)
     until: float
     #: when the sending of the present message began
@@ -57,34 +57,34 @@ class Result(NamedTuple):
     @property
     def error(self) -> str:
         """Why it did not arrive, if the status does not say it."""
-        said = self.answer.error or self.reading.error
-        if not said and 300 <= self.answer.status < 400:
+        problem = self.answer.error or self.reading.error
+        if not problem and 300 <= self.answer.status < 400:
             return "It redirects, which is not followed: give the route the address that it redirects to."
-        return said
+        return problem
 
     @property
-    def is_there(self) -> bool:
+    def is_delivered(self) -> bool:
         return 200 <= self.answer.status < 300 and not self.error
 
 
-def lane_send(lane: Lane, tell: Callable[[Result], None]) -> None:
+def lane_send(lane: Lane, on_result: Callable[[Result], None]) -> None:
     """Send the lane's messages over one connection, up to the first that fails or the end of its time. Runs in a
-    thread. ``tell`` gets each result at once, and the end."""
+    thread. ``on_result`` gets each result at once, and the end."""
     try:
         with outbound.Sender() as sender:
             for delivery in lane.deliveries:
                 lane.began = clock.monotonic()
-                result = _tried(lane, delivery, sender)
-                tell(result)
-                if not result.is_there and not result.reason:
+                result = _try(lane, delivery, sender)
+                on_result(result)
+                if not result.is_delivered and not result.reason:
                     break
                 if clock.monotonic() >= lane.until:
                     break
     finally:
-        tell(Result(lane, None))
+        on_result(Result(lane, None))
 
 
-def _tried(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
+def _try(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
     reason = lane.reasons.get(delivery.pk, "")
     requests: Sequence[Request | Mail] = ()
     if not reason:
@@ -108,14 +108,14 @@ def _tried(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
         log.exception("the answer to message %s could not be read", delivery.pk)
         reading = Reading(error=f"The answer could not be read ({type(error).__name__}).")
     if delivery.about is not None and reading.reference is not None and not reading.error:
-        lane.known[delivery.about] = reading.reference
+        lane.references[delivery.about] = reading.reference
     return Result(lane, delivery, answers[-1], reading)
 
 
 def _requests(lane: Lane, delivery: Delivery, now: datetime) -> Sequence[Request | Mail]:
     message = message_of(delivery.body, key=f"msg_{delivery.pk.hex}")
-    known = lane.known.get(delivery.about, {}) if delivery.about is not None else {}
-    return lane.kind.render(message, _address(lane.route, now=now), known, now)
+    reference = lane.references.get(delivery.about, {}) if delivery.about is not None else {}
+    return lane.kind.render(message, _address(lane.route, now=now), reference, now)
 
 
 def _address(route: Route, *, now: Any) -> Address:

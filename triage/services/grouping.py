@@ -23,12 +23,12 @@ def incidents_merge(
     New incidents of the same cluster with the fingerprint of a member join it from now on. Raises ReviewError for fewer
     than two.
     """
-    found = list(Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents]).order_by("pk"))
-    if len(found) < 2:
+    locked = list(Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents]).order_by("pk"))
+    if len(locked) < 2:
         raise ReviewError("Choose at least two incidents to merge.")
-    former = {incident.group_id for incident in found if incident.group_id}
-    group = Group.objects.create(title=title.strip()[:200] or found[0].headline[:200], made_by=by)
-    members = {incident.pk for incident in found}
+    former = {incident.group_id for incident in locked if incident.group_id}
+    group = Group.objects.create(title=title.strip()[:200] or locked[0].headline[:200], made_by=by)
+    members = {incident.pk for incident in locked}
     members |= set(incidents_visible_to(by).filter(group__in=former).values_list("pk", flat=True))
     rows = list(Incident.objects.filter(pk__in=members))
     kinds = sorted({(row.cluster_id, row.fingerprint) for row in rows if row.fingerprint})
@@ -36,9 +36,9 @@ def incidents_merge(
     request_id, acts = request_id or uuid.uuid4(), []
     for row in rows:
         rule = rules.get((row.cluster_id, row.fingerprint, group.pk))
-        told = {"before": row.group_id, "after": group.pk, "rule": rule}
+        data = {"before": row.group_id, "after": group.pk, "rule": rule}
         row.group = group
-        acts.append(act_row(row, "merged", by, request_id, told))
+        acts.append(act_row(row, "merged", by, request_id, data))
     Incident.objects.bulk_update(rows, ["group"])
     acts_log(acts)
     return group
@@ -52,23 +52,25 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
     group.
     """
     locked = Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False)
-    found = list(locked.order_by("pk"))
-    if not found:
+    leaving_incidents = list(locked.order_by("pk"))
+    if not leaving_incidents:
         raise ReviewError("None of these incidents is in a group.")
-    rest = Incident.objects.filter(group__in={row.group_id for row in found}).exclude(pk__in=[row.pk for row in found])
-    stays = set(rest.order_by().values_list("group_id", "cluster_id", "fingerprint"))
+    remaining = Incident.objects.filter(group__in={row.group_id for row in leaving_incidents}).exclude(
+        pk__in=[row.pk for row in leaving_incidents]
+    )
+    stays = set(remaining.order_by().values_list("group_id", "cluster_id", "fingerprint"))
     # the last member with this fingerprint
-    leaving = {(row.group_id, row.cluster_id, row.fingerprint): row.pk for row in found if row.fingerprint}
+    leaving = {(row.group_id, row.cluster_id, row.fingerprint): row.pk for row in leaving_incidents if row.fingerprint}
     last = {pk for kind, pk in leaving.items() if kind not in stays}
-    rules = _rules_make([(row.cluster_id, row.fingerprint, None) for row in found if row.pk in last], by)
+    rules = _rules_make([(row.cluster_id, row.fingerprint, None) for row in leaving_incidents if row.pk in last], by)
     request_id, acts = request_id or uuid.uuid4(), []
-    for row in found:
+    for row in leaving_incidents:
         rule = rules[row.cluster_id, row.fingerprint, None] if row.pk in last else None
         acts.append(act_row(row, "split", by, request_id, {"before": row.group_id, "rule": rule}))
         row.group = None
-    Incident.objects.bulk_update(found, ["group"])
+    Incident.objects.bulk_update(leaving_incidents, ["group"])
     acts_log(acts)
-    return len(found)
+    return len(leaving_incidents)
 
 
 def _rules_make(wanted: Iterable[tuple[int, str, Group | None]], by: Any) -> dict[tuple[int, str, int | None], int]:

@@ -77,20 +77,20 @@ def faults_of_trace(rows: Any, *, epoch: datetime) -> Iterator[Fault]:
     """
     if not isinstance(rows, list):
         raise ImportRefused("The trace is not a JSON list of events.")
-    begun: dict[tuple[str, str], float] = {}
+    started: dict[tuple[str, str], float] = {}
     for n, row in enumerate(rows, 1):
         try:
             kind, node, days = row["event_type"], str(row["node_id"]), float(row["event_time"])
-            said = " › ".join(str(row["fault_type"][name]) for name in ("Class", "Desc"))
+            description = " › ".join(str(row["fault_type"][name]) for name in ("Class", "Desc"))
         except (KeyError, TypeError, ValueError) as error:
             raise ImportRefused(f"Event {n} of the trace lacks or garbles {error}.") from error
         if kind == "fault_start":
-            begun.setdefault((node, said), days)
-        elif (node, said) in begun:
-            start = begun.pop((node, said))
-            yield Fault(node, epoch + timedelta(days=start), epoch + timedelta(days=days), said)
-    for (node, said), start in begun.items():
-        yield Fault(node, epoch + timedelta(days=start), None, said)
+            started.setdefault((node, description), days)
+        elif (node, description) in started:
+            start = started.pop((node, description))
+            yield Fault(node, epoch + timedelta(days=start), epoch + timedelta(days=days), description)
+    for (node, description), start in started.items():
+        yield Fault(node, epoch + timedelta(days=start), None, description)
 
 
 @transaction.atomic
@@ -104,15 +104,15 @@ def faults_import(*, cluster: Cluster, slug: str, faults: Iterable[Fault], user:
     )
     if not is_new:
         return 0
-    made = 0
+    created = 0
     ordered = sorted(faults, key=lambda fault: (fault.started_at, fault.node, fault.description))
     names = {fault.node for fault in ordered}
     Node.objects.bulk_create([Node(cluster=cluster, name=name) for name in sorted(names)], ignore_conflicts=True)
     nodes = {node.name: node for node in Node.objects.filter(cluster=cluster, name__in=names)}
     for batch in batched(enumerate(ordered), 1000):
-        made += _batch_import(job, batch, nodes)
-    Activity.objects.create(job=job, kind="imported", actor=user, data={"after": made})
-    return made
+        created += _batch_import(job, batch, nodes)
+    Activity.objects.create(job=job, kind="imported", actor=user, data={"after": created})
+    return created
 
 
 def _batch_import(job: Job, batch: tuple[tuple[int, Fault], ...], nodes: dict[str, Node]) -> int:

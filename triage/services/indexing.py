@@ -15,7 +15,7 @@ from triage.domain.report_facts import IncidentFacts
 from triage.models import Finding, Incident, SearchEntry
 from triage.search import word_rules
 
-BATCH = 500
+BATCH_SIZE = 500
 #: maximum number of ranks in one entry
 MAX_RANKS = 512
 _RANK = re.compile(r"(?:^|\brank[ _:-]*)(\d{1,9})$")
@@ -46,7 +46,7 @@ def search_entries_rename(*, job: Job) -> int:
             if about != row.about:
                 row.about = about
                 changed.append(row)
-        SearchEntry.objects.bulk_update(changed, ["about"], batch_size=BATCH)
+        SearchEntry.objects.bulk_update(changed, ["about"], batch_size=BATCH_SIZE)
     return len(changed)
 
 
@@ -59,46 +59,49 @@ def search_entries_build(
     findings, one batch in memory.
     """
     entries.objects.all().delete()
-    done = 0
-    for numbers in batched(incidents.objects.order_by("pk").values_list("pk", flat=True).iterator(5000), BATCH):
-        told: dict[int, list[tuple[Any, ...]]] = {}
+    written = 0
+    for numbers in batched(incidents.objects.order_by("pk").values_list("pk", flat=True).iterator(5000), BATCH_SIZE):
+        findings_by_incident: dict[int, list[tuple[Any, ...]]] = {}
         columns = ("incident_id", "role", "template", "example", "lines", "signature")
         rows = findings.objects.filter(incident__in=numbers).order_by("incident", "position").values_list(*columns)
-        for number, own in groupby(rows, key=itemgetter(0)):
-            told[number] = [row[1:] for row in own]
+        for number, group in groupby(rows, key=itemgetter(0)):
+            findings_by_incident[number] = [row[1:] for row in group]
         heads = incidents.objects.filter(pk__in=numbers).values_list(
             *("pk", "headline", "job__name", "job__slug"),
             *("diagnosis__report__conclusion", "diagnosis__report__suspects"),
         )
         entries.objects.bulk_create(
-            entries(incident_id=pk, **_fields(headline, name, slug, told.get(pk, []), _accused_ranks(*accused)))
+            entries(
+                incident_id=pk,
+                **_fields(headline, name, slug, findings_by_incident.get(pk, []), _accused_ranks(*accused)),
+            )
             for pk, headline, name, slug, *accused in heads
         )
-        done += len(numbers)
-        yield done
+        written += len(numbers)
+        yield written
 
 
 def _fields(
     headline: str, name: str, slug: str, findings: Iterable[tuple[Any, ...]], accused: Iterable[int]
 ) -> dict[str, str]:
     """``findings``: role, template, example, lines and signature of each; ``accused``: ranks."""
-    said: list[str] = []
+    texts: list[str] = []
     ranks: dict[int, None] = {}
     rules: dict[str, None] = {}
     for role, template, example, lines, signature in findings:
         if signature:
             rules[f"{word_rules.SIGNATURE}{signature}"] = None
-        said.append(example)
+        texts.append(example)
         if role == "root" or not example:
-            said.append(template)
+            texts.append(template)
         if role == "root":
             ranks |= dict.fromkeys(rank for line in lines if isinstance(rank := line.get("rank"), int))
     ranks |= dict.fromkeys(accused)
-    named = [word_rules.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
+    rank_words = [word_rules.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
     return {
         "about": word_rules.entry([headline, name, slug]),
-        "said": word_rules.entry(said),
-        "places": word_rules.entry([*named, *rules]),
+        "said": word_rules.entry(texts),
+        "places": word_rules.entry([*rank_words, *rules]),
     }
 
 
@@ -109,6 +112,6 @@ def _accused_ranks(conclusion: dict[str, Any] | None, suspects: list[dict[str, A
     ranks: list[int] = []
     for suspect in suspects or []:
         if suspect.get("suspect", True):
-            own = _RANK.search(str(suspect.get("entity") or "")) if suspect.get("kind") == "rank" else None
-            ranks += [*([int(own[1])] if own else []), *(suspect.get("ranks") or [])]
+            match = _RANK.search(str(suspect.get("entity") or "")) if suspect.get("kind") == "rank" else None
+            ranks += [*([int(match[1])] if match else []), *(suspect.get("ranks") or [])]
     return ranks

@@ -26,7 +26,7 @@ MAX_RECORDS = 20_000
 def records_confirmed() -> list[Record]:
     """One record for each incident whose category a person confirmed or corrected, by number. Two queries."""
     columns = ("pk", "category", "standing_category", "confidence")
-    rows = list(_judged().order_by("-pk").values_list(*columns)[:MAX_RECORDS])
+    rows = list(_judged_incidents().order_by("-pk").values_list(*columns)[:MAX_RECORDS])
     templates: dict[int, list[tuple[str, str]]] = {}
     roots = Finding.objects.filter(role="root", incident__in=[row[0] for row in rows]).order_by("incident", "position")
     for incident, template, signature in roots.values_list("incident", "template", "signature"):
@@ -44,11 +44,11 @@ def records_confirmed() -> list[Record]:
     ]
 
 
-def _judged() -> QuerySet[Incident]:
+def _judged_incidents() -> QuerySet[Incident]:
     """Incidents whose category a person confirmed or corrected here, without imported and generated ones."""
-    said = Decision.objects.filter(incident=OuterRef("pk"), claim=Decision.Claim.CATEGORY, undone_at=None)
-    own = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
-    return own.filter(Exists(said), state__in=Incident.STOOD, is_withdrawn=False)
+    decisions = Decision.objects.filter(incident=OuterRef("pk"), claim=Decision.Claim.CATEGORY, undone_at=None)
+    incidents = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
+    return incidents.filter(Exists(decisions), state__in=Incident.STOOD, is_withdrawn=False)
 
 
 def classifier_train(*, by: Any = None) -> ClassifierVersion:
@@ -58,7 +58,7 @@ def classifier_train(*, by: Any = None) -> ClassifierVersion:
     """
     from diagnosis import classify_training  # noqa: PLC0415  # heavy: scikit-learn, only workers train
 
-    judged = _judged().count()
+    judged = _judged_incidents().count()
     admission = classify_training.admit(records_confirmed(), rules_in_force())
     weights = json.loads(classify_model.dumps(admission.model))
     measured = {
@@ -110,8 +110,8 @@ def is_learning_due() -> bool:
     if not settings.RETRAIN_AFTER:
         return False
     newest = ClassifierVersion.objects.order_by("-trained_at", "-pk").values_list("measured", flat=True).first()
-    known = int((newest or {}).get("judged", 0))
-    return _judged().count() - known >= settings.RETRAIN_AFTER
+    judged_then = int((newest or {}).get("judged", 0))
+    return _judged_incidents().count() - judged_then >= settings.RETRAIN_AFTER
 
 
 def learning_consider() -> None:

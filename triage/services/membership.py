@@ -15,9 +15,9 @@ from triage.models import Activity
 
 def roles_for(groups: Iterable[str], *, roles: Mapping[str, set[str]], default: str) -> set[str]:
     """The roles of these groups; the default role if they have none; empty without a default."""
-    held = set(groups)
-    given = {role for role, wanted in roles.items() if wanted & held}
-    return given or ({default} if default in ABILITIES else set())
+    group_set = set(groups)
+    granted = {role for role, role_groups in roles.items() if role_groups & group_set}
+    return granted or ({default} if default in ABILITIES else set())
 
 
 @transaction.atomic
@@ -29,14 +29,14 @@ def membership_sync(
     Without a mapping of roles, only a person without any role gets one: administrators decide then. Teams outside the
     mapping do not change; missing teams of the mapping are created.
     """
-    held = set(groups)
+    group_set = set(groups)
     before = _membership(user)
-    own = set(user.groups.values_list("name", flat=True)) & ABILITIES.keys()
-    wanted = roles_for(held, roles=roles, default=default) if roles or not own else own
-    user.groups.remove(*Group.objects.filter(name__in=own - wanted))
-    user.groups.add(*(Group.objects.get_or_create(name=name)[0] for name in wanted - own))
-    for slug, named in teams.items():
-        if named & held:
+    current = set(user.groups.values_list("name", flat=True)) & ABILITIES.keys()
+    wanted = roles_for(group_set, roles=roles, default=default) if roles or not current else current
+    user.groups.remove(*Group.objects.filter(name__in=current - wanted))
+    user.groups.add(*(Group.objects.get_or_create(name=name)[0] for name in wanted - current))
+    for slug, team_groups in teams.items():
+        if team_groups & group_set:
             Team.objects.get_or_create(slug=slug)[0].members.add(user)
         else:
             user.teams.remove(*Team.objects.filter(slug=slug))

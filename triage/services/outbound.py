@@ -35,14 +35,14 @@ _GLOBAL_UNICAST = ipaddress.ip_network("2000::/3")
 #: documentation, which Python before 3.13 treats as global
 _DOCUMENTATION = ipaddress.ip_network("3fff::/20")
 #: IPv6 networks that contain an IPv4 address, which is checked instead: prefix, and the number of bits right of it
-_CARRIERS = (
+_EMBEDDING_IPV4 = (
     (ipaddress.ip_network("::ffff:0:0/96"), 0),
     (ipaddress.ip_network("64:ff9b::/96"), 0),
     (ipaddress.ip_network("2002::/16"), 80),
 )
 
 
-class Forbidden(Exception):
+class ForbiddenAddress(Exception):
     """A forbidden address; the message says why and what would be allowed."""
 
 
@@ -64,26 +64,28 @@ class Target(NamedTuple):
     address: str
 
 
-def url_checked(url: str) -> tuple[str, int, str, bool]:
+def parse_url(url: str) -> tuple[str, int, str, bool]:
     """Host, port, path and TLS of a well-formed URL, without network access.
 
     Raises:
         Forbidden: another scheme, credentials, no host, or plain http to a host that the settings do not allow.
     """
     if len(url) > 2000 or any(ord(letter) <= 32 or ord(letter) == 127 for letter in url):
-        raise Forbidden("The address has spaces or control characters, or more than 2,000 characters.")
+        raise ForbiddenAddress("The address has spaces or control characters, or more than 2,000 characters.")
     try:
         parts = urlsplit(url)
         host, port = parts.hostname or "", parts.port
         host = host if ":" in host else host.encode("idna").decode("ascii")
     except (ValueError, UnicodeError) as error:
-        raise Forbidden("The address cannot be read: write it as https://host/path.") from error
+        raise ForbiddenAddress("The address cannot be read: write it as https://host/path.") from error
     if parts.scheme not in ("https", "http") or not host:
-        raise Forbidden("The address must begin with https:// and name a host.")
+        raise ForbiddenAddress("The address must begin with https:// and name a host.")
     if "@" in parts.netloc:
-        raise Forbidden("The address holds a user name or password: leave them out, messages are signed instead.")
+        raise ForbiddenAddress(
+            "The address holds a user name or password: leave them out, messages are signed instead."
+        )
     if port == 0:
-        raise Forbidden("There is no port 0.")
+        raise ForbiddenAddress("There is no port 0.")
     is_tls = parts.scheme == "https"
     path = (parts.path or "/") + (f"?{parts.query}" if parts.query else "")
     return host, port or (443 if is_tls else 80), quote(path, safe="%/:=&?~+!$,;'@()*[]"), is_tls
@@ -93,20 +95,20 @@ def target_of(url: str) -> Target:
     """The destination of a request for ``url``. Resolves the host once.
 
     Raises:
-        Forbidden: see :func:`url_checked`; the host is unknown, or one of its addresses is not public and not allowed.
+        Forbidden: see :func:`parse_url`; the host is unknown, or one of its addresses is not public and not allowed.
     """
-    host, port, path, is_tls = url_checked(url)
+    host, port, path, is_tls = parse_url(url)
     try:
-        found = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+        answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise Forbidden(f"The host {host} is not known here.") from error
-    addresses = list(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in found))
+        raise ForbiddenAddress(f"The host {host} is not known here.") from error
+    addresses = list(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in answers))
     for address in addresses:
         if not _is_allowed(host, ipaddress.ip_address(address), is_tls=is_tls):
             why = (
                 "is not a public address" if is_tls or not _is_public(ipaddress.ip_address(address)) else "needs https"
             )
-            raise Forbidden(
+            raise ForbiddenAddress(
                 f"{host} ({address}) {why}: use a public https address, or ask the operator of this site to add the "
                 "host or its network to FAULTLINE_ROUTES_ALLOW."
             )
@@ -120,7 +122,7 @@ class Sender:
     """
 
     def __init__(self, *, limit_s: float | None = None) -> None:
-        self._kept: _Pinned | None = None
+        self._connection: _PinnedConnection | None = None
         #: for each request in total
         self._limit_s = TIMEOUT_S if limit_s is None else limit_s
 
@@ -132,27 +134,27 @@ class Sender:
 
     def send(self, item: Request | Mail) -> Answer:
         """Send one request, or hand one e-mail to the site's mail server. Never raises; uses no database."""
-        return _mail(item) if isinstance(item, Mail) else self._request(item)
+        return _send_mail(item) if isinstance(item, Mail) else self._request(item)
 
     def _request(self, request: Request) -> Answer:
         """Send and read the answer: within the limit in total, at most ``MAX_ANSWER_BYTES``."""
         began = time.monotonic()
         try:
-            host, port, path, is_tls = url_checked(request.url)
-            kept = self._kept
-            if kept is not None and kept.place == (host, port, is_tls):
+            host, port, path, is_tls = parse_url(request.url)
+            connection = self._connection
+            if connection is not None and connection.endpoint == (host, port, is_tls):
                 try:
-                    return self._exchange(kept, request, path, began)
-                except _Closed:  # the receiver ended the kept connection before it read the request
+                    return self._exchange(connection, request, path, began)
+                except _ConnectionClosed:  # the receiver ended the kept connection before it read the request
                     pass
             self._keep(None)
-            connection = _Pinned(target_of(request.url), self._limit_s)
-        except Forbidden as error:
+            connection = _PinnedConnection(target_of(request.url), self._limit_s)
+        except ForbiddenAddress as error:
             return Answer(0, "", str(error), _ms(began))
         return self._exchange(connection, request, path, began)
 
-    def _exchange(self, connection: _Pinned, request: Request, path: str, began: float) -> Answer:
-        is_kept, is_reusable = connection is self._kept, False
+    def _exchange(self, connection: _PinnedConnection, request: Request, path: str, began: float) -> Answer:
+        is_kept, is_reusable = connection is self._connection, False
         watchdog = threading.Timer(self._limit_s, connection.cut)
         watchdog.daemon = True
         watchdog.start()
@@ -168,21 +170,21 @@ class Sender:
             if connection.is_cut or isinstance(error, TimeoutError):
                 return Answer(0, "", f"No answer within {self._limit_s:.0f} s.", _ms(began))
             if is_kept and isinstance(error, (http.client.RemoteDisconnected, ConnectionError)):
-                raise _Closed from error
-            return Answer(0, "", _sentence(error, connection.target), _ms(began))
+                raise _ConnectionClosed from error
+            return Answer(0, "", _error_sentence(error, connection.target), _ms(began))
         finally:
             watchdog.cancel()
             self._keep(connection if is_reusable and not connection.is_cut else None)
-            if self._kept is not connection:
+            if self._connection is not connection:
                 connection.close()
 
-    def _keep(self, connection: _Pinned | None) -> None:
-        if self._kept is not None and self._kept is not connection:
-            self._kept.close()
-        self._kept = connection
+    def _keep(self, connection: _PinnedConnection | None) -> None:
+        if self._connection is not None and self._connection is not connection:
+            self._connection.close()
+        self._connection = connection
 
 
-class _Closed(Exception):
+class _ConnectionClosed(Exception):
     """A kept connection was ended before the answer began."""
 
 
@@ -197,12 +199,12 @@ def _ms(began: float) -> int:
 
 
 @cache
-def _trusted() -> ssl.SSLContext:
+def _trusted_authorities() -> ssl.SSLContext:
     """The system's authorities, read once: reading them costs more than all else of a message."""
     return ssl.create_default_context()
 
 
-def _mail(mail: Mail) -> Answer:
+def _send_mail(mail: Mail) -> Answer:
     """An e-mail; status 250 if the server took it. Mails of one thread answer its id."""
     began = time.monotonic()
     thread = {"In-Reply-To": mail.thread, "References": mail.thread} if mail.thread else {}
@@ -210,12 +212,12 @@ def _mail(mail: Mail) -> Answer:
     try:
         EmailMessage(mail.subject, mail.text, to=list(mail.to), headers=headers).send()
     except (OSError, SMTPException, ValueError) as error:
-        said = storable(str(error))[:200]
-        return Answer(0, "", f"The mail server did not take it: {said}", _ms(began))
+        reason = storable(str(error))[:200]
+        return Answer(0, "", f"The mail server did not take it: {reason}", _ms(began))
     return Answer(250, "", "", _ms(began))
 
 
-class _Pinned(http.client.HTTPConnection):
+class _PinnedConnection(http.client.HTTPConnection):
     """A connection to the checked address; TLS verifies the name of the host."""
 
     def __init__(self, target: Target, limit_s: float) -> None:
@@ -223,13 +225,13 @@ class _Pinned(http.client.HTTPConnection):
         super().__init__(target.host, target.port, timeout=limit_s)
         self.default_port = default  # so that the Host header has a port only if needed
         self.target = target
-        self.place = (target.host, target.port, target.is_tls)
+        self.endpoint = (target.host, target.port, target.is_tls)
         self.is_cut = False
 
     def connect(self) -> None:
         sock = socket.create_connection((self.target.address, self.target.port), timeout=self.timeout)
         if self.target.is_tls:
-            sock = _trusted().wrap_socket(sock, server_hostname=self.target.host)
+            sock = _trusted_authorities().wrap_socket(sock, server_hostname=self.target.host)
         self.sock = sock
 
     def cut(self) -> None:
@@ -247,7 +249,7 @@ def _is_public(address: Address) -> bool:
     """Whether the address is of the public internet; unknown ranges are not."""
     if isinstance(address, ipaddress.IPv4Address):
         return address.is_global and not address.is_multicast
-    for network, shift in _CARRIERS:
+    for network, shift in _EMBEDDING_IPV4:
         if address in network:
             return _is_public(ipaddress.IPv4Address((int(address) >> shift) & 0xFFFFFFFF))
     return address in _GLOBAL_UNICAST and address.is_global and address not in _DOCUMENTATION
@@ -265,7 +267,7 @@ def _is_allowed(host: str, address: Address, *, is_tls: bool) -> bool:
     return is_tls and _is_public(address)
 
 
-def _sentence(error: Exception, target: Target) -> str:
+def _error_sentence(error: Exception, target: Target) -> str:
     where = f"{target.host}:{target.port}"
     if isinstance(error, ssl.SSLCertVerificationError):
         return f"The certificate of {where} is not valid for it: {error.verify_message.rstrip('.')}."

@@ -14,11 +14,11 @@ from ingest import broker
 from ingest.models import Job, Node
 from triage import search
 from triage.destinations import ALL
-from triage.domain.route_message import evidence_told
+from triage.domain.route_message import quoted_evidence
 from triage.models import Delivery, Incident, Reference, Route
 from triage.search.kinds import JOB_LOOKUPS
 from triage.selectors.payloads import link
-from triage.selectors.routes import active_routes, is_told_of, may_receive
+from triage.selectors.routes import active_routes, has_message_about, may_receive
 
 PING = "ping"
 #: the sweep sends it again while it is due: old messages need not fill a busy queue
@@ -85,7 +85,7 @@ def _wants(route: Route, event: str, incident: Incident | None, job: Job) -> boo
         return event in route.events and _matches_job(route.query, job)
     if kind.is_program:  # a program gets every event that it chose
         return event in route.events and _matches(route, incident)
-    is_known = is_told_of(route, incident)
+    is_known = has_message_about(route, incident)
     if kind.is_by_hand and not is_known and event == "incident.opened" and _joins_ticket(route, incident):
         return True
     if event == "incident.opened" and is_known:
@@ -99,10 +99,10 @@ def _wants(route: Route, event: str, incident: Incident | None, job: Job) -> boo
 def _joins_ticket(route: Route, incident: Incident) -> bool:
     """Whether an earlier incident of the same fingerprint has a ticket there: then that is this incident's, too."""
     same = Q(incident__fingerprint=incident.fingerprint, incident__cluster=incident.cluster_id)
-    known = route.references.filter(same).order_by("-pk").first() if incident.fingerprint else None
-    if known is None:
+    earlier_ticket = route.references.filter(same).order_by("-pk").first() if incident.fingerprint else None
+    if earlier_ticket is None:
         return False
-    fields = {name: getattr(known, name) for name in ("data", "url", "title", "state")}
+    fields = {name: getattr(earlier_ticket, name) for name in ("data", "url", "title", "state")}
     Reference.objects.get_or_create(route=route, incident=incident, defaults=fields)
     return True
 
@@ -129,13 +129,13 @@ def messages_keep(
     now = timezone.now()
     incident, node = (None, about) if isinstance(about, Node) else (about, None)
 
-    def body_of(told: Any) -> str:
-        said = {"type": event, "timestamp": now.isoformat(), "data": told}
-        return json.dumps(said, ensure_ascii=False, separators=(",", ":"))
+    def body_of(content: Any) -> str:
+        event_body = {"type": event, "timestamp": now.isoformat(), "data": content}
+        return json.dumps(event_body, ensure_ascii=False, separators=(",", ":"))
 
     body = ticket = body_of(data)
     if incident is not None and any(ALL[route.kind].is_by_hand for route in routes):
-        ticket = body_of({**data, "evidence": evidence_told(incident.diagnosis.report)})
+        ticket = body_of({**data, "evidence": quoted_evidence(incident.diagnosis.report)})
     rows = [
         Delivery(
             route=route,

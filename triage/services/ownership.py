@@ -12,8 +12,8 @@ from triage.models import Activity, Incident
 @transaction.atomic
 def team_follow(*, job: Job) -> int:
     """Set the job's team on its incidents; returns how many changed."""
-    other = Q(team__isnull=False) if job.team_id is None else ~Q(team=job.team_id) | Q(team=None)
-    changed = Incident.objects.filter(other, job=job).update(team=job.team_id)
+    has_other_team = Q(team__isnull=False) if job.team_id is None else ~Q(team=job.team_id) | Q(team=None)
+    changed = Incident.objects.filter(has_other_team, job=job).update(team=job.team_id)
     if changed:
         Activity.objects.create(job=job, kind="team_changed", data={"after": str(job.team or "")})
     return changed

@@ -21,8 +21,8 @@ from triage.services.announcing import EVENT_OF
 
 DAYS = 7
 #: messages shown in words, and rows read of the activity log
-SHOWN = 5
-_MOST = 2000
+MAX_SHOWN = 5
+_MAX_ACTIVITIES = 2000
 
 
 @dataclass(frozen=True, slots=True)
@@ -55,27 +55,29 @@ def preview_of(*, user: Any, kind: Destination, query: str, events: Iterable[str
     since = timezone.now() - timedelta(days=DAYS)
     rows = Activity.objects.filter(at__gte=since, kind__in=[*EVENT_OF, "diagnosed", "regressed"])
     rows = rows.filter(incident__in=visible.order_by().values("pk")).select_related("actor").order_by("at", "id")
-    found = list(rows[: _MOST + 1])
-    sent = list(_sent(found[:_MOST], kind, set(events)))
-    last = sent[-SHOWN:][::-1]
-    known = Incident.objects.select_related("job__cluster").in_bulk({row.incident_id for row, _ in last})
-    newest = tuple((row.at, _message(row, event, known[row.incident_id])) for row, event in last)
-    return Preview(len(sent), len({row.incident_id for row, _ in sent}), newest, len(found) > _MOST)
+    activities = list(rows[: _MAX_ACTIVITIES + 1])
+    messages = list(_message_events(activities[:_MAX_ACTIVITIES], kind, set(events)))
+    last = messages[-MAX_SHOWN:][::-1]
+    incidents = Incident.objects.select_related("job__cluster").in_bulk({row.incident_id for row, _ in last})
+    newest = tuple((row.at, _message(row, event, incidents[row.incident_id])) for row, event in last)
+    return Preview(
+        len(messages), len({row.incident_id for row, _ in messages}), newest, len(activities) > _MAX_ACTIVITIES
+    )
 
 
-def _sent(rows: Iterable[Activity], kind: Destination, events: set[str]) -> Iterable[tuple[Activity, str]]:
+def _message_events(rows: Iterable[Activity], kind: Destination, events: set[str]) -> Iterable[tuple[Activity, str]]:
     """The rows that would have become messages, with their events: the rules of ``outbox.announce``."""
-    seen: set[int | None] = set()
-    told: set[int | None] = set()
+    diagnosed: set[int | None] = set()
+    announced: set[int | None] = set()
     for row in rows:
         event = EVENT_OF.get(row.kind, "incident.regressed")
         if row.kind == "diagnosed":
-            event = "incident.updated" if row.incident_id in seen else "incident.opened"
-            seen.add(row.incident_id)
-        is_known = row.incident_id in told and not kind.is_program
-        wanted = event in events or (is_known and kind.is_following)
-        if wanted and not (is_known and event == "incident.opened"):
-            told.add(row.incident_id)
+            event = "incident.updated" if row.incident_id in diagnosed else "incident.opened"
+            diagnosed.add(row.incident_id)
+        is_known = row.incident_id in announced and not kind.is_program
+        is_wanted = event in events or (is_known and kind.is_following)
+        if is_wanted and not (is_known and event == "incident.opened"):
+            announced.add(row.incident_id)
             yield row, event
 
 

@@ -24,12 +24,12 @@ log = logging.getLogger(__name__)
 #: delay after the first, second … failed try; a day and a half in total
 BACKOFF_S = (5, 30, 120, 600, 3600, 4 * 3600, 10 * 3600, 20 * 3600)
 #: this many failed messages in a row switch a route off
-GIVEN_UP_MAX = 20
+MAX_GIVEN_UP = 20
 #: tries that a message which the receiver refuses holds up later ones
-_REFUSED_TRIES = 3
-_KEPT_ANSWER = 500
-_KEPT_ATTEMPTS = 30
-_GONE = 410
+_MAX_REFUSED_TRIES = 3
+_MAX_ANSWER_CHARS = 500
+_MAX_ATTEMPTS = 30
+_HTTP_GONE = 410
 
 
 @transaction.atomic
@@ -40,20 +40,20 @@ def results_record(results: Sequence[Result]) -> None:
     queries for any number of messages that arrived, about four more for each that did not.
     """
     claims = {result.lane.claim for result in results}
-    held = set(Route.objects.select_for_update().filter(holder__in=claims).values_list("holder", flat=True))
-    mine = [result for result in results if result.lane.claim in held]
-    tried = [result for result in mine if result.delivery is not None]
+    held_claims = set(Route.objects.select_for_update().filter(holder__in=claims).values_list("holder", flat=True))
+    own_results = [result for result in results if result.lane.claim in held_claims]
+    deliveries = [result for result in own_results if result.delivery is not None]
     now = timezone.now()
-    _arrived([result for result in tried if result.is_there], now)
-    for result in tried:
-        if not result.is_there:
-            _failed(result, now)
-    if ended := [result.lane.claim for result in mine if result.delivery is None]:
+    _record_delivered([result for result in deliveries if result.is_delivered], now)
+    for result in deliveries:
+        if not result.is_delivered:
+            _record_failure(result, now)
+    if ended := [result.lane.claim for result in own_results if result.delivery is None]:
         # the longest unserved is next
         Route.objects.filter(holder__in=ended).update(claimed_until=now, holder="")
 
 
-def _arrived(results: Collection[Result], now: datetime) -> None:
+def _record_delivered(results: Collection[Result], now: datetime) -> None:
     if not results:
         return
     rows: list[Delivery] = []
@@ -64,12 +64,12 @@ def _arrived(results: Collection[Result], now: datetime) -> None:
     waiting = Delivery.objects.filter(pk__in=[row.pk for row in rows], state=Delivery.State.WAITING)
     waiting.update(state=Delivery.State.DELIVERED, delivered_at=now, due_at=None, tries=F("tries") + 1)
     Delivery.objects.bulk_update(rows, ["attempts"])
-    _refer(results, now)
+    _store_references(results, now)
     for lane in {id(result.lane): result.lane for result in results}.values():
-        _is_well(lane, [result for result in results if result.lane is lane])
+        _reset_failures(lane, [result for result in results if result.lane is lane])
 
 
-def _is_well(lane: Lane, results: Collection[Result]) -> None:
+def _reset_failures(lane: Lane, results: Collection[Result]) -> None:
     """The receiver works: nothing holds the route up, and failures before do not count."""
     changes: dict[str, Any] = {}
     if lane.route.resume_at and any(result.delivery and result.delivery.is_in_order for result in results):
@@ -82,19 +82,19 @@ def _is_well(lane: Lane, results: Collection[Result]) -> None:
             setattr(lane.route, name, value)
 
 
-def _refer(results: Collection[Result], now: datetime) -> None:
+def _store_references(results: Collection[Result], now: datetime) -> None:
     """Keep what destinations made of incidents and nodes, for later messages. The latest of each counts."""
     rows: dict[tuple[int, About], Reference] = {}
     for result in results:
         delivery, reading = result.delivery, result.reading
         if delivery is not None and delivery.about is not None and reading.reference is not None:
-            found = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
+            fields = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
             key = {"route_id": delivery.route_id, "incident_id": delivery.incident_id, "node_id": delivery.node_id}
-            rows[delivery.route_id, delivery.about] = Reference(**key, **found, updated_at=now)
-    told = defaultdict(list)
+            rows[delivery.route_id, delivery.about] = Reference(**key, **fields, updated_at=now)
+    groups = defaultdict(list)
     for (_, about), row in rows.items():
-        told[about[0], bool(row.url)].append(row)
-    for (name, is_shown), some in told.items():
+        groups[about[0], bool(row.url)].append(row)
+    for (name, is_shown), some in groups.items():
         # an answer without an address says nothing of what people see there
         names = ["data", "url", "title", "state"] if is_shown else ["data"]
         Reference.objects.bulk_create(
@@ -102,31 +102,31 @@ def _refer(results: Collection[Result], now: datetime) -> None:
         )
 
 
-def _failed(result: Result, now: datetime) -> None:
+def _record_failure(result: Result, now: datetime) -> None:
     """It is tried again later, or given up."""
     delivery, lane, answer = result.delivery, result.lane, result.answer
     if delivery is None:
         return
     tries = delivery.tries + 1
-    is_over = bool(result.reason) or answer.status == _GONE or tries > len(BACKOFF_S)
+    is_over = bool(result.reason) or answer.status == _HTTP_GONE or tries > len(BACKOFF_S)
     due_at = None if is_over else now + _retry_delay(tries, answer)
     is_refused = answer.status not in (408, 425, 429) and (400 <= answer.status < 500 or answer.status == 200)
-    is_in_order = delivery.is_in_order and not (is_refused and due_at and tries >= _REFUSED_TRIES)
-    kept = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.WAITING).update(
+    is_in_order = delivery.is_in_order and not (is_refused and due_at and tries >= _MAX_REFUSED_TRIES)
+    updated = Delivery.objects.filter(pk=delivery.pk, state=Delivery.State.WAITING).update(
         state=Delivery.State.GIVEN_UP if is_over else Delivery.State.WAITING,
         attempts=_attempts(result, delivery, now),
         tries=tries,
         due_at=due_at,
         is_in_order=is_in_order,
     )
-    if not kept:
+    if not updated:
         return
     resume_at = due_at if is_in_order else None
     if delivery.is_in_order and resume_at != lane.route.resume_at:
         Route.objects.filter(pk=lane.route.pk).update(resume_at=resume_at)
         lane.route.resume_at = resume_at
     if is_over and not result.reason and delivery.event != PING:
-        _count(lane.route, answer, result.error)
+        _count_given_up(lane.route, answer, result.error)
 
 
 def _attempts(result: Result, delivery: Delivery, now: datetime) -> list[dict[str, Any]]:
@@ -134,23 +134,23 @@ def _attempts(result: Result, delivery: Delivery, now: datetime) -> list[dict[st
     row = {
         "at": now.isoformat(),
         "status": answer.status or None,
-        "said": answer.text[:_KEPT_ANSWER],
+        "said": answer.text[:_MAX_ANSWER_CHARS],
         "error": result.error,
         "ms": answer.duration_ms,
     }
-    return [*delivery.attempts, row][-_KEPT_ATTEMPTS:]
+    return [*delivery.attempts, row][-_MAX_ATTEMPTS:]
 
 
-def _count(route: Route, answer: outbound.Answer, error: str) -> None:
+def _count_given_up(route: Route, answer: outbound.Answer, error: str) -> None:
     """Switch a route off whose receiver is gone for good."""
     rows = Route.objects.filter(pk=route.pk)
-    if answer.status == _GONE:
+    if answer.status == _HTTP_GONE:
         _switch_off(route, "The receiver answered 410 Gone.")
         return
     rows.update(given_up=F("given_up") + 1)
-    if rows.filter(given_up__gte=GIVEN_UP_MAX).exists():
-        said = error or answer.status
-        _switch_off(route, f"{GIVEN_UP_MAX} messages in a row did not arrive, the last one: {said}")
+    if rows.filter(given_up__gte=MAX_GIVEN_UP).exists():
+        reason = error or answer.status
+        _switch_off(route, f"{MAX_GIVEN_UP} messages in a row did not arrive, the last one: {reason}")
 
 
 def _retry_delay(tries: int, answer: outbound.Answer) -> timedelta:

@@ -23,10 +23,10 @@ from triage.models import Activity, Incident
 log = logging.getLogger(__name__)
 
 #: jobs per tidying; the next one is half an hour later
-_AT_ONCE = 50
+_MAX_JOBS = 50
 
 
-class Freed(NamedTuple):
+class FreedEvidence(NamedTuple):
     job: Job
     files: int
     size_bytes: int
@@ -35,26 +35,26 @@ class Freed(NamedTuple):
 def jobs_to_free(*, days: int, with_unreviewed: bool = False) -> QuerySet[Job]:
     """Jobs whose evidence is older than ``days``. Jobs with unreviewed incidents only ``with_unreviewed``."""
     jobs = evidence_removal.jobs_with_old_evidence(before=timezone.now() - timedelta(days=days))
-    return jobs if with_unreviewed else _reviewed(jobs)
+    return jobs if with_unreviewed else _reviewed_jobs(jobs)
 
 
-def _reviewed(jobs: QuerySet[Job]) -> QuerySet[Job]:
+def _reviewed_jobs(jobs: QuerySet[Job]) -> QuerySet[Job]:
     waiting = Incident.objects.filter(job=OuterRef("pk"), state=Incident.State.AWAITING_REVIEW, is_withdrawn=False)
     return jobs.filter(~Exists(waiting))
 
 
-def evidence_free(jobs: QuerySet[Job]) -> Iterator[Freed]:
+def evidence_free(jobs: QuerySet[Job]) -> Iterator[FreedEvidence]:
     """Remove the evidence of these jobs, one after another, and log each in its activity."""
     for job in jobs:
-        yield _recorded(job, evidence_removal.evidence_remove(job=job))
+        yield _record_removal(job, evidence_removal.evidence_remove(job=job))
 
 
-def _recorded(job: Job, removed: evidence_removal.Removed) -> Freed:
+def _record_removal(job: Job, removed: evidence_removal.Removed) -> FreedEvidence:
     files, size = removed
     with transaction.atomic():
         Activity.objects.create(job=job, kind="evidence_removed", data={"files": files, "bytes": size})
     log.info("evidence of %s removed: %s files, %s bytes", job.slug, files, size)
-    return Freed(job, files, size)
+    return FreedEvidence(job, files, size)
 
 
 def old_evidence_remove() -> int:
@@ -63,12 +63,12 @@ def old_evidence_remove() -> int:
     """
     if not settings.EVIDENCE_DAYS:
         return 0
-    count = sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_AT_ONCE]))
+    count = sum(1 for _ in evidence_free(jobs_to_free(days=settings.EVIDENCE_DAYS)[:_MAX_JOBS]))
     before = timezone.now() - timedelta(days=settings.EVIDENCE_DAYS)
-    for job in _reviewed(evidence_removal.jobs_that_never_end(before=before))[:_AT_ONCE]:
+    for job in _reviewed_jobs(evidence_removal.jobs_that_never_end(before=before))[:_MAX_JOBS]:
         removed = evidence_removal.parts_remove(job=job, before=before)
         if removed.files:
-            _recorded(job, removed)
+            _record_removal(job, removed)
             count += 1
     return count
 
@@ -80,9 +80,11 @@ def old_evidence_condense() -> int:
     if not settings.CONDENSE_DAYS:
         return 0
     logs = Artifact.objects.filter(attempt__job=OuterRef("pk"), state=Artifact.State.PARSED, kind__in=LOG_KINDS)
-    tried = Run.objects.filter(job=OuterRef("pk"), kind=Run.Kind.CONDENSE, created_at__gt=OuterRef("evidence_at"))
-    jobs = jobs_to_free(days=settings.CONDENSE_DAYS).filter(Exists(logs), ~Exists(tried))
-    found = list(jobs.filter(diagnosed_revision=F("revision"))[:_AT_ONCE])
-    for job in found:
+    condense_runs = Run.objects.filter(
+        job=OuterRef("pk"), kind=Run.Kind.CONDENSE, created_at__gt=OuterRef("evidence_at")
+    )
+    jobs = jobs_to_free(days=settings.CONDENSE_DAYS).filter(Exists(logs), ~Exists(condense_runs))
+    chosen = list(jobs.filter(diagnosed_revision=F("revision"))[:_MAX_JOBS])
+    for job in chosen:
         run_enqueue(Run.objects.create(job=job, kind=Run.Kind.CONDENSE, is_long=True))
-    return len(found)
+    return len(chosen)

@@ -45,10 +45,10 @@ def decision_make(
     Raises:
         ReviewError: unknown claim, word or value, or a correction that repeats the machine.
     """
-    incident = _locked(incident)
+    incident = _lock(incident)
     machine_value = _machine_value(incident, claim, subject)
     value = _checked_value(claim=claim, word=word, value=value.strip(), machine_value=machine_value)
-    before = standing.latest(incident.decisions.all()).get((claim, subject))
+    before = standing.latest_by_claim(incident.decisions.all()).get((claim, subject))
     decision = Decision.objects.create(
         incident=incident,
         claim=claim,
@@ -60,7 +60,7 @@ def decision_make(
         diagnosis_id=incident.diagnosis_id,
         made_by=by,
     )
-    _restate(incident, decision, now=decision.made_at)
+    _update_standing(incident, decision, now=decision.made_at)
     log_act(
         incident,
         "decided",
@@ -91,22 +91,22 @@ def incident_confirm(
     request_id = request_id or uuid.uuid4()
     if not incident.suspects.filter(entity=suspect, is_accused=True).exists():
         raise ReviewError(f"{suspect} is not accused here: confirm the category alone, or name the right suspect.")
-    told: dict[str, Any] = {"incident": incident, "word": Decision.Word.CONFIRM, "by": by, "request_id": request_id}
-    decision = decision_make(claim=Decision.Claim.CATEGORY, reason=reason, **told)
-    decision_make(claim=Decision.Claim.SUSPECT, subject=suspect, **told)
+    common: dict[str, Any] = {"incident": incident, "word": Decision.Word.CONFIRM, "by": by, "request_id": request_id}
+    decision = decision_make(claim=Decision.Claim.CATEGORY, reason=reason, **common)
+    decision_make(claim=Decision.Claim.SUSPECT, subject=suspect, **common)
     return decision
 
 
 @transaction.atomic
 def decision_undo(*, decision: Decision, by: Any, request_id: uuid.UUID | None = None) -> Decision:
     """Undo a decision by a further act; the earlier decision counts again. Undoing twice is refused."""
-    incident = _locked(decision.incident)
+    incident = _lock(decision.incident)
     now = timezone.now()
     claimed = Decision.objects.filter(pk=decision.pk, undone_at=None).update(undone_at=now, undone_by=by)
     if claimed != 1:
         raise ReviewError("This decision was already undone.")
     decision.refresh_from_db()
-    _restate(incident, decision, now=now)
+    _update_standing(incident, decision, now=now)
     log_act(
         incident,
         "undone",
@@ -140,7 +140,7 @@ def incident_act(
 
     ``heard_from``: the route from whose destination it came, which gets no message about it; ``who`` did it there.
     """
-    incident = _locked(incident)
+    incident = _lock(incident)
     before, resolved_at = incident.state, incident.resolved_at
     slept_until = incident.snoozed_until
     if act in standing.LATER_STATES:
@@ -160,14 +160,14 @@ def incident_act(
     else:
         raise ReviewError(f"There is no act {act!r}: use actioned, resolved, reopened, snoozed or woken.")
     incident.save(update_fields=["state", "resolved_at", "repaired_s", "snoozed_until"])
-    told: dict[str, Any] = {"before": before, "after": incident.state}
+    data: dict[str, Any] = {"before": before, "after": incident.state}
     if act in ("snoozed", "woken"):
-        told = {"before": _iso(slept_until), "after": _iso(incident.snoozed_until)}
+        data = {"before": _iso(slept_until), "after": _iso(incident.snoozed_until)}
     elif resolved_at:
-        told["resolved_at"] = _iso(resolved_at)
+        data["resolved_at"] = _iso(resolved_at)
     if heard_from is not None:
-        told |= {"heard_from": heard_from.pk, "who": who}
-    log_act(incident, act, by, request_id=request_id, reason=reason.strip()[:MAX_REASON], **told)
+        data |= {"heard_from": heard_from.pk, "who": who}
+    log_act(incident, act, by, request_id=request_id, reason=reason.strip()[:MAX_REASON], **data)
     return incident
 
 
@@ -176,8 +176,8 @@ def incident_assign(
     *, incident: Incident, assignee: AbstractBaseUser | None, by: Any, request_id: uuid.UUID | None = None
 ) -> Incident:
     """Assign the incident to a person who may see it, or to nobody. Raises ReviewError for anybody else."""
-    incident = _locked(incident)
-    _must_see(assignee, [incident])
+    incident = _lock(incident)
+    _require_access(assignee, [incident])
     before = incident.assignee
     incident.assignee = assignee  # type: ignore[assignment]
     incident.save(update_fields=["assignee"])
@@ -213,16 +213,16 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
         ReviewError: unknown word, or some of the incidents to confirm have no category.
     """
     request_id, claim, now = uuid.uuid4(), Decision.Claim.CATEGORY, timezone.now()
-    found = list(all_locked(incidents).prefetch_related("decisions"))
-    unnamed = [f"#{row.pk}" for row in found if row.category == taxonomy.UNKNOWN]
+    locked = list(lock_incidents(incidents).prefetch_related("decisions"))
+    unnamed = [f"#{row.pk}" for row in locked if row.category == taxonomy.UNKNOWN]
     if word == Decision.Word.CONFIRM and unnamed:
         some = ", ".join(unnamed[:5]) + (f" and {len(unnamed) - 5} more" if len(unnamed) > 5 else "")
         raise ReviewError(
             f"Nothing was confirmed: the machine named no category for {some}. "
             "Deselect those and correct them one by one, or judge them inconclusive."
         )
-    earlier = {incident.pk: list(incident.decisions.all()) for incident in found}
-    made = Decision.objects.bulk_create(
+    earlier = {incident.pk: list(incident.decisions.all()) for incident in locked}
+    decisions = Decision.objects.bulk_create(
         Decision(
             incident=incident,
             claim=claim,
@@ -233,19 +233,19 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
             diagnosis_id=incident.diagnosis_id,
             made_by=by,
         )
-        for incident in found
+        for incident in locked
     )
     acts = []
-    for incident, decision in zip(found, made, strict=True):
-        before = standing.latest(earlier[incident.pk]).get((claim, ""))
-        stand(incident, [*earlier[incident.pk], decision], now)
-        told: dict[str, Any] = {"claim": claim, "word": word, "before": before.value if before else incident.category}
-        told |= {"after": decision.value, "reason": decision.reason, "decision": decision.pk}
-        acts.append(act_row(incident, "decided", by, request_id, told))
-    Incident.objects.bulk_update(found, STATED)
+    for incident, decision in zip(locked, decisions, strict=True):
+        before = standing.latest_by_claim(earlier[incident.pk]).get((claim, ""))
+        set_standing(incident, [*earlier[incident.pk], decision], now)
+        data: dict[str, Any] = {"claim": claim, "word": word, "before": before.value if before else incident.category}
+        data |= {"after": decision.value, "reason": decision.reason, "decision": decision.pk}
+        acts.append(act_row(incident, "decided", by, request_id, data))
+    Incident.objects.bulk_update(locked, STANDING_FIELDS)
     acts_log(acts)
     transaction.on_commit(learning_consider)
-    return request_id, len(found)
+    return request_id, len(locked)
 
 
 @transaction.atomic
@@ -255,15 +255,15 @@ def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUse
     Raises ReviewError if that person may not see one of them.
     """
     request_id, acts = uuid.uuid4(), []
-    found = list(all_locked(incidents).select_related("assignee"))
-    _must_see(assignee, found)
-    for incident in found:
+    locked = list(lock_incidents(incidents).select_related("assignee"))
+    _require_access(assignee, locked)
+    for incident in locked:
         before = incident.assignee.get_username() if incident.assignee else ""
         incident.assignee = assignee  # type: ignore[assignment]
         acts.append(act_row(incident, "assigned", by, request_id, {"before": before, "after": assignee.get_username()}))
-    Incident.objects.bulk_update(found, ["assignee"])
+    Incident.objects.bulk_update(locked, ["assignee"])
     acts_log(acts)
-    return request_id, len(found)
+    return request_id, len(locked)
 
 
 def unknown_person(name: str) -> ReviewError:
@@ -271,14 +271,14 @@ def unknown_person(name: str) -> ReviewError:
     return ReviewError(f"Nobody called {name[:80]} may see this: check the spelling, or ask who is in its teams.")
 
 
-def _must_see(person: AbstractBaseUser | None, incidents: Iterable[Incident]) -> None:
+def _require_access(person: AbstractBaseUser | None, incidents: Iterable[Incident]) -> None:
     if person is None:
         return
     if not people_who_see(incident.cluster_id for incident in incidents).filter(pk=person.pk).exists():
         raise unknown_person(person.get_username())
 
 
-def all_locked(incidents: Iterable[Incident]) -> QuerySet[Incident]:
+def lock_incidents(incidents: Iterable[Incident]) -> QuerySet[Incident]:
     """The same incidents with current values, locked until the transaction ends."""
     return Incident.objects.select_for_update(of=("self",)).filter(pk__in=[row.pk for row in incidents]).order_by("pk")
 
@@ -287,7 +287,7 @@ def _iso(moment: datetime | None) -> str:
     return moment.isoformat() if moment else ""
 
 
-def _locked(incident: Incident) -> Incident:
+def _lock(incident: Incident) -> Incident:
     return Incident.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=incident.pk)
 
 
@@ -325,23 +325,23 @@ def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> 
     return value[:200]
 
 
-def _restate(incident: Incident, said: Decision, *, now: datetime) -> None:
+def _update_standing(incident: Incident, decision: Decision, *, now: datetime) -> None:
     """Update the standing columns after a decision or its undoing. One on a suspect neither reviews nor reopens."""
     decisions = list(incident.decisions.all())
-    if said.claim == Decision.Claim.SUSPECT:
-        word = standing.suspect_words(decisions).get(said.subject, "")
-        incident.suspects.filter(entity=said.subject).update(word=word)
-    if said.claim != Decision.Claim.CATEGORY:
+    if decision.claim == Decision.Claim.SUSPECT:
+        word = standing.suspect_words(decisions).get(decision.subject, "")
+        incident.suspects.filter(entity=decision.subject).update(word=word)
+    if decision.claim != Decision.Claim.CATEGORY:
         return
-    stand(incident, decisions, now)
-    incident.save(update_fields=STATED)
+    set_standing(incident, decisions, now)
+    incident.save(update_fields=STANDING_FIELDS)
 
 
-STATED = ("state", "standing_category", "reviewed_at", "resolved_at", "repaired_s")
+STANDING_FIELDS = ("state", "standing_category", "reviewed_at", "resolved_at", "repaired_s")
 
 
-def stand(incident: Incident, decisions: list[Decision], now: datetime) -> None:
-    """Set the columns ``STATED`` as these decisions determine them, without saving."""
+def set_standing(incident: Incident, decisions: list[Decision], now: datetime) -> None:
+    """Set the columns ``STANDING_FIELDS`` as these decisions determine them, without saving."""
     incident.state = standing.state_of(decisions)
     incident.standing_category = standing.category_of(incident.category, decisions)
     incident.reviewed_at = None if incident.state == Incident.State.AWAITING_REVIEW else now
@@ -355,8 +355,8 @@ def log_act(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | N
 
 def act_row(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data: dict[str, Any]) -> Activity:
     """A row for :func:`acts_log`, not saved yet, without empty values."""
-    kept = {key: value for key, value in data.items() if value not in ("", None)}
-    return Activity(incident=incident, job_id=incident.job_id, kind=kind, actor=by, request_id=request_id, data=kept)
+    stored = {key: value for key, value in data.items() if value not in ("", None)}
+    return Activity(incident=incident, job_id=incident.job_id, kind=kind, actor=by, request_id=request_id, data=stored)
 
 
 def acts_log(acts: list[Activity]) -> None:

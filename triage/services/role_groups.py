@@ -22,7 +22,7 @@ def roles_make(*, apps: Any = None, using: str = "default", **signal: Any) -> No
             continue
         for label in ("ingest", "triage") if "administer" in abilities else ("ingest",):
             create_permissions(installed.get_app_config(label), verbosity=0, using=using)
-        wanted = Permission.objects.using(using).filter(content_type__app_label__in=("ingest", "triage"))
+        permissions = Permission.objects.using(using).filter(content_type__app_label__in=("ingest", "triage"))
         if "administer" not in abilities:
-            wanted = wanted.filter(codename="add_job", content_type__app_label="ingest")
-        group.permissions.add(*wanted)
+            permissions = permissions.filter(codename="add_job", content_type__app_label="ingest")
+        group.permissions.add(*permissions)

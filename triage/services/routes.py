@@ -24,7 +24,7 @@ from triage.services import outbound
 
 PING = "ping"
 #: how long the former secret still signs
-FORMER_KEPT = timedelta(hours=24)
+FORMER_SECRET_KEPT = timedelta(hours=24)
 MAX_ROUTES = 100
 #: fields of kinds with a column of their own; the rest are options
 _COLUMNS = ("url", "secret", "inbound_secret")
@@ -62,7 +62,7 @@ def route_save(
     destination = ALL[kind]
     if not name.strip():
         _refuse("name", "Give it a name that says who receives the messages.")
-    wanted = _events(destination, events)
+    chosen_events = _events(destination, events)
     _checked_query(query)
     _checked_hours(quiet_from, quiet_until, zone)
     if team is not None and team not in teams_of(by):
@@ -70,23 +70,23 @@ def route_save(
     if existing is None and Route.objects.filter(owner=by).count() >= MAX_ROUTES:
         _refuse("name", f"You have {MAX_ROUTES} routes: delete one first.")
     route = existing or Route(owner=by, kind=kind, secret=_secret() if destination.makes_secret else "")
-    before = _told(route) if existing else None
+    before = _log_data(route) if existing else None
     _fill(route, destination, {"url": url, "secret": secret, **(options or {})})
-    route.name, route.events, route.query, route.team = name.strip()[:120], wanted, query.strip(), team
+    route.name, route.events, route.query, route.team = name.strip()[:120], chosen_events, query.strip(), team
     route.quiet_from, route.quiet_until, route.zone = quiet_from, quiet_until, zone
     if is_active and not route.is_active:
         route.problem, route.given_up = "", 0
     route.is_active, route.resume_at = is_active, None
     with transaction.atomic():
         route.save()
-        _log("route_saved", route, by, before=before, after=_told(route))
+        _log("route_saved", route, by, before=before, after=_log_data(route))
     return route
 
 
 @transaction.atomic
 def route_delete(*, route: Route, by: Any) -> None:
     """Delete a route and its messages; the activity log keeps a record."""
-    _log("route_deleted", route, by, before=_told(route))
+    _log("route_deleted", route, by, before=_log_data(route))
     route.delete()
 
 
@@ -97,24 +97,24 @@ def secret_rotate(*, route: Route, by: Any) -> str:
         raise Refused(
             f"The receiver creates the secret of {route.name}: enter the new one in its settings.", code="invalid"
         )
-    route.former_secret, route.former_until = route.secret, timezone.now() + FORMER_KEPT
+    route.former_secret, route.former_until = route.secret, timezone.now() + FORMER_SECRET_KEPT
     route.secret = _secret()
     route.save(update_fields=["secret", "former_secret", "former_until"])
     _log("route_rotated", route, by)
     return route.secret
 
 
-def _fill(route: Route, destination: Destination, given: Mapping[str, str]) -> None:
+def _fill(route: Route, destination: Destination, values: Mapping[str, str]) -> None:
     """The fields of the kind, checked. An empty secret one keeps what is stored."""
-    unknown = [name for name in given if given[name] and name not in destination.form]
+    unknown = [name for name in values if values[name] and name not in destination.form]
     if unknown:
         _refuse(unknown[0], f"{destination.title} has no field “{unknown[0]}”.")
     options = {}
-    for name, one in destination.form.items():
-        value = str(given.get(name) or "").strip()
+    for name, field in destination.form.items():
+        value = str(values.get(name) or "").strip()
         stored = getattr(route, name) if name in _COLUMNS else ""
-        value = value or (stored if one.is_secret else "") or one.default
-        _checked_field(one, value)
+        value = value or (stored if field.is_secret else "") or field.default
+        _checked_field(field, value)
         if name in _COLUMNS:
             setattr(route, name, value)
         else:
@@ -122,31 +122,31 @@ def _fill(route: Route, destination: Destination, given: Mapping[str, str]) -> N
     route.options = options
 
 
-def _checked_field(one: Field, value: str) -> None:
-    if one.is_required and not value:
-        _refuse(one.name, f"Fill in “{one.label}”.")
-    if len(value) > (2000 if one.name == "url" else 500) or any(ord(letter) < 32 for letter in value):
-        _refuse(one.name, f"“{one.label}” is too long, or has control characters.")
-    if one.name == "url" and value:
+def _checked_field(field: Field, value: str) -> None:
+    if field.is_required and not value:
+        _refuse(field.name, f"Fill in “{field.label}”.")
+    if len(value) > (2000 if field.name == "url" else 500) or any(ord(letter) < 32 for letter in value):
+        _refuse(field.name, f"“{field.label}” is too long, or has control characters.")
+    if field.name == "url" and value:
         try:
             outbound.target_of(value)
-        except outbound.Forbidden as error:
+        except outbound.ForbiddenAddress as error:
             _refuse("url", str(error))
-    if one.choices and value not in dict(one.choices):
-        _refuse(one.name, f"{one.label} is one of {', '.join(dict(one.choices))}.")
-    if one.name == "to":
-        found = recipients(value)
-        if len(found) > MAX_RECIPIENTS or not all("@" in each.strip("@") for each in found):
+    if field.choices and value not in dict(field.choices):
+        _refuse(field.name, f"{field.label} is one of {', '.join(dict(field.choices))}.")
+    if field.name == "to":
+        addresses = recipients(value)
+        if len(addresses) > MAX_RECIPIENTS or not all("@" in address.strip("@") for address in addresses):
             _refuse("to", f"Enter at most {MAX_RECIPIENTS} e-mail addresses, separated by commas.")
 
 
 def _events(destination: Destination, events: Iterable[str] | None) -> list[str]:
-    wanted = sorted(set(destination.events if events is None else events))
-    unknown = [event for event in wanted if event not in EVENTS]
-    if unknown or not (wanted or destination.is_by_hand):
-        said = f"There is no event “{unknown[0]}”" if unknown else "Choose at least one event"
-        _refuse("events", f"{said}; there are: {', '.join(EVENTS)}.")
-    return wanted
+    chosen = sorted(set(destination.events if events is None else events))
+    unknown = [event for event in chosen if event not in EVENTS]
+    if unknown or not (chosen or destination.is_by_hand):
+        problem = f"There is no event “{unknown[0]}”" if unknown else "Choose at least one event"
+        _refuse("events", f"{problem}; there are: {', '.join(EVENTS)}.")
+    return chosen
 
 
 def _checked_query(query: str) -> None:
@@ -169,7 +169,7 @@ def _secret() -> str:
     return "whsec_" + base64.b64encode(secrets.token_bytes(32)).decode()
 
 
-def _told(route: Route) -> dict[str, Any]:
+def _log_data(route: Route) -> dict[str, Any]:
     """The route in the activity log, without secrets."""
     names = ("name", "kind", "events", "query", "is_active")
     return {**{name: getattr(route, name) for name in names}, "address": address_shown(route)}
@@ -178,18 +178,20 @@ def _told(route: Route) -> dict[str, Any]:
 def address_shown(route: Route) -> str:
     """The address for people. Of a secret one the host and the last characters: enough to recognise it."""
     kind = ALL[route.kind]
-    known = kind.form.get("url")
-    if known is None or not route.url:
+    url_field = kind.form.get("url")
+    if url_field is None or not route.url:
         return str(next(iter(route.options.values()), ""))
-    if not known.is_secret:
-        return " ".join(one for one in (route.url, route.options.get("project"), route.options.get("channel")) if one)
+    if not url_field.is_secret:
+        return " ".join(
+            part for part in (route.url, route.options.get("project"), route.options.get("channel")) if part
+        )
     host = route.url.split("/")[2] if route.url.count("/") > 1 else ""
     return f"{route.url.split(':')[0]}://{host}/…{route.url[-4:]}"
 
 
 def _log(kind: str, route: Route, by: Any, **data: Any) -> None:
-    kept = {key: value for key, value in data.items() if value is not None}
-    Activity.objects.create(kind=kind, actor=by, data={"subject": route.name, "route": route.pk, **kept})
+    stored = {key: value for key, value in data.items() if value is not None}
+    Activity.objects.create(kind=kind, actor=by, data={"subject": route.name, "route": route.pk, **stored})
 
 
 def _refuse(field: str, sentence: str) -> None:

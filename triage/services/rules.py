@@ -59,12 +59,12 @@ def rule_check(body: str) -> Signature:
     if len(body) > 20_000:
         raise RuleRefused(["The rule is longer than 20,000 characters."])
     try:
-        found = signatures.parse(body, area="custom")
+        parsed = signatures.parse(body, area="custom")
     except SignatureError as error:
         raise RuleRefused([f"The rule cannot be read: {error}."]) from error
-    if len(found) != 1:
-        raise RuleRefused([f"Write exactly one [[signature]] table; there are {len(found)}."])
-    rule = found[0]
+    if len(parsed) != 1:
+        raise RuleRefused([f"Write exactly one [[signature]] table; there are {len(parsed)}."])
+    rule = parsed[0]
     problems = validate(rule)
     if rule.category and rule.category not in taxonomy.load():
         problems.append(f"There is no category “{rule.category}”: the list is in docs/categories.md.")
@@ -127,16 +127,16 @@ def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
     ).exclude(parsed_key="")
     keys = list(artifacts.order_by("-pk").values_list("parsed_key", flat=True)[:DRY_RUN_ARTIFACTS])
     with tempfile.TemporaryDirectory(prefix="faultline-rule-") as folder:
-        tables, held = [], 0
+        tables, rows = [], 0
         for table in _uniques(keys, Path(folder)):
             tables.append(table)
-            held += table.height
-            if held > DRY_RUN_MESSAGES:
+            rows += table.height
+            if rows > DRY_RUN_MESSAGES:
                 break
         read = len(tables)
         schema = {"masked": pl.UInt64, "text": pl.String, "count": pl.Int64, "example": pl.String}
-        whole = pl.concat(tables) if tables else pl.DataFrame(schema=schema)
-    merged = whole.group_by("masked", maintain_order=True).agg(
+        messages = pl.concat(tables) if tables else pl.DataFrame(schema=schema)
+    merged = messages.group_by("masked", maintain_order=True).agg(
         pl.col("text").first(), pl.col("count").sum(), pl.col("example").first()
     )
     return dry_run(rule, merged, rules_in_force()), read

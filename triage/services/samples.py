@@ -35,7 +35,7 @@ SAMPLES = (
     Sample("delay_100ms_node", "Sample: a slow network", "The run ended well, but was slow on the way.", _PP),
 )
 #: the recording to show first on an empty site
-FIRST = "sigkill_rank5"
+FIRST_SAMPLE = "sigkill_rank5"
 
 
 def sample_slug(stem: str) -> str:
@@ -50,9 +50,9 @@ def has_other_jobs() -> bool:
 
 def sample_load(*, stem: str, user: Any) -> Job:
     """The job of this recording; created, filled and diagnosed if it does not exist."""
-    found = Job.objects.filter(slug=sample_slug(stem)).first()
-    if found:
-        return found
+    existing = Job.objects.filter(slug=sample_slug(stem)).first()
+    if existing:
+        return existing
     sample = next(sample for sample in SAMPLES if sample.stem == stem)
     path = Path(settings.BASE_DIR) / "samples" / f"{stem}.tar.gz"
     job = services.job_create(

@@ -23,11 +23,11 @@ def saved_view_create(*, name: str, query: str, by: Any, is_shared: bool = False
         search.parse(query)
     except search.SearchError as error:
         raise ReviewError(f"This search cannot be saved: {error}") from error
-    own = SavedView.objects.filter(owner=by, name=name).first()
-    if own:
-        own.query, own.is_shared = query, is_shared
-        own.save(update_fields=["query", "is_shared"])
-        return own
+    existing = SavedView.objects.filter(owner=by, name=name).first()
+    if existing:
+        existing.query, existing.is_shared = query, is_shared
+        existing.save(update_fields=["query", "is_shared"])
+        return existing
     usable = views_usable_by(by)
     base, n = slugify(name)[:70], 1
     slug = base

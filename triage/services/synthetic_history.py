@@ -88,7 +88,7 @@ _KINDS = (
 )
 
 #: what the machine says of a failure that it takes for another one
-_MISTAKEN = {
+_MISTAKEN_HEADLINES = {
     "unknown": "The job stopped, cause unknown",
     "hardware.gpu.off_bus": "{node}: a GPU fell off the bus",
     "hardware.gpu.sdc": "A GPU computed wrong numbers",
@@ -101,14 +101,14 @@ _MISTAKEN = {
 
 @dataclass(frozen=True, slots=True)
 class Failure:
-    """What ended an attempt. ``said`` is the machine's category, ``state`` the later ``Incident.State``."""
+    """What ended an attempt. ``machine_category`` is the machine's category, ``state`` the later ``Incident.State``."""
 
     kind: Kind
     node: str
     at: datetime
     detected_s: float
     step: int
-    said: str
+    machine_category: str
     confidence: float
     state: str
     judged_at: datetime | None
@@ -117,12 +117,12 @@ class Failure:
 
     @property
     def is_understood(self) -> bool:
-        return self.said == self.kind.category
+        return self.machine_category == self.kind.category
 
     @property
     def headline(self) -> str:
-        said = self.kind.headline if self.is_understood else _MISTAKEN[self.said]
-        return said.format(node=self.node)
+        headline = self.kind.headline if self.is_understood else _MISTAKEN_HEADLINES[self.machine_category]
+        return headline.format(node=self.node)
 
     @property
     def reason(self) -> str:
@@ -173,28 +173,28 @@ def _run(
     job: SyntheticJob, names: tuple[str, ...], at: datetime, start: datetime, end: datetime, dice: random.Random
 ) -> datetime:
     """Add attempts to the job until its steps are done or the year is over; returns when it ended."""
-    needed, done = int(dice.uniform(*job.park.hours) * 3600 / STEP_S), 0
+    needed, done_steps = int(dice.uniform(*job.park.hours) * 3600 / STEP_S), 0
     while True:
         trains_at = at + timedelta(minutes=dice.uniform(3, 9))
         rate = _failures_per_node_day((at - start) / timedelta(days=DAYS)) * job.park.nodes
         lives_s = dice.expovariate(rate / 86_400)
-        steps = min(needed - done, int(lives_s / STEP_S))
+        steps = min(needed - done_steps, int(lives_s / STEP_S))
         last_at = trains_at + timedelta(seconds=steps * STEP_S)
         if last_at >= end or trains_at >= end:
             steps = int(max(0.0, (end - trains_at).total_seconds()) / STEP_S)
             if steps:
                 last_at = trains_at + timedelta(seconds=steps * STEP_S)
-                job.launches.append(Launch(at, trains_at, last_at, None, done + 1, done + steps))
+                job.launches.append(Launch(at, trains_at, last_at, None, done_steps + 1, done_steps + steps))
             job.is_over = False
             return end
-        if done + steps >= needed:
-            job.launches.append(Launch(at, trains_at, last_at, last_at, done + 1, needed))
+        if done_steps + steps >= needed:
+            job.launches.append(Launch(at, trains_at, last_at, last_at, done_steps + 1, needed))
             return last_at
-        failure = _failure(names, last_at, done + steps, at - start, end, dice)
+        failure = _failure(names, last_at, done_steps + steps, at - start, end, dice)
         ended_at = min(last_at + timedelta(seconds=failure.detected_s), end)
         if steps:
-            job.launches.append(Launch(at, trains_at, last_at, ended_at, done + 1, done + steps, failure))
-            done += steps - steps % CHECKPOINT_STEPS
+            job.launches.append(Launch(at, trains_at, last_at, ended_at, done_steps + 1, done_steps + steps, failure))
+            done_steps += steps - steps % CHECKPOINT_STEPS
         at = max(ended_at, failure.resolved_at or ended_at) + timedelta(minutes=1)
 
 
@@ -211,19 +211,21 @@ def _failure(
     kind = dice.choices(_KINDS, weights)[0]
     node = dice.choices(names, [_LEMONS.get(name, 1.0) for name in names])[0]
     detected_s = dice.uniform(900, 2400) if kind.symptom == "hang" else dice.uniform(40, 300)
-    said = kind.confused_with if dice.random() < 0.2 - 0.08 * year else kind.category
+    machine_category = kind.confused_with if dice.random() < 0.2 - 0.08 * year else kind.category
     repaired_s = detected_s + dice.lognormvariate(7.6 - 0.7 * year, 0.6)
     resolved_at = at + timedelta(seconds=repaired_s)
     judged_at = at + timedelta(seconds=detected_s + dice.lognormvariate(8.2, 0.9))
-    state = _state(said, said == kind.category, end - at, dice)
+    state = _state(machine_category, machine_category == kind.category, end - at, dice)
     return Failure(
         kind=kind,
         node=node,
         at=at,
         detected_s=detected_s,
         step=step,
-        said=said,
-        confidence=round(dice.uniform(0.72, 0.97) if said == kind.category else dice.uniform(0.38, 0.66), 2),
+        machine_category=machine_category,
+        confidence=round(
+            dice.uniform(0.72, 0.97) if machine_category == kind.category else dice.uniform(0.38, 0.66), 2
+        ),
         state=state,
         judged_at=judged_at if state != "awaiting_review" and judged_at < end else None,
         resolved_at=resolved_at if resolved_at < end else None,
@@ -231,13 +233,13 @@ def _failure(
     )
 
 
-def _state(said: str, is_right: bool, age: timedelta, dice: random.Random) -> str:
+def _state(machine_category: str, is_right: bool, age: timedelta, dice: random.Random) -> str:
     """The incident's state; recent ones may still await review. An unnamed cause is named or left inconclusive."""
     if age < timedelta(days=6) and dice.random() < 0.6:
         return "awaiting_review"
     if age < timedelta(days=2):
         return "confirmed" if is_right else "corrected"
     if not is_right:
-        weights = [7, 0, 3] if said == "unknown" else [7, 2, 1]
+        weights = [7, 0, 3] if machine_category == "unknown" else [7, 2, 1]
         return dice.choices(["corrected", "rejected", "inconclusive"], weights)[0]
     return dice.choices(["resolved", "confirmed", "actioned"], [6, 3, 1])[0]

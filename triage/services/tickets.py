@@ -13,7 +13,7 @@ from ingest.refusals import Refused
 from triage.destinations import ALL
 from triage.models import Activity, Delivery, Incident, Reference, Route
 from triage.selectors.payloads import incident_payload, job_payload, node_payload
-from triage.selectors.routes import is_told_of, may_receive
+from triage.selectors.routes import has_message_about, may_receive
 from triage.selectors.tickets import BY_HAND, node_told
 from triage.services.outbox import messages_keep
 
@@ -30,34 +30,35 @@ def ticket_ask(*, route_id: int, about: Incident | Node, by: Any) -> Delivery:
         raise Refused("Choose where to make the ticket.", code="invalid", fields={"route": "There is no such route."})
     if not ALL[route.kind].is_by_hand or not route.is_active or not may_receive(route, about.cluster_id):
         raise Refused("This route makes no tickets here: choose another.", code="invalid")
-    if is_told_of(route, about):
+    if has_message_about(route, about):
         raise Refused("A ticket there was made or requested before.", code="invalid")
     act = {"kind": "ticketed", "by": by.get_username()}
     if isinstance(about, Node):
         event, data = "node.ticket", node_told(about, now=timezone.now())
-        told: dict[str, Any] = {"kind": "node_ticketed", "data": {"subject": about.name, "route": route.name}}
+        activity: dict[str, Any] = {"kind": "node_ticketed", "data": {"subject": about.name, "route": route.name}}
     else:
         event, data = "incident.ticket", {"incident": incident_payload(about), "job": job_payload(about.job)}
-        told = {"kind": "ticketed", "data": {"subject": route.name}, "incident": about, "job": about.job}
-    Activity.objects.create(actor=by, **told)
+        activity = {"kind": "ticketed", "data": {"subject": route.name}, "incident": about, "job": about.job}
+    Activity.objects.create(actor=by, **activity)
     (delivery,) = messages_keep([route], event, str(about.pk), about.cluster_id, about, {**data, "act": act})
     return delivery
 
 
-def accusations_announce(incident: Incident, data: dict[str, Any], *, known: Collection[str] = ()) -> None:
-    """Comment on the tickets of the nodes that the incident accuses, except those ``known``, which the diagnosis before
-    accused. Once an incident. Call it in the transaction of the diagnosis.
+def accusations_announce(incident: Incident, data: dict[str, Any], *, former_accused: Collection[str] = ()) -> None:
+    """Comment once on the tickets of the nodes that the incident accuses. Call it in the transaction of the diagnosis.
+
+    Nodes in ``former_accused``, which the diagnosis before accused, get no comment.
 
     One query if no node has a ticket; one more for each ticket, and those of :func:`may_receive`.
     """
     those = {"node__suspicions__incident": incident, "node__suspicions__is_accused": True}
-    made = Reference.objects.filter(**those, route__kind__in=BY_HAND).values_list("route", "node")
-    asked = Delivery.objects.filter(**those, route__kind__in=BY_HAND).values_list("route", "node")
-    found = set(made.order_by().union(asked.order_by()).order_by())
-    routes = Route.objects.filter(is_active=True).select_related("owner", "team").in_bulk({pk for pk, _ in found})
-    nodes = Node.objects.select_related("cluster").in_bulk({pk for _, pk in found})
-    for route_id, node_id in sorted(found):
+    tickets = Reference.objects.filter(**those, route__kind__in=BY_HAND).values_list("route", "node")
+    requests = Delivery.objects.filter(**those, route__kind__in=BY_HAND).values_list("route", "node")
+    pairs = set(tickets.order_by().union(requests.order_by()).order_by())
+    routes = Route.objects.filter(is_active=True).select_related("owner", "team").in_bulk({pk for pk, _ in pairs})
+    nodes = Node.objects.select_related("cluster").in_bulk({pk for _, pk in pairs})
+    for route_id, node_id in sorted(pairs):
         route, node = routes.get(route_id), nodes[node_id]
-        if route is not None and node.name not in known and may_receive(route, incident.cluster_id):
-            told = {**data, "node": node_payload(node)}
-            messages_keep([route], "node.accused", f"{incident.pk} {node.pk}", incident.cluster_id, node, told)
+        if route is not None and node.name not in former_accused and may_receive(route, incident.cluster_id):
+            payload = {**data, "node": node_payload(node)}
+            messages_keep([route], "node.accused", f"{incident.pk} {node.pk}", incident.cluster_id, node, payload)

@@ -35,16 +35,16 @@ def tried_record(
         ReviewError: unknown action or outcome, or too many names.
     """
     if action not in DOABLE:
-        known = ", ".join(ACTIONS[name].lower() for name in DOABLE)
-        raise ReviewError(f"There is no action {action!r} to record: choose one of {known}.")
+        doable = ", ".join(ACTIONS[name].lower() for name in DOABLE)
+        raise ReviewError(f"There is no action {action!r} to record: choose one of {doable}.")
     if outcome not in OUTCOMES:
         raise ReviewError(f"There is no outcome {outcome!r}: use {', '.join(OUTCOMES)}.")
     names = list(dict.fromkeys(_NAME.findall(targets)))
     if len(names) > MAX_TARGETS:
         raise ReviewError(f"{len(names):,} machines are named; at most {MAX_TARGETS} are kept. Record them in parts.")
     Incident.objects.select_for_update(of=("self",)).get(pk=incident.pk)
-    told = {"action": action, "outcome": outcome, "targets": names or None, "reason": reason.strip()[:MAX_REASON]}
-    log_act(incident, "tried", by, request_id=request_id, **told)
+    record = {"action": action, "outcome": outcome, "targets": names or None, "reason": reason.strip()[:MAX_REASON]}
+    log_act(incident, "tried", by, request_id=request_id, **record)
 
 
 @transaction.atomic
@@ -59,6 +59,6 @@ def tried_undo(*, row: Activity, by: Any, request_id: uuid.UUID | None = None) -
     incident = Incident.objects.select_for_update(of=("self",)).get(pk=row.incident_id)
     if incident.activities.filter(kind="untried", data__of=row.pk).exists():
         return False
-    told = {key: row.data.get(key) for key in ("action", "targets")}
-    log_act(incident, "untried", by, request_id=request_id, of=row.pk, **told)
+    record = {key: row.data.get(key) for key in ("action", "targets")}
+    log_act(incident, "untried", by, request_id=request_id, of=row.pk, **record)
     return True

@@ -13,11 +13,11 @@ from django.utils import timezone
 
 from triage.domain import standing
 from triage.models import Activity, Decision, Group, GroupRule, Incident, Suspect
-from triage.services.reviewing import STATED, act_row, acts_log, all_locked, stand
+from triage.services.reviewing import STANDING_FIELDS, act_row, acts_log, lock_incidents, set_standing
 from triage.services.tried import tried_undo
 
-_STATES = {"actioned", "resolved", "reopened"}
-_SLEEP = {"snoozed", "woken"}
+_STATE_KINDS = {"actioned", "resolved", "reopened"}
+_SNOOZE_KINDS = {"snoozed", "woken"}
 
 
 @transaction.atomic
@@ -31,16 +31,16 @@ def act_undo(*, request_id: uuid.UUID, by: Any) -> int:
     rows = list(acts.select_related("incident").order_by("pk"))
     undo_id = uuid.uuid4()
     tried = [row for row in rows if row.kind == "tried"]
-    done = {row.incident_id for row in tried if tried_undo(row=row, by=by, request_id=undo_id)}
-    undoing = _Undoing([row for row in rows if row.kind != "tried"], by, undo_id, of=request_id)
-    if undone := undoing.done():
+    reverted = {row.incident_id for row in tried if tried_undo(row=row, by=by, request_id=undo_id)}
+    undoing = _Undo([row for row in rows if row.kind != "tried"], by, undo_id, of=request_id)
+    if undone := undoing.apply():
         _rules_restore({row.data["rule"] for row in rows if row.data.get("rule")}, by)
-    return len(done | undone)
+    return len(reverted | undone)
 
 
 #: the undo key reaches back this far: nobody wants to undo an act of last week with it
-LAST_WITHIN = timedelta(days=1)
-_UNDOABLE = ("decided", "assigned", "merged", "split", "tried", *_STATES, *_SLEEP)
+MAX_UNDO_AGE = timedelta(days=1)
+_UNDOABLE_KINDS = ("decided", "assigned", "merged", "split", "tried", *_STATE_KINDS, *_SNOOZE_KINDS)
 
 
 @transaction.atomic
@@ -50,31 +50,31 @@ def last_act_undo(*, by: Any, now: datetime, incident: Incident | None = None) -
     With ``incident``, only acts on it count. Undo acts do not count, and undone acts are skipped, so that another call
     undoes the act before.
     """
-    acts = Activity.objects.filter(actor=by, at__gte=now - LAST_WITHIN, incident__isnull=False)
+    acts = Activity.objects.filter(actor=by, at__gte=now - MAX_UNDO_AGE, incident__isnull=False)
     undone = set(acts.filter(data__undoes__isnull=False).values_list("data__undoes", flat=True))
-    own = acts.filter(kind__in=_UNDOABLE, data__undoes__isnull=True).order_by("-pk")
+    acts_of_person = acts.filter(kind__in=_UNDOABLE_KINDS, data__undoes__isnull=True).order_by("-pk")
     if incident is not None:
-        own = own.filter(incident=incident)
-    tried: set[uuid.UUID] = set()
-    for request_id in own.values_list("request_id", flat=True):
-        if request_id in tried or str(request_id) in undone:
+        acts_of_person = acts_of_person.filter(incident=incident)
+    tried_ids: set[uuid.UUID] = set()
+    for request_id in acts_of_person.values_list("request_id", flat=True):
+        if request_id in tried_ids or str(request_id) in undone:
             continue
-        tried.add(request_id)
+        tried_ids.add(request_id)
         if act_undo(request_id=request_id, by=by):
             return list(Activity.objects.filter(request_id=request_id, actor=by).order_by("pk"))
     return []
 
 
-class _Undoing:
+class _Undo:
     """The rows of one act and what is needed to undo them, read and written in bulk."""
 
     def __init__(self, rows: Sequence[Activity], by: Any, undo_id: uuid.UUID, *, of: uuid.UUID) -> None:
         self.rows, self.by, self.undo_id, self.of = rows, by, undo_id, of
-        told = all_locked([row.incident for row in rows if row.incident]).select_related("assignee")
-        self.incidents = {incident.pk: incident for incident in told.prefetch_related("decisions")}
+        incidents = lock_incidents([row.incident for row in rows if row.incident]).select_related("assignee")
+        self.incidents = {incident.pk: incident for incident in incidents.prefetch_related("decisions")}
         users = get_user_model()
         names = {row.data["before"] for row in rows if row.kind == "assigned" and row.data.get("before")}
-        self.people = {one.get_username(): one for one in users.objects.filter(username__in=names)}
+        self.people = {person.get_username(): person for person in users.objects.filter(username__in=names)}
         groups = {row.data["before"] for row in rows if row.kind in ("merged", "split") and row.data.get("before")}
         self.groups = Group.objects.in_bulk(groups)
         self.decisions: list[Decision] = []
@@ -84,9 +84,9 @@ class _Undoing:
         self.changed: dict[int, Incident] = {}
         self.now = timezone.now()
 
-    def done(self) -> set[int | None]:
+    def apply(self) -> set[int | None]:
         """Undo the rows; returns on which incidents."""
-        acts = [act for row in self.rows if (act := self._back(row)) is not None]
+        acts = [act for row in self.rows if (act := self._revert(row)) is not None]
         if self.decisions:
             Decision.objects.bulk_update(self.decisions, ["undone_at", "undone_by"])
         for (incident, subject), word in self.words.items():
@@ -96,21 +96,21 @@ class _Undoing:
         acts_log(acts)
         return {act.incident_id for act in acts}
 
-    def _back(self, row: Activity) -> Activity | None:
+    def _revert(self, row: Activity) -> Activity | None:
         """The act that undoes this row, applied but not saved; None if there is nothing to undo."""
         incident = self.incidents[row.incident_id or 0]
         before, after = row.data.get("before"), row.data.get("after")
         if row.kind == "decided":
-            return self._word_back(incident, row.data.get("decision"))
+            return self._undo_decision(incident, row.data.get("decision"))
         if row.kind == "assigned" and (incident.assignee.get_username() if incident.assignee else "") == (after or ""):
             incident.assignee = self.people.get(before or "")
             self._change(incident, "assignee")
-            return self._told(incident, "assigned", {"before": after, "after": before})
-        if row.kind in _STATES and incident.state == after != before:
+            return self._undo_row(incident, "assigned", {"before": after, "after": before})
+        if row.kind in _STATE_KINDS and incident.state == after != before:
             incident.state = before or Incident.State.AWAITING_REVIEW
             incident.set_resolved(_time(row.data.get("resolved_at")))
             self._change(incident, "state", "resolved_at", "repaired_s")
-        elif row.kind in _SLEEP and incident.snoozed_until == _time(after):
+        elif row.kind in _SNOOZE_KINDS and incident.snoozed_until == _time(after):
             incident.snoozed_until = _time(before)
             self._change(incident, "snoozed_until")
         elif row.kind in ("merged", "split") and incident.group_id == after:
@@ -118,28 +118,30 @@ class _Undoing:
             self._change(incident, "group")
         else:
             return None
-        return self._told(incident, "undone", {"word": row.kind, "before": after, "after": before})
+        return self._undo_row(incident, "undone", {"word": row.kind, "before": after, "after": before})
 
-    def _told(self, incident: Incident, kind: str, data: dict[str, Any]) -> Activity:
+    def _undo_row(self, incident: Incident, kind: str, data: dict[str, Any]) -> Activity:
         """The activity row that records the undo and its act."""
         return act_row(incident, kind, self.by, self.undo_id, {**data, "undoes": str(self.of)})
 
-    def _word_back(self, incident: Incident, pk: int | None) -> Activity | None:
+    def _undo_decision(self, incident: Incident, pk: int | None) -> Activity | None:
         decisions = list(incident.decisions.all())  # prefetched, so that each knows the undone ones
-        decision = next((one for one in decisions if one.pk == pk and one.undone_at is None), None)
+        decision = next(
+            (candidate for candidate in decisions if candidate.pk == pk and candidate.undone_at is None), None
+        )
         if decision is None:
             return None
         decision.undone_at, decision.undone_by = self.now, self.by
         self.decisions.append(decision)
-        told = {"claim": decision.claim, "subject": decision.subject, "word": decision.word, "before": decision.value}
+        data = {"claim": decision.claim, "subject": decision.subject, "word": decision.word, "before": decision.value}
         if decision.claim == Decision.Claim.SUSPECT:
             word = standing.suspect_words(decisions).get(decision.subject, "")
             self.words[incident.pk, decision.subject] = word
         if decision.claim == Decision.Claim.CATEGORY:
-            stand(incident, decisions, self.now)
-            self._change(incident, *STATED)
-            told["after"] = standing.category_of(incident.category, decisions)
-        return self._told(incident, "undone", {**told, "decision": decision.pk})
+            set_standing(incident, decisions, self.now)
+            self._change(incident, *STANDING_FIELDS)
+            data["after"] = standing.category_of(incident.category, decisions)
+        return self._undo_row(incident, "undone", {**data, "decision": decision.pk})
 
     def _change(self, incident: Incident, *fields: str) -> None:
         self.changed[incident.pk] = incident
@@ -148,16 +150,16 @@ class _Undoing:
 
 def _rules_restore(rules: Collection[int], by: Any) -> None:
     """Restore the rules for fingerprints from before the act, by further rules, unless somebody changed them since."""
-    made = list(GroupRule.objects.filter(pk__in=rules).order_by("pk"))
-    known = GroupRule.objects.filter(fingerprint__in={rule.fingerprint for rule in made}).order_by("pk")
-    said: dict[tuple[int, str], list[GroupRule]] = {}
-    for rule in known:
-        said.setdefault((rule.cluster_id, rule.fingerprint), []).append(rule)
+    act_rules = list(GroupRule.objects.filter(pk__in=rules).order_by("pk"))
+    all_rules = GroupRule.objects.filter(fingerprint__in={rule.fingerprint for rule in act_rules}).order_by("pk")
+    history: dict[tuple[int, str], list[GroupRule]] = {}
+    for rule in all_rules:
+        history.setdefault((rule.cluster_id, rule.fingerprint), []).append(rule)
     back = []
-    for rule in made:
-        words = said[rule.cluster_id, rule.fingerprint]
+    for rule in act_rules:
+        words = history[rule.cluster_id, rule.fingerprint]
         if words[-1].group_id == rule.group_id:
-            before = next((one.group_id for one in reversed(words) if one.pk < rule.pk), None)
+            before = next((earlier.group_id for earlier in reversed(words) if earlier.pk < rule.pk), None)
             kind = {"cluster_id": rule.cluster_id, "fingerprint": rule.fingerprint}
             back.append(GroupRule(**kind, group_id=before, made_by=by))
     GroupRule.objects.bulk_create(back)

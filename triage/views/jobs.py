@@ -24,7 +24,7 @@ from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
 from triage.selectors.running import followed
 from triage.services.demonstration import demonstration_remove
-from triage.services.samples import FIRST, sample_load
+from triage.services.samples import FIRST_SAMPLE, sample_load
 from triage.timeline_figure import MAX_ROWS, timeline_figure
 from triage.timeline_trace import trace_bytes
 from triage.views.common import ability_required, complain, demonstration, say
@@ -85,7 +85,7 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
 @ability_required("upload")
 def sample(request: HttpRequest) -> HttpResponse:
     """Load a recording that comes with Faultline, and show its job."""
-    job = sample_load(stem=FIRST, user=request.user)
+    job = sample_load(stem=FIRST_SAMPLE, user=request.user)
     say(request, "The sample is being read: its incident appears here within seconds.")
     return redirect("job", slug=job.slug)
 

@@ -8,7 +8,7 @@ from django.http import Http404, HttpRequest, HttpResponse
 from django.urls import reverse
 from django.views.decorators.http import require_http_methods
 
-from triage.domain.model_summary import Unusable
+from triage.domain.model_summary import UnusableAnswer
 from triage.models import Incident
 from triage.services import summarising
 from triage.views.common import Part, ability_required, incident_or_404, part_shown
@@ -19,7 +19,7 @@ def summary(request: HttpRequest, number: int) -> HttpResponse:
     """What was made before, or a button. A part of the incident's page, or a page of its own."""
     found = incident_or_404(request, number)
     _must_be_on()
-    return _shown(request, found, summary=summarising.summary_kept(found))
+    return _shown(request, found, summary=summarising.cached_summary(found))
 
 
 @require_http_methods(["POST"])
@@ -30,7 +30,7 @@ def make(request: HttpRequest, number: int) -> HttpResponse:
     _must_be_on()
     try:
         return _shown(request, found, summary=summarising.summary_make(found))
-    except Unusable as error:
+    except UnusableAnswer as error:
         return _shown(request, found, problem=str(error))
 
 

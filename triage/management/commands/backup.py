@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from triage.services.backup import backup
-from triage.services.backup_rows import Unusable
+from triage.services.backup_rows import UnusableBackup
 
 
 class Command(BaseCommand):
@@ -25,7 +25,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             told = backup(options["directory"].absolute(), with_parsed=not options["without_parsed"])
-        except Unusable as error:
+        except UnusableBackup as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{told.rows:,} rows, {told.copied:,} files with {told.copied_bytes:,} bytes; "

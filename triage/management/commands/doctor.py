@@ -26,7 +26,7 @@ class Command(BaseCommand):
             self.stdout.write(json.dumps({name: asdict(finding) for name, finding in found.items()}, indent=2))
         else:
             for name, finding in found.items():
-                self.stdout.write(f"{finding.state:9}{name:12}{finding.said}")
+                self.stdout.write(f"{finding.state:9}{name:12}{finding.sentence}")
                 if finding.todo:
                     self.stdout.write(f"{'':21}→ {finding.todo}")
         if any(finding.state == "problem" for finding in found.values()):

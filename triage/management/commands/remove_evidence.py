@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError
 from django.template.defaultfilters import filesizeformat
 
 from ingest.services import evidence_removal
-from triage.services.retention import Freed, evidence_free, jobs_to_free
+from triage.services.retention import FreedEvidence, evidence_free, jobs_to_free
 
 
 class Command(BaseCommand):
@@ -25,7 +25,7 @@ class Command(BaseCommand):
             raise CommandError("--days must be 0 or more")
         jobs = jobs_to_free(days=options["days"], with_unreviewed=options["unreviewed"])
         if options["dry_run"]:
-            rows = [Freed(job, *evidence_removal.evidence_size(job)) for job in jobs]
+            rows = [FreedEvidence(job, *evidence_removal.evidence_size(job)) for job in jobs]
         else:
             rows = []
             for row in evidence_free(jobs):

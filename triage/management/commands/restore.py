@@ -9,7 +9,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError
 
 from triage.services.backup import restore
-from triage.services.backup_rows import Unusable
+from triage.services.backup_rows import UnusableBackup
 
 
 class Command(BaseCommand):
@@ -23,7 +23,7 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         try:
             told = restore(options["directory"].absolute(), is_forced=options["force"])
-        except Unusable as error:
+        except UnusableBackup as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
             f"{told.rows:,} rows, {told.copied:,} files with {told.copied_bytes:,} bytes; "
