@@ -7,15 +7,17 @@ stays bounded.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
-from functools import cached_property, partial
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from diagnosis.logs import cells, homes, messages, slabs, stored_rows, tables
-from diagnosis.logs.hashing import Places
 from diagnosis.logs.sources import DOUBTFUL, schemed, without_job
 from diagnosis.logs.stored_rows import Rows
 from diagnosis.logs.tables import YEARLESS
@@ -23,6 +25,9 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 _HALF_YEAR = 182 * 86_400_000_000_000
 _ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
+#: Places of a long file in which lines are looked for, and lines that are read at once at its end, at least.
+PLACES: Final = 400
+_NEAR: Final = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -82,11 +87,9 @@ class LogTable:
         *,
         files: Sequence[int] | None = None,
         limit: int | None = None,
-        pick: Callable[[int, int], Places] | None = None,
     ) -> Iterator[pl.DataFrame]:
         """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MOST_LINES` lines that are read. ``limit``:
-        files beyond so many rows are left out. ``pick``: is given a file and how many rows of it follow, and says which
-        of them (0 is the first) are wanted; the others cost little.
+        files beyond so many rows are left out.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
         mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
@@ -100,17 +103,42 @@ class LogTable:
         for group in cells.groups([self.lines[file].size for file, _, _ in chosen]):
             if len(group) == 1:
                 file, low, high = chosen[group[0]]
-                yield from self._slabs(file, low, high, wanted, None if pick is None else partial(pick, file))
+                yield from self._slabs(file, low, high, wanted)
                 continue
-            rows = self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
-            if pick is not None:
-                each = rows.partition_by("file", maintain_order=True)
-                rows = pl.concat([rows.clear(), *(one[pick(one["file"][0], one.height)] for one in each)])
-            yield rows
+            yield self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
+
+    def sampled(self, masked: Sequence[int], file: int, most: int) -> pl.DataFrame:
+        """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them. If there are more: the
+        last ones, half of them, and a few in each of :data:`PLACES` places of the file, evenly spread. The lines that
+        are read are about as large a share of the file as the returned ones are of these messages' lines.
+        """
+        wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
+        mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()) & (pl.col("file") == file))
+        count = int(mine["n"].sum())
+        if count <= most:
+            return self.rows(masked, files=[file])
+        low, high = int(mine["first_line"].min()), int(mine["last_line"].max())  # type: ignore[arg-type]
+        apart = (high + 1 - low) / count
+        last = self._last(file, low, high, wanted, most // 2, apart)
+        each = max(1, (most - most // 2) // PLACES)
+        edges = np.linspace(low, int(last["line"][0]), PLACES + 1).astype(np.int64).tolist()
+        wide = math.ceil(2 * each * apart)
+        found = [
+            self._among(file, begin, min(end, begin + wide) - 1, wanted).head(each) for begin, end in pairwise(edges)
+        ]
+        return pl.concat([*found, last], rechunk=True)
+
+    def _last(self, file: int, low: int, high: int, wanted: pl.Series, count: int, apart: float) -> pl.DataFrame:
+        """The last ``count`` lines of these messages in a file, which are typically so many lines ``apart``; or all."""
+        found, begin = [self._rows([])], high + 1
+        while begin > low and (missing := count - sum(rows.height for rows in found)) > 0:
+            end, begin = begin - 1, max(low, begin - math.ceil(max(_NEAR, 1.2 * missing * apart)))
+            found.insert(0, self._among(file, begin, end, wanted))
+        return pl.concat(found).tail(count)
 
     def around(self, file: int, low: int, high: int) -> pl.DataFrame:
         """The rows of lines ``low`` to ``high`` (both included) of one file."""
-        return pl.concat([self._rows([]), *self._slabs(file, low, high)])
+        return self._among(file, low, high)
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
@@ -122,16 +150,23 @@ class LogTable:
         """The least source of each file."""
         return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
 
+    def _among(self, file: int, low: int, high: int, wanted: pl.Series | None = None) -> pl.DataFrame:
+        return pl.concat([self._rows([]), *self._slabs(file, low, high, wanted)])
+
+    @cached_property
+    def _untimed(self) -> frozenset[int]:
+        """Files of which no line states a time."""
+        return frozenset(self.spans.filter(pl.col("first_at").is_null())["file"].to_list())
+
     def _slabs(
         self,
         file: int,
         low: int,
         high: int,
         wanted: pl.Series | None = None,
-        pick: Callable[[int], Places] | None = None,
     ) -> Iterator[pl.DataFrame]:
         """The rows of lines of one file, which may be large, as :func:`slabs.read` gives them."""
-        for rows in slabs.read(self.lines[file], low, high, self.year_at, wanted, pick):
+        for rows in slabs.read(self.lines[file], low, high, self.year_at, wanted, is_timed=file not in self._untimed):
             base = pl.lit(self._bases.get(file, 0), pl.UInt32)
             yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(_ROW)
 

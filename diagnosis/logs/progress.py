@@ -14,13 +14,11 @@ from dataclasses import dataclass
 from functools import cache
 from typing import Final
 
-import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.logs import counters, durations, raw_lines, words
 from diagnosis.logs.events import LogTable
-from diagnosis.logs.hashing import Places
 from diagnosis.model import ReadRange
 
 THRESHOLDS: Final = thresholds.of("progress")
@@ -218,15 +216,12 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     busiest = mine.filter(pl.col("home").is_in(homes.head(FILES_READ).implode()))
     files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
     chosen = files.head(FILES_READ * _FILES_EACH).sort()
-    found = [table.rows([])]
-    lines_of = dict(mine.group_by("file").agg(pl.col("n").sum()).iter_rows())
-    seen: Counter[int] = Counter()
-
-    def pick(file: int, count: int) -> Places:
-        seen[file] += count
-        return _sampled(seen[file] - count, count, lines_of[file], LINES_PER_FILE)
-
-    found += table.slabs(masked.to_list(), files=chosen.to_list(), pick=pick)
+    held = dict(mine.group_by("file").agg(pl.col("n").sum()).iter_rows())
+    short = [file for file in chosen if held[file] <= LINES_PER_FILE]
+    wanted = masked.to_list()
+    found = [table.rows(wanted, files=short)]
+    found += [table.sampled(wanted, file, LINES_PER_FILE) for file in chosen if file not in short]
+    rows = pl.concat(found).sort("file", maintain_order=True)
     others = mine.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
@@ -235,18 +230,7 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
         .head(FILES_READ * _FILES_EACH)
     )
     last = table.rows(latest["masked"].to_list(), files=latest["file"].to_list())
-    found.append(last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left"))
-    return pl.concat(found)
-
-
-def _sampled(first: int, count: int, total: int, most: int) -> Places:
-    """Which of ``count`` rows, the ones from ``first`` on of ``total``, are among at most ``most`` of all. The end
-    matters most: all of the last half, and an even sample of the rest.
-    """
-    tail = most // 2
-    step = max(1, (total - tail) // tail) if total > most else 1
-    place = np.arange(first, first + count)
-    return np.flatnonzero((place % step == 0) | (place >= total - tail))
+    return pl.concat([rows, last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left")])
 
 
 def _growing(beats: pl.DataFrame) -> list[int]:

@@ -4,13 +4,12 @@ are asked for.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 import polars as pl
 
 from diagnosis.logs import cells, stored_rows
-from diagnosis.logs.hashing import Places
 from diagnosis.logs.stored_rows import Rows
 
 #: Lines before a slab in which its time is looked for first.
@@ -23,12 +22,12 @@ def read(
     high: int,
     year_at: int | None,
     wanted: pl.Series | None = None,
-    pick: Callable[[int], Places] | None = None,
+    *,
+    is_timed: bool = True,
 ) -> Iterator[pl.DataFrame]:
     """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most :data:`cells.MOST_LINES` at a time,
     with ``at``: the line's own time, or the last before it in the log. With ``wanted`` only those of these messages:
-    of other lines little more than the message is read. With ``pick`` not all of those: it is given how many follow,
-    and says which (0 is the first).
+    of other lines little more than the message is read. ``is_timed``: whether any line of the log states a time.
     """
     low, high = max(low, 1), min(high, lines.size)
     own = cells.own_time(year_at)
@@ -36,8 +35,10 @@ def read(
     is_known = False  # whether ``before`` is the time before this slab
     for first in range(low, high + 1, cells.MOST_LINES):
         slab = lines.part(first - 1, min(cells.MOST_LINES, high + 1 - first))
-        rows = _chosen(slab, first, wanted, pick).with_columns(at=own)
-        if rows["at"].null_count() == 0 and wanted is not None:
+        chosen = stored_rows.scan(slab)
+        chosen = chosen if wanted is None else chosen.filter(pl.col("masked").is_in(wanted.implode()))
+        rows = chosen.collect().with_columns(at=own)
+        if (rows["at"].null_count() == 0 or not is_timed) and wanted is not None:
             is_known = False
             if rows.height:
                 yield rows
@@ -49,20 +50,6 @@ def read(
         )
         yield rows.with_columns(at=times.gather(rows["line"] - first))
         before, is_known = times.item(-1), True
-
-
-def _chosen(slab: Rows, first: int, wanted: pl.Series | None, pick: Callable[[int], Places] | None) -> pl.DataFrame:
-    """The rows of a slab, which begins with line ``first``, that are asked for."""
-    rows = stored_rows.scan(slab)
-    if wanted is not None:
-        is_wanted = pl.col("masked").is_in(wanted.implode())
-        rows = rows.filter(is_wanted)
-        if pick is not None:
-            places = stored_rows.scan(slab).select(is_wanted).collect().to_series().arg_true()
-            picked = places.gather(pick(len(places)))
-            if len(picked) < len(places):
-                rows = rows.filter(pl.col("line").is_in((picked + first).implode()))
-    return rows.collect()
 
 
 def _stated_before(lines: Rows, line: int, year_at: int | None) -> int | None:
