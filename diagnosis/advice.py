@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 from diagnosis import taxonomy
-from diagnosis.conclusion.model import OPEN, symptom_of
+from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
 from diagnosis.ladder import Ladder, Rule, load
 from diagnosis.stacks.blame import who
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
@@ -54,7 +54,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     )
     odd = [g for g in stacks.get("groups") or () if set(g.get("ranks") or ()) & set(stacks.get("suspect_ranks") or ())]
     return {
-        "is_failure": told["condition"] in OPEN if told else bool(logs.get("is_failure", has_stacks)),
+        "is_failure": told["condition"] in PROBLEM_CONDITIONS if told else bool(logs.get("is_failure", has_stacks)),
         "has_stacks": has_stacks,
         "stack_reason": str(stacks.get("reason") or ""),
         "symptom": symptom,

@@ -15,7 +15,7 @@ from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
-from diagnosis.conclusion.slowdowns import LEAST_LOST_GPU_S
+from diagnosis.conclusion.slowdowns import MIN_LOST_GPU_S
 from diagnosis.flows.stated import Stated, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
@@ -42,7 +42,7 @@ def diagnose(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     tables: Path | None = None,
-    least_gpu_s: float = LEAST_LOST_GPU_S,
+    least_gpu_s: float = MIN_LOST_GPU_S,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> Diagnosis:
@@ -66,7 +66,7 @@ def diagnose(
     """
     hints = job or JobHints()
     pool = history or History()
-    every, outputs = parsed, checks.read(parsed, read)
+    every, outputs = parsed, checks.read_results(parsed, read)
     parsed = [p for p in parsed if p.path not in {o.path for o in outputs}]
     known = inventory.read(parsed, hints)
     given = Given(
@@ -95,8 +95,10 @@ def diagnose(
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
     described = _job(known, hints, logs, stack_part)
     machines = dict.fromkeys(described["node_names"], "node")
-    results = checks.placed(outputs, {s.entity: s.kind for s in suspects if s.kind in checks.PLACES} | machines)
-    suspects = checks.weighed(suspects, results)
+    results = checks.with_targets(
+        outputs, {s.entity: s.kind for s in suspects if s.kind in checks.CHECKED_KINDS} | machines
+    )
+    suspects = checks.update_suspects(suspects, results)
     concluded = conclude(
         logs,
         flow_part,
@@ -109,7 +111,7 @@ def diagnose(
     )
     stack_part.pop("suspects", None)
     advice_ = advised(logs, flow_part, stack_part, concluded, described)
-    offered = next_check.chosen(
+    offered = next_check.choose_checks(
         concluded.condition,
         concluded.alternatives,
         concluded.fault,

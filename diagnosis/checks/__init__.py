@@ -1,22 +1,22 @@
 """Checks that settle a doubtful conclusion: how their output is recognised, and what it means.
 
-The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :func:`read` finds it among the artifacts,
-:func:`weighed` updates the suspects with it. ``conclusion.next_check`` offers the next check.
+The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :func:`read_results` finds it among the artifacts,
+:func:`update_suspects` updates the suspects with it. ``conclusion.next_check`` offers the next check.
 """
 
-from diagnosis.checks.check_outputs import Result, placed, read, recognised
+from diagnosis.checks.check_outputs import Result, read_results, recognise_output, with_targets
 from diagnosis.checks.check_table import Check, Outcome, load
-from diagnosis.checks.weigh import PLACES, shares, weighed
+from diagnosis.checks.weigh import CHECKED_KINDS, update_categories, update_suspects
 
 __all__ = [
-    "PLACES",
+    "CHECKED_KINDS",
     "Check",
     "Outcome",
     "Result",
     "load",
-    "placed",
-    "read",
-    "recognised",
-    "shares",
-    "weighed",
+    "read_results",
+    "recognise_output",
+    "update_categories",
+    "update_suspects",
+    "with_targets",
 ]

@@ -13,21 +13,21 @@ from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
 #: Larger files are logs, not the output of one check.
-LARGEST: Final = 1 << 20
+MAX_OUTPUT_BYTES: Final = 1 << 20
 #: Number of bytes in which the sign of a check must occur, and number of bytes read of a file with it.
-HEAD: Final = 4_096
+HEAD_BYTES: Final = 4_096
 #: Number of first lines of which one must have the sign, and the share of lines with a time of day from which a text is
 #: a log that contains a check among other things.
-FIRST_LINES: Final = 12
-LOGGED: Final = 0.2
+SIGN_LINES: Final = 12
+MIN_LOG_SHARE: Final = 0.2
 #: Maximum number of results of one job.
-MOST: Final = 256
+MAX_RESULTS: Final = 256
 #: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
 FOLDER: Final = "checks"
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
-_READ: Final = (*LOG_KINDS, Kind.OTHER)
+_READ_KINDS: Final = (*LOG_KINDS, Kind.OTHER)
 #: Lines that name the machine: a prompt, a hostname, a launcher's prefix.
-_HOSTS: Final = (
+_HOST_PATTERNS: Final = (
     re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]+)\s*$"),
     re.compile(r"(?m)^\[?\w[\w\-]*@([\w.\-]+)[ :~]"),
 )
@@ -55,7 +55,7 @@ class Result:
         return f"{self.check.title}{where}: {self.outcome.says}{quoted}."
 
 
-def recognised(text: str, path: str = "") -> Result | None:
+def recognise_output(text: str, path: str = "") -> Result | None:
     """The result in a text that is the output of a check; None for any other text. Linear."""
     begin = _beginning(text)
     for check in load():
@@ -69,22 +69,22 @@ def recognised(text: str, path: str = "") -> Result | None:
     return None
 
 
-def read(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
+def read_results(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
     """The results among the artifacts, in the order of their paths. Reads the head of each small text."""
     found: list[Result] = []
     for part in sorted(parsed, key=lambda p: p.path):
-        if part.kind not in _READ or not 0 < part.bytes <= LARGEST or len(found) >= MOST:
+        if part.kind not in _READ_KINDS or not 0 < part.bytes <= MAX_OUTPUT_BYTES or len(found) >= MAX_RESULTS:
             continue
-        begin = _beginning(read_(part.path, 0, HEAD).decode("utf-8", "replace"))
+        begin = _beginning(read_(part.path, 0, HEAD_BYTES).decode("utf-8", "replace"))
         if not any(check.sign is not None and check.sign.search(begin) for check in load()):
             continue
-        result = recognised(read_(part.path, 0, LARGEST).decode("utf-8", "replace"), part.path)
+        result = recognise_output(read_(part.path, 0, MAX_OUTPUT_BYTES).decode("utf-8", "replace"), part.path)
         if result is not None:
             found.append(result)
     return found
 
 
-def placed(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
+def with_targets(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
     """The results with their targets: from the path, then from the text, among the ``known`` names with their kinds."""
     names = known.keys()
     out = []
@@ -103,14 +103,14 @@ def placed(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
 
 
 def _beginning(text: str) -> str:
-    lines = (line for line in text[:HEAD].splitlines() if line.strip())
-    return "\n".join(itertools.islice(lines, FIRST_LINES))
+    lines = (line for line in text[:HEAD_BYTES].splitlines() if line.strip())
+    return "\n".join(itertools.islice(lines, SIGN_LINES))
 
 
 def _is_log(text: str) -> bool:
     lines = [line for line in text.splitlines() if line.strip()]
-    return sum(_CLOCK.search(line) is not None for line in lines) > max(3.0, LOGGED * len(lines))
+    return sum(_CLOCK.search(line) is not None for line in lines) > max(3.0, MIN_LOG_SHARE * len(lines))
 
 
 def _host(text: str) -> str:
-    return next((found[1] for pattern in _HOSTS if (found := pattern.search(text[:HEAD]))), "")
+    return next((found[1] for pattern in _HOST_PATTERNS if (found := pattern.search(text[:HEAD_BYTES]))), "")

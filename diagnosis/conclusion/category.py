@@ -15,9 +15,9 @@ from diagnosis.taxonomy import UNKNOWN
 
 NONE: Final = "none"
 #: How sure a category is that only the flows' silence shows.
-OWED: Final = 0.35
+FLOWS_ONLY_P: Final = 0.35
 #: Conditions without a current problem.
-QUIET: Final = ("healthy", "running", "recovered", "unknown")
+CONDITIONS_WITHOUT_PROBLEM: Final = ("healthy", "running", "recovered", "unknown")
 
 
 def shares(
@@ -28,33 +28,33 @@ def shares(
     results: Sequence[Result] = (),
 ) -> list[tuple[str, float]]:
     """Categories with their probabilities after the results of checks, the answer first."""
-    rows = _by_evidence(condition, logs, findings, stacks)
-    if condition in QUIET or condition == "cancelled":
+    rows = _shares_from_evidence(condition, logs, findings, stacks)
+    if condition in CONDITIONS_WITHOUT_PROBLEM or condition == "cancelled":
         return rows
-    return bounded(weigh.shares(rows, results))
+    return cap_shares(weigh.update_categories(rows, results))
 
 
-def _by_evidence(
+def _shares_from_evidence(
     condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: Mapping[str, Any]
 ) -> list[tuple[str, float]]:
     if logs is not None and logs.is_failure:
         if logs.verdict.id in (NONE, UNKNOWN):
             owed = next((f.category for f in findings if f.what == "flows_ceased" and f.category), "")
-            return [(owed, OWED)] if owed else [(UNKNOWN, 0.0)]
+            return [(owed, FLOWS_ONLY_P)] if owed else [(UNKNOWN, 0.0)]
         rows = [(logs.verdict.id, logs.verdict.confidence)]
         if logs.verdict.runner_up is not None:
             rows.append(logs.verdict.runner_up)
-        return bounded(rows)
+        return cap_shares(rows)
     if condition == "degraded":
         slow = [f for f in findings if f.source == "flows" and f.what == "slow" and f.places]
         if slow:
             best = max(slow, key=lambda f: f.p)
-            return bounded([(best.category or "performance.step", max(0.5, best.p)), ("performance.step", 1.0)])
+            return cap_shares([(best.category or "performance.step", max(0.5, best.p)), ("performance.step", 1.0)])
         alarm = next((f.category for f in findings if f.source == "watch"), None)
         if alarm is None or any(f.what == "slow" and f.source != "watch" for f in findings):
             return [("performance.step", 0.8)]
         return [(alarm, 0.0 if alarm == UNKNOWN else 0.5)]
-    if condition in QUIET:
+    if condition in CONDITIONS_WITHOUT_PROBLEM:
         sure = logs.verdict.confidence if logs is not None else 0.5
         return [(NONE, round(sure, 4))]
     if condition == "cancelled":
@@ -63,7 +63,7 @@ def _by_evidence(
     return [(UNKNOWN, 0.0)] if told is None else [told]
 
 
-def bounded(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
+def cap_shares(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     """Probabilities of alternatives that exclude each other: at most 1 in total, in falling order, each once."""
     left = 1.0
     out: list[tuple[str, float]] = []
@@ -80,7 +80,7 @@ def bounded(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
     return out
 
 
-def names_of(leaf_id: str) -> tuple[str, str]:
+def category_and_subcategory(leaf_id: str) -> tuple[str, str]:
     """Category and subcategory of a leaf."""
     leaf: Any = taxonomy.load().get(leaf_id)
     return leaf.category, leaf.subcategory

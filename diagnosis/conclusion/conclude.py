@@ -12,15 +12,15 @@ from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Finding, Slowdown
-from diagnosis.conclusion.ordering import in_order
+from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
 from diagnosis.model import JobHints
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: Share of a slow stretch for which somebody must have delayed the job to be accused of it.
-EXPLAINS: Final = 0.5
+MIN_COVERED_SHARE: Final = 0.5
 #: Links of the chain.
-CHAIN: Final = 40
+MAX_CHAIN: Final = 40
 
 
 def conclude(
@@ -31,7 +31,7 @@ def conclude(
     *,
     hints: JobHints | None = None,
     gpus: int | None = None,
-    least_gpu_s: float = slowdowns.LEAST_LOST_GPU_S,
+    least_gpu_s: float = slowdowns.MIN_LOST_GPU_S,
     results: Sequence[Result] = (),
 ) -> Conclusion:
     """Join the findings of logs, flows, stacks and the uploader.
@@ -51,28 +51,28 @@ def conclude(
     flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
-    slow = slowdowns.reported(of_logs, slowdowns.of_flows(flows, gpus, iterations), least_gpu_s)
+    slow = slowdowns.merge_slowdowns(of_logs, slowdowns.of_flows(flows, gpus, iterations), least_gpu_s)
     situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched)
     name, why = condition(situation)
-    slow_places = _reported_slow(findings.of_flows(flows), name, slow)
-    if name == "degraded" and not _explain(slow_places, slow):
+    slow_places = _findings_in_stretches(findings.of_flows(flows), name, slow)
+    if name == "degraded" and not _covers_a_stretch(slow_places, slow):
         suspects = [s for s in suspects if s.sources != ("flows",)]
     accused: tuple[Fault, ...] = ()
-    if name not in categories.QUIET:
-        accused = faults.accused(suspects, name, faults.homes(logs, stacks), faults.writers(logs))
+    if name not in categories.CONDITIONS_WITHOUT_PROBLEM:
+        accused = faults.find_faults(suspects, name, faults.node_of_ranks(logs, stacks), faults.root_writers(logs))
     said = [
         *findings.of_logs(logs),
         *slow_places,
         *findings.of_slowdowns(slow),
-        *(findings.of_ceased(flows, is_hung=name == "hung") if name in ("hung", "failed") else ()),
+        *(findings.of_last_messages(flows, is_hung=name == "hung") if name in ("hung", "failed") else ()),
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
         *findings.of_uploader(hints),
-        *findings.of_watch(hints),
+        *findings.of_alarms(hints),
     ]
     shares = categories.shares(name, logs, said, stacks, results)
     leaf, sure = shares[0]
-    top, sub = categories.names_of(leaf)
+    top, sub = categories.category_and_subcategory(leaf)
     ended = outcome(name, situation)
     chain = _chain(said, ended)
     return Conclusion(
@@ -83,11 +83,11 @@ def conclude(
         confidence=sure,
         sentence=sentence(name, logs, flows, stacks, accused, slow, said=hints.outcome, watched=hints.watched),
         alternatives=tuple(shares),
-        seen=faults.seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
+        seen=faults.places_seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
         fault=accused,
         moment=_moment(name, why, logs, slow, chain),
         chain=chain,
-        disagreements=disagreements.found(said, logs, suspects, results, flows),
+        disagreements=disagreements.find_disagreements(said, logs, suspects, results, flows),
         slowdowns=slow,
         outcome=ended,
     )
@@ -98,10 +98,10 @@ def _chain(said: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
     outcome.
     """
     kept = [replace(f, text=outcome) if f.what == "outcome" else f for f in said if f.source != "uploader"]
-    return tuple(in_order(kept, lambda f: (f.at, f.what, f.text))[:CHAIN])
+    return tuple(causal_order(kept, lambda f: (f.at, f.what, f.text))[:MAX_CHAIN])
 
 
-def _reported_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
+def _findings_in_stretches(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
     """Findings of flows about slow machines within the reported stretches only: healthy jobs have slow steps too."""
     if condition == "degraded" and not any(s.at is not None for s in slow):
         return list(rows)
@@ -109,7 +109,7 @@ def _reported_slow(rows: Sequence[Finding], condition: str, slow: Sequence[Slowd
     return [f for f in rows if any(t <= (f.until or f.at or 0.0) and (f.at or 0.0) <= u for t, u in spans)]
 
 
-def _explain(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool:
+def _covers_a_stretch(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool:
     """Whether the findings about places last for at least half of one of the stretches that flows show: who delayed a
     smaller part of all of them is not who made the job slow. True without such stretches.
     """
@@ -121,7 +121,7 @@ def _explain(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool:
         for t, u in sorted((f.at or 0.0, f.until or f.at or 0.0) for f in rows):
             covered += max(0.0, min(u, end) - max(t, until))
             until = max(until, min(u, end))
-        if covered >= EXPLAINS * (end - begin):
+        if covered >= MIN_COVERED_SHARE * (end - begin):
             return True
     return False
 

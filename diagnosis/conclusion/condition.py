@@ -92,7 +92,12 @@ def condition(situation: Situation) -> tuple[str, str]:
 
 
 #: How a job ended, by its condition; a job of another condition ended as its logs say.
-_ENDED: Final = {"failed": "failed", "recovered": "succeeded", "cancelled": "cancelled", "running": "running"}
+_OUTCOME_OF_CONDITION: Final = {
+    "failed": "failed",
+    "recovered": "succeeded",
+    "cancelled": "cancelled",
+    "running": "running",
+}
 
 
 def outcome(name: str, situation: Situation) -> str:
@@ -101,5 +106,5 @@ def outcome(name: str, situation: Situation) -> str:
     """
     if situation.is_stuck and not situation.is_failure:
         return "failed" if situation.has_ended else "running"
-    seen = _ENDED.get(name, situation.outcome)
+    seen = _OUTCOME_OF_CONDITION.get(name, situation.outcome)
     return "failed" if name == "hung" and seen in ("succeeded", "unknown") else seen

@@ -10,23 +10,23 @@ from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each.
-AGREES: Final = {
+AGREEING_OUTCOMES: Final = {
     "succeeded": ("succeeded", "unknown"),
     "failed": ("failed", "unknown", "cancelled"),
     "cancelled": ("cancelled", "unknown", "failed"),
     "running": ("running", "unknown"),
 }
-_WORDS: Final = {
+_OUTCOME_WORDS: Final = {
     "succeeded": "ended well",
     "failed": "failed",
     "cancelled": "was cancelled",
     "running": "is still running",
     "hung": "hung",
 }
-LISTED: Final = 4
+MAX_LISTED: Final = 4
 
 
-def found(
+def find_disagreements(
     findings: Iterable[Finding],
     logs: LogDiagnosis | None,
     suspects: Sequence[Suspect],
@@ -34,7 +34,7 @@ def found(
     flows: Mapping[str, Any] | None = None,
 ) -> tuple[dict[str, Any], ...]:
     """``{"about", "sides": [{"source", "says"}, …], "text"}`` for each contradiction, the uploader's first."""
-    out = [*_outcome(findings, logs), *_layout(flows or {}), *_places(suspects), *_cleared(logs, results)]
+    out = [*_outcome(findings, logs), *_layout(flows or {}), *_places(suspects), *_cleared_nodes(logs, results)]
     return tuple(out)
 
 
@@ -42,30 +42,30 @@ def _layout(flows: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Parallel sizes and groups that the job states and its flows contradict."""
     apart = [job["apart"] for job in flows.get("jobs") or () if job.get("apart")]
     return [
-        _both("layout", ("the job", f"states {one['stated']}"), ("flows", f"show {one['shown']}"))
-        for one in apart[:LISTED]
+        _disagreement("layout", ("the job", f"states {one['stated']}"), ("flows", f"show {one['shown']}"))
+        for one in apart[:MAX_LISTED]
     ]
 
 
-def _cleared(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[str, Any]]:
+def _cleared_nodes(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[str, Any]]:
     """Machines that the logs accuse and a check clears."""
     accused = {n.node for n in logs.nodes if n.is_suspect} if logs is not None and logs.is_failure else set()
     return [
-        _both("fault", ("the logs", f"accuse {r.target}"), ("a check", f"says of it: {r.outcome.says}"))
+        _disagreement("fault", ("the logs", f"accuse {r.target}"), ("a check", f"says of it: {r.outcome.says}"))
         for r in results
         if r.kind == "node" and r.target in accused and r.outcome.ratio < 1.0
-    ][:LISTED]
+    ][:MAX_LISTED]
 
 
 def _outcome(findings: Iterable[Finding], logs: LogDiagnosis | None) -> list[dict[str, Any]]:
     said = next((f.text for f in findings if f.source == "uploader" and f.what == "outcome"), "")
-    if not said or logs is None or logs.outcome in AGREES.get(said, (logs.outcome,)):
+    if not said or logs is None or logs.outcome in AGREEING_OUTCOMES.get(said, (logs.outcome,)):
         return []
     return [
-        _both(
+        _disagreement(
             "outcome",
-            ("the uploader", f"says that the job {_WORDS.get(said, said)}"),
-            ("the logs", f"say that it {_WORDS.get(logs.outcome, logs.outcome)}"),
+            ("the uploader", f"says that the job {_OUTCOME_WORDS.get(said, said)}"),
+            ("the logs", f"say that it {_OUTCOME_WORDS.get(logs.outcome, logs.outcome)}"),
         )
     ]
 
@@ -82,13 +82,14 @@ def _places(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
         for other, theirs in rows[n + 1 :]:
             if not set(mine) & set(theirs):
                 sides = [
-                    (s, f"accuse {', '.join(sorted(set(v))[:LISTED])}") for s, v in ((source, mine), (other, theirs))
+                    (s, f"accuse {', '.join(sorted(set(v))[:MAX_LISTED])}")
+                    for s, v in ((source, mine), (other, theirs))
                 ]
-                out.append(_both("fault", *sides))
+                out.append(_disagreement("fault", *sides))
     return out
 
 
-def _both(about: str, one: tuple[str, str], other: tuple[str, str]) -> dict[str, Any]:
+def _disagreement(about: str, one: tuple[str, str], other: tuple[str, str]) -> dict[str, Any]:
     sides = [{"source": source, "says": says} for source, says in (one, other)]
     text = f"The evidence disagrees: {one[0]} {one[1]}, {other[0]} {other[1]}."
     return {"about": about, "sides": sides, "text": text}

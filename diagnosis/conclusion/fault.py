@@ -10,19 +10,19 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis.conclusion.findings import places_of, rank_place
-from diagnosis.conclusion.model import KINDS, Fault, Finding, Place
+from diagnosis.conclusion.model import PLACE_KINDS, Fault, Finding, Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: Maximum number of entries of ``seen`` and ``fault``.
-LISTED: Final = 64
+MAX_LISTED: Final = 64
 #: A larger set of candidates is not useful.
-CANDIDATES: Final = 8
+MAX_CANDIDATES: Final = 8
 #: Candidates have at least this share of the highest score.
-CLOSE: Final = 0.4
+MIN_SCORE_SHARE: Final = 0.4
 
 
-def accused(
+def find_faults(
     suspects: Iterable[Suspect],
     condition: str,
     node_of: Mapping[int, str] | None = None,
@@ -33,21 +33,21 @@ def accused(
     Args:
         suspects: the fused ranking.
         condition: the job's condition.
-        node_of: the known node of each rank (:func:`homes`).
-        wrote: the ranks of a node that wrote root lines (:func:`writers`).
+        node_of: the known node of each rank (:func:`node_of_ranks`).
+        wrote: the ranks of a node that wrote root lines (:func:`root_writers`).
 
     O(suspects).
     """
-    rows = [s for s in suspects if s.kind in KINDS]
+    rows = [s for s in suspects if s.kind in PLACE_KINDS]
     named = [s for s in rows if s.is_suspect]
     if condition == "degraded" and not named:
         named = candidates(rows)
-    found = [_joined(same, wrote or {}) for same in _once(named, node_of or {})]
+    found = [_merged_fault(same, wrote or {}) for same in _groups_by_culprit(named, node_of or {})]
     found.sort(key=lambda f: (-f.p, f.place))
-    return tuple(found[:LISTED])
+    return tuple(found[:MAX_LISTED])
 
 
-def homes(logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None) -> dict[int, str]:
+def node_of_ranks(logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None) -> dict[int, str]:
     """The node of each rank, from the stacks' table and the lines of the logs' events; the first statement counts."""
     found: dict[int, str] = {}
     for row in (stacks or {}).get("ranks") or ():
@@ -60,7 +60,7 @@ def homes(logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None) -> dict[i
     return found
 
 
-def writers(logs: LogDiagnosis | None) -> dict[str, set[int]]:
+def root_writers(logs: LogDiagnosis | None) -> dict[str, set[int]]:
     """The ranks of each node that wrote root lines."""
     found: dict[str, set[int]] = {}
     for event in logs.events if logs is not None else ():
@@ -70,7 +70,7 @@ def writers(logs: LogDiagnosis | None) -> dict[str, set[int]]:
     return found
 
 
-def _once(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Suspect]]:
+def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Suspect]]:
     """The accused in groups of one culprit each: a node with those of its ranks that are accused as well."""
     at = {s.entity: [s] for s in named if s.kind == "node"}
     home = {**node_of, **{r: s.entity for s in named if s.kind == "node" for r in s.ranks}}
@@ -87,7 +87,7 @@ def _once(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Sus
     return [*at.values(), *alone]
 
 
-def _joined(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
+def _merged_fault(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
     """One culprit. Its rank is named if only one rank is accused or wrote root lines. The parts share their evidence,
     so the most probable of them counts.
     """
@@ -106,13 +106,13 @@ def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
     if not rows:
         return []
     top = max(s.score for s in rows)
-    same = [s for s in rows if s.score >= CLOSE * top]
-    if top <= 0 or len(same) > CANDIDATES:
+    same = [s for s in rows if s.score >= MIN_SCORE_SHARE * top]
+    if top <= 0 or len(same) > MAX_CANDIDATES:
         return []
     return same
 
 
-def seen(
+def places_seen(
     logs: LogDiagnosis | None,
     stacks: Mapping[str, Any] | None,
     fault: Iterable[Fault],
@@ -125,7 +125,7 @@ def seen(
     if logs is not None and logs.is_failure:
         roots = [e for e in logs.events if e.role == Role.ROOT.value]
         for event in roots:
-            for name in event.node_names[:LISTED]:
+            for name in event.node_names[:MAX_LISTED]:
                 found.setdefault(Place("node", name), "wrote a line that states the cause")
             for place in places_of(event.lines):
                 found.setdefault(place, "wrote a line that states the cause")
@@ -141,7 +141,7 @@ def seen(
     for name in (stacks or {}).get("suspect_nodes") or ():
         found.setdefault(Place("node", str(name)), "the others wait for a rank of it")
     for finding in slow:
-        for place in finding.places[:LISTED]:
+        for place in finding.places[:MAX_LISTED]:
             found.setdefault(place, finding.text)
     each: dict[tuple[str, str], tuple[Place, str]] = {}
     for place, why in found.items():  # a machine is listed once, with or without a known rank
@@ -151,7 +151,7 @@ def seen(
         key = (row.place.kind, row.place.name)
         _, why = each.pop(key, (row.place, row.reasons[0] if row.reasons else "accused"))
         named[key] = (row.place, why)
-    return tuple({**named, **each}.values())[:LISTED]
+    return tuple({**named, **each}.values())[:MAX_LISTED]
 
 
 def _place(suspect: Suspect) -> Place:
@@ -162,6 +162,6 @@ def _place(suspect: Suspect) -> Place:
     return Place(suspect.kind, suspect.entity, suspect.ranks[0] if len(suspect.ranks) == 1 else None)
 
 
-def names(fault: Sequence[Fault], kind: str = "node") -> list[str]:
+def names_of_kind(fault: Sequence[Fault], kind: str = "node") -> list[str]:
     """Names of one kind, most probable first."""
     return [f.place.name for f in fault if f.place.kind == kind]

@@ -16,15 +16,15 @@ from diagnosis.plain import times_as_long
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
 #: Maximum number of findings of one kind in a conclusion; the report's events keep all.
-KEPT: Final = 12
+MAX_FINDINGS: Final = 12
 #: So many iterations do not end at one time.
-UNDATED: Final = 3
+MIN_SHARED_TIMES: Final = 3
 #: Maximum characters of a line.
-QUOTED: Final = 400
+MAX_QUOTE_CHARS: Final = 400
 #: Maximum number of places of one finding.
-PLACES: Final = 64
+MAX_PLACES: Final = 64
 
-_WHAT: Final = {
+_KIND_OF_ROLE: Final = {
     Role.ROOT.value: "root",
     Role.CASCADE.value: "consequence",
     Role.TEARDOWN.value: "teardown",
@@ -32,11 +32,11 @@ _WHAT: Final = {
 
 
 #: The category of a node that owes a message of a hung job: its process was stopped, or is cut off.
-STUCK: Final = "hardware.host.stuck"
+STUCK_HOST: Final = "hardware.host.stuck"
 #: The findings that the alarms of a running job are.
-_WATCHED: Final = {"hang": "silent", "silent": "silent", "slow": "slow"}
+_KIND_OF_ALARM: Final = {"hang": "silent", "silent": "silent", "slow": "slow"}
 #: Category of a slow group by its measure; unevenly split work is nobody's fault.
-_SLOW: Final = {"late": "performance.straggler", "uneven": "performance.imbalance"}
+_CATEGORY_OF_MEASURE: Final = {"late": "performance.straggler", "uneven": "performance.imbalance"}
 
 
 def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
@@ -47,13 +47,13 @@ def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
     last = _last_progress(logs)
     if last is not None:
         found.append(last)
-    for role, what in _WHAT.items():
+    for role, what in _KIND_OF_ROLE.items():
         rows = [e for e in logs.events if e.role == role and not (logs.is_failure and e.recovered)]
         rows.sort(key=lambda e: (e.first_at is None, e.first_at or 0.0))
-        found += [_event(e, what) for e in rows[:KEPT]]
-    for attempt, following in list(pairwise(logs.attempts))[-KEPT:]:
-        lost = repeated(attempt, following)
-        again = f" {iterations(lost)} had to be run again." if lost else ""
+        found += [_event_finding(e, what) for e in rows[:MAX_FINDINGS]]
+    for attempt, following in list(pairwise(logs.attempts))[-MAX_FINDINGS:]:
+        lost = repeated_iterations(attempt, following)
+        again = f" {iterations_text(lost)} had to be run again." if lost else ""
         text = f"Launch {attempt.number} ended ({attempt.outcome}).{again}"
         found.append(Finding("logs", "restart", text, at=attempt.t1, amount=float(lost)))
     ends = [a.t1 for a in logs.attempts if a.number == logs.attempt and a.t1 is not None]
@@ -61,14 +61,14 @@ def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
     return found
 
 
-def repeated(attempt: Attempt, following: Attempt) -> int:
+def repeated_iterations(attempt: Attempt, following: Attempt) -> int:
     """The iterations of a launch that the next one had to run again: those after the checkpoint that it loaded."""
     if attempt.outcome == "succeeded" or attempt.last is None or following.first is None:
         return 0
     return max(0, attempt.last - following.first + 1)
 
 
-def iterations(count: int) -> str:
+def iterations_text(count: int) -> str:
     """A number of iterations in words."""
     return f"{count:,} iteration{'' if count == 1 else 's'}"
 
@@ -80,18 +80,18 @@ def of_uploader(hints: JobHints) -> list[Finding]:
     return [Finding("uploader", "outcome", hints.outcome, at=hints.ended_at, first_hand=False)]
 
 
-def of_watch(hints: JobHints) -> list[Finding]:
+def of_alarms(hints: JobHints) -> list[Finding]:
     """The alarms of the job while it runs, those that hold first."""
     return [
         Finding(
             "watch",
-            _WATCHED.get(alarm.kind, "consequence"),
+            _KIND_OF_ALARM.get(alarm.kind, "consequence"),
             alarm.text,
             at=alarm.since,
             until=alarm.until,
             category=alarm.category,
         )
-        for alarm in hints.watched[:KEPT]
+        for alarm in hints.watched[:MAX_FINDINGS]
     ]
 
 
@@ -105,7 +105,7 @@ def of_checks(results: Iterable[Result]) -> list[Finding]:
             places=(Place(r.kind, r.target),) if r.target else (),
             evidence=({"file": r.path, "line": r.line},),
         )
-        for r in list(results)[:KEPT]
+        for r in list(results)[:MAX_FINDINGS]
     ]
 
 
@@ -115,14 +115,14 @@ def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:
         Finding(
             row.source,
             "slow",
-            slow_words(row),
+            slowdown_text(row),
             at=row.at,
             until=row.until,
             category="performance.step",
             amount=round(row.factor, 3),
             steps=row.steps,
         )
-        for row in list(rows)[:KEPT]
+        for row in list(rows)[:MAX_FINDINGS]
     ]
 
 
@@ -134,17 +134,17 @@ def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
         for row in job.get("diagnoses") or ():
             if row.get("kind") == "slow_group":
                 names = [str(c) for c in row.get("culprits") or row.get("members") or ()]
-                found.append(_slow_row(row, [Place("node", n) for n in names if not nodes or n in nodes]))
+                found.append(_slow_finding(row, [Place("node", n) for n in names if not nodes or n in nodes]))
     for row in (flows or {}).get("diagnoses") or ():
         if row.get("kind") == "slow_switch":
             names = [str(c) for c in row.get("candidates") or [row.get("switch")] if c]
             link = row.get("link")
             places = [Place("link", str(link))] if link else [Place("switch", n) for n in names]
-            found.append(_slow_row(row, places))
-    return found[: 4 * KEPT]
+            found.append(_slow_finding(row, places))
+    return found[: 4 * MAX_FINDINGS]
 
 
-def of_ceased(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[Finding]:
+def of_last_messages(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[Finding]:
     """When the training traffic of each node ended, of a job that stopped before its capture did: those that owed the
     next message, then the earliest others. Who owes a message proves something of hung jobs only: in a crash, whoever
     is still in the middle of an exchange does.
@@ -153,7 +153,7 @@ def of_ceased(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[
     for job in (flows or {}).get("jobs") or ():
         rows = [r for r in job.get("ceased") or () if r.get("last_at") is not None]
         rows.sort(key=lambda r: (not r.get("owes"), float(r["last_at"]), str(r["name"])))
-        for row in rows[:KEPT]:
+        for row in rows[:MAX_FINDINGS]:
             name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
             text, owes = f"{name} sent its last training message", is_hung and bool(row.get("owes"))
             if owes:
@@ -165,10 +165,10 @@ def of_ceased(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[
                     f"{text}.",
                     at=float(row["last_at"]),
                     places=(Place("node", name),),
-                    category=STUCK if owes else "",
+                    category=STUCK_HOST if owes else "",
                 )
             )
-    return found[:KEPT]
+    return found[:MAX_FINDINGS]
 
 
 def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:
@@ -176,8 +176,8 @@ def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:
     if not stacks or not (stacks.get("reason") or stacks.get("suspect_ranks")):
         return []
     node_of = {r.get("rank"): r.get("node") for r in stacks.get("ranks") or ()}
-    ranks = [int(r) for r in stacks.get("suspect_ranks") or ()][:PLACES]
-    nodes = [str(n) for n in stacks.get("suspect_nodes") or ()][:PLACES]
+    ranks = [int(r) for r in stacks.get("suspect_ranks") or ()][:MAX_PLACES]
+    nodes = [str(n) for n in stacks.get("suspect_nodes") or ()][:MAX_PLACES]
     places = [rank_place(r) for r in ranks] + [Place("node", n) for n in nodes]
     text = str(stacks.get("headline") or stacks.get("reason"))
     evidence = tuple(
@@ -185,7 +185,7 @@ def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:
         for r in stacks.get("ranks") or ()
         if r.get("rank") in ranks and r.get("path")
     )
-    found = [Finding("stacks", "waited_for", text, places=tuple(places), evidence=evidence[:KEPT])]
+    found = [Finding("stacks", "waited_for", text, places=tuple(places), evidence=evidence[:MAX_FINDINGS])]
     if not ranks:
         found = [Finding("stacks", "stacks", text, places=tuple(rank_place(r) for r in list(node_of)[:1] if r))]
     return found
@@ -204,12 +204,12 @@ def places_of(lines: Iterable[LineRef]) -> tuple[Place, ...]:
             found.setdefault(Place("node", line.node))
         if line.rank is not None:
             found.setdefault(rank_place(line.rank))
-        if len(found) >= PLACES:
+        if len(found) >= MAX_PLACES:
             break
     return tuple(found)
 
 
-def slow_words(row: Slowdown) -> str:
+def slowdown_text(row: Slowdown) -> str:
     """One stretch as a clause: "steps 25 to 32 took 2.05 times as long as usual"."""
     first, last = row.steps
     times = f"{times_as_long(row.factor)} as usual"
@@ -218,17 +218,17 @@ def slow_words(row: Slowdown) -> str:
     return f"steps {first:,} to {last:,} took {times}"
 
 
-def _event(event: LogEvent, what: str) -> Finding:
-    places = [Place("node", n) for n in event.node_names[:PLACES]]
+def _event_finding(event: LogEvent, what: str) -> Finding:
+    places = [Place("node", n) for n in event.node_names[:MAX_PLACES]]
     places += [p for p in places_of(event.lines) if p not in places]
     return Finding(
         "logs",
         what,
-        quote(event.example, event.template, QUOTED) or event.template,
+        quote(event.example, event.template, MAX_QUOTE_CHARS) or event.template,
         at=event.first_at,
         until=event.last_at,
         is_stamped=event.is_stamped,
-        places=tuple(places[:PLACES]),
+        places=tuple(places[:MAX_PLACES]),
         p=event.score if what == "root" else 1.0,
         category=event.category,
         amount=float(event.count),
@@ -243,20 +243,20 @@ def _last_progress(logs: LogDiagnosis) -> Finding | None:
         return None
     last = max(known, key=lambda b: (b["t"], b["n"]))
     # If all have one time, it is that of a line before them: their own lines state none.
-    is_own = len(known) < UNDATED or any(b["t"] != last["t"] for b in known)
+    is_own = len(known) < MIN_SHARED_TIMES or any(b["t"] != last["t"] for b in known)
     at = float(last["t"]) if is_own else None
     return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)
 
 
-def _slow_row(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
+def _slow_finding(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
     return Finding(
         "flows",
         "slow",
         str(row.get("reason") or ""),
         at=float(row["t0"]),
         until=float(row["t1"]),
-        places=tuple(places[:PLACES]),
+        places=tuple(places[:MAX_PLACES]),
         p=float(row.get("confidence") or 0.5),
-        category=_SLOW.get(str(row.get("measure")), "performance.network"),
+        category=_CATEGORY_OF_MEASURE.get(str(row.get("measure")), "performance.network"),
         amount=float(row.get("factor") or 1.0),
     )

@@ -7,9 +7,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from diagnosis.conclusion.category import NONE, QUIET
-from diagnosis.conclusion.model import CONDITIONS, KINDS
-from diagnosis.conclusion.sentence import names
+from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM, NONE
+from diagnosis.conclusion.model import CONDITIONS, PLACE_KINDS
+from diagnosis.conclusion.sentence import contains_name
 from diagnosis.taxonomy import UNKNOWN
 from diagnosis.tried import TAKES_MACHINES
 
@@ -27,7 +27,7 @@ def violations(report: Mapping[str, Any]) -> list[str]:
 def _vocabulary(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     out = [] if c["condition"] in CONDITIONS else [f"{c['condition']!r} is no condition"]
     rows = [*c["seen"], *c["fault"]]
-    return out + [f"{row['kind']!r} is no kind of place" for row in rows if row["kind"] not in KINDS]
+    return out + [f"{row['kind']!r} is no kind of place" for row in rows if row["kind"] not in PLACE_KINDS]
 
 
 def _probabilities(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
@@ -54,13 +54,13 @@ def _sentence(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
     out = []
     if report.get("headline") != c["sentence"]:
         out.append("the headline is not the conclusion's sentence")
-    if c["fault"] and not names(c["sentence"], c["fault"][0]["name"]):
+    if c["fault"] and not contains_name(c["sentence"], c["fault"][0]["name"]):
         out.append(f"the sentence does not name {c['fault'][0]['name']}, who is accused first")
     return out
 
 
-def _quiet(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    if c["condition"] not in QUIET:
+def _without_problem(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+    if c["condition"] not in CONDITIONS_WITHOUT_PROBLEM:
         return [] if c["id"] != NONE else [f"a job that {c['condition']} has the category “no failure”"]
     out = []
     if c["fault"]:
@@ -78,7 +78,7 @@ def _advice(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
         return []
     out = [] if report.get("advice", advice) == advice else ["the report's advice is not the conclusion's"]
     targets = advice.get("targets") or ()
-    if c["condition"] in QUIET and targets:
+    if c["condition"] in CONDITIONS_WITHOUT_PROBLEM and targets:
         out.append("machines are named in the advice though nothing is wrong")
     named = {f["name"] for f in c["fault"]}
     out += [f"the advice names {t}, who is not accused" for t in targets if t not in named][:1]
@@ -92,7 +92,7 @@ def _places(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     return [f"{f['name']} is accused but was seen nowhere" for f in c["fault"] if (f["kind"], f["name"]) not in seen]
 
 
-def _once(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+def _duplicates(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
     named = [(f["kind"], f["name"]) for f in c["fault"]]
     out = [f"{name} is accused twice" for kind, name in named if named.count((kind, name)) > 1][:1]
     on_nodes = {f["rank"] for f in c["fault"] if f["kind"] == "node" and f["rank"] is not None}
@@ -132,5 +132,5 @@ def _outcome(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
 
 
 RULES: Final = (
-    _vocabulary, _probabilities, _outcome, _sentence, _quiet, _advice, _places, _once, _stretches, _disagreements,
+    _vocabulary, _probabilities, _outcome, _sentence, _without_problem, _advice, _places, _duplicates, _stretches, _disagreements,
 )  # fmt: skip

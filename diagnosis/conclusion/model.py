@@ -9,9 +9,9 @@ from typing import Any, Final
 #: The possible conditions of a job.
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
 #: Conditions that need attention.
-OPEN: Final = ("failed", "hung", "degraded", "cancelled")
+PROBLEM_CONDITIONS: Final = ("failed", "hung", "degraded", "cancelled")
 #: The kinds of places. A conclusion never accuses code or data like machines.
-KINDS: Final = ("node", "rank", "device", "link", "switch")
+PLACE_KINDS: Final = ("node", "rank", "device", "link", "switch")
 
 
 @dataclass(frozen=True, slots=True, order=True)
@@ -28,7 +28,7 @@ class Place:
 class Finding:
     """One finding of one kind of evidence.
 
-    ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`WHAT`;
+    ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`FINDING_KINDS`;
     ``first_hand`` False if another source is quoted. ``amount`` is the factor of a slowdown or the number of lines.
     ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
     ``is_stamped`` False: its lines state no time, ``at`` is the last time before them.
@@ -50,7 +50,7 @@ class Finding:
 
 
 #: The kinds of findings that pages may show on the time axis, in this order if times are equal.
-WHAT: Final = (
+FINDING_KINDS: Final = (
     "slow",
     "progress",
     "root",

@@ -8,18 +8,18 @@ from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.checks.check_table import Check, Outcome, load
-from diagnosis.checks.weigh import BEFORE, PLACES, updated
-from diagnosis.conclusion.model import OPEN, Fault, Place
+from diagnosis.checks.weigh import CHECKED_KINDS, PRIOR_P, posterior
+from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault, Place
 
 #: A culprit or a category below this probability is in doubt.
-SURE: Final = 0.9
+MIN_SURE_P: Final = 0.9
 #: Maximum number of checks in a conclusion.
-OFFERED: Final = 3
+MAX_CHECKS: Final = 3
 #: Names come from evidence: nothing else enters a command line.
 SAFE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 
 
-def chosen(
+def choose_checks(
     condition: str,
     categories: Sequence[tuple[str, float]],
     fault: Sequence[Fault],
@@ -28,18 +28,18 @@ def chosen(
     *,
     has_stacks: bool = False,
 ) -> tuple[dict[str, Any], ...]:
-    """At most :data:`OFFERED` checks, cheapest first; none if nothing is in doubt.
+    """At most :data:`MAX_CHECKS` checks, cheapest first; none if nothing is in doubt.
 
     Each is ``{id, title, command, cost, cost_s, target: {kind, name, rank}, outcomes: [{id, says, p}]}``, ``p`` being
     the probability that the target is at fault after that outcome.
     """
-    is_sure = bool(fault) and fault[0].p >= SURE and categories[0][1] >= SURE
-    if condition not in OPEN or condition == "cancelled" or is_sure:
+    is_sure = bool(fault) and fault[0].p >= MIN_SURE_P and categories[0][1] >= MIN_SURE_P
+    if condition not in PROBLEM_CONDITIONS or condition == "cancelled" or is_sure:
         return ()
-    accused = [f for f in fault if f.place.kind in PLACES]
+    accused = [f for f in fault if f.place.kind in CHECKED_KINDS]
     shown = [place for place, _ in seen if place.kind == "node"]
     target = accused[0].place if accused else shown[0] if len(shown) == 1 else None
-    before = accused[0].p if accused else BEFORE
+    before = accused[0].p if accused else PRIOR_P
     done = {(r.check.id, r.target) for r in results}
     names = [name for name, _ in categories]
     out = []
@@ -56,7 +56,7 @@ def chosen(
         if check.needs == "other" and len(accused) < 2 and place.kind == "node":
             continue
         out.append(_row(check, place, before))
-    return tuple(out[:OFFERED])
+    return tuple(out[:MAX_CHECKS])
 
 
 def _place(
@@ -87,4 +87,4 @@ def _row(check: Check, place: Place, before: float) -> dict[str, Any]:
 
 
 def _outcome(outcome: Outcome, before: float) -> dict[str, Any]:
-    return {"id": outcome.id, "says": outcome.says, "p": round(updated(before, outcome.ratio), 4)}
+    return {"id": outcome.id, "says": outcome.says, "p": round(posterior(before, outcome.ratio), 4)}

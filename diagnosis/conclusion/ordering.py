@@ -6,13 +6,13 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from diagnosis.conclusion.model import WHAT
+from diagnosis.conclusion.model import FINDING_KINDS
 
-_PLACE: Final = {what: n for n, what in enumerate(WHAT)}
+_ORDER_OF_KIND: Final = {what: n for n, what in enumerate(FINDING_KINDS)}
 
 
-def in_order[Row](rows: Iterable[Row], key: Callable[[Row], tuple[float | None, str, str]]) -> list[Row]:
-    """The rows by time, those without a time last. ``key``: time in seconds, kind (of ``WHAT``), text.
+def causal_order[Row](rows: Iterable[Row], key: Callable[[Row], tuple[float | None, str, str]]) -> list[Row]:
+    """The rows by time, those without a time last. ``key``: time in seconds, kind (of ``FINDING_KINDS``), text.
 
     A stamp without a fraction says only the second. Such a row comes after the last row of this second that precedes it
     causally: a consequence stamped .0 is not earlier than its cause stamped .299. Rows with fractions keep the order
@@ -28,7 +28,7 @@ def in_order[Row](rows: Iterable[Row], key: Callable[[Row], tuple[float | None, 
             dated.setdefault(math.floor(at), []).append(row)
 
     def place(row: Row) -> int:
-        return _PLACE.get(key(row)[1], len(_PLACE))
+        return _ORDER_OF_KIND.get(key(row)[1], len(_ORDER_OF_KIND))
 
     out: list[Row] = []
     for second in sorted(dated):

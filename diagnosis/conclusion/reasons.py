@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from diagnosis import classify, taxonomy, thresholds
-from diagnosis.conclusion.category import QUIET
+from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.sentence import KIND_WORDS
 from diagnosis.plain import percent
@@ -17,17 +17,17 @@ from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("sentences")
 #: an alternative below this probability is not worth a sentence
-_LEAST: Final = 0.02
-_SHOWN: Final = 3
+_MIN_P: Final = 0.02
+_MAX_SHOWN: Final = 3
 
 
 def reasons(concluded: Conclusion, logs: LogDiagnosis | None) -> tuple[str, ...]:
     """Cause, alternative and culprits of a conclusion; of a job without a failure only alarms and checks can name
     culprits, and no cause is stated.
     """
-    out = [] if concluded.condition in QUIET else _causes(concluded.alternatives)
+    out = [] if concluded.condition in CONDITIONS_WITHOUT_PROBLEM else _causes(concluded.alternatives)
     if concluded.fault:
-        return (*out, f"Who: {_who(concluded.fault)}.")
+        return (*out, f"Who: {_culprits_text(concluded.fault)}.")
     if logs is not None and logs.is_failure and logs.answer:
         out.append(f"Who: {logs.answer}.")
     return tuple(out)
@@ -43,14 +43,14 @@ def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
         out = [f"Probable cause: {title} ({percent(p)} sure)."]
     else:
         out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]
-    if others and others[0][1] > _LEAST:
+    if others and others[0][1] > _MIN_P:
         out.append(
-            f"It may also be {tree.get(others[0][0]).title} ({percent(others[0][1])}){_either((first, p), others[0])}."
+            f"It may also be {tree.get(others[0][0]).title} ({percent(others[0][1])}){_group_text((first, p), others[0])}."
         )
     return out
 
 
-def _either(one: tuple[str, float], other: tuple[str, float]) -> str:
+def _group_text(one: tuple[str, float], other: tuple[str, float]) -> str:
     """The probability of the group of both candidates: they exclude each other, so their shares add up."""
     group = one[0].rpartition(".")[0]
     if group.count(".") < 1 or other[0].rpartition(".")[0] != group:
@@ -59,6 +59,6 @@ def _either(one: tuple[str, float], other: tuple[str, float]) -> str:
     return f"; either way it belongs to {path} ({percent(min(1.0, one[1] + other[1]))})"
 
 
-def _who(fault: Sequence[Fault]) -> str:
-    shown = [f"{KIND_WORDS[f.place.kind]}{f.place.name} ({percent(f.p)})" for f in fault[:_SHOWN]]
-    return ", or ".join(shown) + (f", or one of {len(fault) - _SHOWN} others" if len(fault) > _SHOWN else "")
+def _culprits_text(fault: Sequence[Fault]) -> str:
+    shown = [f"{KIND_WORDS[f.place.kind]}{f.place.name} ({percent(f.p)})" for f in fault[:_MAX_SHOWN]]
+    return ", or ".join(shown) + (f", or one of {len(fault) - _MAX_SHOWN} others" if len(fault) > _MAX_SHOWN else "")

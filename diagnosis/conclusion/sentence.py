@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from diagnosis.conclusion.findings import iterations, repeated, slow_words
+from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import Fault, Place, Slowdown
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
@@ -15,10 +15,10 @@ from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
 
 #: Probability from which a fault is stated; below it, it is one of several.
-NAMED: Final = 0.5
-LISTED: Final = 4
+MIN_STATED_P: Final = 0.5
+MAX_LISTED: Final = 4
 #: What an alarm says of the running job.
-_RUNNING: Final = {
+_ALARM_SENTENCES: Final = {
     "error": "The running job printed an error that jobs do not survive.",
     "hang": "The running job hangs.",
     "loss": "The running job computes wrong numbers.",
@@ -49,15 +49,15 @@ def sentence(
     if logs is not None and logs.is_failure:
         # stacks that show nobody say nothing where other evidence accuses somebody
         shown = str(stacks.get("headline") or "") if stacks.get("suspect_ranks") or not fault else ""
-        text = sentences.headline(logs, _nodes(fault), shown) + _later(logs)
+        text = sentences.headline(logs, _accused_nodes(fault), shown) + _later_launch(logs)
     elif condition == "hung" and watched:
-        text = _watched(watched)
+        text = _alarm_sentence(watched)
     elif condition == "degraded" and slowdowns:
-        text = _degraded(logs, slowdowns)
+        text = _slowdown_sentence(logs, slowdowns)
     elif condition == "degraded" and watched:
-        text = _watched(watched)
+        text = _alarm_sentence(watched)
     elif condition == "recovered":
-        text = f"An earlier launch failed; the last one completed.{_lost(logs)}"
+        text = f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
     elif logs is not None:
         text = sentences.headline(logs)
     elif stacks.get("reason"):
@@ -66,50 +66,50 @@ def sentence(
         text = flow_headline(flows)
     else:
         text = "Nothing to diagnose: no logs, flows or stacks could be read."
-    return _naming(sentences.with_stated_outcome(said, logs, text), fault)
+    return _with_culprit(sentences.with_stated_outcome(said, logs, text), fault)
 
 
-def _watched(alarms: Sequence[Watched]) -> str:
+def _alarm_sentence(alarms: Sequence[Watched]) -> str:
     """The most severe alarm that holds, or the last one that ended."""
     first = next((alarm for alarm in alarms if alarm.until is None), alarms[0])
     if first.ended_at is not None:
         return f"The job hung for {max(0.0, first.ended_at - first.since):,.0f} s until it was ended. {first.text}"
     if first.until is None:
-        return f"{_RUNNING.get(first.kind, 'The running job has an alarm.')} {first.text}"
+        return f"{_ALARM_SENTENCES.get(first.kind, 'The running job has an alarm.')} {first.text}"
     return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and continued. {first.text}"
 
 
-def _lost(logs: LogDiagnosis | None) -> str:
+def _repeated_text(logs: LogDiagnosis | None) -> str:
     """How many iterations were run again after restarts; empty if none, or if the logs do not count them."""
-    count = sum(repeated(a, b) for a, b in pairwise(logs.attempts)) if logs is not None else 0
-    return f" {iterations(count)} had to be run again." if count else ""
+    count = sum(repeated_iterations(a, b) for a, b in pairwise(logs.attempts)) if logs is not None else 0
+    return f" {iterations_text(count)} had to be run again." if count else ""
 
 
-def _later(logs: LogDiagnosis) -> str:
+def _later_launch(logs: LogDiagnosis) -> str:
     """What a launch after the failed one did."""
     last = logs.attempts[-1] if logs.attempts else None
     if last is None or last.number <= logs.attempt or last.outcome != "succeeded":
         return ""
-    return f" A later launch completed.{_lost(logs)}"
+    return f" A later launch completed.{_repeated_text(logs)}"
 
 
-def _nodes(fault: Sequence[Fault]) -> list[str]:
+def _accused_nodes(fault: Sequence[Fault]) -> list[str]:
     """The accused nodes in words: the first one, and others that the same evidence accuses."""
     nodes = [f for f in fault if f.place.kind == "node"]
-    return [called(f.place) for f in nodes if set(f.sources) & set(nodes[0].sources)]
+    return [place_text(f.place) for f in nodes if set(f.sources) & set(nodes[0].sources)]
 
 
-def _degraded(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
+def _slowdown_sentence(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
     worst = slowdowns[0]
-    what = slow_words(worst)
+    what = slowdown_text(worst)
     begin = "The job completed, but " if logs is not None and logs.outcome == "succeeded" else "The job was slow: "
-    lost = f", which cost {spent(worst)}" if worst.lost_s >= 1 else ""
+    lost = f", which cost {cost_text(worst)}" if worst.lost_s >= 1 else ""
     more = f" {len(slowdowns) - 1} more such stretches were seen." if len(slowdowns) > 2 else ""
     more = more or (" Another such stretch was seen." if len(slowdowns) == 2 else "")
     return f"{begin}{what}{lost}.{more}"
 
 
-def spent(row: Slowdown) -> str:
+def cost_text(row: Slowdown) -> str:
     """The cost of a stretch, in words."""
     return f"{row.lost_s:.0f} s" if row.lost_gpu_s is None else gpu_hours(row.lost_gpu_s)
 
@@ -122,27 +122,27 @@ def gpu_hours(gpu_s: float) -> str:
     return f"{amount(hours)} GPU-hours"
 
 
-def _naming(text: str, fault: Sequence[Fault]) -> str:
+def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
     """The text with the first of the accused, if it does not name that one yet."""
-    if not fault or names(text, fault[0].place.name):
+    if not fault or contains_name(text, fault[0].place.name):
         return text
     lead = fault[0]
-    if lead.p >= NAMED:
-        return f"{text} Most probably at fault: {called(lead.place)}."
+    if lead.p >= MIN_STATED_P:
+        return f"{text} Most probably at fault: {place_text(lead.place)}."
     same = [f for f in fault if f.p >= lead.p - 1e-6]
-    shown = ", ".join(called(f.place) for f in same[:LISTED])
+    shown = ", ".join(place_text(f.place) for f in same[:MAX_LISTED])
     if len(same) == 1:
         return f"{text} Perhaps at fault: {shown}."
-    return f"{text} One of {len(same)} may be at fault: {shown}{' and others' if len(same) > LISTED else ''}."
+    return f"{text} One of {len(same)} may be at fault: {shown}{' and others' if len(same) > MAX_LISTED else ''}."
 
 
-def called(place: Place) -> str:
+def place_text(place: Place) -> str:
     """A place as a sentence calls it: ``node-3 (rank 5)``, ``rank 5``, ``switch leaf-2``."""
     rank = f" (rank {place.rank})" if place.kind != "rank" and place.rank is not None else ""
     return f"{KIND_WORDS[place.kind]}{place.name}{rank}"
 
 
-def names(text: str, name: str) -> bool:
+def contains_name(text: str, name: str) -> bool:
     """Whether a name occurs in a text as a separate word."""
     at = text.find(name)
     while at >= 0:

@@ -14,20 +14,20 @@ from diagnosis.conclusion.model import Slowdown
 from diagnosis.stats import spread
 
 #: GPU-seconds beyond the usual from which a slowdown is reported; the site may set another value.
-LEAST_LOST_GPU_S: Final = 20.0
+MIN_LOST_GPU_S: Final = 20.0
 #: Slow steps with at most this many usual ones between them belong to one stretch.
-BETWEEN: Final = 2
+MAX_USUAL_BETWEEN: Final = 2
 #: A stretch of this many slow steps is no noise; fewer must take as long as this many usual steps.
-LASTING: Final = 3
-STANDSTILL: Final = 8.0
+MIN_SLOW_STEPS: Final = 3
+STANDSTILL_FACTOR: Final = 8.0
 #: Half as long is enough if flows show who caused it.
-STANDSTILL_NAMED: Final = 4.0
+STANDSTILL_FACTOR_NAMED: Final = 4.0
 #: Share of the least cost that is enough then.
-NAMED: Final = 0.25
+NAMED_COST_SHARE: Final = 0.25
 #: The flows show the logs' stretch if they have this share of its steps.
-SEEN: Final = 0.5
+MIN_SEEN_SHARE: Final = 0.5
 #: A finding about more than this share of the steps is about the job, not about a stretch of it.
-WHOLE: Final = 0.6
+MAX_SPAN_SHARE: Final = 0.6
 
 
 def of_flows(
@@ -52,9 +52,9 @@ def of_flows(
         usual = float(np.median(np.delete(lengths, slow))) if len(slow) < len(lengths) else float(np.median(lengths))
         ranks = gpus or len(job.get("members") or ()) or None
         named = [d for d in rows if d.get("kind") != "slow_step"]
-        spans = [span for d in named if (span := _span(steps, d)) and len(span) <= WHOLE * len(steps)]
+        spans = [span for d in named if (span := _span(steps, d)) and len(span) <= MAX_SPAN_SHARE * len(steps)]
         sure = set(_slow_numbers(steps, [d for d in named if d.get("shares")]))
-        shift = offset(steps, iterations)
+        shift = step_offset(steps, iterations)
         for part in _parts(slow, spans):
             around = [k for span in spans for k in (span[0], span[-1]) if span[0] <= part[-1] and part[0] <= span[-1]]
             whole = range(min([part[0], *around]), max([part[-1], *around]) + 1)
@@ -95,23 +95,25 @@ def of_logs(
     ]
 
 
-def reported(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
+def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
     """The stretches to report, largest loss first. A stretch that both show is one, with the times of the flows, which
     see each step end; that of the logs remains if the flows show only a part of it: a capture may be shorter than the
     job.
     """
-    kept = [s for s in logs if is_worth(s, least_gpu_s)]
+    kept = [s for s in logs if is_reportable(s, least_gpu_s)]
     for stretch in flows:
         same = [other for other in kept if other.source == "logs" and _overlap(stretch, other)]
         lead = max(same, key=lambda s: s.lost_s, default=None)
-        if lead is not None and stretch.count >= SEEN * lead.count:
+        if lead is not None and stretch.count >= MIN_SEEN_SHARE * lead.count:
             kept[kept.index(lead)] = replace(stretch, is_over=lead.is_over and stretch.is_over)
-        elif lead is None and is_worth(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept):
+        elif (
+            lead is None and is_reportable(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept)
+        ):
             kept.append(stretch)
     return tuple(sorted(kept, key=lambda s: (-s.lost_s, s.steps)))
 
 
-def offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str, Any]]) -> int:
+def step_offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str, Any]]) -> int:
     """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the step that ended at
     its time. 0 if the times are too coarse to tell, or the difference is one.
     """
@@ -132,13 +134,13 @@ def offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str,
     return round(middle) if steady else 0
 
 
-def is_worth(stretch: Slowdown, least_gpu_s: float) -> bool:
+def is_reportable(stretch: Slowdown, least_gpu_s: float) -> bool:
     """Whether a stretch is reported: it is long enough to be no noise, and costs enough. A quarter of the cost is
     enough if flows show who caused it.
     """
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
-    least = least_gpu_s * (NAMED if stretch.is_named else 1.0)
-    return (stretch.count >= LASTING or stretch.is_standstill) and lost >= least
+    least = least_gpu_s * (NAMED_COST_SHARE if stretch.is_named else 1.0)
+    return (stretch.count >= MIN_SLOW_STEPS or stretch.is_standstill) and lost >= least
 
 
 def _span(steps: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[int]:
@@ -164,7 +166,7 @@ def _parts(slow: Sequence[int], spans: Sequence[Sequence[int]] = ()) -> list[lis
     parts: list[list[int]] = [[slow[0]]]
     for k in slow[1:]:
         before = parts[-1][-1]
-        if k - before <= BETWEEN + 1 or any(span[0] <= before and k <= span[-1] for span in spans):
+        if k - before <= MAX_USUAL_BETWEEN + 1 or any(span[0] <= before and k <= span[-1] for span in spans):
             parts[-1].append(k)
         else:
             parts.append([k])
@@ -183,7 +185,7 @@ def _stretch(
 ) -> Slowdown:
     mine = lengths[list(part)]
     lost = float(np.maximum(lengths[list(whole)] - usual, 0.0).sum())
-    standstill = STANDSTILL_NAMED if is_named else STANDSTILL
+    standstill = STANDSTILL_FACTOR_NAMED if is_named else STANDSTILL_FACTOR
     return Slowdown(
         "flows",
         (whole[0] + 1, whole[-1] + 1),

@@ -130,8 +130,8 @@ def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
             "slow",
         )
         return Outcome(shown, verdict, [], is_moving=True, votes=tally)
-    group_ranks = sorted(tally[0][0].ranks) if clear else often
-    ranks = tuple(often) or tuple(group_ranks)
+    lagging_group = sorted(tally[0][0].ranks) if clear else often
+    ranks = tuple(often) or tuple(lagging_group)
     reasons = {
         r: f"lagged in {votes[r]} of {len(rounds)} rounds while the job moved on"
         if votes[r]
@@ -139,9 +139,9 @@ def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
         for r in ranks
     }
     scores = {r: round(min(0.9, 0.4 + 0.5 * votes[r] / len(rounds)), 3) for r in ranks}
-    told = f"; its {tally[0][0].kind} group {fold(group_ranks)} was flagged in {tally[0][1]}" if clear else ""
+    told = f"; its {tally[0][0].kind} group {fold(lagging_group)} was flagged in {tally[0][1]}" if clear else ""
     reason = f"The job moves, so it is slow, not hung: {who(ranks)} lagged in most of {len(rounds)} rounds{told}."
-    verdict = Blame(ranks, scores, reasons, tuple(sorted({*ranks, *group_ranks})), reason, "slow")
+    verdict = Blame(ranks, scores, reasons, tuple(sorted({*ranks, *lagging_group})), reason, "slow")
     return Outcome(
         shown, verdict, [tally[0][0]] if clear else evict.candidates(ranks, layout), is_moving=True, votes=tally
     )

@@ -27,7 +27,7 @@ OUTPUT = next(c for c in checks.load() if c.id == "dcgm").examples["fail"]
 def incident():
     suspect = Suspect("node-3", "node", 0.7, ("logs",), ("Xid 79 only here",))
     concluded = conclude(FAILED, {}, {}, (suspect,), gpus=8)
-    offered = next_check.chosen("failed", concluded.alternatives, concluded.fault, concluded.seen, ())
+    offered = next_check.choose_checks("failed", concluded.alternatives, concluded.fault, concluded.seen, ())
     told = to_json(replace(concluded, checks=offered))
     attempt = make_attempt(make_job("llama"))
     diagnosis_store(

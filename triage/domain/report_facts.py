@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from diagnosis.conclusion.model import OPEN, symptom_of
+from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
 
 #: more rows than people read; the report has all
 MAX_FINDINGS = 60
@@ -126,7 +126,11 @@ def _category_and_confidence(
 ) -> tuple[str, float]:
     """Category and confidence of what the evidence shows; an empty category where it shows nothing."""
     if conclusion:
-        return (conclusion["id"], float(conclusion["confidence"])) if conclusion["condition"] in OPEN else ("", 0.0)
+        return (
+            (conclusion["id"], float(conclusion["confidence"]))
+            if conclusion["condition"] in PROBLEM_CONDITIONS
+            else ("", 0.0)
+        )
     if logs.get("is_failure"):
         return logs.get("id") or "unknown", float(logs.get("confidence") or 0)
     return _category_without_logs(report)
@@ -135,7 +139,7 @@ def _category_and_confidence(
 def is_steady(report: dict[str, Any]) -> bool:
     """Whether a job ran normally: one that was slow, restarted or worse is no example of normal behaviour."""
     conclusion = report.get("conclusion") or {}
-    return bool(conclusion.get("condition", "healthy") not in (*OPEN, "recovered"))
+    return bool(conclusion.get("condition", "healthy") not in (*PROBLEM_CONDITIONS, "recovered"))
 
 
 def outcome_of(report: dict[str, Any]) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from diagnosis.conclusion.model import OPEN
+from diagnosis.conclusion.model import PROBLEM_CONDITIONS
 
 #: Maximum sentences and culprits.
 SHOWN = 4
@@ -43,7 +43,7 @@ def answer_of(report: dict[str, Any], source: str) -> Answer | None:
         condition=str(told["condition"]),
         says=tuple(dict.fromkeys(own))[:SHOWN],
         accused=tuple(accused[:SHOWN]),
-        is_open=told["condition"] in OPEN,
+        is_open=told["condition"] in PROBLEM_CONDITIONS,
     )
 
 

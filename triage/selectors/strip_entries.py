@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Final
 
 from diagnosis import taxonomy
-from diagnosis.conclusion.ordering import in_order
+from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import gpu_hours
 from diagnosis.plain import times_as_long
 from triage.wording import duration
@@ -109,7 +109,7 @@ def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
     """Those of the first ``most`` findings that get a mark or a row, by time, those without a time last. O(n log n)."""
     found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
     own = {str(row.get("name")) for row in told.get("fault") or told.get("seen") or ()}
-    return in_order(_joined(_stalled(found, str(told.get("condition"))), own), lambda e: (e.at, e.what, e.text))
+    return causal_order(_joined(_stalled(found, str(told.get("condition"))), own), lambda e: (e.at, e.what, e.text))
 
 
 def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:

@@ -32,7 +32,7 @@ def check_output_keep(*, incident: Incident, text: str, target: str, by: Any) ->
     if len(text) > MAX_CHARS:
         raise ReviewError(f"An output of more than {MAX_CHARS:,} characters is better uploaded as a file of the job.")
     data = f"{text}\n".encode()
-    recognised = checks.recognised(text)
+    recognised = checks.recognise_output(text)
     if recognised is None and not stacks.sniff(data[:65536], "py-spy.txt"):
         raise ReviewError("This is not recognised as the output of a check: paste all of it, with its first lines.")
     name = recognised.check.id if recognised else "py-spy"

@@ -8,7 +8,7 @@ from typing import Any
 from hypothesis import given
 from hypothesis import strategies as st
 
-from diagnosis.conclusion.category import bounded
+from diagnosis.conclusion.category import cap_shares
 from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.conclusion.invariants import violations
 from diagnosis.model import JobHints
@@ -114,7 +114,7 @@ def test_probabilities_of_categories_never_exceed_one() -> None:
     told = reported(FAILED)["conclusion"]
     assert [a["id"] for a in told["alternatives"]] == ["hardware.gpu.ecc", "hardware.gpu.fault"]
     assert sum(a["p"] for a in told["alternatives"]) <= 1.0
-    assert bounded([("a", 0.4), ("b", 0.9), ("c", 0.9)]) == [("a", 0.4), ("b", 0.4), ("c", 0.2)]
+    assert cap_shares([("a", 0.4), ("b", 0.9), ("c", 0.9)]) == [("a", 0.4), ("b", 0.4), ("c", 0.2)]
 
 
 def test_where_it_was_seen_is_reported_though_nobody_is_accused() -> None:

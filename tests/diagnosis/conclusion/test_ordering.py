@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from diagnosis.conclusion.ordering import in_order
+from diagnosis.conclusion.ordering import causal_order
 
 T = 1_795_226_900.0
 
 
 def order(*rows: tuple[float | None, str]) -> list[str]:
-    return [what for _, what in in_order(rows, lambda row: (*row, ""))]
+    return [what for _, what in causal_order(rows, lambda row: (*row, ""))]
 
 
 def test_a_row_stamped_with_its_second_comes_after_its_cause_in_that_second() -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diagnosis.conclusion.model import Slowdown
-from diagnosis.conclusion.slowdowns import is_worth, of_flows, offset, reported
+from diagnosis.conclusion.slowdowns import is_reportable, merge_slowdowns, of_flows, step_offset
 
 
 def flows(seconds: list[float], *found: dict[str, Any]) -> dict[str, Any]:
@@ -31,7 +31,7 @@ def test_a_job_that_warms_up_needs_the_full_cost_though_a_place_is_named() -> No
     warm, later = [1.6] * 4 + [1.0] * 30, [1.0] * 20 + [1.6] * 4 + [1.0] * 10
     (begin,) = of_flows(flows(warm, {"first": 1, "last": 4, "shares": {"leaf0": 0.4}}), 4)
     (middle,) = of_flows(flows(later, {"first": 21, "last": 24, "shares": {"leaf0": 0.4}}), 4)
-    assert [is_worth(row, 20.0) for row in (begin, middle)] == [False, True]
+    assert [is_reportable(row, 20.0) for row in (begin, middle)] == [False, True]
 
 
 def test_a_stretch_is_numbered_as_the_logs_number_its_iterations() -> None:
@@ -45,23 +45,23 @@ def test_a_stretch_is_numbered_as_the_logs_number_its_iterations() -> None:
 
 def test_times_in_whole_seconds_do_not_shift_the_numbers_of_short_steps() -> None:
     steps = flows([0.3] * 40)["jobs"][0]["steps"]
-    assert offset(steps, [{"n": n, "t": float(int(step["end"]))} for n, step in enumerate(steps, 1)]) == 0
+    assert step_offset(steps, [{"n": n, "t": float(int(step["end"]))} for n, step in enumerate(steps, 1)]) == 0
 
 
 def test_one_stretch_that_logs_and_flows_show_is_reported_once_with_the_times_of_the_flows() -> None:
     logs = Slowdown("logs", (25, 34), 10, 2.0, 10.0, 80.0, 100.0, 120.0)
     seen = Slowdown("flows", (25, 35), 11, 2.1, 11.0, 88.0, 99.0, 121.0)
-    assert [(r.steps, r.source) for r in reported([logs], [seen], 20.0)] == [((25, 35), "flows")]
+    assert [(r.steps, r.source) for r in merge_slowdowns([logs], [seen], 20.0)] == [((25, 35), "flows")]
 
 
 def test_the_logs_keep_their_stretch_if_the_capture_shows_only_a_part_of_it() -> None:
     logs = Slowdown("logs", (25, 34), 10, 2.0, 10.0, 80.0, 100.0, 120.0)
     part = Slowdown("flows", (25, 27), 3, 2.1, 3.0, 24.0, 99.0, 106.0)
-    assert [r.steps for r in reported([logs], [part], 20.0)] == [(25, 34)]
+    assert [r.steps for r in merge_slowdowns([logs], [part], 20.0)] == [(25, 34)]
 
 
 def test_a_quarter_of_the_cost_is_enough_if_flows_name_the_culprit() -> None:
     cheap = Slowdown("flows", (5, 9), 5, 1.4, 1.0, 8.0)
-    assert not is_worth(cheap, 20.0)
-    assert is_worth(Slowdown("flows", (5, 9), 5, 1.4, 1.0, 8.0, is_named=True), 20.0)
-    assert not is_worth(Slowdown("flows", (5, 9), 5, 1.4, 1.0, 4.0, is_named=True), 20.0)
+    assert not is_reportable(cheap, 20.0)
+    assert is_reportable(Slowdown("flows", (5, 9), 5, 1.4, 1.0, 8.0, is_named=True), 20.0)
+    assert not is_reportable(Slowdown("flows", (5, 9), 5, 1.4, 1.0, 4.0, is_named=True), 20.0)
