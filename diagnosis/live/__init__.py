@@ -4,9 +4,9 @@
 hold now, :func:`record` keeps them. The state is plain JSON of bounded size; the cost depends on the new lines only.
 """
 
-from diagnosis.live.attention import tick
+from diagnosis.live.attention import note_judgement
 from diagnosis.live.judge import judge, record
 from diagnosis.live.news import Alarm
 from diagnosis.live.state import learn, new_state
 
-__all__ = ["Alarm", "judge", "learn", "new_state", "record", "tick"]
+__all__ = ["Alarm", "judge", "learn", "new_state", "note_judgement", "record"]

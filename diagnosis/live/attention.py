@@ -12,16 +12,16 @@ from typing import Any, Final
 from diagnosis.live.news import Alarm
 
 #: Seconds between two judgements from which on the site was away. Usually there are 5.
-AWAY_S: Final = 120.0
+MIN_AWAY_S: Final = 120.0
 #: Seconds after its return in which followers send what they kept.
 CATCH_UP_S: Final = 300.0
 
 
-def tick(state: dict[str, Any], now: float) -> None:
+def note_judgement(state: dict[str, Any], now: float) -> None:
     """Note that the job is judged at ``now``, before what is new is learnt."""
     last = state.get("judged_at")
     state["judged_at"] = now
-    if last is None or 0.0 <= now - last <= AWAY_S:
+    if last is None or 0.0 <= now - last <= MIN_AWAY_S:
         return
     state["back_at"] = now
     state["away_s"] = state.get("away_s", 0.0) + max(0.0, now - last)
@@ -29,7 +29,7 @@ def tick(state: dict[str, Any], now: float) -> None:
         state["advanced_at"] = min(state["advanced_at"], now)
 
 
-def hear(state: dict[str, Any], lines: int, now: float) -> None:
+def note_lines(state: dict[str, Any], lines: int, now: float) -> None:
     """Note that lines came from some file. ``quiets``: stage -> the longest time without any since the last count."""
     if not lines:
         return
@@ -61,7 +61,7 @@ def is_catching_up(state: Mapping[str, Any], now: float) -> bool:
     return back_at is not None and bool(0.0 <= now - back_at < CATCH_UP_S)
 
 
-def still_open(state: Mapping[str, Any], kind: str) -> Alarm | None:
+def open_alarm(state: Mapping[str, Any], kind: str) -> Alarm | None:
     """The alarm of this kind as it was when the site went away: a pause of the site does not end it."""
     rows = (row for row in state["alarms"] if row["kind"] == kind and row["until"] is None)
     return next((Alarm(kind, row["text"], row["since"], row["category"]) for row in rows), None)

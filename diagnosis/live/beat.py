@@ -8,7 +8,7 @@ from statistics import median
 from typing import Any, Final
 
 #: The most that :func:`spread` says: more is no noise.
-MOST_SPREAD: Final = 0.5
+MAX_SPREAD: Final = 0.5
 
 
 def step_s(state: Mapping[str, Any]) -> float | None:
@@ -16,7 +16,7 @@ def step_s(state: Mapping[str, Any]) -> float | None:
     return median(state["steps"][-64:]) if len(state["steps"]) >= 5 else None
 
 
-def count_s(state: Mapping[str, Any]) -> float | None:
+def count_interval_s(state: Mapping[str, Any]) -> float | None:
     """The usual seconds between two printed counts; None before five."""
     usual = step_s(state)
     return None if usual is None else usual * state["interval"]
@@ -29,4 +29,4 @@ def spread(state: Mapping[str, Any]) -> float:
     usual = step_s(state)
     if not usual:
         return 0.0
-    return min(MOST_SPREAD, 1.4826 * median(abs(math.log(max(step, 1e-6) / usual)) for step in state["steps"][-64:]))
+    return min(MAX_SPREAD, 1.4826 * median(abs(math.log(max(step, 1e-6) / usual)) for step in state["steps"][-64:]))

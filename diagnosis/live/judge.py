@@ -10,9 +10,9 @@ from diagnosis.live.state import new_state
 from diagnosis.live.watches import TABLE
 
 #: Maximum number of former alarms that a job keeps.
-MOST_FORMER: Final = 12
+MAX_FORMER_ALARMS: Final = 12
 #: Ages of an alarm, in seconds, at which its incident is written again.
-SAID_AGAIN_S: Final = (60.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
+REPEAT_AGES_S: Final = (60.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
 
 
 def judge(state: Mapping[str, Any], now: float) -> list[Alarm]:
@@ -33,9 +33,9 @@ def record(state: dict[str, Any], alarms: Sequence[Alarm], now: float) -> bool:
     current, is_news = [], False
     for alarm in alarms:
         row = was_open.pop(alarm.kind, {"since": alarm.since, "said": -1})
-        said = sum(1 for age in SAID_AGAIN_S if now - row["since"] >= age)
+        said = sum(1 for age in REPEAT_AGES_S if now - row["since"] >= age)
         is_news |= said > row["said"]
         current.append({**alarm._asdict(), "since": row["since"], "until": None, "said": said})
     ended = [{**row, "until": now} for row in was_open.values()]
-    state["alarms"] = [*current, *[*ended, *former][:MOST_FORMER]]
+    state["alarms"] = [*current, *[*ended, *former][:MAX_FORMER_ALARMS]]
     return is_news or bool(ended)

@@ -17,9 +17,9 @@ from diagnosis.logs.tables import EXAMPLE_CHARS
 from diagnosis.model import Role
 
 #: Number of messages that a process keeps, and that are searched at a time.
-MOST: Final = 50_000
+MAX_MESSAGES: Final = 50_000
 #: Number of characters of a line that are read.
-LINE_BYTES: Final = 2_000
+MAX_LINE_CHARS: Final = 2_000
 
 
 class Meaning(NamedTuple):
@@ -34,26 +34,26 @@ class Meaning(NamedTuple):
     is_disk: bool = False
 
 
-_NOTHING: Final = Meaning()
-_kept: dict[int, Meaning] = {}
+_NO_MEANING: Final = Meaning()
+_cache: dict[int, Meaning] = {}
 
 
 def meanings(prepared: Prepared) -> list[Meaning]:
-    """The meaning of each message of a block, in its order. Only new messages cost a search. Of more than :data:`MOST`
+    """The meaning of each message of a block, in its order. Only new messages cost a search. Of more than :data:`MAX_MESSAGES`
     new ones, those of the worst levels are searched: a block of so many different messages is data, not a log.
     """
     every = prepared.facts.masked[prepared.first].tolist()
-    fresh = {masked: place for place, masked in enumerate(every) if masked not in _kept}
+    fresh = {masked: place for place, masked in enumerate(every) if masked not in _cache}
     if not fresh:
-        return [_kept[masked] for masked in every]
-    if len(_kept) + len(fresh) > MOST:
-        _kept.clear()
+        return [_cache[masked] for masked in every]
+    if len(_cache) + len(fresh) > MAX_MESSAGES:
+        _cache.clear()
         fresh = {masked: place for place, masked in enumerate(every)}
     places = np.array(list(fresh.values()))
-    if len(places) > MOST:
-        places = places[np.argsort(255 - prepared.worst[places], kind="stable")[:MOST]]
-    _kept.update(_read(examples(prepared, places)))
-    return [_kept.get(masked, _NOTHING) for masked in every]
+    if len(places) > MAX_MESSAGES:
+        places = places[np.argsort(255 - prepared.worst[places], kind="stable")[:MAX_MESSAGES]]
+    _cache.update(_find_meanings(examples(prepared, places)))
+    return [_cache.get(masked, _NO_MEANING) for masked in every]
 
 
 def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
@@ -65,7 +65,7 @@ def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
     return pl.DataFrame([pl.Series("masked", masked), pl.Series("text", texts, pl.String), lines.alias("example")])
 
 
-def _read(messages: pl.DataFrame) -> dict[int, Meaning]:
+def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
     marks = {masked: (stage, is_end) for masked, stage, is_end in stages.mark(messages).iter_rows()}
     hits = signatures.load().match(messages)
     hits = hits.filter((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "decisive"))
@@ -84,6 +84,6 @@ def _read(messages: pl.DataFrame) -> dict[int, Meaning]:
             signature=signature,
             category=category,
             is_retry=masked in retries,
-            is_disk="%" in example and states_use.search(example[:LINE_BYTES]) is not None,
+            is_disk="%" in example and states_use.search(example[:MAX_LINE_CHARS]) is not None,
         )
     return found

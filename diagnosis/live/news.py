@@ -42,7 +42,7 @@ class News(NamedTuple):
     has_restarted: bool
 
 
-def nothing() -> dict[str, Any]:
+def empty_observation() -> dict[str, Any]:
     """The observation of a range without lines."""
     return {
         "lines": 0,

@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from diagnosis.live.meanings import LINE_BYTES, Meaning, examples, meanings
-from diagnosis.live.news import nothing
+from diagnosis.live.meanings import MAX_LINE_CHARS, Meaning, examples, meanings
+from diagnosis.live.news import empty_observation
 from diagnosis.logs import encodings, lines, progress, signatures, stages, words, wrapped
 from diagnosis.logs.described import Described, Log
 from diagnosis.logs.prepared import Prepared, prepare, prepare_files
@@ -27,17 +27,17 @@ from diagnosis.recognise import LogKinds, kind_of
 
 #: Maximum number of lines with a counter that are read: the last ones of a range. The time between two of them is
 #: divided by the counts between them, so a job that counts oftener has the same step.
-MOST_LINES: Final = 64
+MAX_COUNTER_LINES: Final = 64
 #: Maximum number of errors, statements about disks and nodes that are reported for a range.
-MOST_ERRORS: Final = 5
-MOST_DISKS: Final = 20
-MOST_WRITERS: Final = 4_096
+MAX_ERRORS: Final = 5
+MAX_DISKS: Final = 20
+MAX_WRITERS: Final = 4_096
 #: Stages that are kept between two counts.
-MOST_ANNOUNCED: Final = 8
+MAX_ANNOUNCED: Final = 8
 #: Number of characters of an error line that are kept.
-MOST_TEXT: Final = 300
+MAX_ERROR_CHARS: Final = 300
 #: What a line with a loss has; the pattern of losses costs more than all else that is read in a line.
-_LOSS: Final = "loss"
+_LOSS_WORD: Final = "loss"
 
 type Places = npt.NDArray[np.int64]
 
@@ -52,7 +52,7 @@ class Range(NamedTuple):
     offset: int = 0
 
 
-class _Mark(NamedTuple):
+class _StageMark(NamedTuple):
     """A line that begins or ends a stage."""
 
     row: int
@@ -62,7 +62,7 @@ class _Mark(NamedTuple):
 
 
 def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[dict[str, Any]]:
-    """The observation of each range; :func:`nothing` of those that are no logs. Never raises on content.
+    """The observation of each range; :func:`empty_observation` of those that are no logs. Never raises on content.
 
     Returns:
         In the order of the lines; times in ns UTC, None if a line has none.
@@ -73,37 +73,39 @@ def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[dict[str, Any]]:
         retries; ``disks``: name and percent; ``writers``: nodes; ``lines``: their number.
     """
     zone = time_zone(zone, [])
-    found, kinds, plain = [nothing() for _ in ranges], LogKinds(), list[int]()
+    found, kinds, plain = [empty_observation() for _ in ranges], LogKinds(), list[int]()
     for number, one in enumerate(ranges):
         if not one.data:
             continue
-        if kinds.of(one.head, one.path) is not None and _begin(one) == 0 and lines.is_plain(one.data):
+        if kinds.of(one.head, one.path) is not None and _mark_bytes(one) == 0 and lines.is_plain(one.data):
             plain.append(number)
         elif kind_of(one.head, one.path) in LOG_KINDS:
             encoding, _ = encodings.encoding_of(one.head)
-            begin = _begin(one)
-            is_wrapped = wrapped.is_wrapped(encodings.decode(_characters(one.head, encoding), encoding))
+            begin = _mark_bytes(one)
+            is_wrapped = wrapped.is_wrapped(encodings.decode(_whole_characters(one.head, encoding), encoding))
             block = lines.Block(one.data[begin:], one.offset + begin, encoding, is_wrapped=is_wrapped)
-            found[number] = _seen([one.path], prepare(block, zone))[0]
+            found[number] = _observe_block([one.path], prepare(block, zone))[0]
     if plain:
-        seen = _seen([ranges[number].path for number in plain], prepare_files([ranges[n].data for n in plain], zone))
+        seen = _observe_block(
+            [ranges[number].path for number in plain], prepare_files([ranges[n].data for n in plain], zone)
+        )
         for number, told in zip(plain, seen, strict=True):
             found[number] = told
     return found
 
 
-def _begin(one: Range) -> int:
+def _mark_bytes(one: Range) -> int:
     """The size of the mark before the text."""
     return 0 if one.offset else encodings.encoding_of(one.head)[1]
 
 
-def _characters(head: bytes, encoding: str) -> bytes:
+def _whole_characters(head: bytes, encoding: str) -> bytes:
     """The head without its mark and half characters."""
     head = head[encodings.encoding_of(head)[1] :]
     return head if encoding == "utf-8" else head[: len(head) - len(head) % 2]
 
 
-def _seen(paths: Sequence[str], prepared: Prepared) -> list[dict[str, Any]]:
+def _observe_block(paths: Sequence[str], prepared: Prepared) -> list[dict[str, Any]]:
     """The observation of each log of a block."""
     described = Described([Sources(path) for path in paths])
     described.add(prepared)
@@ -127,7 +129,7 @@ class _Block:
         """The observation of a log, which has the lines from ``low`` to ``high``."""
         rows = {name: found[slice(*np.searchsorted(found, (low, high)))] for name, found in self._rows.items()}
         marks = self._marks(log, rows["stage"])
-        counters, losses, counted_at = self._counters(log, rows["is_counter"][-MOST_LINES:], marks)
+        counters, losses, counted_at = self._counters(log, rows["is_counter"][-MAX_COUNTER_LINES:], marks)
         stage, stage_at = _stage(marks, counted_at)
         writers = settled(log.sources.all, log.counts)
         nodes = {source.node for source, count in zip(writers, log.counts, strict=True) if count and source.node}
@@ -137,23 +139,25 @@ class _Block:
             "losses": losses,
             "stage": stage,
             "stage_at": stage_at,
-            "announced": [row[1:] for row in _announced(marks, counted_at)][:MOST_ANNOUNCED],
+            "announced": [row[1:] for row in _announced(marks, counted_at)][:MAX_ANNOUNCED],
             "errors": self._errors(log, rows["signature"]),
             "tallies": self._tallies(low, high),
-            "disks": self._disks(rows["is_disk"][-MOST_DISKS:]),
-            "writers": sorted(filter(None, nodes))[:MOST_WRITERS],
+            "disks": self._disks(rows["is_disk"][-MAX_DISKS:]),
+            "writers": sorted(filter(None, nodes))[:MAX_WRITERS],
         }
 
     def _times(self, log: Log, rows: Places) -> list[int | None]:
         return log.times(self._prepared.time[rows], self._prepared.facts.flags[rows])
 
-    def _marks(self, log: Log, rows: Places) -> list[_Mark]:
+    def _marks(self, log: Log, rows: Places) -> list[_StageMark]:
         said = [self._known[message] for message in self._prepared.message[rows].tolist()]
         times = self._times(log, rows)
-        return [_Mark(row, at, one.stage, one.is_end) for row, at, one in zip(rows.tolist(), times, said, strict=True)]
+        return [
+            _StageMark(row, at, one.stage, one.is_end) for row, at, one in zip(rows.tolist(), times, said, strict=True)
+        ]
 
     def _counters(
-        self, log: Log, rows: Places, marks: Sequence[_Mark]
+        self, log: Log, rows: Places, marks: Sequence[_StageMark]
     ) -> tuple[dict[str, list[list[Any]]], list[list[Any]], int]:
         """The counters of each message, the losses beside them, and the last line with a counter (-1: none)."""
         announced = _announced(marks)
@@ -166,15 +170,15 @@ class _Block:
         masked = self._prepared.facts.masked[rows].tolist()
         for row, message, at in zip(rows.tolist(), masked, self._times(log, rows), strict=True):
             while place < len(announced) and announced[place][0] < row:
-                since, place = [*since, announced[place][1:]][:MOST_ANNOUNCED], place + 1
-            text = self._prepared.rows.one(row, LINE_BYTES)
+                since, place = [*since, announced[place][1:]][:MAX_ANNOUNCED], place + 1
+            text = self._prepared.rows.one(row, MAX_LINE_CHARS)
             if not (counted := progress.counter(text)):
                 continue
             name = f"{counted[0]} {message:x}"
             found.setdefault(name, []).append([counted[1], at, since, False])
             texts[name] = text
             last, since = row, []
-            if _LOSS in text.lower() and (loss := read_loss.search(text)):
+            if _LOSS_WORD in text.lower() and (loss := read_loss.search(text)):
                 value = float(loss.group(1))
                 losses.append([counted[1], value if math.isfinite(value) else None])
         for name, text in texts.items():  # only the last count can be the last one planned
@@ -191,7 +195,7 @@ class _Block:
         first: dict[str, tuple[int, int]] = {}
         for place, message in sorted(zip(places.tolist(), messages.tolist(), strict=True)):
             first.setdefault(self._known[message].signature, (int(rows[place]), message))
-        told = list(first.items())[:MOST_ERRORS]
+        told = list(first.items())[:MAX_ERRORS]
         times = self._times(log, np.array([row for _, (row, _) in told]))
         texts = examples(prepared, np.array([message for _, (_, message) in told]))["example"].to_list()
         rules, out = signatures.load(), []
@@ -199,7 +203,7 @@ class _Block:
             rule, category = rules.rule(signature), self._known[message].category
             title = rule.title if rule is not None else signature
             out.append(
-                {"signature": signature, "category": category, "title": title, "text": text[:MOST_TEXT], "at": at}
+                {"signature": signature, "category": category, "title": title, "text": text[:MAX_ERROR_CHARS], "at": at}
             )
         return out
 
@@ -215,7 +219,7 @@ class _Block:
         """What lines say of the use of file systems."""
         states_use = words.regex("watched", "disk")
         out = []
-        for text in (self._prepared.rows.one(row, LINE_BYTES) for row in rows.tolist()):
+        for text in (self._prepared.rows.one(row, MAX_LINE_CHARS) for row in rows.tolist()):
             if (found := states_use.search(text)) and float(found.group(2)) <= 100:
                 path = found.group(1) or next(iter(re.findall(r"(?<!\S)/[\w./-]*", text)), "")
                 out.append([path[:200], float(found.group(2))])
@@ -228,7 +232,7 @@ def _is_last(text: str) -> bool:
     return planned is not None and planned.group(1) == planned.group(2)
 
 
-def _announced(marks: Sequence[_Mark], after: int = -1) -> list[list[Any]]:
+def _announced(marks: Sequence[_StageMark], after: int = -1) -> list[list[Any]]:
     """Rows of line, stage and time: the stage that a marker begins, or that follows what it ends."""
     found: list[list[Any]] = []
     for row, at, stage, is_end in marks:
@@ -238,7 +242,7 @@ def _announced(marks: Sequence[_Mark], after: int = -1) -> list[list[Any]]:
     return found
 
 
-def _stage(marks: Sequence[_Mark], counted_at: int) -> tuple[str | None, int | None]:
+def _stage(marks: Sequence[_StageMark], counted_at: int) -> tuple[str | None, int | None]:
     """The stage at the end of the range: the stage that the last marker begins; training if it ends one, or if steps
     follow.
     """

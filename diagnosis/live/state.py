@@ -10,18 +10,18 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from diagnosis.live.attention import hear
+from diagnosis.live.attention import note_lines
 from diagnosis.live.news import News, Pause
 from diagnosis.live.watches import TABLE, hang
 
 #: Maximum number of stored counters and sources of one job.
-MOST_COUNTERS: Final = 64
-MOST_SOURCES: Final = 4_096
+MAX_COUNTERS: Final = 64
+MAX_SOURCES: Final = 4_096
 #: Maximum number of stored step times.
-MOST_STEPS: Final = 128
+MAX_STEPS: Final = 128
 #: So many ranges, one after another, may have only lines that came late. More are a job that starts again after a clock
 #: was set back.
-MOST_LATE: Final = 3
+MAX_LATE_RANGES: Final = 3
 
 type State = dict[str, Any]
 
@@ -32,7 +32,7 @@ def new_state(now: float, before: Mapping[str, Any] | None = None) -> State:
     """
     known: dict[str, dict[str, Any]] = {watch.id: {} for watch in TABLE}
     if before is not None:
-        known[hang.id] = hang.inherited(before["watches"].get(hang.id, {}))
+        known[hang.id] = hang.inherit(before["watches"].get(hang.id, {}))
     return {
         "since": now,
         "sources": {},
@@ -63,24 +63,24 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
     """Add the observation of one range of ``source``. The state is changed and returned. O(observation)."""
     for name, value in new_state(state["since"]).items():  # of an older version
         state.setdefault(name, value)
-    if source in state["sources"] or len(state["sources"]) < MOST_SOURCES:
+    if source in state["sources"] or len(state["sources"]) < MAX_SOURCES:
         state["sources"][source] = now
-    hear(state, seen["lines"], now)
+    note_lines(state, seen["lines"], now)
     counted = state["advances"]
     news = News(source, seen, now, False, (), (), False)
     for name, counts in seen["counters"].items():
-        news = _count(state, f"{source}\t{name}", counts, news)
+        news = _learn_counts(state, f"{source}\t{name}", counts, news)
     for watch in TABLE:  # they see the stage in which the range began
         watch.learn(state["watches"].setdefault(watch.id, {}), state, news)
     if news.has_advanced:
         state["advanced_at"], state["away_before_s"] = now, state["away_s"]
     if state["advances"] > counted:
         state["quiets"] = {}
-    _stage(state, seen, news)
+    _learn_stage(state, seen, news)
     return state
 
 
-def _stage(state: State, seen: Mapping[str, Any], news: News) -> None:
+def _learn_stage(state: State, seen: Mapping[str, Any], news: News) -> None:
     """The stage at the end of the range. A count ends a stage that another file announced, unless it is older.
 
     ``marks``: stages announced since the last count, each with its stamp and the site's time; a stage that comes again
@@ -102,21 +102,21 @@ def _stage(state: State, seen: Mapping[str, Any], news: News) -> None:
         state["stage"], state["stage_ns"] = "training", None
 
 
-def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) -> News:
+def _learn_counts(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) -> News:
     """Add ``[n, stamp, stages announced before it, is it the last one planned]`` of one message.
 
     The counter with most advances leads: its numbers are the job's iterations.
     """
     known = state["counters"].get(key)
     if known is None:
-        if len(state["counters"]) >= MOST_COUNTERS:
+        if len(state["counters"]) >= MAX_COUNTERS:
             return news
         known = state["counters"][key] = {"n": counts[0][0], "t": counts[0][1], "at": news.now, "advances": 0}
         known["first"] = counts[0][0]
         counts = counts[1:]
     in_time = [row for row in counts if not _is_late(row, known)]
     known["late"] = 0 if in_time else known.get("late", 0) + 1
-    if known["late"] <= MOST_LATE:
+    if known["late"] <= MAX_LATE_RANGES:
         counts = in_time
     steps, pauses, advances, has_restarted, interval = [], [], 0, False, None
     announced = state["marks"]
@@ -141,7 +141,7 @@ def _count(state: State, key: str, counts: Sequence[Sequence[Any]], news: News) 
         state["leader"] = key
     if state["leader"] != key:
         return news._replace(has_advanced=news.has_advanced or advances > 0)
-    state["steps"] = [*state["steps"], *steps][-MOST_STEPS:]
+    state["steps"] = [*state["steps"], *steps][-MAX_STEPS:]
     state["iteration"], state["advances"] = known["n"], state["advances"] + advances
     state["interval"] = interval or state["interval"]
     state["is_last"] = bool(counts[-1][3]) if counts else state["is_last"]
@@ -165,10 +165,10 @@ def _pause(known: Mapping[str, Any], rows: Sequence[Sequence[Any]], stamp: int |
     """The pause before a count, and its parts by the stages announced in it. A stage whose time is not known has all
     of it.
     """
-    whole = _between(known, stamp, now)
+    whole = _seconds_since(known, stamp, now)
     is_timed = [row[1] is not None or len(row) > 2 for row in rows]
     begins = [
-        min(whole, _between(known, row[1], row[2] if len(row) > 2 else now)) if is_known else 0.0
+        min(whole, _seconds_since(known, row[1], row[2] if len(row) > 2 else now)) if is_known else 0.0
         for row, is_known in zip(rows, is_timed, strict=True)
     ]
     parts = [
@@ -179,7 +179,7 @@ def _pause(known: Mapping[str, Any], rows: Sequence[Sequence[Any]], stamp: int |
     return Pause(known["n"], whole, parts[-1][0] if parts else "training", tuple(parts))
 
 
-def _between(known: Mapping[str, Any], stamp: int | None, now: float) -> float:
+def _seconds_since(known: Mapping[str, Any], stamp: int | None, now: float) -> float:
     """Seconds since the last count; a stamp that says more than the site's clock is wrong."""
     if stamp is None or known["t"] is None or stamp < known["t"]:
         return float(max(0.0, now - known["at"]))

@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from diagnosis import live
 from diagnosis.live.beat import step_s
-from diagnosis.live.news import nothing
+from diagnosis.live.news import empty_observation
 from diagnosis.plain import plain
 from diagnosis.recognise import whole_lines
 from ingest import storage
@@ -81,7 +81,7 @@ def attempt_observe(attempt_id: int) -> None:
     if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM):
         return
     watch = Watch.objects.select_related("attempt__job").get(attempt=attempt)
-    live.tick(watch.state, timezone.now().timestamp())
+    live.note_judgement(watch.state, timezone.now().timestamp())
     try:
         uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
         grown = [_grown(upload) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
@@ -175,7 +175,7 @@ def _seen(grown: Sequence[_Grown], time_zone: str) -> list[Any]:
         if len(grown) > 1:
             return [seen for one in grown for seen in _seen([one], time_zone)]
         log.warning("a range of %s is not watched: %s", grown[0].upload.path, lost)
-        return [nothing()]
+        return [empty_observation()]
 
 
 def end_of_lines(part: Path, begin: int, confirmed: int) -> int:
@@ -198,7 +198,7 @@ def _judge(watch: Watch, now: datetime) -> None:
     ends, request a diagnosis of the current evidence.
     """
     state, row = watch.state, _held(watch).filter(observed_at=watch.observed_at)
-    live.tick(state, now.timestamp())
+    live.note_judgement(state, now.timestamp())
     alarms = live.judge(state, now.timestamp())
     is_changed = live.record(state, alarms, now.timestamp())
     first = alarms[0] if alarms else None

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
-from diagnosis.live.attention import is_catching_up, quiet_s, silence_s, still_open
-from diagnosis.live.beat import count_s, spread, step_s
+from diagnosis.live.attention import is_catching_up, open_alarm, quiet_s, silence_s
+from diagnosis.live.beat import count_interval_s, spread, step_s
 from diagnosis.live.news import Alarm, News, Pause
 from diagnosis.live.watches import rhythm
 
@@ -15,57 +15,57 @@ why: Final = "a job that waits for a rank that never comes prints nothing more, 
 category: Final = "unknown"
 
 #: Usual times between counts, and seconds for transport and reading, without progress before the alarm.
-STEPS: Final = 3.0
-LEAST_S: Final = 8.0
+HANG_COUNTS: Final = 3.0
+HANG_SLACK_S: Final = 8.0
 #: Number of advances of the counter before its step time is known.
-KNOWN_ADVANCES: Final = 5
+MIN_ADVANCES: Final = 5
 #: Number of pauses of a kind that show how long no line comes in it.
-KNOWN_PAUSES: Final = 2
+MIN_PAUSES: Final = 2
 #: Times the longest silence of these that the next may be silent: of many gaps between lines the longest varies much.
-SILENT_TIMES: Final = 3.0
+SILENCE_FACTOR: Final = 3.0
 #: Seconds that a stage may take when the job enters it for the first time.
-FIRST_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
-BEFORE_TRAINING_S: Final = 1800.0
+FIRST_STAGE_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
+LAUNCH_S: Final = 1800.0
 #: Counts at which frameworks evaluate and save. The first pause at one of them may be an evaluation that no line
 #: announces; a job that passed a multiple without a pause, or in a stage that it announced, makes no other there.
-ROUND: Final = (100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
+ROUND_COUNTS: Final = (100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
 #: Pauses without announcement that are remembered, and pauses of each stage.
-MOST_PAUSES: Final = 16
-MOST_TIMES: Final = 32
+MAX_PAUSES: Final = 16
+MAX_STAGE_TIMES: Final = 32
 
 
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """Remember the longest time of each stage, and the counts of pauses that no announced stage explains."""
     stages, pauses = own.setdefault("stages", {}), own.setdefault("pauses", [])
     passed = own.setdefault("passed", [])
-    usual, quiets = count_s(state), state["quiets"]
+    usual, quiets = count_interval_s(state), state["quiets"]
     for pause in news.pauses:
-        whole = _row(pause.after, pause.seconds, quiets.values())
+        whole = _pause_row(pause.after, pause.seconds, quiets.values())
         if pause.parts:
             is_longer = False
             for stage, seconds in pause.parts:
-                known = rhythm.rows(stages, stage)
+                known = rhythm.former_pauses(stages, stage)
                 is_longer |= bool(known) and seconds > rhythm.limit_s(known, pause.after, state["interval"])
                 quiet = [quiets[stage]] if stage in quiets else quiets.values()
-                stages[stage] = [*known, _row(pause.after, seconds, quiet)][-MOST_TIMES:]
+                stages[stage] = [*known, _pause_row(pause.after, seconds, quiet)][-MAX_STAGE_TIMES:]
             if is_longer:  # an evaluation that no line announced was part of it
-                own["pauses"] = pauses = [*pauses, whole][-MOST_PAUSES:]
-            passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
-        elif usual is not None and state["advances"] >= KNOWN_ADVANCES:
-            if pause.seconds > STEPS * usual + LEAST_S:
-                own["pauses"] = pauses = [*pauses, whole][-MOST_PAUSES:]
+                own["pauses"] = pauses = [*pauses, whole][-MAX_PAUSES:]
+            passed += [unit for unit in _round_units(pause.after, state["interval"]) if unit not in passed]
+        elif usual is not None and state["advances"] >= MIN_ADVANCES:
+            if pause.seconds > HANG_COUNTS * usual + HANG_SLACK_S:
+                own["pauses"] = pauses = [*pauses, whole][-MAX_PAUSES:]
             else:
                 own["longest"] = max(own.get("longest", 0.0), pause.seconds)
-                passed += [unit for unit in _round(pause.after, state["interval"]) if unit not in passed]
+                passed += [unit for unit in _round_units(pause.after, state["interval"]) if unit not in passed]
         quiets = {}  # of a further pause in the same range nothing is known but its length
 
 
-def _row(after: int, seconds: float, quiets: Iterable[float]) -> list[float]:
+def _pause_row(after: int, seconds: float, quiets: Iterable[float]) -> list[float]:
     """What is kept of a pause: the count before, its seconds, and the longest of them without a line."""
     return [after, round(seconds, 1), round(min(seconds, max(quiets, default=seconds)), 1)]
 
 
-def inherited(own: Mapping[str, Any]) -> dict[str, Any]:
+def inherit(own: Mapping[str, Any]) -> dict[str, Any]:
     """What the next attempt of the job knows of its pauses: its steps may be others, its stages are the same."""
     return {name: own[name] for name in ("stages", "pauses", "passed") if name in own}
 
@@ -74,10 +74,10 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     """The time since the last progress of any counter, against what is allowed."""
     since = state["advanced_at"] if state["advanced_at"] is not None else state["since"]
     if is_catching_up(state, now) and since < state["back_at"]:
-        return still_open(state, id)
+        return open_alarm(state, id)
     if silence_s(state, now) <= allowed_s(own, state):
         return _quiet(own, state, now)
-    if state["advanced_at"] is None and quiet_s(state, now) <= SILENT_TIMES * max(
+    if state["advanced_at"] is None and quiet_s(state, now) <= SILENCE_FACTOR * max(
         state["quiets"].values(), default=0.0
     ):
         return None  # its lines have no counter that grows, but they go on
@@ -99,42 +99,46 @@ def _quiet(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alar
 
 def quiet_allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
     """How long no line may come in the present pause; None of a pause whose like is not known."""
-    usual = count_s(state)
-    if usual is None or state["advances"] < KNOWN_ADVANCES:
+    usual = count_interval_s(state)
+    if usual is None or state["advances"] < MIN_ADVANCES:
         return None
-    stage, kinds = state["stage"] or "training", [_recurring(own, state)]
-    if stage in FIRST_S:
-        if not kinds[0] and _fresh_s(own, state):
+    stage, kinds = state["stage"] or "training", [_recurring_pauses(own, state)]
+    if stage in FIRST_STAGE_S:
+        if not kinds[0] and _first_round_s(own, state):
             return None
-        kinds = [*filter(None, kinds), rhythm.rows(own.get("stages", {}), stage)]
+        kinds = [*filter(None, kinds), rhythm.former_pauses(own.get("stages", {}), stage)]
     elif stage != "training":
         return None
-    if min(map(len, kinds)) < KNOWN_PAUSES:
+    if min(map(len, kinds)) < MIN_PAUSES:
         return None
-    return float(max(STEPS * usual, SILENT_TIMES * max(row[-1] for known in kinds for row in known)) + LEAST_S)
+    return float(
+        max(HANG_COUNTS * usual, SILENCE_FACTOR * max(row[-1] for known in kinds for row in known)) + HANG_SLACK_S
+    )
 
 
 def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """How long the job may go without progress: until its present stage began, and what this stage may take."""
-    usual = count_s(state)
-    if usual is None or state["advances"] < KNOWN_ADVANCES:
-        return BEFORE_TRAINING_S
-    least = STEPS * usual * (1 + spread(state)) + LEAST_S
+    usual = count_interval_s(state)
+    if usual is None or state["advances"] < MIN_ADVANCES:
+        return LAUNCH_S
+    least = HANG_COUNTS * usual * (1 + spread(state)) + HANG_SLACK_S
     stage = state["stage"] or "training"
     if stage == "training" and state["is_last"] and not own.get("stages", {}).get("evaluation"):
         stage = "shutdown"
     passed = _before_stage_s(state)
     if stage != "training":
-        if stage not in FIRST_S:  # no evaluation follows a launch before its first steps
+        if stage not in FIRST_STAGE_S:  # no evaluation follows a launch before its first steps
             return float(max(least, passed + _stage_s(own, state, stage)))
-        known, began, passed = _recurring(own, state), passed, passed + _stage_s(own, state, stage)
+        known, began, passed = _recurring_pauses(own, state), passed, passed + _stage_s(own, state, stage)
         if not known:  # an evaluation that no line announces may be part of it
-            return float(max(least, passed, began + _fresh_s(own, state)))
-        counts = {row[0] for row in rhythm.rows(own.get("stages", {}), stage)}
+            return float(max(least, passed, began + _first_round_s(own, state)))
+        counts = {row[0] for row in rhythm.former_pauses(own.get("stages", {}), stage)}
         both = [row[1] for row in known if row[0] in counts]
         # the first time that a save and an evaluation that no line announces come together, they take the sum
-        return float(max(least, passed, rhythm.most_s(both)) if both else max(least, passed + _recurring_s(own, state)))
-    return float(passed + max(least, 1.6 * own.get("longest", 0.0) + LEAST_S / 2, _unannounced_s(own, state)))
+        return float(
+            max(least, passed, rhythm.max_pause_s(both)) if both else max(least, passed + _recurring_s(own, state))
+        )
+    return float(passed + max(least, 1.6 * own.get("longest", 0.0) + HANG_SLACK_S / 2, _unannounced_s(own, state)))
 
 
 def _before_stage_s(state: Mapping[str, Any]) -> float:
@@ -147,11 +151,11 @@ def _before_stage_s(state: Mapping[str, Any]) -> float:
 
 def _stage_s(own: Mapping[str, Any], state: Mapping[str, Any], stage: str) -> float:
     """How long an announced stage may take."""
-    known = rhythm.rows(own.get("stages", {}), stage)
-    first = FIRST_S.get(stage, BEFORE_TRAINING_S)
+    known = rhythm.former_pauses(own.get("stages", {}), stage)
+    first = FIRST_STAGE_S.get(stage, LAUNCH_S)
     pause = rhythm.limit_s(known, state["iteration"], state["interval"]) if known else first
     # a launch takes what the cluster takes
-    return float(pause if stage in FIRST_S else max(pause, BEFORE_TRAINING_S / 2))
+    return float(pause if stage in FIRST_STAGE_S else max(pause, LAUNCH_S / 2))
 
 
 def is_pause_likely(state: Mapping[str, Any]) -> bool:
@@ -161,42 +165,42 @@ def is_pause_likely(state: Mapping[str, Any]) -> bool:
 
 def _unannounced_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """What an evaluation that no line announces may take after the present count."""
-    return _recurring_s(own, state) or _fresh_s(own, state)
+    return _recurring_s(own, state) or _first_round_s(own, state)
 
 
 def is_expected(state: Mapping[str, Any], pause: Pause) -> bool:
     """Whether the time between two counts is an evaluation that was to be expected, and no slow step."""
-    usual = count_s(state)
-    if usual is None or pause.seconds <= STEPS * usual + LEAST_S:
+    usual = count_interval_s(state)
+    if usual is None or pause.seconds <= HANG_COUNTS * usual + HANG_SLACK_S:
         return False
     return is_pause_likely({**state, "iteration": pause.after})
 
 
 def _recurring_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """What pauses at the same distance took before; 0 without any."""
-    likely = [row[1] for row in _recurring(own, state)]
-    return float(rhythm.most_s(likely)) if likely else 0.0
+    likely = [row[1] for row in _recurring_pauses(own, state)]
+    return float(rhythm.max_pause_s(likely)) if likely else 0.0
 
 
-def _recurring(own: Mapping[str, Any], state: Mapping[str, Any]) -> rhythm.Rows:
+def _recurring_pauses(own: Mapping[str, Any], state: Mapping[str, Any]) -> rhythm.Rows:
     """The pauses that no line announced, at the same distance as the present count."""
     n, interval = state["iteration"], state["interval"]
     pauses = own.get("pauses", ()) if n is not None else ()
-    return [row for row in pauses if _recurs(n, row[0], pauses, interval)]
+    return [row for row in pauses if _is_recurrence(n, row[0], pauses, interval)]
 
 
-def _fresh_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
+def _first_round_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """What the first pause at a round count may take, of a job that announces no evaluation."""
     n, interval = state["iteration"], state["interval"]
     is_announced = own.get("stages", {}).get("evaluation") or any(row[0] == "evaluation" for row in state["marks"])
     if n is None or is_announced:
         return 0.0
-    skipped = _other_numbering(own, state)
-    fresh = [unit for unit in _round(n, interval) if unit not in own.get("passed", ()) and unit * skipped <= 0]
-    return FIRST_S["evaluation"] if fresh else 0.0
+    skipped = _unreached_sign(own, state)
+    fresh = [unit for unit in _round_units(n, interval) if unit not in own.get("passed", ()) and unit * skipped <= 0]
+    return FIRST_STAGE_S["evaluation"] if fresh else 0.0
 
 
-def _other_numbering(own: Mapping[str, Any], state: Mapping[str, Any]) -> int:
+def _unreached_sign(own: Mapping[str, Any], state: Mapping[str, Any]) -> int:
     """The sign of the round numbers that the job does not reach: -1 if its first iteration is called 1, because 1 was
     the first count and all are printed, or because announced pauses came after counts such as 100 and 200; 1 if these
     came after 99 and 199. 0 if nothing says it.
@@ -205,12 +209,17 @@ def _other_numbering(own: Mapping[str, Any], state: Mapping[str, Any]) -> int:
     if leader.get("first") == 1 == state["interval"]:
         return -1
     stages = own.get("stages", {})
-    reached = [unit for stage in FIRST_S for row in rhythm.rows(stages, stage) for unit in _round(int(row[0]), 1)]
+    reached = [
+        unit
+        for stage in FIRST_STAGE_S
+        for row in rhythm.former_pauses(stages, stage)
+        for unit in _round_units(int(row[0]), 1)
+    ]
     ones = sum(unit > 0 for unit in reached)
-    return -1 if ones == len(reached) >= KNOWN_PAUSES else 1 if len(reached) >= KNOWN_PAUSES > 0 == ones else 0
+    return -1 if ones == len(reached) >= MIN_PAUSES else 1 if len(reached) >= MIN_PAUSES > 0 == ones else 0
 
 
-def _recurs(n: int, after: int, pauses: Any, interval: int) -> bool:
+def _is_recurrence(n: int, after: int, pauses: Any, interval: int) -> bool:
     """Whether the count ``n`` follows the same rhythm as the earlier pause."""
     if n == after or (after > 0 and abs(n - after) % after < interval):
         return True
@@ -218,7 +227,7 @@ def _recurs(n: int, after: int, pauses: Any, interval: int) -> bool:
     return any((n - after) % step < interval for step in apart if step >= 10 * interval)
 
 
-def _round(n: int, interval: int) -> list[int]:
+def _round_units(n: int, interval: int) -> list[int]:
     """The round numbers of iterations that ``n`` completes; negative ones if the first iteration is called 0."""
-    units = [unit for unit in ROUND if unit >= 5 * interval and n > 0]
+    units = [unit for unit in ROUND_COUNTS if unit >= 5 * interval and n > 0]
     return [u for u in units if n % u == 0] + [-u for u in units if interval == 1 and (n + 1) % u == 0]

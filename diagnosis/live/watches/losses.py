@@ -13,22 +13,22 @@ why: Final = "a run that diverged wastes every further step, and its own loss sa
 category: Final = "user.numerics"
 
 #: Files whose losses are kept, and losses of each that give the usual one.
-MOST_FILES: Final = 8
-USUAL: Final = 64
-KNOWN: Final = 24
+MAX_FILES: Final = 8
+MAX_USUAL_LOSSES: Final = 64
+MIN_USUAL_LOSSES: Final = 24
 #: Losses in turn that are an alarm: half precision skips single steps.
-IN_TURN: Final = 3
+MIN_IN_TURN: Final = 3
 #: A spike: above the median by so many robust spreads, and by this share of it.
-SPREADS: Final = 10.0
-SHARE: Final = 0.3
+SPIKE_SPREADS: Final = 10.0
+SPIKE_SHARE: Final = 0.3
 #: After so many high losses they are the usual ones.
-ACCEPTED: Final = 400
+MAX_HIGH_LOSSES: Final = 400
 
 
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """Add the losses of a file's progress lines, in order; None: not a finite number."""
     files = own.setdefault("files", {})
-    if news.source not in files and (len(files) >= MOST_FILES or not news.seen.get("losses")):
+    if news.source not in files and (len(files) >= MAX_FILES or not news.seen.get("losses")):
         return
     file = files.setdefault(news.source, {"usual": [], "bad": 0, "high": 0})
     if news.has_restarted:
@@ -38,33 +38,33 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
             file.update(bad=file["bad"] + 1, n=n if not file["bad"] else file["n"])
             file["since"] = news.now if file["bad"] == 1 else file["since"]
             continue
-        limit = _limit(file["usual"])
-        if limit is not None and value > limit and file["high"] < ACCEPTED:
+        limit = _spike_limit(file["usual"])
+        if limit is not None and value > limit and file["high"] < MAX_HIGH_LOSSES:
             file.update(high=file["high"] + 1, n=n if not file["high"] else file["n"], value=value)
             file["since"] = news.now if file["high"] == 1 else file["since"]
             continue
-        if file["high"] >= ACCEPTED:
+        if file["high"] >= MAX_HIGH_LOSSES:
             file["usual"] = []
-        file.update(bad=0, high=0, usual=[*file["usual"], value][-USUAL:])
+        file.update(bad=0, high=0, usual=[*file["usual"], value][-MAX_USUAL_LOSSES:])
 
 
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """The first file with such losses."""
     for file in own.get("files", {}).values():
-        if file["bad"] >= IN_TURN:
+        if file["bad"] >= MIN_IN_TURN:
             text = f"The loss is not a finite number since iteration {file['n']:,}."
             return Alarm(id, text, file["since"], category)
-        if file["high"] >= IN_TURN:
+        if file["high"] >= MIN_IN_TURN:
             usual = median(file["usual"])
             text = f"The loss jumped to {file['value']:.4g} at iteration {file['n']:,}; before it was {usual:.4g}."
             return Alarm(id, text, file["since"], category)
     return None
 
 
-def _limit(usual: Sequence[float]) -> float | None:
+def _spike_limit(usual: Sequence[float]) -> float | None:
     """The loss above which it is a spike; None while the usual one is not known."""
-    if len(usual) < KNOWN:
+    if len(usual) < MIN_USUAL_LOSSES:
         return None
     middle = median(usual)
     spread = 1.4826 * median(abs(value - middle) for value in usual)
-    return middle + max(SPREADS * spread, SHARE * abs(middle))
+    return middle + max(SPIKE_SPREADS * spread, SPIKE_SHARE * abs(middle))

@@ -15,14 +15,14 @@ from diagnosis.live.attention import is_catching_up
 from diagnosis.live.news import Alarm, News
 
 #: Windows of a stage from which its history is known.
-KNOWN: Final = 6
+MIN_WINDOWS: Final = 6
 #: Outside training it takes as many times more lines as the stage came less often than this: of eight saves of several
 #: windows each, it may be chance that none printed warnings. A job that saves every minute has hardly any window of
 #: training alone.
-OFTEN: Final = 60
+OFTEN_VISITS: Final = 60
 LAUNCH: Final = "launch"
 #: Quiet windows after which an alarm ends.
-QUIET: Final = 2
+QUIET_WINDOWS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,9 +53,9 @@ class Rate:
         if is_catching_up(state, news.now):
             return
         own["count"] += int(news.seen.get("tallies", {}).get(self.tally, 0))
-        touched = [s for s in (own["stage"], *stages_of(state, news)) if s != "training"]
+        touched = [s for s in (own["stage"], *touched_stages(state, news)) if s != "training"]
         own["stage"] = LAUNCH if LAUNCH in touched else next(iter(touched), "training")
-        for stage in announced(state, news):
+        for stage in begun_stages(state, news):
             own["visits"][stage] = own["visits"].get(stage, 0) + 1
 
     def look(self, own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
@@ -77,7 +77,7 @@ class Rate:
             own["is_open"] = own.get("is_open", False) or len(own["hits"]) >= self.in_turn
             own["many"] += 1
             own["quiet"], own["waits"][stage] = 0, max(count, own["waits"].get(stage, 0))
-        elif own["quiet"] + 1 < QUIET:
+        elif own["quiet"] + 1 < QUIET_WINDOWS:
             own["quiet"] += 1
         else:
             if own["many"] <= self.in_turn:  # what passed at once is usual in this job
@@ -92,16 +92,16 @@ class Rate:
         windows = own["windows"].get(stage, 0)
         least = float(self.least)
         if stage != "training":
-            least *= max(1.0, OFTEN / max(own["visits"].get(stage, 0), 1))
-        return bool(windows >= KNOWN and count >= max(least, self.times * own["most"].get(stage, 0)))
+            least *= max(1.0, OFTEN_VISITS / max(own["visits"].get(stage, 0), 1))
+        return bool(windows >= MIN_WINDOWS and count >= max(least, self.times * own["most"].get(stage, 0)))
 
 
-def stages_of(state: Mapping[str, Any], news: News) -> list[str]:
+def touched_stages(state: Mapping[str, Any], news: News) -> list[str]:
     """The stages that a range touches."""
-    return [state["stage"] or "training", news.seen["stage"] or "training", *announced(state, news)]
+    return [state["stage"] or "training", news.seen["stage"] or "training", *begun_stages(state, news)]
 
 
-def announced(state: Mapping[str, Any], news: News) -> list[str]:
+def begun_stages(state: Mapping[str, Any], news: News) -> list[str]:
     """The stages that begin in a range."""
     counted = [mark for counts in news.seen["counters"].values() for row in counts for mark in row[2]]
     begun = [str(mark[0]) for mark in (*counted, *news.seen["announced"])]

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
-from diagnosis.live.attention import is_catching_up, still_open
+from diagnosis.live.attention import is_catching_up, open_alarm
 from diagnosis.live.news import Alarm, News
 
 id: Final = "silent"
@@ -13,16 +13,16 @@ why: Final = "a machine that is lost writes nothing, and its own gaps say how lo
 category: Final = "hardware.host.lost"
 
 #: Nodes that are kept.
-MOST: Final = 4_096
+MAX_NODES: Final = 4_096
 #: Ranges from which a node's gaps are known; least seconds without a line; counts of the job without one, and in
 #: addition times its longest gap.
-KNOWN: Final = 40
-LEAST_S: Final = 20.0
-COUNTS: Final = 4
-TIMES: Final = 2.0
+MIN_RANGES: Final = 40
+MIN_SILENCE_S: Final = 20.0
+MIN_SILENT_COUNTS: Final = 4
+GAP_FACTOR: Final = 2.0
 #: Silence of more than this share of the nodes is no silence of one.
-SHARE: Final = 0.34
-NAMED: Final = 4
+MAX_SILENT_SHARE: Final = 0.34
+MAX_NAMED: Final = 4
 
 
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
@@ -33,27 +33,29 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     nodes = own.setdefault("nodes", {})
     for name in news.seen.get("writers", ()):
         last, _, gap, ranges = nodes.get(name, (count, news.now, 0, 0))
-        if ranges or len(nodes) < MOST:
+        if ranges or len(nodes) < MAX_NODES:
             nodes[name] = [count, news.now, max(gap, count - last), ranges + 1]
 
 
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """Nodes that have been silent for long while the job goes on and most others write."""
-    known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= KNOWN}
+    known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= MIN_RANGES}
     if is_catching_up(state, now):
-        return still_open(state, id)
+        return open_alarm(state, id)
     if len(known) < 3 or state["stage"] not in (None, "training"):
         return None
     count = own["count"]
     gone = sorted(
-        name for name, (last, at, gap, _) in known.items() if count - last > COUNTS + TIMES * gap and now - at > LEAST_S
+        name
+        for name, (last, at, gap, _) in known.items()
+        if count - last > MIN_SILENT_COUNTS + GAP_FACTOR * gap and now - at > MIN_SILENCE_S
     )
-    if not gone or len(gone) > SHARE * len(known):
+    if not gone or len(gone) > MAX_SILENT_SHARE * len(known):
         return None
     since = min(known[name][1] for name in gone)
     heard = sum(1 for name, row in known.items() if name not in gone and row[1] > since)
     if heard < (len(known) - len(gone)) / 2:
         return None
-    names = ", ".join(gone[:NAMED]) + (f" and {len(gone) - NAMED:,} more" if len(gone) > NAMED else "")
+    names = ", ".join(gone[:MAX_NAMED]) + (f" and {len(gone) - MAX_NAMED:,} more" if len(gone) > MAX_NAMED else "")
     text = f"Nothing from {names} any more; {heard:,} of {len(known):,} nodes continue."
     return Alarm(id, text, since, category)

@@ -6,18 +6,18 @@ from typing import Any
 
 import pytest
 
-from diagnosis.live import judge, record, tick
+from diagnosis.live import judge, note_judgement, record
 
 
 def kinds(job: Any) -> list[str]:
-    tick(job.state, job.now)
+    note_judgement(job.state, job.now)
     return [alarm.kind for alarm in judge(job.state, job.now)]
 
 
 def goes_on(job: Any, steps: int, **seen: Any) -> None:
     for _ in range(steps):
         job.trains(1, **seen)
-        tick(job.state, job.now)
+        note_judgement(job.state, job.now)
 
 
 def test_after_an_hour_without_the_site_jobs_get_time_to_catch_up_before_they_hang(job: Any) -> None:
@@ -74,7 +74,7 @@ def test_the_lines_of_an_hour_that_come_at_once_are_no_burst_and_not_usual(job: 
     lines = {"tallies": {"errors": 0, "retries": 0, tally: 30}}
     goes_on(job, 200)
     job.now += 3_600
-    tick(job.state, job.now)
+    note_judgement(job.state, job.now)
     for _ in range(50):
         goes_on(job, 1, **lines)
         assert kinds(job) == []
@@ -86,7 +86,7 @@ def test_the_lines_of_an_hour_that_come_at_once_are_no_burst_and_not_usual(job: 
 def test_nodes_that_catch_up_later_than_others_are_not_silent(job: Any) -> None:
     goes_on(job, 60, writers=[f"node-{n}" for n in range(6)])
     job.now += 3_600
-    tick(job.state, job.now)
+    note_judgement(job.state, job.now)
     goes_on(job, 100, writers=[f"node-{n}" for n in range(5)])
     assert kinds(job) == []
     goes_on(job, 60, writers=[f"node-{n}" for n in range(5)])

@@ -6,9 +6,9 @@ from typing import Any
 
 from diagnosis.live import judge, learn, new_state, record
 from diagnosis.live.beat import step_s
-from diagnosis.live.judge import MOST_FORMER
-from diagnosis.live.news import nothing
-from diagnosis.live.state import MOST_COUNTERS, MOST_SOURCES, MOST_STEPS
+from diagnosis.live.judge import MAX_FORMER_ALARMS
+from diagnosis.live.news import empty_observation
+from diagnosis.live.state import MAX_COUNTERS, MAX_SOURCES, MAX_STEPS
 
 
 def test_a_steady_job_raises_no_alarm_and_its_beat_is_known(job: Any) -> None:
@@ -49,7 +49,7 @@ def test_former_alarms_are_bounded(job: Any) -> None:
         for percent in (99.0, 10.0):
             job.says(disks=[["/ckpt", percent]])
             record(job.state, judge(job.state, job.now), job.now)
-    assert len(job.state["alarms"]) == MOST_FORMER
+    assert len(job.state["alarms"]) == MAX_FORMER_ALARMS
 
 
 def test_a_state_of_an_older_version_is_read(job: Any) -> None:
@@ -57,22 +57,22 @@ def test_a_state_of_an_older_version_is_read(job: Any) -> None:
     old = {name: job.state[name] for name in ("since", "sources", "counters", "leader", "iteration", "steps")}
     old |= {"advanced_at": job.now, "advances": 19, "stage": "training"}
     assert judge(old, job.now) == []
-    learn(old, "a", {**nothing(), "lines": 1}, job.now)
+    learn(old, "a", {**empty_observation(), "lines": 1}, job.now)
     assert judge(old, job.now + 60)[0].kind == "hang"
 
 
 def test_hostile_evidence_does_not_grow_the_state() -> None:
     state = new_state(0.0)
-    for n in range(MOST_SOURCES + 50):
+    for n in range(MAX_SOURCES + 50):
         many = {f"iteration {n} {k}": [[k, None, [], False], [k + 1, None, [], False]] for k in range(3)}
         seen = {"writers": [f"node-{n}"], "disks": [[f"/d{n}", 99.0]], "losses": [[n, 1.0]]}
-        learn(state, f"source-{n}", {**nothing(), "counters": many, **seen}, float(n))
+        learn(state, f"source-{n}", {**empty_observation(), "counters": many, **seen}, float(n))
     for n in range(500):
         counts = {"iteration 0 0": [[n * 10, None, [], False]]}
-        learn(state, "source-0", {**nothing(), "counters": counts}, 10_000.0 + n)
-    assert len(state["sources"]) == MOST_SOURCES
-    assert len(state["counters"]) == MOST_COUNTERS
-    assert len(state["steps"]) <= MOST_STEPS
+        learn(state, "source-0", {**empty_observation(), "counters": counts}, 10_000.0 + n)
+    assert len(state["sources"]) == MAX_SOURCES
+    assert len(state["counters"]) == MAX_COUNTERS
+    assert len(state["steps"]) <= MAX_STEPS
     assert len(state["watches"]["silent"]["nodes"]) == 4_096
     assert len(state["watches"]["disk"]["disks"]) == 32
     assert len(state["watches"]["loss"]["files"]) == 8

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnosis.live.news import nothing
+from diagnosis.live.news import empty_observation
 from diagnosis.live.observe import Range, observe
 
 STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
@@ -37,7 +37,7 @@ def test_a_decisive_error_is_reported_once_with_its_line() -> None:
 
 
 def test_a_range_without_lines_reports_nothing() -> None:
-    assert seen("") == nothing()
+    assert seen("") == empty_observation()
 
 
 def test_a_stage_between_two_counts_and_the_last_planned_count_are_noted() -> None:
@@ -87,7 +87,7 @@ def test_ranges_of_many_files_are_observed_as_each_alone() -> None:
     assert [len(one["counters"]) for one in together] == [1, 1, 1, 1, 1, 0, 0, 0]
     assert together[4]["stage"] == "checkpoint_save"
     assert together[5]["disks"] == [["/ckpt", 91.5]]
-    assert together[6] == together[7] == nothing()
+    assert together[6] == together[7] == empty_observation()
 
 
 def test_a_later_range_is_read_as_the_head_of_its_file_says() -> None:

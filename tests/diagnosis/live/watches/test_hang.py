@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from diagnosis.live import new_state, tick
+from diagnosis.live import new_state, note_judgement
 
 
 def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: Any) -> None:
@@ -251,9 +251,9 @@ def test_while_the_site_was_away_no_line_is_missed_in_a_pause(job: Any) -> None:
     for _ in range(3):
         evaluates(job, 600, 10)
     evaluates(job, 100, 10)
-    tick(job.state, job.now)
+    note_judgement(job.state, job.now)
     job.waits(400)
-    tick(job.state, job.now)
+    note_judgement(job.state, job.now)
     assert job.kinds == []
     job.says(stage=None)
     assert job.state["quiets"]["evaluation"] <= 10.0

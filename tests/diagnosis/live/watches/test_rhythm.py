@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diagnosis.live.watches.rhythm import limit_s, most_s, rows
+from diagnosis.live.watches.rhythm import former_pauses, limit_s, max_pause_s
 
 SAVES = [[n, 200.0 if n % 500 == 0 else 30.0] for n in range(100, 1600, 100)]
 
@@ -36,16 +36,16 @@ def test_without_a_count_any_former_pause_may_come_again() -> None:
 
 
 def test_the_more_pauses_are_known_the_less_may_the_next_one_take() -> None:
-    limits = [most_s([100.0] * count) for count in (1, 2, 4, 8, 16, 32)]
+    limits = [max_pause_s([100.0] * count) for count in (1, 2, 4, 8, 16, 32)]
     assert limits == sorted(limits, reverse=True)
     assert 200 < limits[0] < 260
     assert 125 < limits[-1] < 140
 
 
 def test_pauses_that_differ_much_may_differ_again() -> None:
-    assert most_s([40.0, 80.0, 160.0, 320.0]) > 600
-    assert most_s([100.0, 110.0, 95.0, 105.0]) < 180
+    assert max_pause_s([40.0, 80.0, 160.0, 320.0]) > 600
+    assert max_pause_s([100.0, 110.0, 95.0, 105.0]) < 180
 
 
 def test_pauses_of_an_older_form_are_not_known() -> None:
-    assert rows({"evaluation": [3, 120.5]}, "evaluation") == []
+    assert former_pauses({"evaluation": [3, 120.5]}, "evaluation") == []
