@@ -13,7 +13,7 @@ from typing import Any
 from diagnosis import taxonomy
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
 from diagnosis.ladder import Ladder, Rule, load
-from diagnosis.stacks.blame import who
+from diagnosis.stacks.blame import ranks_text
 from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
@@ -79,7 +79,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "culprit_nodes": culprits,
         "suspect_score": max((float(s.get("score") or 0) for s in nodes), default=1.0 if culprits else 0.0),
         "stack_suspects": list(stacks.get("suspect_ranks") or ()),
-        "stack_who": who(stacks.get("suspect_ranks") or ()),
+        "stack_who": ranks_text(stacks.get("suspect_ranks") or ()),
         "stack_nodes": stack_nodes,
         "evict_nodes": evicted,
         "is_group_due": bool(evicted) and (set(evicted) <= accused or "evict" in tried),

@@ -16,15 +16,15 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from diagnosis.stacks.cluster import Group, fold
+from diagnosis.stacks.cluster import Group, fold_ranks
 from diagnosis.stacks.layout import Layout
-from diagnosis.stacks.stack_frames import spoken
-from diagnosis.stacks.waitgraph import ends_of_chains, held_up
+from diagnosis.stacks.stack_frames import frame_text
+from diagnosis.stacks.waitgraph import blocking_ranks, find_chain_ends
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
 
 _SCORE = {HOST: 0.92, COMPUTE: 0.88, LOCAL: 0.8, DEVICE: 0.72}
 #: Missing ranks are named only if most of the job is there; beyond this share the upload is incomplete.
-MISSING_SHARE = 0.34
+MAX_MISSING_SHARE = 0.34
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,7 +66,7 @@ def accuse(
     return Blame(named, dict.fromkeys(named, score), reasons, tuple(sorted({*scene.outliers, *named})), sentence, rule)
 
 
-def nobody(sentence: str, rule: str) -> Blame:
+def accuse_nobody(sentence: str, rule: str) -> Blame:
     return Blame((), {}, {}, (), sentence, rule)
 
 
@@ -80,14 +80,14 @@ def blame(
     expected: int = 0,
 ) -> Blame:
     """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
-    absent = [] if expected and len(missing) > MISSING_SHARE * expected else sorted(missing)
+    absent = [] if expected and len(missing) > MAX_MISSING_SHARE * expected else sorted(missing)
     scene = Scene(groups, layout, absent, failed, empty)
-    scene.odd = _odd(scene)
+    scene.odd = _odd_groups(scene)
     scene.outliers = tuple(sorted({r for g in scene.odd for r in g.ranks} | set(absent)))
     return next(found for rule in _RULES if (found := rule(scene)) is not None)
 
 
-def _odd(scene: Scene) -> list[Group]:
+def _odd_groups(scene: Scene) -> list[Group]:
     """Groups that are not dominant, and dominant ones that do not wait for peers while others do. A failed switch or
     file system stops a quarter of the ranks or more: a large number does not prove them healthy. For a large group that
     waits for its GPU this is less certain, because the GPU may itself wait in a collective; it is an outlier only if no
@@ -109,38 +109,38 @@ def _odd(scene: Scene) -> list[Group]:
     return [g for g in scene.groups if g.activity.kind == DEVICE and len(g.ranks) < 0.5 * total]
 
 
-def _incomparable(scene: Scene) -> Blame | None:
+def _not_comparable(scene: Scene) -> Blame | None:
     total = scene.total
     if total < 2 and not scene.missing:
         told = "Only one rank could be read; with nothing to compare it with, no rank is named."
-        return nobody(told if total else "No rank's stack could be read.", "too_few")
+        return accuse_nobody(told if total else "No rank's stack could be read.", "too_few")
     if total > 2 and len(scene.groups) == total:
         told = f"All {total} ranks are in different places: this is no hang at one point, or frames are cut."
-        return nobody(f"{told} Take several rounds of dumps.", "all_differ")
+        return accuse_nobody(f"{told} Take several rounds of dumps.", "all_differ")
     return None
 
 
-def _busy(scene: Scene) -> Blame | None:
-    return _tier(scene, {HOST, COMPUTE}, "busy", "where it waits for no peer")
+def _busy_ranks(scene: Scene) -> Blame | None:
+    return _accuse_activities(scene, {HOST, COMPUTE}, "busy", "where it waits for no peer")
 
 
-def _gone(scene: Scene) -> Blame | None:
+def _missing_ranks(scene: Scene) -> Blame | None:
     if not scene.missing:
         return None
-    told = f"No process of {who(scene.missing)} was dumped although its peers were"
-    sentence = f"{told}: it is gone, or was not reachable{_meanwhile(scene.groups, ())}."
+    told = f"No process of {ranks_text(scene.missing)} was dumped although its peers were"
+    sentence = f"{told}: it is gone, or was not reachable{_waiting_text(scene.groups, ())}."
     return accuse(scene.missing, 0.85, "was not dumped although its peers were", scene, sentence, "missing")
 
 
-def _local(scene: Scene) -> Blame | None:
-    return _tier(scene, {LOCAL}, "busy", "which is no call that waits for peers")
+def _local_ranks(scene: Scene) -> Blame | None:
+    return _accuse_activities(scene, {LOCAL}, "busy", "which is no call that waits for peers")
 
 
-def _device(scene: Scene) -> Blame | None:
-    return _tier(scene, {DEVICE}, "device", "while its peers have gone on")
+def _device_ranks(scene: Scene) -> Blame | None:
+    return _accuse_activities(scene, {DEVICE}, "device", "while its peers have gone on")
 
 
-def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None:
+def _accuse_activities(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None:
     chosen = [g for g in scene.odd if g.activity.kind in kinds]
     if not chosen:
         return None
@@ -149,7 +149,7 @@ def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None
     if kinds == {LOCAL}:
         # Unknown code may be an unknown wait. A culprit blocks the rest of its tensor group; a waiting group stays
         # together.
-        blocking = held_up(scene.groups, scene.layout, ranks)
+        blocking = blocking_ranks(scene.groups, scene.layout, ranks)
         chosen = [g for g in chosen if blocking.intersection(g.ranks)] or chosen
         ranks = [r for g in chosen for r in g.ranks if not blocking or r in blocking]
     scores, reasons = {}, {}
@@ -157,39 +157,39 @@ def _tier(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None
         for rank in g.ranks:
             if rank in ranks:
                 scores[rank] = _SCORE[g.activity.kind]
-                reasons[rank] = f"{g.activity.what} in {spoken(g.activity.frame)}, {clause}"
+                reasons[rank] = f"{g.activity.what} in {frame_text(g.activity.frame)}, {clause}"
     named = [(g, [r for r in g.ranks if r in scores]) for g in chosen[:3]]
-    parts = [f"{who(r)} {'is' if len(r) == 1 else 'are'} {g.activity.what}" for g, r in named]
-    sentence = ", ".join(parts) + _meanwhile(scene.groups, chosen) + "."
+    parts = [f"{ranks_text(r)} {'is' if len(r) == 1 else 'are'} {g.activity.what}" for g, r in named]
+    sentence = ", ".join(parts) + _waiting_text(scene.groups, chosen) + "."
     return Blame(tuple(scores), scores, reasons, scene.outliers, sentence[0].upper() + sentence[1:], rule)
 
 
-def _meanwhile(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
+def _waiting_text(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
     """The call in which the others wait, in words."""
     waiting = [g for g in groups if g.activity.kind == COMM and g not in chosen]
     if not waiting:
         return ""
     parts = [
-        f"{who(g.ranks)} {g.activity.what}" + (f" ({g.activity.dim} group)" if g.activity.dim else "")
+        f"{ranks_text(g.ranks)} {g.activity.what}" + (f" ({g.activity.dim} group)" if g.activity.dim else "")
         for g in waiting[:3]
     ]
     rest = sum(len(g.ranks) for g in waiting[3:])
     return "; meanwhile " + ", ".join([*parts, *([f"{rest} elsewhere"] if rest else [])]) + " wait for their peers"
 
 
-def who(ranks: Iterable[int]) -> str:
+def ranks_text(ranks: Iterable[int]) -> str:
     """``rank 3``, ``ranks 0-3/7`` or, if the list is long, ``119 ranks``."""
     named = sorted(set(ranks))
-    folded = fold(named)
+    folded = fold_ranks(named)
     if len(named) == 1:
         return f"rank {folded}"
     return f"ranks {folded}" if folded.count("/") < 3 else f"{len(named)} ranks"
 
 
-def _empty(scene: Scene) -> Blame | None:
-    if not scene.empty or scene.odd or len(scene.empty) > MISSING_SHARE * max(1, scene.total):
+def _empty_dumps(scene: Scene) -> Blame | None:
+    if not scene.empty or scene.odd or len(scene.empty) > MAX_MISSING_SHARE * max(1, scene.total):
         return None
-    told = f"All other ranks are alike; the dump of {who(scene.empty)} is empty, so its process may be gone."
+    told = f"All other ranks are alike; the dump of {ranks_text(scene.empty)} is empty, so its process may be gone."
     return accuse(scene.empty, 0.5, "its dump is empty", scene, told, "empty")
 
 
@@ -202,14 +202,16 @@ def _all_equal(scene: Scene) -> Blame | None:
         if only.activity.kind == COMM
         else "at the same place: a cause common to all (storage, input, code), or too few frames"
     )
-    return nobody(f"All {scene.total} ranks are {where} ({only.activity.what}). No outlier can be named.", "all_equal")
+    return accuse_nobody(
+        f"All {scene.total} ranks are {where} ({only.activity.what}). No outlier can be named.", "all_equal"
+    )
 
 
-def _chains(scene: Scene) -> Blame | None:
+def _chain_ends(scene: Scene) -> Blame | None:
     """All ranks communicate: the chain of waits ends in a small set, or is a circle that a minority broke."""
-    ends = ends_of_chains(scene.groups, scene.layout, scene.outliers, scene.failed)
+    ends = find_chain_ends(scene.groups, scene.layout, scene.outliers, scene.failed)
     if ends.unread:
-        told = f"All readable ranks wait; the chain of waits ends at rank {fold(ends.unread)}, whose dump failed."
+        told = f"All readable ranks wait; the chain of waits ends at rank {fold_ranks(ends.unread)}, whose dump failed."
         return accuse(
             ends.unread, 0.55, "could not be dumped, and the chain of waits ends at it", scene, told, "unread"
         )
@@ -220,26 +222,26 @@ def _chains(scene: Scene) -> Blame | None:
             for r in ends.ranks
         }
         told = (
-            f"All ranks communicate; the chain of waits ends at {who(ends.ranks)}, "
+            f"All ranks communicate; the chain of waits ends at {ranks_text(ends.ranks)}, "
             "all of whose group have arrived: the collective itself does not finish there."
         )
         return accuse(ends.ranks, 0.7, why, scene, told, "sink")
     largest = max(scene.groups, key=lambda g: len(g.ranks))
     odd = ends.apart or [g for g in scene.groups if not g.dominant]
     if not odd:
-        parts = "; ".join(f"{who(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
-        return nobody(
+        parts = "; ".join(f"{ranks_text(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
+        return accuse_nobody(
             f"The ranks fall into {len(scene.groups)} large groups and none is an outlier: {parts}.", "no_outlier"
         )
     odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
     why = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}
     theirs, ours = odd[0].activity.what, largest.activity.what
-    told = f"{who(why)} entered another call ({theirs}) than the other ranks ({ours})."
+    told = f"{ranks_text(why)} entered another call ({theirs}) than the other ranks ({ours})."
     told = told[0].upper() + told[1:]
     return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, told, "mismatch")
 
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: tuple[Callable[[Scene], Blame | None], ...] = (
-    _incomparable, _busy, _gone, _local, _device, _empty, _all_equal, _chains,
+    _not_comparable, _busy_ranks, _missing_ranks, _local_ranks, _device_ranks, _empty_dumps, _all_equal, _chain_ends,
 )  # fmt: skip

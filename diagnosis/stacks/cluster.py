@@ -1,7 +1,7 @@
 """Groups equal stacks and separates the dominant groups from the outliers (ByteRobust, section 5.1).
 
 Under one silent fault most healthy machines show the same stacks. Two ranks are equal when their compared frames are
-(function and base name of the file, see :func:`~diagnosis.stacks.stack_frames.comparable`).
+(function and base name of the file, see :func:`~diagnosis.stacks.stack_frames.comparable_frames`).
 """
 
 from __future__ import annotations
@@ -10,11 +10,11 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from diagnosis.stacks.identify import Process
-from diagnosis.stacks.stack_frames import FAILED, OK, Frame, comparable
+from diagnosis.stacks.stack_frames import FAILED, OK, Frame, comparable_frames
 from diagnosis.stacks.waits import COMM, Activity, activity, call_site
 
 #: A group is dominant from this share of the compared ranks; the largest always is, if it has more than one rank.
-DOMINANT_SHARE = 0.25
+MIN_DOMINANT_SHARE = 0.25
 
 
 @dataclass(slots=True)
@@ -28,7 +28,7 @@ class Group:
     dominant: bool = False
 
 
-def fold(ranks: Iterable[int]) -> str:
+def fold_ranks(ranks: Iterable[int]) -> str:
     """``0-2/5`` for 0, 1, 2, 5."""
     runs: list[list[int]] = []
     for rank in sorted(set(ranks)):
@@ -40,10 +40,10 @@ def fold(ranks: Iterable[int]) -> str:
 
 
 def key_of(frames: Sequence[Frame]) -> tuple[str, ...]:
-    return tuple(f.label for f in call_site(comparable(frames)))
+    return tuple(f.label for f in call_site(comparable_frames(frames)))
 
 
-def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[int]]:
+def group_ranks(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[int]]:
     """Groups (largest first), ranks whose dump failed, ranks whose dump is empty. Linear in frames.
 
     A truncated stack joins the largest group of which it is the innermost part (the outermost, where the tool prints
@@ -68,10 +68,12 @@ def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[in
         else:
             cut.append((p.rank, key, working))
     for rank, key, working in cut:
-        part = [f.label for f in comparable(working)]
+        part = [f.label for f in comparable_frames(working)]
         is_outer = any(f.name == "<module>" for f in working[-2:])
         like = [
-            g for g in groups.values() if _is_part(part, [f.label for f in comparable(g.frames)], is_outer=is_outer)
+            g
+            for g in groups.values()
+            if _is_part(part, [f.label for f in comparable_frames(g.frames)], is_outer=is_outer)
         ]
         whole = max(like, key=lambda g: len(g.ranks), default=None)
         if whole is None and is_outer:
@@ -82,7 +84,7 @@ def group(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[in
     total = sum(len(g.ranks) for g in ordered)
     for at, g in enumerate(ordered):
         g.ranks.sort()
-        g.dominant = len(g.ranks) >= DOMINANT_SHARE * total or at == 0
+        g.dominant = len(g.ranks) >= MIN_DOMINANT_SHARE * total or at == 0
         if len(g.ranks) == 1 and total > 2:
             g.dominant = False
     return ordered, sorted(failed), sorted(empty)
@@ -143,8 +145,8 @@ def icicle_rows(root: Node, *, limit: int = 2000) -> list[dict[str, object]]:
                 "parent": parent,
                 "label": node.label,
                 "value": len(node.ranks),
-                "ranks": fold(node.ranks),
-                "lacks": fold(set(above) - set(node.ranks)),
+                "ranks": fold_ranks(node.ranks),
+                "lacks": fold_ranks(set(above) - set(node.ranks)),
             }
         )
         todo += [
@@ -153,5 +155,5 @@ def icicle_rows(root: Node, *, limit: int = 2000) -> list[dict[str, object]]:
     return rows
 
 
-def by_rank(groups: Iterable[Group]) -> Mapping[int, Group]:
+def group_of_rank(groups: Iterable[Group]) -> Mapping[int, Group]:
     return {rank: g for g in groups for rank in g.ranks}

@@ -18,11 +18,11 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from diagnosis.stacks.cluster import fold
+from diagnosis.stacks.cluster import fold_ranks
 
 _PIPELINE = ("PIPELINE", "PP", "EMBEDDING")
 #: collectives whose sizes differ between ranks by nature
-_UNEVEN = ("all_to_all", "alltoall")
+_UNEVEN_OPS = ("all_to_all", "alltoall")
 
 
 @dataclass(slots=True)
@@ -105,10 +105,10 @@ def compare(states: Iterable[State], *, dumped: Iterable[int] = ()) -> Verdict:
         whole = set(sample.members) or set(members)
         label = sample.desc if sample.desc not in ("", "undefined") else name
         if not is_pipeline(label):
-            _device(label, members, verdict)
-            _mismatch(label, members, verdict)
-        for seq, op in _scheduled(members):
-            absent = sorted(r for r in whole & present if r not in waiting and _reached(members.get(r)) < seq)
+            _find_device_stuck(label, members, verdict)
+            _find_mismatches(label, members, verdict)
+        for seq, op in _open_collectives(members):
+            absent = sorted(r for r in whole & present if r not in waiting and _last_sequence(members.get(r)) < seq)
             if absent and len(absent) < len(whole):
                 for rank in absent:
                     verdict.host.setdefault(
@@ -117,17 +117,23 @@ def compare(states: Iterable[State], *, dumped: Iterable[int] = ()) -> Verdict:
                         f"{len(whole)} ranks wait in",
                     )
                 if verdict.collective is None:
-                    verdict.collective = {"group": label, "op": op, "seq": seq, "missing": absent, "ranks": fold(whole)}
+                    verdict.collective = {
+                        "group": label,
+                        "op": op,
+                        "seq": seq,
+                        "missing": absent,
+                        "ranks": fold_ranks(whole),
+                    }
     return verdict
 
 
-def _reached(state: State | None) -> int:
+def _last_sequence(state: State | None) -> int:
     if state is None:
         return -1
     return max(state.enqueued, state.completed, *(int(e["seq"]) for e in state.open if not e["p2p"]), -1)
 
 
-def _scheduled(members: Mapping[int, State]) -> list[tuple[int, str]]:
+def _open_collectives(members: Mapping[int, State]) -> list[tuple[int, str]]:
     """The first open collective of each rank of the group, oldest first."""
     first: dict[int, str] = {}
     for s in members.values():
@@ -139,7 +145,7 @@ def _scheduled(members: Mapping[int, State]) -> list[tuple[int, str]]:
     return sorted(first.items())
 
 
-def _device(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
+def _find_device_stuck(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
     done = {r: s.completed for r, s in members.items() if s.completed >= 0}
     if len(done) < 2:
         return
@@ -158,11 +164,11 @@ def _device(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
                     "op": entry["op"] if entry else "collective",
                     "seq": seq + 1,
                     "missing": [rank],
-                    "ranks": fold(members),
+                    "ranks": fold_ranks(members),
                 }
 
 
-def _mismatch(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
+def _find_mismatches(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
     at: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
     for rank, s in members.items():
         for entry in s.open:
@@ -179,7 +185,7 @@ def _mismatch(label: str, members: Mapping[int, State], verdict: Verdict) -> Non
                     )
             return
         op = next(iter(said), "")
-        if any(word in op for word in _UNEVEN) or len(entries) < 3:
+        if any(word in op for word in _UNEVEN_OPS) or len(entries) < 3:
             continue
         sizes = Counter(str(e["sizes"]) for e in entries.values())
         if len(sizes) > 1 and sizes.most_common(1)[0][1] > len(entries) / 2:

@@ -8,15 +8,15 @@ from typing import Any
 
 from diagnosis.model import Kind, OnStage, Parsed, silent
 from diagnosis.stacks import collectives, ras
-from diagnosis.stacks.blame import MISSING_SHARE, Blame, who
-from diagnosis.stacks.dump_sources import find_layout, node_names, one_job, with_world
-from diagnosis.stacks.flight_recorder import unspan
+from diagnosis.stacks.blame import MAX_MISSING_SHARE, Blame, ranks_text
+from diagnosis.stacks.dump_sources import find_layout, keep_one_job, node_names, with_world
+from diagnosis.stacks.flight_recorder import expand_span
 from diagnosis.stacks.identify import TRAINER, Process, census, host_directories, rank_and_node
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.stack_frames import unpack
 from diagnosis.stacks.stack_report import Findings, to_report
 from diagnosis.stacks.threads import odd_threads, odd_workers
-from diagnosis.stacks.voting import Outcome, decide, one_round
+from diagnosis.stacks.voting import Outcome, decide, judge_round
 
 
 def diagnose_stacks(
@@ -51,14 +51,14 @@ def diagnose_stacks(
     known = [*node_names(every, inventory), *host_directories(p.path for p in artifacts)]
     people = census(items, plan, known)
     found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
-    found.notes += [note for p in artifacts for note in _bad(p)][:12]
-    trainers = one_job([p for p in people.processes if p.role == TRAINER], found.notes)
+    found.notes += [note for p in artifacts for note in _unusable_reason(p)][:12]
+    trainers = keep_one_job([p for p in people.processes if p.role == TRAINER], found.notes)
     recorders = _recorders(artifacts, plan, known)
     states = [s for p in artifacts for s in _states(p, plan, known)]
     plan = with_world(plan, trainers, [r for r, _, _ in recorders])
     if not plan.sizes and (groups := collectives.parallel_groups(states)):
         plan = replace(plan, told=groups, source="process groups of the Flight Recorder dumps")
-    _say_unnamed(trainers, found.notes)
+    _note_unnamed(trainers, found.notes)
     found.notes[:0] = [*plan.problems, *plan.assumed]
     found.layout = plan
     found.processes = sorted((p for p in trainers if p.rank is not None), key=lambda p: (p.rank or 0, p.round))
@@ -77,14 +77,14 @@ def diagnose_stacks(
     return to_report(found)
 
 
-def _bad(p: Parsed) -> list[str]:
+def _unusable_reason(p: Parsed) -> list[str]:
     """Why an artifact could not be used, for the reader; failed and empty dumps are counted elsewhere."""
     return (
         [f"{p.path}: {p.skipped}"] if p.skipped else [f"{p.path}: {note}" for note in p.notes if p.facts.get("damaged")]
     )
 
 
-def _say_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
+def _note_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
     unnamed = [p for p in trainers if p.rank is None]
     if unnamed:
         notes.append(
@@ -113,7 +113,7 @@ def _nodes_of(
 
 def _compare(found: Findings, others: Sequence[Process]) -> None:
     rounds = [
-        one_round([p for p in found.processes if p.round == at], found.layout) for at in range(max(1, found.rounds))
+        judge_round([p for p in found.processes if p.round == at], found.layout) for at in range(max(1, found.rounds))
     ]
     outcome: Outcome = decide([r for r in rounds if r.groups or r.failed or r.empty], found.layout)
     verdict = outcome.verdict
@@ -123,7 +123,7 @@ def _compare(found: Findings, others: Sequence[Process]) -> None:
             dict.fromkeys(workers, 0.6),
             workers,
             tuple(workers),
-            f"All trainers are alike, but a child process of {who(workers)} has a stack that no other has.",
+            f"All trainers are alike, but a child process of {ranks_text(workers)} has a stack that no other has.",
             "worker",
         )
         outcome.verdict = verdict
@@ -155,7 +155,7 @@ def _states(p: Parsed, plan: Layout, known: Sequence[str]) -> list[collectives.S
             rank,
             g["name"],
             g["desc"],
-            tuple(unspan(g["ranks"])),
+            tuple(expand_span(g["ranks"])),
             g.get("enqueued", -1),
             g.get("completed", -1),
             g["open"],
@@ -179,7 +179,7 @@ def _collectives(found: Findings, states: Sequence[collectives.State], dumped: S
     verdict = collectives.compare(states, dumped=dumped)
     wrote = set(dumped)
     absent = [r for r in range(found.layout.world_size or 0) if r not in wrote] if dumped else []
-    if absent and len(absent) <= MISSING_SHARE * len(dumped) and not verdict.ranks:
+    if absent and len(absent) <= MAX_MISSING_SHARE * len(dumped) and not verdict.ranks:
         for rank in absent:
             found.accuse(rank, None, 0.7, "wrote no Flight Recorder dump although its peers did", "flight_recorder")
     for rank, reason in verdict.ranks.items():

@@ -64,21 +64,21 @@ def sniff(head: bytes, path: str) -> str | None:
         name = bundles.format_of(line)
         if name == "py-spy json" and '"frames"' not in text:
             continue
-        if name and not _looks_logged(lines[:at]):
+        if name and not _looks_like_log(lines[:at]):
             # the last lines of a process that died, in its output: the log engine reads them
             is_death = line.startswith("Fatal Python error") and not _STACK_NAME.search(path)
             return None if is_death else name
     return None
 
 
-_LOGGED = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
+_LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
 
 
-def _looks_logged(lines: list[str]) -> bool:
-    return sum(bool(_LOGGED.search(x)) for x in lines) >= 2
+def _looks_like_log(lines: list[str]) -> bool:
+    return sum(bool(_LOG_LINE.search(x)) for x in lines) >= 2
 
 
-class _Counting(io.RawIOBase):
+class _CountingReader(io.RawIOBase):
     """Counts and digests the bytes, so that the artifact is read once."""
 
     def __init__(self, stream: BinaryIO) -> None:
@@ -98,7 +98,7 @@ class _Counting(io.RawIOBase):
         return len(data)
 
 
-def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[str]:
+def _lines(stream: io.BufferedReader[_CountingReader], seen: list[int]) -> Iterator[str]:
     """Decoded lines, cut at ``MAX_LINE`` so that one endless line stays small. ``seen[0]`` counts physical lines."""
     first = stream.peek(2)[:2]
     wide = first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -116,7 +116,7 @@ def _lines(stream: io.BufferedReader[_Counting], seen: list[int]) -> Iterator[st
             source.detach()  # a text wrapper closes its stream when it is deleted
 
 
-_SPOKEN = {
+_FORMAT_TEXT = {
     "flight_recorder": "a Flight Recorder dump",
     "flight_recorder json": "a Flight Recorder dump in JSON",
     "ras json": "NCCL RAS in JSON",
@@ -152,7 +152,7 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
     ``facts`` holds ``format``, the interned dumps of :meth:`~diagnosis.stacks.stack_frames.Table.facts`, or
     ``flight_recorder``/``ras``. Time and memory are linear in the *distinct* stacks plus one row a thread.
     """
-    counting = _Counting(stream)
+    counting = _CountingReader(stream)
     buffered = io.BufferedReader(counting, 1 << 18)
     head = buffered.peek(1 << 16)[: 1 << 16]
     kind = sniff(bytes(head), path)
@@ -174,7 +174,7 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
             )
             facts["hostile"] = True
         except (ValueError, RecursionError, TypeError, KeyError, OverflowError) as error:
-            skipped = f"Not readable as {_SPOKEN[kind]}: {error}. Collect it again from the rank."
+            skipped = f"Not readable as {_FORMAT_TEXT[kind]}: {error}. Collect it again from the rank."
     elif kind == "empty" or not head:
         dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
     elif kind == "py-spy json" and _WHOLE_JSON.match(head):

@@ -9,7 +9,7 @@ from typing import Any
 
 from diagnosis import numbers
 from diagnosis.model import Kind, Parsed
-from diagnosis.stacks.cluster import fold
+from diagnosis.stacks.cluster import fold_ranks
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout, build, from_json, from_text
 
@@ -37,7 +37,10 @@ def find_layout(
             if found.sizes or found.node_of:
                 return found if found.world_size or not world_size else replace(found, world_size=world_size)
     printed = from_text(
-        "\n".join(_printed(parsed)), world_size=world_size, framework=framework, source="configuration in the log"
+        "\n".join(_configuration_lines(parsed)),
+        world_size=world_size,
+        framework=framework,
+        source="configuration in the log",
     )
     if printed is not None:
         return printed
@@ -48,7 +51,7 @@ def find_layout(
     return build({}, world_size=world_size, source="")
 
 
-def _printed(parsed: Iterable[Parsed], *, limit: int = 400) -> list[str]:
+def _configuration_lines(parsed: Iterable[Parsed], *, limit: int = 400) -> list[str]:
     """Log lines with parallel sizes, one a distinct message, from the tables of unique messages. A few artifacts are
     enough: every rank prints the same configuration, or only rank 0 does.
     """
@@ -88,11 +91,11 @@ def node_names(
     return names
 
 
-def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
+def keep_one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
     """Dumps of two jobs in one upload: the same rank on two nodes at once. The larger job is kept, and a note says
     so.
     """
-    double = _shared(trainers)
+    double = _shared_ranks(trainers)
     if not double:
         return trainers
     commands = Counter(p.dump.command for p in trainers if p.dump.command)
@@ -100,7 +103,7 @@ def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
         main = commands.most_common(1)[0][0]
         nodes = {p.node for p in trainers if p.dump.command == main}
         kept = [p for p in trainers if p.dump.command == main or (not p.dump.command and p.node in nodes)]
-        if not _shared(kept):
+        if not _shared_ranks(kept):
             notes.append(
                 f"The dumps are of two jobs: {len(double)} rank(s) appear on two nodes with different command lines. "
                 f"The larger job ({len(kept)} of {len(trainers)} dumps, nodes "
@@ -108,7 +111,7 @@ def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
             )
             return kept
     notes.append(
-        f"Rank {fold(r for _, r in double)} was dumped on more than one node: two jobs together, or ranks counted "
+        f"Rank {fold_ranks(r for _, r in double)} was dumped on more than one node: two jobs together, or ranks counted "
         "per node. "
         "Add a layout file or upload one job at a time."
     )
@@ -121,7 +124,7 @@ def one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
     return kept
 
 
-def _shared(trainers: Iterable[Process]) -> set[tuple[int, int]]:
+def _shared_ranks(trainers: Iterable[Process]) -> set[tuple[int, int]]:
     """(round, rank) that were dumped on more than one node."""
     holders: dict[tuple[int, int], set[str]] = {}
     for p in trainers:

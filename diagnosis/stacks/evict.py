@@ -53,6 +53,6 @@ def candidates(outliers: Iterable[int], layout: Layout, *, limit: int = 24) -> l
     return sorted(found, key=lambda c: (c.order, c.kind))[:limit]
 
 
-def ties(found: list[Candidate]) -> list[Candidate]:
+def tied_candidates(found: list[Candidate]) -> list[Candidate]:
     """Candidates as good as the best that would evict other ranks: a human decides between them."""
     return [c for c in found[1:] if c.order == found[0].order and c.ranks != found[0].ranks] if found else []

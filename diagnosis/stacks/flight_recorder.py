@@ -17,7 +17,7 @@ from diagnosis.stacks import unpickle
 
 #: Number of entries kept for one group of one rank: the oldest open ones show the hang, the newest the progress of its
 #: host.
-KEEP = 64
+MAX_ENTRIES = 64
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -38,7 +38,7 @@ def _ranks(value: Any) -> list[int]:
     return [int(n) for n in value if isinstance(n, int)] if isinstance(value, (list, tuple)) else []
 
 
-def _span(ranks: list[int]) -> list[list[int]]:
+def _to_span(ranks: list[int]) -> list[list[int]]:
     """Ranks as ``[start, stop, step]`` runs: a world group of 4,096 ranks would otherwise be repeated in 4,096
     artifacts."""
     runs: list[list[int]] = []
@@ -52,7 +52,7 @@ def _span(ranks: list[int]) -> list[list[int]]:
     return runs
 
 
-def unspan(runs: list[list[int]]) -> list[int]:
+def expand_span(runs: list[list[int]]) -> list[int]:
     return [r for a, b, step in runs for r in range(a, b + 1, step)]
 
 
@@ -105,7 +105,7 @@ def compact(data: Any) -> dict[str, Any]:
             groups[name] = {
                 "name": name,
                 "desc": str(told.get("desc") or ""),
-                "ranks": _span(_ranks(told.get("ranks"))),
+                "ranks": _to_span(_ranks(told.get("ranks"))),
                 "open": [],
                 "last": None,
             }
@@ -129,6 +129,6 @@ def compact(data: Any) -> dict[str, Any]:
         if held["last"] is None or entry["seq"] >= held["last"]["seq"]:
             held["last"] = entry
     for held in groups.values():
-        if len(held["open"]) > KEEP:
-            held["open"] = held["open"][: KEEP // 2] + held["open"][-KEEP // 2 :]
+        if len(held["open"]) > MAX_ENTRIES:
+            held["open"] = held["open"][: MAX_ENTRIES // 2] + held["open"][-MAX_ENTRIES // 2 :]
     return {"version": str(data.get("version") or ""), "entries": len(rows), "groups": list(groups.values())}

@@ -24,8 +24,8 @@ _COMMAND_LOCAL = re.compile(r"(?:--local[-_]rank|LOCAL_RANK)[= ](\d+)")
 _ROUND = re.compile(
     r"(?:^|[_\-.])(?:dump|round|pass|iter|sample|snapshot|sweep|poll|run|t|attempt)[_\-.]?(\d{1,4})$", re.IGNORECASE
 )
-_TIMED = re.compile(r"^\d{4}-?\d\d-?\d\d[T_\- ]?\d\d[:_\-]?\d\d(?:[:_\-]?\d\d)?|^\d{10,13}$")
-_GENERIC = re.compile(
+_TIME_NAME = re.compile(r"^\d{4}-?\d\d-?\d\d[T_\- ]?\d\d[:_\-]?\d\d(?:[:_\-]?\d\d)?|^\d{10,13}$")
+_GENERIC_NAME = re.compile(
     r"^(?:stacks?|py-?spy|traces?|dumps?|backtraces?|bt|logs?|out|tmp|data|evidence|fr|flight_?recorder|debug|hang"
     r"|artifacts?|stack_?dumps?)$",
     re.IGNORECASE,
@@ -126,7 +126,7 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
     if (
         left
         and not left.isdigit()
-        and not _GENERIC.match(left)
+        and not _GENERIC_NAME.match(left)
         and not _RANK.search(left)
         and not _ROUND.search(left)
         and not _DUMP_RANK.search(_stem(path))
@@ -135,9 +135,9 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
         return left, "file name"
     for part in reversed(parts[:-1]):
         if (
-            not _GENERIC.match(part)
+            not _GENERIC_NAME.match(part)
             and not _ROUND.search(part)
-            and not _TIMED.match(part)
+            and not _TIME_NAME.match(part)
             and not _RANK.fullmatch(part)
             and len(parts) > 2
             and re.search(r"\d", part)
@@ -160,7 +160,7 @@ def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
     return numbers.rank(stem) if len(stem) <= 6 and not has_pids else None
 
 
-def named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
+def are_named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
     """Whether files named by a number have process ids: the numbers are far beyond any rank."""
     bare = [number for path in set(paths) if (number := numbers.whole(_stem(path))) is not None]
     return max(bare, default=0) >= max(layout.world_size or 0, 2 * len(bare) + 64)
@@ -169,8 +169,8 @@ def named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
 def host_directories(paths: Iterable[str]) -> set[str]:
     """Top directories that look like hosts, if an upload has several of them; a single one may be the job's."""
     tops = {path.split("/")[0] for path in paths if "/" in path}
-    hosts = {t for t in tops if re.search(r"\d", t) and not _GENERIC.match(t) and not _ROUND.search(t)}
-    hosts = {t for t in hosts if not _TIMED.match(t) and not _RANK.fullmatch(t)}
+    hosts = {t for t in tops if re.search(r"\d", t) and not _GENERIC_NAME.match(t) and not _ROUND.search(t)}
+    hosts = {t for t in hosts if not _TIME_NAME.match(t) and not _RANK.fullmatch(t)}
     return hosts if len(hosts) > 1 else set()
 
 
@@ -179,7 +179,7 @@ def _round_key(path: str) -> str:
     name.
     """
     for part in path.split("/")[:-1]:
-        if (_ROUND.search(part) and not _RANK.fullmatch(part)) or _TIMED.match(part):
+        if (_ROUND.search(part) and not _RANK.fullmatch(part)) or _TIME_NAME.match(part):
             return part
     stem = _stem(path)
     if _RANK.search(stem):
@@ -204,7 +204,7 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     items = list(items)
     paths = [path for path, _ in items]
     known = {n.lower(): n for n in (*host_directories(paths), *known_nodes, *layout.node_of.values())}
-    has_pids = named_after_pids(paths, layout)
+    has_pids = are_named_after_pids(paths, layout)
     ordered = sorted(items, key=lambda item: numbers.natural(item[0]))
     keys = sorted({_round_key(path) for path, _ in ordered}, key=numbers.natural)
     round_of = {k: i for i, k in enumerate(keys)}
@@ -240,10 +240,10 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
             if p.node and dump.pid is not None and (p.node, dump.pid) in layout.rank_of:
                 p.rank, p.how = layout.rank_of[p.node, dump.pid], "layout"
             found.append(p)
-    _inherit(found)
+    _inherit_ranks(found)
     _local_to_global(found, layout, notes)
     _by_position(found, layout, notes)
-    _inherit(found)
+    _inherit_ranks(found)
     for p in found:
         if p.node is None and p.rank is not None:
             p.node = layout.node_of.get(p.rank)
@@ -251,7 +251,7 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     return Census(found, rounds, notes)
 
 
-def _inherit(found: list[Process]) -> None:
+def _inherit_ranks(found: list[Process]) -> None:
     """Children (data-loader workers) belong to their parent's rank."""
     by_pid: dict[tuple[str, int | None], Process] = {(p.path, p.dump.pid): p for p in found if p.dump.pid is not None}
     for p in found:
@@ -346,7 +346,7 @@ def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None
         )
 
 
-_BETTER = {OK: 0, "truncated": 1, FAILED: 2, "empty": 3}
+_STATUS_ORDER = {OK: 0, "truncated": 1, FAILED: 2, "empty": 3}
 
 
 def _rounds(found: list[Process]) -> tuple[list[Process], int]:
@@ -367,8 +367,8 @@ def _rounds(found: list[Process]) -> tuple[list[Process], int]:
             count[p.path, _stem(p.path)] += 1
             at = (p.path.rpartition("/")[0] + "/" + _stem(p.path), nth if role == TRAINER else 0)
             held = by_stem.get(at)
-            if held is None or (_BETTER[p.dump.status], not p.dump.command) < (
-                _BETTER[held.dump.status],
+            if held is None or (_STATUS_ORDER[p.dump.status], not p.dump.command) < (
+                _STATUS_ORDER[held.dump.status],
                 not held.dump.command,
             ):
                 by_stem[at] = p

@@ -73,11 +73,11 @@ _NAMES = {
     "etp": ("expert_tensor_parallel_size", "expert_tensor_parallel_degree"),
     "world_size": ("world_size", "num_gpus", "WORLD_SIZE"),
 }
-_SHORT = {"TP", "tp", "PP", "pp", "DP", "dp", "CP", "cp", "EP", "ep"}
+_SHORT_NAMES = {"TP", "tp", "PP", "pp", "DP", "dp", "CP", "cp", "EP", "ep"}
 
 
 def _pattern(names: Iterable[str], *, short: bool) -> re.Pattern[str]:
-    wanted = [n for n in names if (n in _SHORT) == short]
+    wanted = [n for n in names if (n in _SHORT_NAMES) == short]
     spelled = "|".join(re.escape(n).replace("_", "[-_ ]") for n in wanted) or "(?!)"
     between = (
         r"['\"]?\s*(?:[:=]\s*|\.{2,}\s*)['\"]?" if short else r"['\"]?(?:\s*[:=]\s*|\s*\.{2,}\s*|\s+(?:is\s+)?)['\"]?"
@@ -294,8 +294,8 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
     >>> from_text("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 8", world_size=32).sizes
     {'tp': 2, 'pp': 8, 'dp': 2}
     """
-    sizes = {dim: n for dim in (*DIMENSIONS, "etp", "world_size") if (n := _find(dim, text))}
-    told = _told(text)
+    sizes = {dim: n for dim in (*DIMENSIONS, "etp", "world_size") if (n := _find_size(dim, text))}
+    told = _listed_groups(text)
     for kind, groups in told.items():
         sizes.setdefault(kind, len(groups[0]))
         world_size = world_size or sum(map(len, groups))
@@ -312,10 +312,10 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
         expert_tp=sizes.get("etp", 1),
     )
     whole = {kind: groups for kind, groups in told.items() if sum(map(len, groups)) == plan.world_size}
-    return _as_told(plan, whole) if whole else plan
+    return _with_listed_groups(plan, whole) if whole else plan
 
 
-def _as_told(plan: Layout, told: Mapping[str, Sequence[tuple[int, ...]]]) -> Layout:
+def _with_listed_groups(plan: Layout, told: Mapping[str, Sequence[tuple[int, ...]]]) -> Layout:
     """The layout with the first order that gives the groups which the job states; without one, with only these."""
     wide = [d for d in plan.order.split("-") if plan.sizes.get(d, 1) > 1]
     rest = [d for d in plan.order.split("-") if d not in wide]
@@ -326,7 +326,7 @@ def _as_told(plan: Layout, told: Mapping[str, Sequence[tuple[int, ...]]]) -> Lay
     return replace(plan, sizes={}, told=told, assumed=(), problems=())
 
 
-def _told(text: str) -> dict[str, list[tuple[int, ...]]]:
+def _listed_groups(text: str) -> dict[str, list[tuple[int, ...]]]:
     """The groups that a text lists by their ranks, of each kind that it lists whole: disjoint groups of one size that
     hold every rank from 0 on.
     """
@@ -340,7 +340,7 @@ def _told(text: str) -> dict[str, list[tuple[int, ...]]]:
     return found
 
 
-def _find(dim: str, text: str) -> int | None:
+def _find_size(dim: str, text: str) -> int | None:
     for pattern in _PATTERNS[dim]:
         if m := pattern.search(text):
             return _number(m[1])

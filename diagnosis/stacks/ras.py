@@ -16,12 +16,12 @@ from typing import Any
 
 _COMM = re.compile(r"^#(\d+)-(\d+) \(([0-9a-fA-F]+)\) (.+?)\s*$")
 _WHERE = r"GPU (\S+) managed by process (\d+) on node (\S+?)\s*$"
-_BEHIND = re.compile(rf"^\s*Rank (\d+) has launched up to operation (\d+)(?: -- {_WHERE})?")
-_SOME = r"\d+(?:-\d+)?"  # nodes that differ make a range: "7-8"
-_TABLE = re.compile(rf"^\s*(\d+)\s+\d+\s+{_SOME}\s+{_SOME}\s+(\d+)\s+{_SOME}\s+[A-Z]")
-_SUMMARY = re.compile(rf"^\s+\d+\s+{_SOME}\s+{_SOME}\s+\d+\s+(\d+)\s*$")
-_SET = re.compile(r"^\s*(\d+) ranks have launched up to operation (\d+)")
-_LISTED = re.compile(rf"^\s*Rank (\d+) -- {_WHERE}")
+_RANK_BEHIND = re.compile(rf"^\s*Rank (\d+) has launched up to operation (\d+)(?: -- {_WHERE})?")
+_COUNT_OR_RANGE = r"\d+(?:-\d+)?"  # nodes that differ make a range: "7-8"
+_TABLE = re.compile(rf"^\s*(\d+)\s+\d+\s+{_COUNT_OR_RANGE}\s+{_COUNT_OR_RANGE}\s+(\d+)\s+{_COUNT_OR_RANGE}\s+[A-Z]")
+_SUMMARY = re.compile(rf"^\s+\d+\s+{_COUNT_OR_RANGE}\s+{_COUNT_OR_RANGE}\s+\d+\s+(\d+)\s*$")
+_RANK_SET = re.compile(r"^\s*(\d+) ranks have launched up to operation (\d+)")
+_LISTED_RANK = re.compile(rf"^\s*Rank (\d+) -- {_WHERE}")
 _STATUS = re.compile(rf"^\s*Rank (\d+) (?:has status|reported|has error) (.+?)(?: -- {_WHERE})?$")
 _DEAD = re.compile(r"^\s*Process (\d+) on node (\S+) managing GPUs? (\S+)")
 _OPERATION = re.compile(r"Communicator ranks have different (\S+) operation counts")
@@ -85,7 +85,7 @@ def read_json(text: str) -> Report:
                     "is_dead": bool(_mapping(rank, "status").get("considered_dead")),
                 }
             )
-        comm["most"] = _most(comm["counts"].values())
+        comm["most"] = _largest_counts(comm["counts"].values())
         report.comms.append(comm)
     return report
 
@@ -101,7 +101,7 @@ def _pid(row: Mapping[str, Any]) -> int | None:
     return pid if isinstance(pid, int) else None
 
 
-def _most(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:
+def _largest_counts(rows: Iterable[Mapping[str, int]]) -> dict[str, int]:
     seen: dict[str, Counter[int]] = defaultdict(Counter)
     for row in rows:
         for op, count in row.items():
@@ -134,23 +134,23 @@ def read_text(text: str) -> Report:
             report.dead.append({"rank": None, "node": m[2], "pid": int(m[1]), "gpu": m[3], "is_dead": True})
         elif comm is None:
             continue
-        elif m := _SET.match(line):
+        elif m := _RANK_SET.match(line):
             if int(m[1]) > most.get((comm["id"], operation), 0):
                 most[comm["id"], operation], comm["most"][operation] = int(m[1]), int(m[2])
-        elif m := _BEHIND.match(line):
+        elif m := _RANK_BEHIND.match(line):
             comm["counts"].setdefault(m[1], {})[operation] = int(m[2])
             comm["places"][m[1]] = {"node": m[5] or "", "pid": int(m[4]) if m[4] else None, "gpu": m[3] or ""}
-        elif (m := _LISTED.match(line)) and "INCOMPLETE" in comm["errors"]:
+        elif (m := _LISTED_RANK.match(line)) and "INCOMPLETE" in comm["errors"]:
             comm["silent"].append({"rank": int(m[1]), "node": m[4], "pid": int(m[3]), "gpu": m[2], "is_dead": False})
         elif m := _STATUS.match(line):
             comm["places"][m[1]] = {"node": m[5] or "", "pid": int(m[4]) if m[4] else None, "gpu": m[3] or ""}
     for one in report.comms:
-        one["most"] = one["most"] or _most(one["counts"].values())
+        one["most"] = one["most"] or _largest_counts(one["counts"].values())
     return report
 
 
 @dataclass(frozen=True, slots=True)
-class Accused:
+class RasAccusation:
     """One place in a RAS report; ``rank`` is global or None."""
 
     rank: int | None
@@ -159,17 +159,17 @@ class Accused:
     reason: str
 
 
-def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> list[Accused]:
+def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> list[RasAccusation]:
     """Dead and silent ranks, and ranks behind whose counts do not change; best first. Linear in ranks times
     snapshots.
     """
-    found: dict[tuple[int | None, str, str], Accused] = {}
+    found: dict[tuple[int | None, str, str], RasAccusation] = {}
     last = snapshots[-1] if snapshots else {"comms": [], "dead": []}
     dead = {(p["node"], p.get("pid")) for p in last["dead"]}
-    still = _standing_still(snapshots)
+    still = _find_stalled(snapshots)
     world_size = world_size or _whole_job(last)
     for place in last["dead"]:
-        found[None, place["node"], str(place.get("pid"))] = Accused(
+        found[None, place["node"], str(place.get("pid"))] = RasAccusation(
             None, place["node"], 0.9, f"RAS considers process {place.get('pid')} (GPU {place['gpu']}) dead"
         )
     for comm in last["comms"]:
@@ -178,7 +178,7 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
             is_dead = place["is_dead"] or (place["node"], place.get("pid")) in dead
             rank = place["rank"] if is_world else None
             found.pop((None, place["node"], str(place.get("pid"))), None)
-            found[rank, place["node"], str(place.get("pid"))] = Accused(
+            found[rank, place["node"], str(place.get("pid"))] = RasAccusation(
                 rank,
                 place["node"],
                 0.9 if is_dead else 0.75,
@@ -198,7 +198,7 @@ def judge(snapshots: Sequence[Mapping[str, Any]], world_size: int | None) -> lis
                 f", unchanged over {len(snapshots)} snapshots" if frozen else ""
             )
             found.setdefault(
-                (rank, place["node"], number), Accused(rank, place["node"], 0.8 if frozen else 0.45, reason)
+                (rank, place["node"], number), RasAccusation(rank, place["node"], 0.8 if frozen else 0.45, reason)
             )
     return sorted(found.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node))
 
@@ -220,7 +220,7 @@ def _whole_job(last: Mapping[str, Any]) -> int:
     return max(sizes, default=0)
 
 
-def _standing_still(snapshots: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
+def _find_stalled(snapshots: Sequence[Mapping[str, Any]]) -> set[tuple[str, str]]:
     if len(snapshots) < 2:
         return set()
     first = {(c["id"], r): counts for c in snapshots[0]["comms"] for r, counts in c["counts"].items()}

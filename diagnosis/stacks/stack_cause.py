@@ -8,13 +8,13 @@ from typing import Any, Final
 from diagnosis.stacks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL, NOTHING
 
 #: Words in the activity of the accused, and the cause that they show.
-BY_WHAT: Final = {
+CAUSE_OF_WORDS: Final = {
     "waiting for its data loader": "framework.dataloader",
     "reading or writing a checkpoint": "platform.storage.outage",
     "waiting for storage or the network": "platform.storage.outage",
 }
 #: Without such words: the kind of the activity. A rank in communication waits for others itself.
-BY_ACTIVITY: Final = {
+CAUSE_OF_ACTIVITY: Final = {
     DEVICE: "hardware.gpu.kernel",
     COMPUTE: "hardware.host.stuck",
     HOST: "hardware.host.stuck",
@@ -22,8 +22,8 @@ BY_ACTIVITY: Final = {
     NOTHING: "hardware.host.stuck",
 }
 #: The category's share of the suspects' score: words are better evidence than a kind.
-SURE_WHAT: Final = 0.75
-SURE_ACTIVITY: Final = 0.55
+WORDS_SHARE: Final = 0.75
+ACTIVITY_SHARE: Final = 0.55
 
 
 def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
@@ -34,17 +34,17 @@ def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
     score = max((float(row.get("score") or 0.0) for row in stacks.get("suspects") or ()), default=0.6)
     groups = [g for g in stacks.get("groups") or () if accused & set(g.get("ranks") or ())]
     for group in groups:
-        if group.get("what") in BY_WHAT:
-            return BY_WHAT[str(group["what"])], round(SURE_WHAT * score, 4)
+        if group.get("what") in CAUSE_OF_WORDS:
+            return CAUSE_OF_WORDS[str(group["what"])], round(WORDS_SHARE * score, 4)
     if stacks.get("is_moving"):
-        return "performance.straggler", round(SURE_WHAT * score, 4)
+        return "performance.straggler", round(WORDS_SHARE * score, 4)
     if accused & set(stacks.get("missing_ranks") or ()):
-        return "hardware.host.killed", round(SURE_ACTIVITY * score, 4)
+        return "hardware.host.killed", round(ACTIVITY_SHARE * score, 4)
     if (stacks.get("collectives") or {}).get("mismatched") or stacks.get("rule") == "mismatch":
-        return "framework.collective.mismatch", round(SURE_ACTIVITY * score, 4)
+        return "framework.collective.mismatch", round(ACTIVITY_SHARE * score, 4)
     for group in groups:
-        if group.get("activity") in BY_ACTIVITY:
-            return BY_ACTIVITY[str(group["activity"])], round(SURE_ACTIVITY * score, 4)
+        if group.get("activity") in CAUSE_OF_ACTIVITY:
+            return CAUSE_OF_ACTIVITY[str(group["activity"])], round(ACTIVITY_SHARE * score, 4)
     # a rank in the same call as its peers that still blocks them was stopped in it
     held = [g for g in groups if g.get("activity") == COMM]
-    return ("hardware.host.stuck", round(0.5 * SURE_ACTIVITY * score, 4)) if held else None
+    return ("hardware.host.stuck", round(0.5 * ACTIVITY_SHARE * score, 4)) if held else None

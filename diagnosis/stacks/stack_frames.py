@@ -53,13 +53,13 @@ class Frame:
         return f"{self.name} ({self.base})" if self.base else self.name
 
 
-def spoken(label: str) -> str:
+def frame_text(label: str) -> str:
     """A frame's label in a sentence: ``function of file``, without brackets."""
     name, between, file = label.partition(" (")
     return f"{name} of {file.removesuffix(')')}" if between else name
 
 
-def comparable(frames: Iterable[Frame]) -> tuple[Frame, ...]:
+def comparable_frames(frames: Iterable[Frame]) -> tuple[Frame, ...]:
     """Drop differences between ranks with the same activity. Native frames of a spinning wait are at a random position,
     so only Python frames are compared if there are any; of a purely native stack the nameless frames and the leaves
     inside libc and the driver are dropped.

@@ -9,16 +9,21 @@ from itertools import combinations
 from typing import Any
 
 from diagnosis.stacks import evict
-from diagnosis.stacks.blame import MISSING_SHARE, who
-from diagnosis.stacks.cluster import Group, fold, icicle, icicle_rows
+from diagnosis.stacks.blame import MAX_MISSING_SHARE, ranks_text
+from diagnosis.stacks.cluster import Group, fold_ranks, icicle, icicle_rows
 from diagnosis.stacks.collectives import Verdict
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.stack_frames import TRUNCATED
-from diagnosis.stacks.voting import MOST_LISTED, Outcome
+from diagnosis.stacks.voting import MAX_LISTED, Outcome
 
 _MAX_GROUPS = 200
-_SPOKEN = {"stacks": "stacks", "flight_recorder": "Flight Recorder", "watchdog": "watchdog lines", "ras": "NCCL RAS"}
+_SOURCE_TEXT = {
+    "stacks": "stacks",
+    "flight_recorder": "Flight Recorder",
+    "watchdog": "watchdog lines",
+    "ras": "NCCL RAS",
+}
 
 
 @dataclass(slots=True)
@@ -69,7 +74,7 @@ def to_report(found: Findings) -> dict[str, Any]:
     ranked = sorted(
         found.accused.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node or "")
     )
-    strong = _agreed(ranked, found.notes)
+    strong = _agreed_accusations(ranked, found.notes)
     suspects = [a.rank for a in strong if a.rank is not None]
     outcome = found.outcome
     groups = outcome.shown.groups if outcome else []
@@ -84,14 +89,14 @@ def to_report(found: Findings) -> dict[str, Any]:
     missing = outcome.shown.missing if outcome else found.unrecorded
     failed = outcome.shown.failed if outcome else []
     empty = outcome.shown.empty if outcome else []
-    _say_absent(found, missing, outcome.shown.absent if outcome else len(missing), failed, empty)
+    _note_absent(found, missing, outcome.shown.absent if outcome else len(missing), failed, empty)
     return {
         "suspect_ranks": suspects,
         "suspect_nodes": nodes,
         "evict_ranks": evict_ranks,
         "evict_nodes": evict_nodes,
         "groups": [_group_row(g) for g in groups[:_MAX_GROUPS]],
-        "missing_ranks": missing[:MOST_LISTED],
+        "missing_ranks": missing[:MAX_LISTED],
         "failed_ranks": failed,
         "empty_ranks": empty,
         "outlier_ranks": outliers,
@@ -102,7 +107,7 @@ def to_report(found: Findings) -> dict[str, Any]:
         "is_moving": bool(outcome and outcome.is_moving),
         "explained_by": _candidate_row(candidates[0]) if candidates else None,
         "candidates": [_candidate_row(c) for c in candidates[:24]],
-        "tie": [_candidate_row(c) for c in evict.ties(candidates)[:8]],
+        "tie": [_candidate_row(c) for c in evict.tied_candidates(candidates)[:8]],
         "votes": [{**_candidate_row(c), "rounds": n} for c, n in (outcome.votes if outcome else ())][:16],
         "layout": {
             **found.layout.sizes,
@@ -128,7 +133,7 @@ def to_report(found: Findings) -> dict[str, Any]:
     }
 
 
-def _agreed(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
+def _agreed_accusations(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
     """The accused: those of the strongest kind of evidence. Disagreements are reported."""
     by_source: dict[str, set[int]] = {}
     for a in ranked:
@@ -137,7 +142,7 @@ def _agreed(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
                 by_source.setdefault(source, set()).add(a.rank)
     names = sorted(by_source)
     notes += [
-        f"{_SPOKEN[one]} accuse rank {fold(by_source[one])}, {_SPOKEN[other]} rank {fold(by_source[other])}: "
+        f"{_SOURCE_TEXT[one]} accuse rank {fold_ranks(by_source[one])}, {_SOURCE_TEXT[other]} rank {fold_ranks(by_source[other])}: "
         "they disagree, so a human should decide."
         for one, other in combinations(names, 2)
         if not by_source[one] & by_source[other]
@@ -162,10 +167,10 @@ def _reason(found: Findings) -> str:
             if ranks:
                 first = min(ranks)
                 verb = "is stuck on its" if len(ranks) == 1 else "are stuck on their"
-                parts.append(f"{source}: {who(ranks)} {verb} {word}: rank {first} {ranks[first]}.")
+                parts.append(f"{source}: {ranks_text(ranks)} {verb} {word}: rank {first} {ranks[first]}.")
         if verdict.mismatch and not verdict.host and not verdict.device:
             first = min(verdict.mismatch)
-            parts.append(f"{source}: {who(verdict.mismatch)} {verdict.mismatch[first]}.")
+            parts.append(f"{source}: {ranks_text(verdict.mismatch)} {verdict.mismatch[first]}.")
         if not verdict.ranks and found.recorded:
             parts.append("Flight Recorder: no rank is missing from a collective or behind its peers.")
     parts += [
@@ -185,7 +190,7 @@ def _headline(reason: str, nodes: list[str]) -> str:
     return f"{first} ({where})." if where else f"{first}."
 
 
-def _say_rounds(found: Findings) -> None:
+def _note_rounds(found: Findings) -> None:
     """The ranks that are missing in some rounds: rounds are compared in their common ranks."""
     if found.rounds < 2:
         return
@@ -193,33 +198,35 @@ def _say_rounds(found: Findings) -> None:
     for p in found.processes:
         seen.setdefault(p.round, set()).add(p.rank if p.rank is not None else -1)
     everyone = set().union(*seen.values())
-    partial = [f"round {at + 1} lacks {who(gone)}" for at, ranks in sorted(seen.items()) if (gone := everyone - ranks)]
+    partial = [
+        f"round {at + 1} lacks {ranks_text(gone)}" for at, ranks in sorted(seen.items()) if (gone := everyone - ranks)
+    ]
     if partial:
         shown = "; ".join(partial[:4]) + (f"; {len(partial) - 4} more rounds lack some" if len(partial) > 4 else "")
         found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
 
 
-def _say_absent(found: Findings, missing: list[int], absent: int, failed: list[int], empty: list[int]) -> None:
-    _say_rounds(found)
+def _note_absent(found: Findings, missing: list[int], absent: int, failed: list[int], empty: list[int]) -> None:
+    _note_rounds(found)
     if missing:
         share = f"{absent} of {found.layout.world_size} ranks"
-        told = f"No dump of rank {fold(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
-        if absent > MISSING_SHARE * (found.layout.world_size or 1):
+        told = f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
+        if absent > MAX_MISSING_SHARE * (found.layout.world_size or 1):
             told += " So many are not accused: the upload is not complete, or the layout is another job's."
         found.notes.append(told)
     if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
         total = len({p.rank for p in found.processes})
-        which = f" (rank {fold(cut)})" if len(cut) <= 32 else ""
+        which = f" (rank {fold_ranks(cut)})" if len(cut) <= 32 else ""
         found.notes.append(
             f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
         )
     if failed:
         found.notes.append(
-            f"The dump of rank {fold(failed)} failed in the tool itself; that proves nothing about the rank."
+            f"The dump of rank {fold_ranks(failed)} failed in the tool itself; that proves nothing about the rank."
         )
     if empty:
         found.notes.append(
-            f"The dump of rank {fold(empty)} is empty: the process may have been gone, or the tool was not allowed "
+            f"The dump of rank {fold_ranks(empty)} is empty: the process may have been gone, or the tool was not allowed "
             "to read it."
         )
 
@@ -227,7 +234,7 @@ def _say_absent(found: Findings, missing: list[int], absent: int, failed: list[i
 def _group_row(g: Group) -> dict[str, Any]:
     return {
         "ranks": g.ranks,
-        "folded": fold(g.ranks),
+        "folded": fold_ranks(g.ranks),
         "frames": [f.label for f in g.frames],
         "key": list(g.key),
         "dominant": g.dominant,
@@ -240,7 +247,7 @@ def _group_row(g: Group) -> dict[str, Any]:
 def _candidate_row(c: evict.Candidate) -> dict[str, Any]:
     return {
         "kind": c.kind,
-        "groups": [fold(g) for g in c.groups[:16]],
+        "groups": [fold_ranks(g) for g in c.groups[:16]],
         "ranks": len(c.ranks),
         "score": c.score,
         "coverage": round(c.coverage, 4),
@@ -257,8 +264,8 @@ def _collective_rows(found: Findings) -> dict[str, Any] | None:
         "device_stuck": sorted(v.device),
         "mismatched": sorted(v.mismatch),
         "collective": v.collective,
-        "ranks_with_dump": fold(found.recorded),
-        "ranks_without_dump": found.unrecorded[:MOST_LISTED],
+        "ranks_with_dump": fold_ranks(found.recorded),
+        "ranks_without_dump": found.unrecorded[:MAX_LISTED],
     }
 
 
@@ -277,10 +284,10 @@ def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[s
                 {
                     "entity": f"rank {a.rank}",
                     "kind": "rank",
-                    "score": _shown(a, named),
+                    "score": _shown_score(a, named),
                     "from": ["stacks"],
                     "evidence": sorted(s for s, score in a.scores.items() if score > 0),
-                    "reasons": [_say([a.rank], r) for r in a.reasons[:6]],
+                    "reasons": [_reason_sentence([a.rank], r) for r in a.reasons[:6]],
                     "node": a.node,
                     "ranks": [a.rank],
                     "suspect": id(a) in named,
@@ -292,7 +299,7 @@ def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[s
         {
             "entity": node,
             "kind": "node",
-            "score": max(_shown(a, named) for a in held),
+            "score": max(_shown_score(a, named) for a in held),
             "from": ["stacks"],
             "reasons": _reasons_of(held)[:6],
             "ranks": sorted(a.rank for a in held if a.rank is not None),
@@ -303,7 +310,7 @@ def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[s
     return [*sorted(nodes, key=lambda n: -float(n["score"])), *rows]
 
 
-def _shown(a: Accusation, named: set[int]) -> float:
+def _shown_score(a: Accusation, named: set[int]) -> float:
     return a.score if id(a) in named else round(0.5 * a.score, 4)
 
 
@@ -313,9 +320,9 @@ def _reasons_of(held: list[Accusation]) -> list[str]:
     for a in held:
         for reason in a.reasons:
             ranks.setdefault(reason, []).extend([] if a.rank is None else [a.rank])
-    return [_say(r, reason) for reason, r in ranks.items()]
+    return [_reason_sentence(r, reason) for reason, r in ranks.items()]
 
 
-def _say(ranks: list[int], reason: str) -> str:
-    subject = who(ranks) if ranks else "a process"
+def _reason_sentence(ranks: list[int], reason: str) -> str:
+    subject = ranks_text(ranks) if ranks else "a process"
     return f"{subject}: {reason}" if reason.startswith("its ") else f"{subject} {reason}"

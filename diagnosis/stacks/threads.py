@@ -11,7 +11,7 @@ from collections.abc import Iterable, Sequence
 
 from diagnosis.stacks.cluster import key_of
 from diagnosis.stacks.identify import LOADER, SAVER, TRAINER, Process
-from diagnosis.stacks.stack_frames import Thread, spoken
+from diagnosis.stacks.stack_frames import Thread, frame_text
 
 _NUMBER = re.compile(r"[-_]?\d+")
 
@@ -56,7 +56,7 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
             and count >= 0.5 * sum(seen[name].values())
             and len(found[rank]) < limit
         ):
-            found[rank].append(f"its {name} is in {spoken(key[0])}, that of its peers in {spoken(common[0])}")
+            found[rank].append(f"its {name} is in {frame_text(key[0])}, that of its peers in {frame_text(common[0])}")
     return dict(found)
 
 
@@ -75,5 +75,7 @@ def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
         common = max(at.values(), key=len, default=set())
         for key, ranks in sorted(at.items()):
             if len(everyone) >= 3 and key and ranks is not common and len(ranks) <= max(1, 0.25 * len(everyone)):
-                found |= dict.fromkeys(sorted(ranks), f"its {helper} is in {spoken(key[0])}, that of its peers is not")
+                found |= dict.fromkeys(
+                    sorted(ranks), f"its {helper} is in {frame_text(key[0])}, that of its peers is not"
+                )
     return found

@@ -13,8 +13,8 @@ MAX_OPERATIONS: Final = 40_000_000
 MAX_DEPTH: Final = 64
 #: Maximum number of values of a pickle for each of its bytes. Each entry refers to rank 0's stack, which is written
 #: once; only containers that refer to containers give more than this.
-MOST_A_BYTE: Final = 64
-_ALLOWED: Final = 100_000
+MAX_VALUES_PER_BYTE: Final = 64
+_ALWAYS_ALLOWED: Final = 100_000
 _MARK: Final = object()
 
 
@@ -161,14 +161,14 @@ def loads(data: bytes) -> Any:
         elif op == 0x75:  # SETITEMS
             m.store(m.since_mark())
         elif op == 0x2E:  # STOP
-            return _bounded(m)
+            return _check_size(m)
         elif op == 0x80:  # PROTO
             if m.take(1)[0] > 5:
                 raise BrokenPickle("its protocol is newer than 5")
         elif op.to_bytes() in _FORBIDDEN:
             raise _forbidden(m, op.to_bytes())
         else:
-            _rare(m, op)
+            _run_rare(m, op)
     raise BrokenPickle(f"it has more than {MAX_OPERATIONS:,} instructions")
 
 
@@ -180,14 +180,14 @@ def _get(m: _Machine, index: int) -> None:
     m.stack.append(value)
 
 
-def _bounded(m: _Machine) -> Any:
+def _check_size(m: _Machine) -> Any:
     """The result. It is rejected if it contains itself, or if its shared containers expand to very many values: two
     hundred bytes can mean 2^40 of them, and printing or storing them never ends. O(containers).
     """
     value = m.pop()
     if not m.is_shared:
         return value
-    most = MOST_A_BYTE * len(m.data) + _ALLOWED
+    most = MAX_VALUES_PER_BYTE * len(m.data) + _ALWAYS_ALLOWED
     counts: dict[int, int] = {}
     begun: set[int] = set()
     path = [value]
@@ -213,7 +213,7 @@ def _weight(value: Any) -> int:
     return 1 + len(value) // 8 if type(value) in (str, bytes) else 1
 
 
-def _rare(m: _Machine, op: int) -> None:
+def _run_rare(m: _Machine, op: int) -> None:
     stack = m.stack
     if op in (0x85, 0x86, 0x87):  # TUPLE1, TUPLE2, TUPLE3
         stack.append(m.pair([m.pop() for _ in range(op - 0x84)][::-1]))

@@ -12,15 +12,15 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 
 from diagnosis.stacks import evict
-from diagnosis.stacks.blame import MISSING_SHARE, Blame, blame, who
-from diagnosis.stacks.cluster import Group, by_rank, fold, group
+from diagnosis.stacks.blame import MAX_MISSING_SHARE, Blame, blame, ranks_text
+from diagnosis.stacks.cluster import Group, fold_ranks, group_of_rank, group_ranks
 from diagnosis.stacks.identify import Process
 from diagnosis.stacks.layout import Layout
 
 #: Share of ranks with the same stack in all rounds from which the job is hung.
-STILL = 0.9
+MIN_STILL_SHARE = 0.9
 #: Number of ranks listed for a job if most of its ranks have no dump.
-MOST_LISTED = 4096
+MAX_LISTED = 4096
 
 
 @dataclass(slots=True)
@@ -49,20 +49,20 @@ class Outcome:
     votes: list[tuple[evict.Candidate, int]] = field(default_factory=list)
 
 
-def one_round(processes: Sequence[Process], layout: Layout) -> Round:
+def judge_round(processes: Sequence[Process], layout: Layout) -> Round:
     """Groups, absences and blame of one round. Linear, see :func:`~diagnosis.stacks.blame.blame`."""
-    groups, failed, empty = group(processes)
+    groups, failed, empty = group_ranks(processes)
     seen = {p.rank for p in processes if p.rank is not None}
     world = layout.world_size or 0
     absent = world - sum(r < world for r in seen)
-    is_few = absent <= MISSING_SHARE * world  # else nobody is accused of it, and a stated size lists no ranks
-    missing = list(islice((r for r in range(world) if r not in seen), absent if is_few else MOST_LISTED))
+    is_few = absent <= MAX_MISSING_SHARE * world  # else nobody is accused of it, and a stated size lists no ranks
+    missing = list(islice((r for r in range(world) if r not in seen), absent if is_few else MAX_LISTED))
     named = missing if is_few else []
     verdict = blame(groups, layout, missing=named, failed=failed, empty=empty, expected=world)
     return Round(groups, failed, empty, missing, verdict, absent)
 
 
-def _flag(one: Round, layout: Layout) -> evict.Candidate | None:
+def _worst_group(one: Round, layout: Layout) -> evict.Candidate | None:
     """The single group with the most outliers, the smaller first."""
     single = [
         c
@@ -76,10 +76,10 @@ def is_moving(rounds: Sequence[Round]) -> bool:
     """Whether ranks changed their position between rounds."""
     if len(rounds) < 2:
         return False
-    places = [{r: g.key for r, g in by_rank(one.groups).items()} for one in rounds]
+    places = [{r: g.key for r, g in group_of_rank(one.groups).items()} for one in rounds]
     common = set(places[0]).intersection(*places[1:])
     still = sum(all(p[r] == places[0][r] for p in places[1:]) for r in common)
-    return bool(common) and still < STILL * len(common)
+    return bool(common) and still < MIN_STILL_SHARE * len(common)
 
 
 def decide(rounds: Sequence[Round], layout: Layout) -> Outcome:
@@ -88,7 +88,7 @@ def decide(rounds: Sequence[Round], layout: Layout) -> Outcome:
     if len(rounds) == 1:
         return Outcome(shown, shown.blame, evict.candidates(shown.blame.outliers, layout) if shown.blame.ranks else [])
     if is_moving(rounds):
-        return _slow(rounds, shown, layout)
+        return _slow_outcome(rounds, shown, layout)
     votes = Counter(r for one in rounds for r in one.blame.ranks)
     telling = sum(bool(one.blame.ranks) for one in rounds)
     keep = {r for r, n in votes.items() if 2 * n >= telling}
@@ -104,11 +104,11 @@ def decide(rounds: Sequence[Round], layout: Layout) -> Outcome:
     return Outcome(best, verdict, evict.candidates(verdict.outliers, layout) if verdict.ranks else [])
 
 
-def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
+def _slow_outcome(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
     flagged: Counter[tuple[str, tuple[tuple[int, ...], ...]]] = Counter()
     by_key: dict[tuple[str, tuple[tuple[int, ...], ...]], evict.Candidate] = {}
     for one in rounds:
-        one.flagged = _flag(one, layout)
+        one.flagged = _worst_group(one, layout)
         if one.flagged is not None:
             key = (one.flagged.kind, one.flagged.groups)
             flagged[key] += 1
@@ -139,8 +139,10 @@ def _slow(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outcome:
         for r in ranks
     }
     scores = {r: round(min(0.9, 0.4 + 0.5 * votes[r] / len(rounds)), 3) for r in ranks}
-    told = f"; its {tally[0][0].kind} group {fold(lagging_group)} was flagged in {tally[0][1]}" if clear else ""
-    reason = f"The job moves, so it is slow, not hung: {who(ranks)} lagged in most of {len(rounds)} rounds{told}."
+    told = f"; its {tally[0][0].kind} group {fold_ranks(lagging_group)} was flagged in {tally[0][1]}" if clear else ""
+    reason = (
+        f"The job moves, so it is slow, not hung: {ranks_text(ranks)} lagged in most of {len(rounds)} rounds{told}."
+    )
     verdict = Blame(ranks, scores, reasons, tuple(sorted({*ranks, *lagging_group})), reason, "slow")
     return Outcome(
         shown, verdict, [tally[0][0]] if clear else evict.candidates(ranks, layout), is_moving=True, votes=tally

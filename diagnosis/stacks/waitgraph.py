@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from diagnosis.stacks.cluster import Group, by_rank
+from diagnosis.stacks.cluster import Group, group_of_rank
 from diagnosis.stacks.layout import Layout
 from diagnosis.stacks.waits import COMM
 
@@ -18,7 +18,7 @@ _MAX_KEYS = 64
 
 
 @dataclass(slots=True)
-class Ends:
+class ChainEnds:
     """``ranks``: small sets that wait for nobody outside; ``unread``: failed dumps in whose groups the chain ends;
     ``apart``: groups within a circle of waits that no pipeline neighbour explains."""
 
@@ -27,11 +27,11 @@ class Ends:
     apart: list[Group] = field(default_factory=list)
 
 
-def held_up(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:
+def blocking_ranks(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:
     """The members of ``ranks`` for which a rank of their own tensor group waits in a collective. Empty without a
     layout.
     """
-    of = by_rank(groups)
+    of = group_of_rank(groups)
     wanted = set(ranks)
     found: set[int] = set()
     for group in layout.groups("tp"):
@@ -41,14 +41,16 @@ def held_up(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> se
     return found
 
 
-def ends_of_chains(groups: Sequence[Group], layout: Layout, outliers: Sequence[int], failed: Sequence[int]) -> Ends:
+def find_chain_ends(
+    groups: Sequence[Group], layout: Layout, outliers: Sequence[int], failed: Sequence[int]
+) -> ChainEnds:
     """The ends of the chains of waits. O(ranks × distinct stacks per group)."""
-    of = by_rank(groups)
+    of = group_of_rank(groups)
     ranks = sorted(of)
     total = len(ranks)
     edges = _edges(of, layout)
     if not edges:
-        return Ends()
+        return ChainEnds()
     label, is_end = components(edges, max(total, 1 + max(max(e) for e in edges)))
     members: dict[int, list[int]] = {}
     for at, rank in enumerate(ranks):
@@ -57,11 +59,11 @@ def ends_of_chains(groups: Sequence[Group], layout: Layout, outliers: Sequence[i
     odd = set(outliers)
     small = sorted(r for m in members.values() if len(m) <= 0.5 * total for r in m if r in odd)
     if small and len(small) <= 0.5 * total:
-        unread = _unread(small, of, layout, failed)
-        return Ends(unread=unread) if unread else Ends(ranks=small)
+        unread = _failed_peers(small, of, layout, failed)
+        return ChainEnds(unread=unread) if unread else ChainEnds(ranks=small)
     large = [set(m) for m in members.values() if len(m) > 0.5 * total]
     apart = [g for g in groups if not g.dominant and g.activity.dim != "pp" and any(set(g.ranks) <= m for m in large)]
-    return Ends(apart=apart)
+    return ChainEnds(apart=apart)
 
 
 def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
@@ -105,7 +107,7 @@ def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], 
     return label, is_end
 
 
-def _unread(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:
+def _failed_peers(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:
     """Failed dumps in the groups where the ends wait: such a group may be incomplete."""
     if not failed or not layout.known:
         return []

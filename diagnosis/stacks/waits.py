@@ -83,7 +83,7 @@ _DEVICE_FILE = re.compile(
 )
 
 #: First match of (file, function) wins, scanning frames from the innermost on. ``None`` matches anything.
-_HOST: tuple[tuple[str, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
+_HOST_WORK: tuple[tuple[str, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
     (
         "waiting for its data loader",
         re.compile(
@@ -152,7 +152,7 @@ _COMPUTE_NAME = re.compile(
     re.IGNORECASE,
 )
 #: Waiting functions of the interpreter: the calling frame decides, not these.
-_SILENT = re.compile(
+_INTERPRETER_WAIT = re.compile(
     r"(?:^|/)(?:threading|queue|selectors|contextlib|functools|c10d_logger|_bootstrap|runpy|connection|queues"
     r"|synchronize|context|process|errors/__init__|inspect|weakref)\.py$|^<frozen"
 )
@@ -200,7 +200,7 @@ _TO_NEXT = re.compile(
     r"|get_bwd_recv",
     re.IGNORECASE,
 )
-_READ = re.compile(
+_READ_NAME = re.compile(
     r"^(?:read|write|pread|pwrite|fsync|open|close|stat|poll|select|epoll_wait|futex|nanosleep|clock_nanosleep"
     r"|sleep|acquire|wait|get|put|join|lock|flock|recv|recv_into|send|connect|accept|readinto|readline)$"
 )
@@ -246,9 +246,9 @@ def call_site(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
     for further in range(start + 1, len(frames)):
         frame = frames[further]
         if _communicates(frame) == _STRICT or _COMM_FILE.search(frame.file):
-            if not _SILENT.search(frame.file):
+            if not _INTERPRETER_WAIT.search(frame.file):
                 at = further
-        elif not _SILENT.search(frame.file):
+        elif not _INTERPRETER_WAIT.search(frame.file):
             break
     return frames[at:]
 
@@ -286,9 +286,9 @@ def activity(frames: tuple[Frame, ...]) -> Activity:
             if not frame.is_native:
                 return device
             continue  # a native wait may belong to a collective: the caller decides
-        if frame.is_native or _SILENT.search(frame.file):
+        if frame.is_native or _INTERPRETER_WAIT.search(frame.file):
             continue
-        for what, file, name_pattern in _HOST:
+        for what, file, name_pattern in _HOST_WORK:
             if (file is None or file.search(frame.file)) and (name_pattern is None or name_pattern.search(frame.name)):
                 return Activity(HOST, what, frame=frame.label)
         if _COMPUTE.search(frame.file) or _COMPUTE_NAME.search(frame.name):
@@ -297,4 +297,4 @@ def activity(frames: tuple[Frame, ...]) -> Activity:
     first = frames[0]
     if device:
         return device
-    return Activity(HOST if _READ.match(first.name) else LOCAL, f"in {first.name}", frame=first.label)
+    return Activity(HOST if _READ_NAME.match(first.name) else LOCAL, f"in {first.name}", frame=first.label)

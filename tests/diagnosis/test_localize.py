@@ -149,9 +149,10 @@ def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_
 
 
 def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -> None:
-    assert set(stack_cause.BY_WHAT) <= {label for label, _, _ in waits._HOST}
+    assert set(stack_cause.CAUSE_OF_WORDS) <= {label for label, _, _ in waits._HOST_WORK}
     assert all(
-        taxonomy.load().get(c).id == c for c in [*stack_cause.BY_WHAT.values(), *stack_cause.BY_ACTIVITY.values()]
+        taxonomy.load().get(c).id == c
+        for c in [*stack_cause.CAUSE_OF_WORDS.values(), *stack_cause.CAUSE_OF_ACTIVITY.values()]
     )
 
 
