@@ -28,13 +28,13 @@ EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
 _COMMANDS = ("learn", "templates", "diagnose")
 
 
-class Unusable(Exception):
+class UsageError(Exception):
     """Unusable arguments or evidence; the message says what to do."""
 
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise Unusable(f"{message}. `python -m diagnosis --help` lists what it takes.")
+        raise UsageError(f"{message}. `python -m diagnosis --help` lists what it takes.")
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -87,7 +87,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         options = _parser().parse_args(given)
         command = {"diagnose": _diagnose, "learn": _learn, "templates": _templates}[options.command]
         return command(options, work)
-    except (Unusable, FileNotFoundError) as error:
+    except (UsageError, FileNotFoundError) as error:
         from diagnosis.plain import visible
 
         print(visible(f"diagnosis: {error}"), file=sys.stderr)
@@ -100,7 +100,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if not faults.is_fault(error):
             raise
         traceback.print_exc()
-        print(f"diagnosis: the analysis failed ({faults.words(error)}); please report it.", file=sys.stderr)
+        print(f"diagnosis: the analysis failed ({faults.error_text(error)}); please report it.", file=sys.stderr)
         return EXIT_FAILED
     finally:
         shutil.rmtree(work, ignore_errors=True)
@@ -116,13 +116,13 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         history = History.load(options.history) if options.history else None
         rules = signatures.load_with([options.rules.read_text(encoding="utf-8")]) if options.rules else None
     except (HistoryError, ValueError, UnicodeDecodeError) as error:
-        raise Unusable(str(error)) from error
+        raise UsageError(str(error)) from error
     extra = [path for path in (options.inventory, options.layout) if path is not None]
     with _progress() as progress:
         hints = ParseHints(time_zone=options.time_zone)
         found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress)
         if not any(evidence.is_readable(parsed) for parsed in found.parsed):
-            raise Unusable(_nothing(found))
+            raise UsageError(_nothing_found(found))
         diagnosis = pipeline.diagnose(
             found.parsed, history=history, as_of=options.as_of, read=found.read, rules=rules, on_stage=progress
         )
@@ -145,9 +145,9 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
 def _progress() -> AbstractContextManager[OnStage]:
     """Draws the progress in a terminal; otherwise the drawing library is not loaded."""
     if not sys.stderr.isatty():
-        from diagnosis.model import silent
+        from diagnosis.model import ignore_progress
 
-        return nullcontext(silent)
+        return nullcontext(ignore_progress)
     from diagnosis.terminal import Progress
 
     return Progress()
@@ -159,13 +159,13 @@ def _learn(options: argparse.Namespace, work: Path) -> int:
     try:
         pool = history.History.load(options.out) if options.out.exists() else history.History()
     except history.HistoryError as error:
-        raise Unusable(str(error)) from error
+        raise UsageError(str(error)) from error
     for number, path in enumerate(options.paths):
         place = work / f"job-{number}"
         place.mkdir()
         found = evidence.gather([path], place)
         if not any(evidence.is_readable(parsed) for parsed in found.parsed):
-            raise Unusable(f"{path}: {_nothing(found)}")
+            raise UsageError(f"{path}: {_nothing_found(found)}")
         name = path.resolve().name.split(".")[0]
         pool = pool.add(history.learn(found.parsed, job_id=name, family=options.family))
         shutil.rmtree(place, ignore_errors=True)
@@ -182,11 +182,11 @@ def _templates(options: argparse.Namespace, work: Path) -> int:
     from diagnosis.parsing import parse
 
     if not options.path.is_file():
-        raise Unusable(f"{options.path} is not a file: templates are listed for one log")
+        raise UsageError(f"{options.path} is not a file: templates are listed for one log")
     with options.path.open("rb") as stream:
         parsed = parse(stream, options.path.name, ParseHints(kind=Kind.LOG), work)
     if parsed.columns is None or parsed.uniques is None:
-        raise Unusable(f"{options.path}: {parsed.skipped}")
+        raise UsageError(f"{options.path}: {parsed.skipped}")
     mined = templates.mine(pl.read_parquet(parsed.uniques))
     text = dict(mined.select("template", "text").iter_rows())
     rows = (
@@ -202,7 +202,7 @@ def _templates(options: argparse.Namespace, work: Path) -> int:
     return EXIT_DIAGNOSED
 
 
-def _nothing(found: object) -> str:
+def _nothing_found(found: object) -> str:
     """Why there is nothing to diagnose, with the first reasons."""
     from diagnosis.evidence import Evidence
 

@@ -14,7 +14,7 @@ from diagnosis import taxonomy
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
 from diagnosis.ladder import Ladder, Rule, load
 from diagnosis.stacks.blame import ranks_text
-from diagnosis.tried import ACTIONS, TAKES_MACHINES, is_spent, tried_of
+from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, tried_actions, was_tried
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
@@ -25,8 +25,8 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     """Facts about one diagnosis: ``logs``, ``flows``, ``stacks`` as in the report, ``suspects`` fused, ``job``,
     ``tried`` (actions that were carried out in this episode without success)."""
     logs, stacks, flows = (dict(parts.get(k) or {}) for k in ("logs", "stacks", "flows"))
-    tried = {t.action for t in tried_of(parts.get("tried") or ())}
-    tried |= {"evict"} if tried & TAKES_MACHINES else set()
+    tried = {t.action for t in tried_actions(parts.get("tried") or ())}
+    tried |= {"evict"} if tried & EVICTING_ACTIONS else set()
     told = dict(parts.get("conclusion") or {})
     leaf = str((told or logs).get("subcategory") or "")
     category = str((told or logs).get("category") or "")
@@ -139,7 +139,7 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
 
     :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
         ``node_names``, ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out without success, see
-        :func:`tried_of`). All optional.
+        :func:`tried_actions`). All optional.
     :returns: ``action, rule, title, targets, command, commands, cost, because, next, source, checks, nearly,
         would_decide, passed_over``.
         ``nearly`` lists the rules about the same subject for which one or two conditions do not hold, with these
@@ -147,9 +147,9 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     """
     rungs = rungs or load()
     facts = facts_of(parts, rungs)
-    tried = tried_of(parts.get("tried") or ())
+    tried = tried_actions(parts.get("tried") or ())
     holding = [r for r in rungs.rules if all(c.holds(facts) for c in r.when)]
-    fired = next((r for r in holding if not is_spent(r.action, facts.get(r.targets) or (), tried)), rungs.rules[-1])
+    fired = next((r for r in holding if not was_tried(r.action, facts.get(r.targets) or (), tried)), rungs.rules[-1])
     passed = [r for r in holding[: holding.index(fired)] if r is not fired] if fired in holding else holding
     nearly = []
     decide: list[str] = []
@@ -259,7 +259,7 @@ def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: Map
     among them, ``text``.
     """
     per_node = job.get("gpus_per_node")
-    machines = len(targets) if rule.action in TAKES_MACHINES else 0
+    machines = len(targets) if rule.action in EVICTING_ACTIONS else 0
     faulty = (
         min(machines, max(1, len(facts["stack_nodes"]) if rule.action == "over_evict" else machines)) if machines else 0
     )

@@ -7,7 +7,7 @@ import zipfile
 from typing import Any
 
 
-class Names:
+class UniqueNames:
     """Names within one archive: a repeated name gets ``~2`` before its suffix."""
 
     def __init__(self) -> None:
@@ -30,7 +30,7 @@ class Names:
         return fresh
 
 
-def unlisted(file: Any, archive: zipfile.ZipFile) -> int:
+def count_unlisted(file: Any, archive: zipfile.ZipFile) -> int:
     """Files within a zip archive that its directory does not list: local headers in gaps between the listed ones. One
     short read a member.
     """
@@ -59,7 +59,7 @@ def _headers_between(file: Any, at: int, end: int) -> int:
     return bytes(file.read(min(end - at, 1 << 20))).count(b"PK\x03\x04")
 
 
-def promised_entries(file: Any) -> int:
+def stated_entries(file: Any) -> int:
     """The number of members in the end record, read before the directory is loaded into memory."""
     end = file.seek(0, io.SEEK_END)
     file.seek(max(0, end - (1 << 16) - 22))

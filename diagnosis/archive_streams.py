@@ -18,7 +18,7 @@ from typing import Any, Final
 import zstandard
 
 #: exceptions of archive readers for damaged bytes
-DAMAGE: Final = (
+DAMAGE_ERRORS: Final = (
     EOFError,
     OSError,
     zlib.error,
@@ -36,7 +36,7 @@ class Refused(Exception):
     """Reading crossed a limit; the text says which. Discard the read part of the member."""
 
 
-class Counted:
+class CountingReader:
     """A file that counts the bytes read from it."""
 
     def __init__(self, file: Any) -> None:
@@ -49,7 +49,7 @@ class Counted:
         return data
 
 
-class Metered(io.RawIOBase):
+class LimitedReader(io.RawIOBase):
     """Ends at damaged data (``damage``); refuses to unpack more than ``ratio`` times the sent bytes."""
 
     def __init__(self, inner: Any, path: str, ratio: int, sent_bytes: Callable[[], int]) -> None:
@@ -68,12 +68,13 @@ class Metered(io.RawIOBase):
             return 0
         try:
             data = self._inner.read(len(buffer))
-        except DAMAGE as error:
+        except DAMAGE_ERRORS as error:
+            reason = error_text(error)
             self.damage = (
-                f"The data breaks off after {self._given:,} bytes ({why(error)}): the file is truncated or damaged. "
+                f"The data breaks off after {self._given:,} bytes ({reason}): the file is truncated or damaged. "
                 "What came before it was kept; send the file again to get the rest."
                 if self._given
-                else f"The data cannot be unpacked ({why(error)}): the file is damaged or misnamed. Send it again."
+                else f"The data cannot be unpacked ({reason}): the file is damaged or misnamed. Send it again."
             )
             return 0
         buffer[: len(data)] = data
@@ -86,7 +87,7 @@ class Metered(io.RawIOBase):
         return len(data)
 
 
-class Chained(io.RawIOBase):
+class ChainedReader(io.RawIOBase):
     """A head that was already read, and the rest after it."""
 
     def __init__(self, head: bytes, rest: Any) -> None:
@@ -104,18 +105,18 @@ class Chained(io.RawIOBase):
 
     def seekable_whole(self) -> Any:
         """The file from its first byte if it is seekable, else None."""
-        file = self._rest.file if isinstance(self._rest, Counted) else None
+        file = self._rest.file if isinstance(self._rest, CountingReader) else None
         if file is None or not getattr(file, "seekable", lambda: False)():
             return None
         file.seek(0)
         return file
 
 
-class Unpacked:
+class Decompressor:
     """Compressed streams one after another, giving all bytes before the damage.
 
     The readers of the standard library drop the damaged block, or treat data after a whole stream as padding; libzstd
-    treats a cut stream as a whole one. Here an exception of :data:`DAMAGE` reports all data that is not read.
+    treats a cut stream as a whole one. Here an exception of :data:`DAMAGE_ERRORS` reports all data that is not read.
     """
 
     def __init__(self, source: Any, magic: bytes, engine: Callable[[], Any], feed: int) -> None:
@@ -184,10 +185,10 @@ class _Zlib:
 
 
 class _Zstd:
-    """One frame. Its output has no limit of its own; :data:`_ZSTD_FEED` limits the input of each call."""
+    """One frame. Its output has no limit of its own; :data:`_ZSTD_READ_BYTES` limits the input of each call."""
 
     def __init__(self) -> None:
-        self._inner = zstandard.ZstdDecompressor(max_window_size=_ZSTD_WINDOW).decompressobj()
+        self._inner = zstandard.ZstdDecompressor(max_window_size=_MAX_ZSTD_WINDOW).decompressobj()
         self._ready = b""
 
     @property
@@ -209,10 +210,10 @@ class _Zstd:
 
 
 #: Bytes of zstd read at a time: a block of 4 bytes may unpack to 128 KiB, so this is at most 32 MiB.
-_ZSTD_FEED: Final = 1 << 10
+_ZSTD_READ_BYTES: Final = 1 << 10
 #: Maximum window of a stream; the command-line tools refuse more by default.
-_ZSTD_WINDOW: Final = 128 << 20
-_XZ_MEMORY: Final = 256 << 20
+_MAX_ZSTD_WINDOW: Final = 128 << 20
+_MAX_XZ_MEMORY: Final = 256 << 20
 _GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"BZh", b"\xfd7zXZ\0", b"\x28\xb5\x2f\xfd"
 
 
@@ -222,18 +223,19 @@ def _is_skippable(data: bytes, magic: bytes) -> bool:
 
 
 #: Unreadable headers in a tar archive are skipped, block by block, up to this many bytes.
-_SKIPPED_BYTES: Final = 64 << 20
+_MAX_SKIPPED_BYTES: Final = 64 << 20
 
 
-class SoundTarInfo(tarfile.TarInfo):
+class CheckedTarInfo(tarfile.TarInfo):
     """Headers of a tar archive, with a record of errors. Refuses headers that would be read into memory and are far
     larger than any name. The standard library's reader stops silently at the first damaged header and at the first end
-    mark; ``ignore_zeros`` makes it continue, and :class:`Skipped` in ``errors`` of the archive counts what it skips.
+    mark; ``ignore_zeros`` makes it continue, and ``skipped`` of the archive (:class:`SkippedBytes`) counts the skipped
+    bytes.
     """
 
     @classmethod
     def fromtarfile(cls, tar: tarfile.TarFile) -> tarfile.TarInfo:  # type: ignore[override]
-        seen: Skipped = tar.skipped  # type: ignore[attr-defined]
+        seen: SkippedBytes = tar.skipped  # type: ignore[attr-defined]
         try:
             info = super().fromtarfile(tar)
         except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
@@ -257,7 +259,7 @@ class SoundTarInfo(tarfile.TarInfo):
 
 
 @dataclass(slots=True)
-class Skipped:
+class SkippedBytes:
     """The skipped part of a tar archive: ``bytes`` of damaged headers and the data after them, and the number of
     ``end_marks`` (blocks of zeros) read last. Two of them end an archive.
     """
@@ -268,23 +270,23 @@ class Skipped:
 
     def spend(self) -> None:
         self._blocks += 1
-        if self._blocks * tarfile.BLOCKSIZE > _SKIPPED_BYTES:
-            raise tarfile.ReadError(f"no header in {_SKIPPED_BYTES >> 20} MiB")
+        if self._blocks * tarfile.BLOCKSIZE > _MAX_SKIPPED_BYTES:
+            raise tarfile.ReadError(f"no header in {_MAX_SKIPPED_BYTES >> 20} MiB")
 
 
 def decompressor(kind: str, source: Any) -> Any:
-    """A reader of ``gzip``, ``bzip2``, ``xz`` or ``zstd`` data; raises one of :data:`DAMAGE` if they end early."""
+    """A reader of ``gzip``, ``bzip2``, ``xz`` or ``zstd`` data; raises one of :data:`DAMAGE_ERRORS` at an early end."""
     if kind == "zstd":
-        return Unpacked(source, _ZSTD_MAGIC, _Zstd, _ZSTD_FEED)
+        return Decompressor(source, _ZSTD_MAGIC, _Zstd, _ZSTD_READ_BYTES)
     if kind == "gzip":
-        return Unpacked(source, _GZIP_MAGIC, _Zlib, BLOCK_BYTES)
+        return Decompressor(source, _GZIP_MAGIC, _Zlib, BLOCK_BYTES)
     if kind == "bzip2":
-        return Unpacked(source, _BZIP2_MAGIC, bz2.BZ2Decompressor, BLOCK_BYTES)
-    engine = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _XZ_MEMORY)
-    return Unpacked(source, _XZ_MAGIC, engine, BLOCK_BYTES)
+        return Decompressor(source, _BZIP2_MAGIC, bz2.BZ2Decompressor, BLOCK_BYTES)
+    engine = partial(lzma.LZMADecompressor, lzma.FORMAT_XZ, _MAX_XZ_MEMORY)
+    return Decompressor(source, _XZ_MAGIC, engine, BLOCK_BYTES)
 
 
-def fill(source: Any, size: int) -> bytes:
+def read_head(source: Any, size: int) -> bytes:
     """The first ``size`` bytes, or all if there are fewer."""
     head = b""
     while len(head) < size and (more := source.read(size - len(head))):
@@ -292,6 +294,6 @@ def fill(source: Any, size: int) -> bytes:
     return head
 
 
-def why(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """A few words of an exception for a sentence."""
     return str(error) or type(error).__name__

@@ -20,25 +20,25 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from diagnosis.archive_contents import Names, promised_entries, unlisted
+from diagnosis.archive_contents import UniqueNames, count_unlisted, stated_entries
 from diagnosis.archive_streams import (
     BLOCK_BYTES,
-    DAMAGE,
-    Chained,
-    Counted,
-    Metered,
+    DAMAGE_ERRORS,
+    ChainedReader,
+    CheckedTarInfo,
+    CountingReader,
+    LimitedReader,
     Refused,
-    Skipped,
-    SoundTarInfo,
+    SkippedBytes,
     decompressor,
-    fill,
-    why,
+    error_text,
+    read_head,
 )
 
 __all__ = ["HEAD_BYTES", "Limits", "Member", "Refused", "clean_path", "format_of", "walk"]
 
 HEAD_BYTES: Final = 1024
-MAX_PATH: Final = 1000
+MAX_PATH_CHARS: Final = 1000
 _SPOOL_BYTES: Final = 8 << 20
 #: zip files that are not archives of evidence: models, arrays, programs, documents
 _ZIP_LOOKALIKES: Final = (".pt", ".pth", ".ckpt", ".npz", ".whl", ".jar", ".docx", ".xlsx", ".pptx", ".egg", ".apk")
@@ -52,7 +52,7 @@ _MAGIC: Final = {
 }
 
 #: other exceptions of archive readers for hostile archives
-_UNREADABLE: Final = (*DAMAGE, ValueError, RecursionError, OverflowError, IndexError, struct.error)
+_READ_ERRORS: Final = (*DAMAGE_ERRORS, ValueError, RecursionError, OverflowError, IndexError, struct.error)
 
 OnProblem = Callable[[str, str], None]
 type SentBytes = Callable[[], int]
@@ -112,9 +112,9 @@ def clean_path(name: str) -> str:
         raise ValueError("The name is empty: it was left out. Give the file a name.")
     if any(unicodedata.category(c) in ("Cc", "Cf", "Zl", "Zp") for c in path):
         raise ValueError("The name holds control characters: it was left out. Rename the file.")
-    if len(path) > MAX_PATH:
+    if len(path) > MAX_PATH_CHARS:
         raise ValueError(
-            f"The name is {len(path):,} characters long (at most {MAX_PATH:,}): it was left out. Shorten it."
+            f"The name is {len(path):,} characters long (at most {MAX_PATH_CHARS:,}): it was left out. Shorten it."
         )
     return path
 
@@ -127,7 +127,7 @@ def walk(
     A member's path is the one inside the archive; of an archive inside an archive, ``inner.zip/member``. Order is the
     archive's. Content raises only :class:`Refused` from a member's ``stream``: drop that member and continue.
     """
-    source = Counted(file)
+    source = CountingReader(file)
     state = _Walk(limits or Limits(), on_problem or (lambda _path, _sentence: None))
     try:
         yield from state.open(source, path, "", 0, lambda: source.count)
@@ -149,9 +149,9 @@ class _Walk:
         return self.members > self.limits.members or self.out_bytes > self.limits.total_bytes
 
     def open(self, source: Any, path: str, prefix: str, depth: int, sent: SentBytes) -> Iterator[Member]:
-        head = fill(source, HEAD_BYTES)
+        head = read_head(source, HEAD_BYTES)
         kind = format_of(head, path)
-        stream: Any = Chained(head, source)
+        stream: Any = ChainedReader(head, source)
         if not kind:
             yield from self._emit(path, stream)
         elif depth >= self.limits.depth:
@@ -164,15 +164,17 @@ class _Walk:
         elif kind == "tar":
             yield from self._tar(stream, path, prefix, depth, sent)
         else:
-            yield from self._compressed(decompressor(kind, counted := Counted(stream)), counted, path, prefix, depth)
+            yield from self._compressed(
+                decompressor(kind, counted := CountingReader(stream)), counted, path, prefix, depth
+            )
 
-    def _compressed(self, opened: Any, counted: Counted, path: str, prefix: str, depth: int) -> Iterator[Member]:
+    def _compressed(self, opened: Any, counted: CountingReader, path: str, prefix: str, depth: int) -> Iterator[Member]:
         def sent() -> int:
             return counted.count
 
-        metered = Metered(opened, path, self.limits.ratio, sent)
-        head = fill(metered, HEAD_BYTES)
-        inner = Chained(head, metered)
+        metered = LimitedReader(opened, path, self.limits.ratio, sent)
+        head = read_head(metered, HEAD_BYTES)
+        inner = ChainedReader(head, metered)
         if not head and metered.damage:
             self.on_problem(path, metered.damage)
         elif format_of(head, path) == "tar":  # a compressed tar counts as one level, as people do
@@ -186,18 +188,18 @@ class _Walk:
 
     def _tar(self, stream: Any, path: str, prefix: str, depth: int, sent: SentBytes) -> Iterator[Member]:
         try:
-            archive = _Tar.open(fileobj=stream, mode="r|", tarinfo=SoundTarInfo, ignore_zeros=True)
-        except _UNREADABLE as error:
-            self.on_problem(path, f"The archive cannot be opened ({why(error)}): send it again.")
+            archive = _Tar.open(fileobj=stream, mode="r|", tarinfo=CheckedTarInfo, ignore_zeros=True)
+        except _READ_ERRORS as error:
+            self.on_problem(path, f"The archive cannot be opened ({error_text(error)}): send it again.")
             return
-        count, names, skipped = 0, Names(), archive.skipped
+        count, names, skipped = 0, UniqueNames(), archive.skipped
         with closing(archive):
             while True:
                 before = skipped.bytes
                 try:
                     info = archive.next()
-                except _UNREADABLE as error:
-                    kept = f"after {count:,} members ({why(error)})"
+                except _READ_ERRORS as error:
+                    kept = f"after {count:,} members ({error_text(error)})"
                     self.on_problem(path, f"The archive breaks off {kept}: send it again to get the rest.")
                     return
                 if skipped.bytes > before:
@@ -226,7 +228,7 @@ class _Walk:
         prefix: str,
         depth: int,
         sent: SentBytes,
-        names: Names,
+        names: UniqueNames,
     ) -> Iterator[Member]:
         name = self._name(info.name, prefix)
         if name and info.isreg():
@@ -235,7 +237,7 @@ class _Walk:
             kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
             self.on_problem(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
         elif name and (content := archive.extractfile(info)) is not None:
-            yield from self._member(Metered(content, name, self.limits.ratio, sent), name, depth, sent)
+            yield from self._member(LimitedReader(content, name, self.limits.ratio, sent), name, depth, sent)
 
     def _zip(self, stream: Any, path: str, prefix: str, depth: int) -> Iterator[Member]:
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
@@ -247,22 +249,22 @@ class _Walk:
                         raise Refused(self._too_large())
                 file = spool
             try:
-                if promised_entries(file) > self.limits.members:
+                if stated_entries(file) > self.limits.members:
                     raise Refused(self._too_many())
                 archive = zipfile.ZipFile(file)
-            except (*_UNREADABLE, NotImplementedError) as error:
-                self.on_problem(path, f"The zip archive cannot be opened ({why(error)}): send it again, whole.")
+            except (*_READ_ERRORS, NotImplementedError) as error:
+                self.on_problem(path, f"The zip archive cannot be opened ({error_text(error)}): send it again, whole.")
                 return
             with archive:
                 infos = [info for info in archive.infolist() if not info.is_dir() or info.file_size]
                 if not infos:
                     self.on_problem(path, "The archive holds no files: nothing to read in it.")
-                names = Names()
+                names = UniqueNames()
                 for info in infos:
                     if name := self._name(info.filename, prefix):
                         yield from self._zip_member(archive, info, names.free(name), depth)
                 self._say_doubles(path, names)
-                if lost := unlisted(file, archive):
+                if lost := count_unlisted(file, archive):
                     self.on_problem(
                         path,
                         f"{lost:,} more {'file lies' if lost == 1 else 'files lie'} in this zip archive that its "
@@ -279,17 +281,19 @@ class _Walk:
         else:
             try:
                 content = archive.open(info)
-            except (*_UNREADABLE, NotImplementedError, RuntimeError) as error:
-                self.on_problem(name, f"This member cannot be opened ({why(error)}): it was left out. Pack it again.")
+            except (*_READ_ERRORS, NotImplementedError, RuntimeError) as error:
+                self.on_problem(
+                    name, f"This member cannot be opened ({error_text(error)}): it was left out. Pack it again."
+                )
                 return
             with content:
-                metered = Metered(content, name, self.limits.ratio, lambda: info.compress_size)
+                metered = LimitedReader(content, name, self.limits.ratio, lambda: info.compress_size)
                 yield from self._member(metered, name, depth, lambda: info.compress_size)
 
-    def _member(self, metered: Metered, name: str, depth: int, sent: SentBytes) -> Iterator[Member]:
+    def _member(self, metered: LimitedReader, name: str, depth: int, sent: SentBytes) -> Iterator[Member]:
         """A file within an archive: as it is, or opened if it is an archive too."""
-        head = fill(metered, HEAD_BYTES)
-        inner = Chained(head, metered)
+        head = read_head(metered, HEAD_BYTES)
+        inner = ChainedReader(head, metered)
         if not format_of(head, name):
             yield from self._emit(name, inner, lambda: metered.damage)
             return
@@ -305,7 +309,7 @@ class _Walk:
         if self.is_spent:
             raise Refused(self._too_many() if self.members > self.limits.members else self._too_large())
         member = Member(path, stream)
-        member.stream = _Leaf(stream, member, self, damage)  # type: ignore[assignment]  # a raw stream reads as well
+        member.stream = _MemberStream(stream, member, self, damage)  # type: ignore[assignment]  # a raw stream reads as well
         yield member
 
     def spend(self, count: int) -> None:
@@ -313,7 +317,7 @@ class _Walk:
         if self.out_bytes > self.limits.total_bytes:
             raise Refused(self._too_large())
 
-    def _say_doubles(self, path: str, names: Names) -> None:
+    def _say_doubles(self, path: str, names: UniqueNames) -> None:
         if names.doubles:
             first = f"{names.example!r} the first" if names.doubles > 1 else f"{names.example!r}"
             told = f"{names.doubles:,} members have the name of an earlier one, {first}"
@@ -335,7 +339,7 @@ class _Walk:
         return f"The archive unfolds to more than {most}: the rest was left out. Send it in parts."
 
 
-class _Leaf(io.RawIOBase):
+class _MemberStream(io.RawIOBase):
     """The stream of a member: it uses the walk's budget and sets the damage in the member's note at the end."""
 
     def __init__(self, inner: Any, member: Member, state: _Walk, damage: Callable[[], str]) -> None:
@@ -357,10 +361,10 @@ class _Leaf(io.RawIOBase):
 
 
 class _Tar(tarfile.TarFile):
-    """A tar archive read forwards, over damaged headers and end marks, see :class:`SoundTarInfo`."""
+    """A tar archive read forwards, over damaged headers and end marks, see :class:`CheckedTarInfo`."""
 
     members: list[tarfile.TarInfo]
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.skipped = Skipped()
+        self.skipped = SkippedBytes()
         super().__init__(*arguments, **options)

@@ -29,7 +29,7 @@ THRESHOLDS: Final = thresholds.of("classify")
 _ROLES = (Role.ROOT, Role.CONFIRMATION, Role.CASCADE, Role.TEARDOWN)
 #: Used only without any root hint: they show that something failed, not what.
 _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
-_SILENT = frozenset({UNKNOWN, NONE})
+_WITHOUT_CAUSE = frozenset({UNKNOWN, NONE})
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
         is_form = rule is not None and rule.is_form and not hint.raised_in  # it knows no words of the cause
         for category, weight, reason in _votes(hint, rule):
             votes.setdefault(category, []).append((weight, reason, not is_form))
-        for category, weight, reason in _learned(hint, rule, model):
+        for category, weight, reason in _model_votes(hint, rule, model):
             votes.setdefault(category, []).append((weight, reason, False))
     return _verdict(votes, model, 1.0 if has_root else THRESHOLDS.uncaused)
 
@@ -87,17 +87,19 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
 def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
     if hint.raised_in:
         title = taxonomy.load().get(hint.raised_in).title
-        return [(hint.raised_in, THRESHOLDS.raised * _heard(hint), f"The software that raised it: {title.lower()}")]
-    if rule is None or rule.category in _SILENT:
+        return [
+            (hint.raised_in, THRESHOLDS.raised * _role_weight(hint), f"The software that raised it: {title.lower()}")
+        ]
+    if rule is None or rule.category in _WITHOUT_CAUSE:
         return []
-    weight = rule.strength.weight * _heard(hint)
+    weight = rule.strength.weight * _role_weight(hint)
     first, *others = (rule.category, *rule.also)
     if hint.is_wide or (hint.is_lone and "shared" in taxonomy.load().get(first).traits):
-        first, *others = _ordered(first, others, is_wide=hint.is_wide)
+        first, *others = _ordered_by_spread(first, others, is_wide=hint.is_wide)
     return [(first, weight, rule.title), *((other, weight * THRESHOLDS.also, rule.title) for other in others)]
 
 
-def _ordered(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
+def _ordered_by_spread(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
     """The categories of a rule's words: of those that many machines report, a fault that they share comes before one
     of a single machine; of those that one of them reports, after it.
     """
@@ -105,21 +107,23 @@ def _ordered(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
     return sorted((category, *also), key=lambda name: (tree.get(name).category == "hardware") == is_wide)
 
 
-def _learned(hint: Hint, rule: Signature | None, model: Model | None) -> list[tuple[str, float, str]]:
+def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> list[tuple[str, float, str]]:
     """Votes of the model: full where no rule says anything of the cause, by its trust where one does."""
     if model is None:
         return []
-    is_open = rule is None or rule.category in _SILENT or (rule.is_form and hint.role is Role.ROOT)
+    is_open = rule is None or rule.category in _WITHOUT_CAUSE or (rule.is_form and hint.role is Role.ROOT)
     share = 1.0 if is_open else model.trust
     if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
         return []
-    weight = share * _heard(hint) * THRESHOLDS.model
+    weight = share * _role_weight(hint) * THRESHOLDS.model
     found = list(model.predict(hint.template).items())[: THRESHOLDS.model_guesses]
     reason = "Its words are those of confirmed incidents of this category"
-    return [(leaf, weight * p, reason) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _SILENT]
+    return [
+        (leaf, weight * p, reason) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _WITHOUT_CAUSE
+    ]
 
 
-def _heard(hint: Hint) -> float:
+def _role_weight(hint: Hint) -> float:
     """The share of its weight that a hint has by its role."""
     return hint.weight * float(getattr(THRESHOLDS, hint.role.value) if hint.role in _ROLES else 0.0)
 
@@ -156,12 +160,12 @@ def probability(features: Mapping[str, float]) -> float:
     ``rival`` is and whether a rule knows it (``by_rule``), fitted on messages that no rule was written from
     (``confidence.json`` says by which command).
     """
-    fitted = _fitted()
+    fitted = _fitted_weights()
     return 1 / (1 + math.exp(-fitted["intercept"] - sum(fitted["weights"][name] * x for name, x in features.items())))
 
 
 @cache
-def _fitted() -> dict[str, Any]:
+def _fitted_weights() -> dict[str, Any]:
     text = resources.files("diagnosis").joinpath("confidence.json").read_text(encoding="utf-8")
     return dict(json.loads(text))
 

@@ -33,7 +33,7 @@ _MASK = re.compile(r"<[A-Z_0-9]+>")
 _WORD = re.compile(r"[A-Za-z][a-z]+|[A-Z]{2,}|[A-Za-z]+\d*|\b\d{1,3}\b")
 _HEADER = re.compile(r"\A(?:\s*\[[^\]]{0,80}\]:?)+")
 #: Length of a word's beginning that is a feature of its own.
-_STEM = 5
+_STEM_CHARS = 5
 
 
 class ModelError(ValueError):
@@ -126,7 +126,7 @@ def features_of(template: str) -> list[str]:
     text = _MASK.sub(" ", _HEADER.sub(" ", template))
     words = [word.lower() for word in _WORD.findall(text)]
     pairs = [f"{a} {b}" for a, b in pairwise(words)]
-    return words + pairs + [f"^{word[:_STEM]}" for word in words if len(word) >= _STEM]
+    return words + pairs + [f"^{word[:_STEM_CHARS]}" for word in words if len(word) >= _STEM_CHARS]
 
 
 def dumps(model: Model) -> str:
@@ -147,7 +147,7 @@ def loads(text: str) -> Model:
             raise ModelError(f"the model has format {data['format']}, this engine reads {FORMAT}")
         model = Model(
             idf={str(word): float(value) for word, value in data["idf"].items()},
-            leaves=_level_in(data["leaves"]),
+            leaves=_level_from(data["leaves"]),
             confirmed=int(data["confirmed"]),
             digest=str(data["digest"]),
             calibration=tuple((float(x), float(y)) for x, y in data["calibration"]),
@@ -173,7 +173,7 @@ def starter() -> Model:
     return loads(resources.files("diagnosis").joinpath("classifier.json").read_text(encoding="utf-8"))
 
 
-def _level_in(data: Mapping[str, Any]) -> Level:
+def _level_from(data: Mapping[str, Any]) -> Level:
     classes: Sequence[str] = tuple(str(name) for name in data["classes"])
     weights = {str(word): {int(i): float(w) for i, w in row.items()} for word, row in data["weights"].items()}
     if any(index >= len(classes) or index < 0 for row in weights.values() for index in row):

@@ -37,12 +37,12 @@ FOLDS = 5
 #: Human-confirmed incidents count this many times as much as an example of a rule.
 CONFIRMED_WEIGHT = 4.0
 #: Decisions needed before raw confidences are mapped to observed shares.
-CALIBRATION_RECORDS = 50
+MIN_CALIBRATION_RECORDS = 50
 #: Maximum number of different messages in a training; of more, the heaviest are kept. The cost grows with the cube.
 MAX_SAMPLES = 3_000
 _RIDGE = 0.6
 #: Weights below this change no verdict; without them the file is a tenth of its size.
-_SMALL = 0.05
+_MIN_WEIGHT = 0.05
 _FLAGS = re.compile(r"\(\?[a-zA-Z-]+\)")
 _GROUP = re.compile(r"\(\?(?:[a-zA-Z-]*:|P<\w+>)")
 _CLASS = re.compile(r"\[[^\]]*\][*+?]?|\{[^}]*\}|\\.")
@@ -67,7 +67,7 @@ def starter_records() -> list[Record]:
         if category == taxonomy.UNKNOWN or (category == taxonomy.NONE and not is_noise):
             continue
         if len({code.category for code in rule.codes.values()}) > 1:
-            rows = [(number, code) for number, code in rule.codes.items() if _teaches(code)]
+            rows = [(number, code) for number, code in rule.codes.items() if _may_teach(code)]
             kind = rule.id.rpartition(".")[2]
             found += [Record((f"{kind} {number}: {row.title}",), row.category, (rule.id,)) for number, row in rows]
         else:
@@ -78,7 +78,7 @@ def starter_records() -> list[Record]:
     return found
 
 
-def _teaches(code: Signature) -> bool:
+def _may_teach(code: Signature) -> bool:
     return code.role is not Role.BENIGN and code.strength is not Strength.WEAK
 
 
@@ -114,7 +114,7 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
         raise ValueError("training needs incidents of at least two categories")
     # tiny matrices: threads of the linear algebra library cost forty times what they save on a busy machine
     with threadpool_limits(limits=1):
-        idf, matrix = _vectorised([features_of(sample.text) for sample in samples])
+        idf, matrix = _tf_idf([features_of(sample.text) for sample in samples])
         return Model(
             idf=idf,
             leaves=_Ridge(samples, matrix).level(list(idf)),
@@ -125,7 +125,7 @@ def train(confirmed: Sequence[Record], base: Sequence[Record] | None = None) -> 
 
 
 @dataclass(frozen=True, slots=True)
-class Unseen:
+class HeldOutGuess:
     """A message with the model's answer without the message's own rule (or incident)."""
 
     text: str
@@ -134,16 +134,16 @@ class Unseen:
     probability: float
 
 
-def unseen(base: Sequence[Record] | None = None) -> list[Unseen]:
+def held_out_guesses(base: Sequence[Record] | None = None) -> list[HeldOutGuess]:
     """The answers of a model of ``base`` for each of its messages, with their own rule left out of the training."""
     samples = _samples(starter_records() if base is None else base, [])
     with threadpool_limits(limits=1):
-        ridge = _Ridge(samples, _vectorised([features_of(sample.text) for sample in samples])[1])
+        ridge = _Ridge(samples, _tf_idf([features_of(sample.text) for sample in samples])[1])
         temperature, doubt = ridge.softening()
         shares = (1 - doubt) * _softmax(ridge.left_out() / temperature) + doubt / len(ridge.classes)
     best = shares.argmax(axis=1)
     return [
-        Unseen(sample.text, sample.category, ridge.classes[leaf], float(share[leaf]))
+        HeldOutGuess(sample.text, sample.category, ridge.classes[leaf], float(share[leaf]))
         for sample, leaf, share in zip(samples, best, shares, strict=True)
     ]
 
@@ -221,7 +221,7 @@ class _Ridge:
         weights = np.asarray(self.matrix.T @ self.dual)
         kept: dict[str, dict[int, float]] = {}
         for feature, row in zip(features, weights, strict=True):
-            if chosen := {int(n): round(float(row[n]), 2) for n in np.flatnonzero(np.abs(row) >= _SMALL)}:
+            if chosen := {int(n): round(float(row[n]), 2) for n in np.flatnonzero(np.abs(row) >= _MIN_WEIGHT)}:
                 kept[feature] = chosen
         return Level(tuple(self.classes), tuple(round(float(b), 3) for b in self.bias), kept, *self.softening())
 
@@ -293,7 +293,7 @@ def admit(
     return Admission(train(confirmed, base), is_admitted, mine, theirs, reason)
 
 
-def _vectorised(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:
+def _tf_idf(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:
     """Inverse document frequencies, rounded as they are stored, and TF-IDF rows of unit length, one a text.
 
     Pairs and beginnings that occur once are dropped: they would only memorise their text.
@@ -310,7 +310,7 @@ def _calibration(records: Sequence[Record]) -> tuple[tuple[float, float], ...]:
     known = [
         (r.confidence, float(r.was_right)) for r in records if r.confidence is not None and r.was_right is not None
     ]
-    if len(known) < CALIBRATION_RECORDS:
+    if len(known) < MIN_CALIBRATION_RECORDS:
         return ()
     raw, right = zip(*known, strict=True)
     curve = IsotonicRegression(y_min=0.02, y_max=0.98, out_of_bounds="clip").fit(raw, right)

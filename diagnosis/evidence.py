@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO, cast
 
 from diagnosis import archives, parse_pool
-from diagnosis.model import Kind, OnStage, Parsed, ParseHints, silent
+from diagnosis.model import Kind, OnStage, Parsed, ParseHints, ignore_progress
 from diagnosis.parsing import parse
 
 
@@ -59,7 +59,7 @@ class Evidence:
 
 
 def gather(
-    paths: Sequence[Path], work: Path, *, hints: ParseHints | None = None, on_stage: OnStage = silent
+    paths: Sequence[Path], work: Path, *, hints: ParseHints | None = None, on_stage: OnStage = ignore_progress
 ) -> Evidence:
     """Parses everything below ``paths``; tables and copies lie in ``work``, which the caller removes.
 
@@ -73,7 +73,7 @@ def gather(
         files = sorted(_files(path, evidence))
         done = 0
         for is_archive, group in itertools.groupby(files, key=lambda file: _is_archive(*file)):
-            read = _archives if is_archive else _plain
+            read = _parse_archives if is_archive else _parse_plain
             for _ in read(evidence, list(group), path.name, hints or ParseHints(), work):
                 on_stage("parse", done, len(files))
                 done += 1
@@ -119,7 +119,7 @@ def _is_archive(name: str, file: Path) -> bool:
         return False  # the reader reports why it cannot be read
 
 
-def _plain(
+def _parse_plain(
     evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
 ) -> Iterator[None]:
     """Parses files that are no archives, on all cores if their total size is large."""
@@ -141,17 +141,19 @@ def _size(file: Path) -> int:
         return 0
 
 
-def _archives(
+def _parse_archives(
     evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
 ) -> Iterator[None]:
     """Parses each member of each archive."""
     for name, file in files:
         yield
         with file.open("rb") as stream:
-            _members(evidence, stream, name, argument, hints, work)
+            _parse_members(evidence, stream, name, argument, hints, work)
 
 
-def _members(evidence: Evidence, stream: BinaryIO, name: str, argument: str, hints: ParseHints, work: Path) -> None:
+def _parse_members(
+    evidence: Evidence, stream: BinaryIO, name: str, argument: str, hints: ParseHints, work: Path
+) -> None:
     def problem(path: str, sentence: str) -> None:
         evidence.problems.append((path, sentence))
 
@@ -159,7 +161,7 @@ def _members(evidence: Evidence, stream: BinaryIO, name: str, argument: str, hin
         copy = work / f"copy-{evidence._taken:06d}"
         number, path = evidence._reserve(member.path, argument, copy)
         with copy.open("wb") as out:
-            copied = _Copied(member.stream, out)
+            copied = _CopyingReader(member.stream, out)
             parsed = parse(cast("BinaryIO", copied), path, hints, work / f"artifact-{number:06d}")
         if copied.refusal:
             problem(path, copied.refusal)
@@ -167,7 +169,7 @@ def _members(evidence: Evidence, stream: BinaryIO, name: str, argument: str, hin
             evidence.parsed.append(replace(parsed, notes=(*parsed.notes, member.note)) if member.note else parsed)
 
 
-class _Copied:
+class _CopyingReader:
     """A stream that writes what is read through it to ``out``; it ends at the archive's limits."""
 
     def __init__(self, stream: BinaryIO, out: BinaryIO) -> None:

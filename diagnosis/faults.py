@@ -5,7 +5,7 @@ from __future__ import annotations
 import errno
 from typing import Final
 
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_DISK_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
 
 
 def is_fault(error: BaseException) -> bool:
@@ -19,10 +19,10 @@ def is_of_machine(error: BaseException) -> bool:
     """Whether the machine caused the error, not the evidence: a full disk or too little memory. Do not catch such an
     error.
     """
-    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _FULL)
+    return isinstance(error, MemoryError) or (isinstance(error, OSError) and error.errno in _DISK_FULL)
 
 
-def words(error: BaseException) -> str:
+def error_text(error: BaseException) -> str:
     """Kind and first line of an error, at most 200 characters."""
     first = (str(error).splitlines() or [""])[0].strip()[:200]
     return f"{type(error).__name__}: {first}" if first else type(error).__name__

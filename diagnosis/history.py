@@ -22,9 +22,9 @@ from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
 THRESHOLDS: Final = thresholds.of("history")
 FORMAT = 1
 #: Maximum number of distinct messages of one job; the most frequent are kept. Rarer messages are noise.
-TEXTS_PER_JOB = 20_000
+MAX_TEXTS_PER_JOB = 20_000
 #: A family with fewer healthy jobs than this uses those of its framework, then all.
-POOL_MIN = 3
+MIN_POOL_JOBS = 3
 
 
 class HistoryError(ValueError):
@@ -61,7 +61,7 @@ class Pool:
     def alike(self, texts: Collection[str]) -> Pool:
         """Without jobs that print far fewer of the job's messages (``texts``, masked) than the most similar one does:
         after an upgrade of a framework, or a change of the log format, those before it say nothing of what is normal.
-        ``POOL_MIN`` healthy jobs of the new version replace them: fewer are not enough to call a message unknown.
+        ``MIN_POOL_JOBS`` healthy jobs of the new version replace them: fewer are not enough to call a message unknown.
         O(texts of the pool).
         """
         said = frozenset(texts)
@@ -69,7 +69,7 @@ class Pool:
         least = THRESHOLDS.alike * max(told, default=0.0)
         few = [min(len(said), len(job.counts)) < THRESHOLDS.telling for job in self.jobs]
         kept = tuple(job for job, share, is_few in zip(self.jobs, told, few, strict=True) if is_few or share >= least)
-        return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept)) if len(kept) >= POOL_MIN else self
+        return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept)) if len(kept) >= MIN_POOL_JOBS else self
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,7 +83,7 @@ class History:
         others = tuple(j for j in self.jobs if j.job_id != exclude)
         for scope, wanted in (("family", family), ("framework", framework)):
             same = tuple(j for j in others if wanted and getattr(j, scope) == wanted)
-            if len(same) >= POOL_MIN:
+            if len(same) >= MIN_POOL_JOBS:
                 return Pool(same, scope)
         return Pool(others, "all" if others else "none")
 
@@ -172,7 +172,7 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
         table = stored_rows.read([stored_rows.messages_of(p)], ("text", "count"))
         for text, n in zip(hosts.hide(table["text"], nodes), table["count"], strict=True):
             counts[text] = counts.get(text, 0) + int(n)
-    most = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:TEXTS_PER_JOB]
+    most = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:MAX_TEXTS_PER_JOB]
     return JobEvents(job_id, dict(sorted(most)), family, framework, max(len(nodes), 1), _hours(logs))
 
 

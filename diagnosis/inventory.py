@@ -39,7 +39,7 @@ class Inventory:
         per, nodes = self.gpus_per_node, self.nodes
         if not per or not nodes or (self.world_size and self.world_size != per * len(nodes)):
             return {}
-        if per * len(nodes) > numbers.MOST_RANKS:
+        if per * len(nodes) > numbers.MAX_RANKS:
             return {}
         return {rank: nodes[rank // per] for rank in range(per * len(nodes))}
 
@@ -94,7 +94,7 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         gpus_per_node=_count(facts.get("gpus_per_node") or first.get("nproc_per_node")),
         layout=layout,
         commands=_commands(first or facts),
-        jobs=tuple(_described(job) for job in jobs if isinstance(job, dict)) if isinstance(jobs, list) else (),
+        jobs=tuple(_jobs_machines(job) for job in jobs if isinstance(job, dict)) if isinstance(jobs, list) else (),
         node_of_rank=node_of,
     )
 
@@ -104,7 +104,7 @@ def _commands(own: Mapping[str, Any]) -> tuple[str, ...]:
     return tuple(str(own[key]) for key in ("command", "command_line", "cmd") if isinstance(own.get(key), str))
 
 
-def _described(job: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _jobs_machines(job: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
     """The machines and command lines of one of several jobs."""
     names = (row.get(key) for row in _rows(job) for key in (*_NAMES, "ip"))
     return frozenset(str(name) for name in names if name), _commands(job)
@@ -112,7 +112,7 @@ def _described(job: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
 
 def _count(value: Any) -> int | None:
     """A number of ranks that a description states; None for values that are no count, such as JSON's ``Infinity``."""
-    return int(value) if isinstance(value, (int, float)) and 1 <= value <= numbers.MOST_RANKS else None
+    return int(value) if isinstance(value, (int, float)) and 1 <= value <= numbers.MAX_RANKS else None
 
 
 def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:

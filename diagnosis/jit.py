@@ -17,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 
 #: Number of array elements that run in the interpreter before Numba is loaded, which takes about as long.
-_SMALL: Final = 1 << 17
+_MAX_INTERPRETED: Final = 1 << 17
 _BLAS: Final = "scipy.linalg.cython_blas"
 _LOADING = threading.RLock()
 
@@ -46,7 +46,7 @@ class _Loop[**P, R]:
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
         if self._machine_code is None and not _numba.cache_info().currsize:
             size = sum(arg.size for arg in args if isinstance(arg, np.ndarray))
-            if _Loop.interpreted + size <= _SMALL:
+            if _Loop.interpreted + size <= _MAX_INTERPRETED:
                 _Loop.interpreted += size
                 return self._interpret(*args, **kwargs)
         return (self._machine_code or self.load())(*args, **kwargs)

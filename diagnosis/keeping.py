@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import kept_lines, thresholds
-from diagnosis.kept_lines import KEPT
+from diagnosis.kept_lines import KEPT_SCHEMA
 from diagnosis.logs import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
 from diagnosis.parsing import parse
@@ -24,7 +24,7 @@ from diagnosis.report import to_json
 
 LIMITS: Final = thresholds.limits("keeping")
 #: The first two bytes of UTF-16, whose lines do not end at a single byte.
-_WIDE = (b"\xff\xfe", b"\xfe\xff")
+_UTF16_MARKS = (b"\xff\xfe", b"\xfe\xff")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,20 +44,22 @@ PLANS: Final = tuple(Plan(writers, whole) for writers, whole in zip(LIMITS.write
 def condense(
     parsed: Sequence[Parsed], *, read: ReadRange, hints: Mapping[str, ParseHints], out: Path, **options: Any
 ) -> dict[str, int] | None:
-    """Write a table of kept lines (``KEPT``) to ``out``; how many of each path. None if no choice of lines leads to the
-    same verdict, or if it saves too little. ``options`` are those of :func:`diagnose`.
+    """Write a table of kept lines (``KEPT_SCHEMA``) to ``out``; how many of each path. None if no choice of lines leads
+    to the same verdict, or if it saves too little. ``options`` are those of :func:`diagnose`.
 
     Files that are not logs, and logs in UTF-16, are not part of it: the caller keeps them whole. Working files are
     beside ``out``. Cost: two diagnoses, one pass over the lines, and reading the chosen ones.
     """
-    logs = [p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and read(p.path, 0, 2) not in _WIDE]
+    logs = [
+        p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and read(p.path, 0, 2) not in _UTF16_MARKS
+    ]
     if not logs:
         return None
     others = [p for p in parsed if p not in logs]
     report = to_json(diagnose(parsed, read=read, **options))
     cited, wanted = cited_lines(report), verdict(report)
     for number, plan in enumerate(PLANS):
-        kept = _texts(chosen(logs, cited, plan), read)
+        kept = _texts(choose_rows(logs, cited, plan), read)
         again, bytes_of = _parsed_again(kept, logs, hints, out.parent / f"tried-{number}")
 
         def from_kept(path: str, offset: int, length: int, kept: dict[str, bytes] = bytes_of) -> bytes:
@@ -90,7 +92,7 @@ def cited_lines(report: Any) -> set[tuple[str, int]]:
     return refs | {ref for part in report.values() for ref in cited_lines(part)}
 
 
-def chosen(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> pl.DataFrame:
+def choose_rows(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> pl.DataFrame:
     """The rows of the line tables that ``plan`` keeps, with ``path`` and ``who``: cited ones, all of rare messages, of
     each other one its first and last line of the job and one of ``plan.writers`` writers, and the first and last line
     of each file, with whole records.
@@ -155,14 +157,14 @@ def _rows_of(p: Parsed, single: pl.Series, cited: set[int], rare: set[int], whol
     records = rows.filter(is_kept).select("record").unique().collect()["record"]
     is_near = pl.col("line") < pl.col("record") + LIMITS.record
     found = rows.filter(is_kept | (pl.col("record").is_in(records.implode()) & is_near)).collect()
-    names = pl.Series([_who(source) for source in p.sources] or [""])
+    names = pl.Series([_writer_name(source) for source in p.sources] or [""])
     known = pl.col("source").clip(upper_bound=len(names) - 1)
     return found.with_columns(
         path=pl.lit(p.path), who=pl.lit(names.implode()).list.get(known) if len(found) else pl.lit("")
     )
 
 
-def _who(source: Source) -> str:
+def _writer_name(source: Source) -> str:
     rank = f"rank {source.rank}" if source.rank is not None else ""
     return " ".join(part for part in (source.node or "", rank) if part)
 
@@ -174,7 +176,7 @@ def _texts(rows: pl.DataFrame, read: ReadRange) -> pl.DataFrame:
         block = read(path, begin, end - begin)
         texts += [block[offset - begin : offset - begin + length] for offset, length in spans]
     return rows.with_columns(text=pl.Series(texts, dtype=pl.Binary)).select(
-        pl.col(name).cast(kind) for name, kind in KEPT.items()
+        pl.col(name).cast(kind) for name, kind in KEPT_SCHEMA.items()
     )
 
 

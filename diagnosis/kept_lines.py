@@ -13,7 +13,7 @@ from typing import Any, Final
 import polars as pl
 
 #: Schema of the kept lines, in the order of files and lines; ``masked``: a number of the message, in this table alone.
-KEPT: Final[dict[str, Any]] = {
+KEPT_SCHEMA: Final[dict[str, Any]] = {
     "path": pl.String(),
     "line": pl.UInt32(),
     "time": pl.Int64(),
@@ -22,7 +22,7 @@ KEPT: Final[dict[str, Any]] = {
     "masked": pl.UInt64(),
     "text": pl.Binary(),
 }
-_STORED: Final[dict[str, Any]] = {
+_STORED_SCHEMA: Final[dict[str, Any]] = {
     "path": pl.String(),
     "skipped": pl.UInt32(),
     "passed_ms": pl.Int64(),
@@ -31,12 +31,12 @@ _STORED: Final[dict[str, Any]] = {
     "message": pl.UInt32(),
     "text": pl.Binary(),
 }
-_MS: Final = 1_000_000
+_NS_PER_MS: Final = 1_000_000
 
 
 def write(kept: pl.DataFrame, out: Path) -> None:
-    """Store kept lines (``KEPT``); times of them to a millisecond."""
-    line, ms = pl.col("line").cast(pl.Int64), pl.col("time") // _MS
+    """Store kept lines (``KEPT_SCHEMA``); times of them to a millisecond."""
+    line, ms = pl.col("line").cast(pl.Int64), pl.col("time") // _NS_PER_MS
     before = ms.forward_fill().shift().over("path")
     number = {masked: n for n, masked in enumerate(kept["masked"].unique(maintain_order=True))}
     told = {
@@ -44,17 +44,17 @@ def write(kept: pl.DataFrame, out: Path) -> None:
         "passed_ms": ms - before.fill_null(0),
         "message": pl.col("masked").replace_strict(number, return_dtype=pl.UInt32),
     }
-    _write(kept.with_columns(**told).select(pl.col(name).cast(kind) for name, kind in _STORED.items()), out)
+    _write(kept.with_columns(**told).select(pl.col(name).cast(kind) for name, kind in _STORED_SCHEMA.items()), out)
 
 
 def read(data: bytes) -> pl.DataFrame:
-    """The kept lines (``KEPT``) of a stored table."""
+    """The kept lines (``KEPT_SCHEMA``) of a stored table."""
     table = pl.read_parquet(io.BytesIO(data))
     if "masked" in table.columns:  # stored by version 0.1
         return table
-    line, time = pl.col("skipped").cast(pl.Int64) + 1, pl.col("passed_ms") * _MS
+    line, time = pl.col("skipped").cast(pl.Int64) + 1, pl.col("passed_ms") * _NS_PER_MS
     told = {"line": line.cum_sum().over("path"), "time": time.cum_sum().over("path"), "masked": pl.col("message")}
-    return table.with_columns(**told).select(pl.col(name).cast(kind) for name, kind in KEPT.items())
+    return table.with_columns(**told).select(pl.col(name).cast(kind) for name, kind in KEPT_SCHEMA.items())
 
 
 def write_without(data: bytes, path: str, out: Path) -> None:

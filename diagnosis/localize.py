@@ -13,14 +13,14 @@ from diagnosis.result import LogDiagnosis, Suspect, Verdict
 from diagnosis.stacks.stack_cause import cause as stack_cause
 
 #: Weight of each kind of evidence, measured on the practice sets (docs/log-engine.md).
-TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
-ACCUSED: Final = 0.5
+SOURCE_TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
+MIN_ACCUSED_SCORE: Final = 0.5
 #: The highest score of an entity that is ranked and not accused.
-BELOW: Final = ACCUSED - 0.01
+MAX_RANKED_SCORE: Final = MIN_ACCUSED_SCORE - 0.01
 #: Verdicts of the logs without a cause.
-_OPEN: Final = ("unknown", "framework.collective.timeout")
-BESIDE: Final = 0.5
-LISTED: Final = 32
+_WITHOUT_CAUSE: Final = ("unknown", "framework.collective.timeout")
+HINT_FACTOR: Final = 0.5
+MAX_SUSPECTS: Final = 32
 
 
 def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
@@ -41,9 +41,11 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
     for row in (part or {}).get("suspects") or []:
         if row.get("how") == "ceased" and not hangs:
             continue  # for a crash, the member that fell silent first proves little
-        score = float(row.get("score") or 0.0) * (BESIDE if is_beside and row.get("how") != "ceased" else 1.0)
+        score = float(row.get("score") or 0.0) * (HINT_FACTOR if is_beside and row.get("how") != "ceased" else 1.0)
         ranks = tuple(int(r) for r in row.get("ranks") or [])
-        is_suspect = bool(row.get("suspect", score >= ACCUSED)) and not (is_beside and score < ACCUSED)
+        is_suspect = bool(row.get("suspect", score >= MIN_ACCUSED_SCORE)) and not (
+            is_beside and score < MIN_ACCUSED_SCORE
+        )
         reasons = tuple(str(r) for r in row.get("reasons") or [])
         sources = tuple(row.get("from") or (source,))
         out.append(
@@ -55,7 +57,7 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
 def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
     """``logs`` with the category of the stacks, if the logs have none; else unchanged."""
     told = stack_cause(stack_part)
-    if told is None or not logs.is_failure or logs.verdict.id not in _OPEN:
+    if told is None or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
         return logs
     leaf = taxonomy.load().get(told[0])
     other = (logs.verdict.id, min(logs.verdict.confidence, 0.2)) if logs.verdict.confidence > 0 else None
@@ -81,15 +83,15 @@ def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
                 best[source] = max(best.get(source, 0.0), min(s.score, 1.0))
         missed = 1.0
         for source, score in best.items():
-            missed *= 1.0 - TRUST.get(source, 0.8) * score
+            missed *= 1.0 - SOURCE_TRUST.get(source, 0.8) * score
         ordered = sorted(same, key=lambda s: -s.score)
         reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
         ranks = tuple(sorted({r for s in same for r in s.ranks}))
         # two kinds of evidence that only rank may accuse together
         score = 1.0 - missed
-        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= ACCUSED)
+        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= MIN_ACCUSED_SCORE)
         # one scale over all kinds: ranked entities stay below accused ones
-        score = max(score, ACCUSED) if is_suspect else min(score, BELOW)
+        score = max(score, MIN_ACCUSED_SCORE) if is_suspect else min(score, MAX_RANKED_SCORE)
         joined.append(Suspect(entity, kind, score, tuple(sorted(best)), reasons, ranks, is_suspect))
     joined.sort(key=lambda s: (-round(s.score, 6), s.kind, s.entity))
-    return tuple(joined[:LISTED])
+    return tuple(joined[:MAX_SUSPECTS])

@@ -80,7 +80,7 @@ class Source:
 
 
 @dataclass(frozen=True, slots=True)
-class Watched:
+class AlarmNote:
     """An alarm of a job while it runs, in a sentence. ``kind``: of :mod:`diagnosis.live.watches`. Times are seconds
     since the epoch; ``until`` is None while it holds; ``ended_at``: when the job ended although it held.
     """
@@ -108,7 +108,7 @@ class JobHints:
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str = ""
-    watched: tuple[Watched, ...] = ()
+    watched: tuple[AlarmNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)
@@ -192,5 +192,5 @@ class Runner(Protocol):
 OnStage = Callable[[str, int, int], None]
 
 
-def silent(stage: str, done: int, total: int) -> None:
+def ignore_progress(stage: str, done: int, total: int) -> None:
     """Ignores progress."""

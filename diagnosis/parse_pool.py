@@ -27,21 +27,23 @@ from typing import Final
 from diagnosis import faults, sniff
 from diagnosis.logs import hashing, lines
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parsing import Small, parse, parse_together
+from diagnosis.parsing import SmallLog, parse, parse_together
 from diagnosis.recognise import LogKinds
 
 #: Bytes of a file list from which further processes are started. Loading the engine again and learning the messages in
 #: each process takes as long as reading about 100 MB.
-LEAST_BYTES: Final = 256 << 20
+MIN_PARALLEL_BYTES: Final = 256 << 20
 #: Each process takes about 100 MB.
-MOST_WORKERS: Final = 8
+MAX_WORKERS: Final = 8
 #: Number of batches that are read or wait, for each process.
-_AHEAD: Final = 2
+_BATCHES_PER_WORKER: Final = 2
 #: Maximum number of files of a batch, and of bytes of each and of all.
-_FILES: Final = 256
-_SMALL_BYTES: Final = 4 << 20
-_BATCH_BYTES: Final = 16 << 20
-_LOST: Final = "The process that read this file was ended by the system: it was left out. Split it or give more memory."
+_MAX_BATCH_FILES: Final = 256
+_MAX_SMALL_BYTES: Final = 4 << 20
+_MAX_BATCH_BYTES: Final = 16 << 20
+_LOST_PROCESS: Final = (
+    "The process that read this file was ended by the system: it was left out. Split it or give more memory."
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,14 +68,14 @@ def parse_one(task: Task) -> Parsed | str:
         except BaseException as error:  # an unexpected form of one file must not stop the job
             if faults.is_of_machine(error) or not faults.is_fault(error):
                 raise
-            return f"The file could not be read ({faults.words(error)}): it was left out. Please report it."
+            return f"The file could not be read ({faults.error_text(error)}): it was left out. Please report it."
 
 
 def workers_for(sizes: Sequence[int]) -> int:
     """The number of processes for files of these sizes (bytes); 1: only this one."""
-    if sum(sizes) < LEAST_BYTES:
+    if sum(sizes) < MIN_PARALLEL_BYTES:
         return 1
-    return min(len(os.sched_getaffinity(0)), MOST_WORKERS, len(sizes))
+    return min(len(os.sched_getaffinity(0)), MAX_WORKERS, len(sizes))
 
 
 def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
@@ -87,7 +89,7 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
     hashing.load()  # the diagnosis of so many lines needs it; the server needs as long to load the engine
     try:
         while True:
-            while len(waiting) < workers * _AHEAD and (batch := next(source, None)) is not None:
+            while len(waiting) < workers * _BATCHES_PER_WORKER and (batch := next(source, None)) is not None:
                 try:
                     future = pool.submit(_parse, batch)
                 except BrokenProcessPool:
@@ -100,7 +102,7 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
             try:
                 yield from future.result()
             except BrokenProcessPool:
-                yield from map(_alone, batch)
+                yield from map(_parse_alone, batch)
     finally:
         pool.shutdown(cancel_futures=True)
         forkserver._forkserver._stop()  # type: ignore[attr-defined]  # it would hold the engine during the diagnosis
@@ -114,12 +116,12 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
             size = task.file.stat().st_size
         except OSError:
             size = 0  # the reader reports why it cannot be read
-        if batch and (size > _SMALL_BYTES or held + size > _BATCH_BYTES or len(batch) == _FILES):
+        if batch and (size > _MAX_SMALL_BYTES or held + size > _MAX_BATCH_BYTES or len(batch) == _MAX_BATCH_FILES):
             yield batch
             batch, held = [], 0
         batch.append(task)
         held += size
-        if size > _SMALL_BYTES:
+        if size > _MAX_SMALL_BYTES:
             yield batch
             batch, held = [], 0
     if batch:
@@ -139,7 +141,7 @@ def read_together(batch: Sequence[Task], *, is_apart: bool = False) -> dict[int,
     found = {
         number: small
         for number, task in enumerate(batch)
-        if not task.hints.offset and task.hints.time_zone == zone and (small := _small(task, kinds))
+        if not task.hints.offset and task.hints.time_zone == zone and (small := _read_small(task, kinds))
     }
     try:
         parsed = parse_together(list(found.values()), zone, is_apart=is_apart) if found else []
@@ -150,21 +152,21 @@ def read_together(batch: Sequence[Task], *, is_apart: bool = False) -> dict[int,
     return dict(zip(found, parsed, strict=True))
 
 
-def _small(task: Task, kinds: LogKinds) -> Small | None:
+def _read_small(task: Task, kinds: LogKinds) -> SmallLog | None:
     """A file that can be read together with others."""
     try:
         with task.file.open("rb") as stream:
-            data = stream.read(_SMALL_BYTES + 1)
+            data = stream.read(_MAX_SMALL_BYTES + 1)
     except OSError:
         return None
-    if not data or len(data) > _SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
+    if not data or len(data) > _MAX_SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
         return None
     kind = kinds.of(data[: sniff.HEAD_BYTES], task.path)
     is_so = kind is not None and task.hints.kind in (None, kind)
-    return Small(task.path, kind, data, task.hints.node, task.work) if kind and is_so else None
+    return SmallLog(task.path, kind, data, task.hints.node, task.work) if kind and is_so else None
 
 
-def _alone(task: Task) -> Parsed | str:
+def _parse_alone(task: Task) -> Parsed | str:
     """Parses a file that was in progress when a process ended, in a separate process: this shows which file ended
     it.
     """
@@ -173,7 +175,7 @@ def _alone(task: Task) -> Parsed | str:
         try:
             return pool.submit(parse_one, task).result()
         except BrokenProcessPool:
-            return _LOST
+            return _LOST_PROCESS
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:

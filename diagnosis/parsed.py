@@ -11,7 +11,7 @@ from diagnosis.model import Kind, Parsed, Source
 
 #: Increased when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
 FORMAT = 1
-NAME = "parsed.json"
+FILE_NAME = "parsed.json"
 _TABLES = ("columns", "uniques", "cells")
 
 
@@ -28,8 +28,8 @@ def save(parsed: Parsed, directory: Path) -> Path:
         if file is not None and file.parent.resolve() != directory.resolve():
             file.replace(directory / file.name)
         data[name] = file.name if file is not None else None
-    target = directory / NAME
-    part = directory / (NAME + ".part")
+    target = directory / FILE_NAME
+    part = directory / (FILE_NAME + ".part")
     part.write_text(json.dumps(data, ensure_ascii=False, sort_keys=True), encoding="utf-8", errors="replace")
     part.replace(target)
     return target
@@ -37,7 +37,7 @@ def save(parsed: Parsed, directory: Path) -> Path:
 
 def load(directory: Path) -> Parsed:
     """Reads what :func:`save` wrote. Raises ``FileNotFoundError`` without one, ``ValueError`` for another format's."""
-    data = json.loads((directory / NAME).read_text(encoding="utf-8"))
+    data = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     if data.pop("format", None) != FORMAT:
         raise ValueError(f"{directory} was parsed by another version of the engine; parse the artifact again")
     data["kind"] = Kind(data["kind"])

@@ -25,14 +25,14 @@ from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
 
 #: A log with more lines than this is counted when it is read, which spares its diagnosis from reading all of them.
-LEAST_COUNTED = 1 << 17
+MIN_COUNTED_LINES = 1 << 17
 #: Ranges whose messages and counts are joined at a time.
-_RANGES = 32
-_FACTS_BYTES = 64 << 20
+_RANGES_AT_A_TIME = 32
+_MAX_FACTS_BYTES = 64 << 20
 _LONG = (
     f"Lines longer than {lines.LINE_BYTES:,} bytes were read at their beginning and end only. They can be shown whole."
 )
-_FOLDED = (
+_MERGED_MESSAGES = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
 )
@@ -85,7 +85,7 @@ def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
     except BaseException as error:  # decompressors raise a dozen types of errors, and none may stop the other artifacts
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
-        tee.broke = faults.words(error)
+        tee.broke = faults.error_text(error)
         return b""
 
 
@@ -106,7 +106,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     tee.broke = probe.broke
     if not head:
         why = (
-            _broken(path, tee.broke, 0)
+            _broken_off(path, tee.broke, 0)
             if tee.broke
             else "The file is empty: nothing to read. If it should not be, upload it again."
         )
@@ -114,9 +114,9 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     begin = hints.head or (b"" if hints.offset else head)  # the middle of a file does not show its kind
     kind = hints.kind or (kind_of(begin, path) if begin else Kind.LOG)
     if kind in (Kind.FLOW, Kind.STACK):
-        return _delegated(kind, tee, path, hints, work)
+        return _parse_other(kind, tee, path, hints, work)
     if kind in (Kind.INVENTORY, Kind.LAYOUT):
-        return _described(kind, tee, path)
+        return _parse_description(kind, tee, path)
     if kind is Kind.OTHER:
         tee.drain()
         what = sniff.binary_reason(head) or "no text"
@@ -128,10 +128,10 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
             0,
             f"This is {what}, not a log: it was left out. Upload text logs, flow records or stack dumps.",
         )
-    return _log(kind, tee, begin, path, hints, work)
+    return _parse_log(kind, tee, begin, path, hints, work)
 
 
-def _broken(path: str, why: str, passed: int) -> str:
+def _broken_off(path: str, why: str, passed: int) -> str:
     until = f"after {passed:,} bytes" if passed else "at its beginning"
     return (
         f"The data breaks off {until} ({why}): the file is truncated or damaged. What came before was "
@@ -139,12 +139,12 @@ def _broken(path: str, why: str, passed: int) -> str:
     )
 
 
-def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed:
+def _parse_other(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed:
     reader = flows.parse_flow if kind is Kind.FLOW else stacks.parse_stack
     try:
         parsed = reader(cast("BinaryIO", tee), path, hints, work)
         tee.drain()
-        broke = (_broken(path, tee.broke, tee.passed),) if tee.broke else ()
+        broke = (_broken_off(path, tee.broke, tee.passed),) if tee.broke else ()
         notes = (*parsed.notes, *broke)
         return replace(parsed, sha256=parsed.sha256 or tee.sha256, bytes=parsed.bytes or tee.passed, notes=notes)
     except BaseException as error:  # an unexpected form of one file must not stop the job
@@ -157,13 +157,13 @@ def _delegated(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) 
             tee.sha256,
             tee.passed,
             0,
-            f"The {kind.value} data could not be read ({faults.words(error)}): it was left out. Export it again.",
+            f"The {kind.value} data could not be read ({faults.error_text(error)}): it was left out. Export it again.",
         )
 
 
-def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
-    data = tee.read(_FACTS_BYTES)
-    while len(data) < _FACTS_BYTES and (more := tee.read(_FACTS_BYTES - len(data))):
+def _parse_description(kind: Kind, tee: _Tee, path: str) -> Parsed:
+    data = tee.read(_MAX_FACTS_BYTES)
+    while len(data) < _MAX_FACTS_BYTES and (more := tee.read(_MAX_FACTS_BYTES - len(data))):
         data += more
     tee.drain()
     if tee.passed > len(data):
@@ -173,7 +173,7 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
             tee.sha256,
             tee.passed,
             0,
-            f"An {kind.value} of {tee.passed:,} bytes is too large; at most {_FACTS_BYTES >> 20} MiB are read.",
+            f"An {kind.value} of {tee.passed:,} bytes is too large; at most {_MAX_FACTS_BYTES >> 20} MiB are read.",
         )
     count = data.count(b"\n") + (not data.endswith(b"\n"))
     try:
@@ -183,7 +183,7 @@ def _described(kind: Kind, tee: _Tee, path: str) -> Parsed:
     return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
 
 
-def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
+def _parse_log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
     encoding, mark = encodings.encoding_of(head)
     is_wrapped = _is_wrapped(head[mark:], encoding, notes)
@@ -195,13 +195,13 @@ def _log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work:
     stream = cast("BinaryIO", tee)
     reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:
-        notes.append(_broken(path, tee.broke, tee.passed))
+        notes.append(_broken_off(path, tee.broke, tee.passed))
     columns, uniques = reader.finish()
     parsed = Parsed(path, kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
     parsed = _described_log(parsed, reader.logs[0], notes, encoding)
     parsed.facts["ends"] = reader.ends().stored()
     is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
-    if (parsed.lines < LEAST_COUNTED and not is_range) or not _has_final_times(parsed):
+    if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
     return cells.stored(parsed, cells.of(parsed), work / "cells.parquet")
 
@@ -211,7 +211,7 @@ def _has_final_times(log: Parsed) -> bool:
     return not log.facts["has_yearless"]
 
 
-class Small(NamedTuple):
+class SmallLog(NamedTuple):
     """A plain log (:func:`diagnosis.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others."""
 
     path: str
@@ -221,7 +221,7 @@ class Small(NamedTuple):
     work: Path
 
 
-def parse_together(logs: Sequence[Small], zone: str, *, is_apart: bool) -> list[Parsed]:
+def parse_together(logs: Sequence[SmallLog], zone: str, *, is_apart: bool) -> list[Parsed]:
     """:func:`parse` of several small logs, whose lines are read as one block. Their tables are written into the
     ``work`` of each, if ``is_apart``, or else together into that of the first. Raises ``ValueError`` if one has too
     many messages.
@@ -258,7 +258,7 @@ def parse_together(logs: Sequence[Small], zone: str, *, is_apart: bool) -> list[
 
 def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str) -> Parsed:
     """``parsed`` with the facts of its lines."""
-    folded = (_FOLDED,) if log.folded_lines else ()
+    folded = (_MERGED_MESSAGES,) if log.folded_lines else ()
     long = (_LONG,) if log.has_long else ()
     since = (_since_boot(log.since_boot, log.boot),) if log.since_boot else ()
     facts: dict[str, Any] = {
@@ -341,7 +341,7 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
             counts.append(cells.renamed(cells.of(part), remap))
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
-        if len(tables) == _RANGES:
+        if len(tables) == _RANGES_AT_A_TIME:
             tables = [combine(tables)]
             counts = [cells.joined(counts)] if is_counted else []
     columns, uniques = work / joined.NAME, work / "uniques.parquet"

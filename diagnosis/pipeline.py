@@ -22,7 +22,7 @@ from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, signatures
 from diagnosis.logs.scene import Given
 from diagnosis.logs.signatures import SignatureSet
-from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, silent
+from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import logs_json
 from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
 
@@ -38,7 +38,7 @@ def diagnose(
     history: History | None = None,
     as_of: float | None = None,
     read: ReadRange,
-    on_stage: OnStage = silent,
+    on_stage: OnStage = ignore_progress,
     rules: SignatureSet | None = None,
     model: Model | None = None,
     tables: Path | None = None,
@@ -84,12 +84,12 @@ def diagnose(
     inputs = tuple(_input(p) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
     lost: list[str] = []
-    stack_part = _guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)
+    stack_part = _run_guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)
     stack_suspects = localize.of_report(stack_part, "stacks")
     if logs is not None:
         logs = localize.with_stacks(logs, stack_part)
     on_stage("flows", 0, 1)
-    flow_part = _guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), lost)
+    flow_part = _run_guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), lost)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
@@ -110,7 +110,7 @@ def diagnose(
         results=results,
     )
     stack_part.pop("suspects", None)
-    advice_ = advised(logs, flow_part, stack_part, concluded, described)
+    advice_ = make_advice(logs, flow_part, stack_part, concluded, described)
     offered = next_check.choose_checks(
         concluded.condition,
         concluded.alternatives,
@@ -144,7 +144,7 @@ def diagnose(
     )
 
 
-def _guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) -> dict[str, Any]:
+def _run_guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) -> dict[str, Any]:
     """An error in the analysis of one kind of evidence must not stop the others: it is reported with its place in the
     code.
     """
@@ -154,7 +154,7 @@ def _guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) 
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         log.exception("the analysis of the %s failed", what)
-        lost.append(f"The {what} could not be analysed ({faults.words(error)}); please report this file.")
+        lost.append(f"The {what} could not be analysed ({faults.error_text(error)}); please report this file.")
         return {}
 
 
@@ -195,7 +195,7 @@ def _flows(
         flows.diagnose_flows(
             mine,
             inventory=rows,
-            stated=_stated(parsed, known, home),
+            stated=_stated_layouts(parsed, known, home),
             on_stage=on_stage,
             tables=tables,
             runner=runner,
@@ -204,7 +204,7 @@ def _flows(
     )
 
 
-def _stated(parsed: Sequence[Parsed], known: Inventory, home: Mapping[int, str]) -> list[Stated]:
+def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[int, str]) -> list[Stated]:
     """What the jobs' own words say of their layouts: of several described jobs each one's command lines, else the
     description, the command line and what the logs print.
     """
@@ -222,7 +222,7 @@ def _stated(parsed: Sequence[Parsed], known: Inventory, home: Mapping[int, str])
     return found
 
 
-def advised(
+def make_advice(
     logs: LogDiagnosis | None,
     flow_part: dict[str, Any],
     stack_part: dict[str, Any],

@@ -7,9 +7,9 @@ import re
 from typing import Any
 
 #: C0 and DEL have visible symbols; tab and line ends stay
-_PICTURES = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
+_CONTROL_SYMBOLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
 #: C1, which terminals obey, and characters that change the direction of text (embeddings, overrides, isolates)
-_NAMED = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
+_INVISIBLE = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
 
 #: a spreadsheet reads a cell that begins with one of these as a formula
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
@@ -71,8 +71,8 @@ def visible(value: str) -> str:
     """
     if value.isascii() and value.isprintable():  # almost every line
         return value
-    value = value.translate(_PICTURES)
-    return value if value.isascii() else _NAMED.sub(_name, value)
+    value = value.translate(_CONTROL_SYMBOLS)
+    return value if value.isascii() else _INVISIBLE.sub(_code_point, value)
 
 
 def visible_json(value: str) -> str:
@@ -80,7 +80,7 @@ def visible_json(value: str) -> str:
     return visible(_ESCAPE.sub(lambda found: found[1] + visible(chr(int(found[2], 16))), value))
 
 
-def cell(value: Any) -> Any:
+def csv_cell(value: Any) -> Any:
     """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet reads as a formula,
     and no character that acts.
     """
@@ -89,5 +89,5 @@ def cell(value: Any) -> Any:
     return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
 
 
-def _name(match: re.Match[str]) -> str:
+def _code_point(match: re.Match[str]) -> str:
     return f"[U+{ord(match[0]):04X}]"

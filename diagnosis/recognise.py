@@ -11,7 +11,7 @@ from diagnosis.model import LOG_KINDS, Kind
 
 _DIGITS: Final = re.compile("[0-9]+")
 #: Number of bytes that decide for further files of a name.
-_FEW_BYTES: Final = 4 << 10
+_CHECKED_BYTES: Final = 4 << 10
 _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 
 
@@ -42,7 +42,7 @@ class LogKinds:
         """The kind of a file that begins with ``head``."""
         name = _DIGITS.sub("0", path)
         kind = self._kinds.get(name)
-        if kind is None or log_kind(head[:_FEW_BYTES], path) is not kind:
+        if kind is None or log_kind(head[:_CHECKED_BYTES], path) is not kind:
             kind = log_kind(head, path)
         if kind is not None:
             self._kinds[name] = kind

@@ -9,26 +9,26 @@ import numpy as np
 import numpy.typing as npt
 
 #: Largest share of a whole that is a minority; the others are then nearly all.
-MINORITY: Final = 0.25
+MINORITY_SHARE: Final = 0.25
 #: Upper limit of a weight: no hint is a proof.
-MOST: Final = 0.97
+MAX_WEIGHT: Final = 0.97
 #: A standard deviation by the median distance from the median, for normal noise.
-SIGMA: Final = 1.4826
+MAD_TO_SIGMA: Final = 1.4826
 
 
-def most_of_few(total: int) -> int:
+def largest_minority(total: int) -> int:
     """The largest minority of ``total``: one of a small group, a quarter of a large one."""
-    return max(1, int(MINORITY * total))
+    return max(1, int(MINORITY_SHARE * total))
 
 
-def minority(count: int, total: int) -> bool:
+def is_minority(count: int, total: int) -> bool:
     """Whether this number is a minority of the total."""
-    return total > 1 and 0 < count <= most_of_few(total)
+    return total > 1 and 0 < count <= largest_minority(total)
 
 
-def nearly_all(count: int, total: int) -> bool:
+def is_nearly_all(count: int, total: int) -> bool:
     """Whether this number is all of the total except a minority."""
-    return total > 0 and count >= (1 - MINORITY) * total
+    return total > 0 and count >= (1 - MINORITY_SHARE) * total
 
 
 def fuse(weights: Iterable[float]) -> float:
@@ -37,17 +37,17 @@ def fuse(weights: Iterable[float]) -> float:
     """
     missed = 1.0
     for weight in weights:
-        missed *= 1.0 - min(max(weight, 0.0), MOST)
+        missed *= 1.0 - min(max(weight, 0.0), MAX_WEIGHT)
     return 1.0 - missed
 
 
 def spread(values: npt.ArrayLike) -> float:
     """A robust standard deviation: a quarter of extreme values does not change it."""
     array = np.asarray(values, dtype=float)
-    return SIGMA * float(np.median(np.abs(array - np.median(array)))) if array.size else 0.0
+    return MAD_TO_SIGMA * float(np.median(np.abs(array - np.median(array)))) if array.size else 0.0
 
 
-def centre(values: npt.ArrayLike) -> tuple[float, float]:
+def median_and_spread(values: npt.ArrayLike) -> tuple[float, float]:
     """The median and the :func:`spread`; zeros without values."""
     array = np.asarray(values, dtype=float)
     return (float(np.median(array)), spread(array)) if array.size else (0.0, 0.0)

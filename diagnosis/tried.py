@@ -20,12 +20,12 @@ ACTIONS = {
     "ask_human": "A person decides",
 }
 #: Actions that an engineer can carry out; the others change nothing.
-DOABLE = tuple(action for action in ACTIONS if action not in {"none", "collect", "ask_human"})
-TAKES_MACHINES = frozenset({"evict", "over_evict"})
+EXECUTABLE_ACTIONS = tuple(action for action in ACTIONS if action not in {"none", "collect", "ask_human"})
+EVICTING_ACTIONS = frozenset({"evict", "over_evict"})
 
 
 @dataclass(frozen=True, slots=True)
-class Tried:
+class TriedAction:
     """An action that was carried out in this episode and after which the job failed again."""
 
     action: str
@@ -39,26 +39,26 @@ class Tried:
         return f"{ACTIONS.get(self.action, self.action)}{f' ({shown})' if some else ''}"
 
 
-def tried_of(rows: Iterable[Any]) -> list[Tried]:
+def tried_actions(rows: Iterable[Any]) -> list[TriedAction]:
     """Names of actions, or ``{"action": …, "targets": […]}``."""
     return [
-        Tried(str(row["action"]), frozenset(map(str, row.get("targets") or ())))
+        TriedAction(str(row["action"]), frozenset(map(str, row.get("targets") or ())))
         if isinstance(row, Mapping)
-        else Tried(str(row))
+        else TriedAction(str(row))
         for row in rows
     ]
 
 
-def gone(tried: Iterable[Tried]) -> frozenset[str]:
+def removed_machines(tried: Iterable[TriedAction]) -> frozenset[str]:
     """Machines that were removed."""
-    return frozenset[str]().union(*(t.targets for t in tried if t.action in TAKES_MACHINES))
+    return frozenset[str]().union(*(t.targets for t in tried if t.action in EVICTING_ACTIONS))
 
 
-def is_spent(action: str, targets: Iterable[Any], tried: Sequence[Tried]) -> bool:
+def was_tried(action: str, targets: Iterable[Any], tried: Sequence[TriedAction]) -> bool:
     """Whether an advice was followed before: for machines, whether all that it would remove were removed already."""
-    if action not in DOABLE:
+    if action not in EXECUTABLE_ACTIONS:
         return False
-    if action not in TAKES_MACHINES or any(t.action == action and not t.targets for t in tried):
+    if action not in EVICTING_ACTIONS or any(t.action == action and not t.targets for t in tried):
         return any(t.action == action for t in tried)
     named = set(map(str, targets))
-    return bool(named) and named <= gone(tried)
+    return bool(named) and named <= removed_machines(tried)

@@ -53,7 +53,7 @@ def parse_files(
     parsed = []
     for number, (path, data) in enumerate(sorted(files.items())):
         folder = work / f"{number:05d}"
-        if is_kept and (folder / parsed_files.NAME).exists():
+        if is_kept and (folder / parsed_files.FILE_NAME).exists():
             parsed.append(parsed_files.load(folder))
             continue
         parsed.append(parse(io.BytesIO(data), path, ParseHints(kind=kind) if kind else ParseHints(), folder))

@@ -25,7 +25,7 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
 from diagnosis.classify_model import Model, starter
-from diagnosis.classify_training import unseen
+from diagnosis.classify_training import held_out_guesses
 from diagnosis.logs import signatures
 from diagnosis.logs.mask import mask
 from diagnosis.logs.signatures import SignatureSet
@@ -133,7 +133,7 @@ def learned(rows: list[Wording]) -> None:
         print(f"{half} model alone: {len(causes)} messages: category {right[0]:.3f} subcategory {right[1]:.3f}")
     own = {text for rule in signatures.builtin() for text in rule.examples if rule.role.value not in SILENT}
     judged = []
-    for row in unseen():
+    for row in held_out_guesses():
         if row.text in own:
             answer, truth = tree.get(row.guess), tree.get(row.category)
             is_category = answer.category == truth.category

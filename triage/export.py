@@ -10,7 +10,7 @@ from itertools import groupby
 from typing import Any
 
 from diagnosis import taxonomy
-from diagnosis.plain import cell, percent
+from diagnosis.plain import csv_cell, percent
 from triage.models import Incident
 from triage.selectors.advice import advice_now, tried_acts, tried_words
 from triage.selectors.incident import IncidentView, log_url
@@ -43,7 +43,7 @@ def csv_lines(columns: Iterable[str], rows: Iterable[Iterable[Any]]) -> Iterator
 def _cell(value: Any) -> Any:
     if isinstance(value, float) and math.isnan(value):
         return ""  # unknown
-    return cell(value)
+    return csv_cell(value)
 
 
 def csv_row(incident: Incident) -> list[Any]:

@@ -1,7 +1,7 @@
 """Checks that settle a doubtful conclusion: how their output is recognised, and what it means.
 
-The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :func:`read_results` finds it among the artifacts,
-:func:`update_suspects` updates the suspects with it. ``conclusion.next_check`` offers the next check.
+The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :func:`read_results` finds it among the
+artifacts, :func:`update_suspects` updates the suspects with it. ``conclusion.next_check`` offers the next check.
 """
 
 from diagnosis.checks.check_outputs import Result, read_results, recognise_output, with_targets

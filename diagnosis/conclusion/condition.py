@@ -8,7 +8,7 @@ from typing import Any, Final
 
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.live.watches import hang
-from diagnosis.model import Watched
+from diagnosis.model import AlarmNote
 from diagnosis.result import LogDiagnosis
 
 
@@ -22,7 +22,7 @@ class Situation:
     slowdowns: tuple[Slowdown, ...]
     said: str = ""
     #: the alarms of a job while it runs, and those that ended
-    watched: tuple[Watched, ...] = ()
+    watched: tuple[AlarmNote, ...] = ()
 
     @property
     def is_failure(self) -> bool:

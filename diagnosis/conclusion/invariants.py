@@ -11,7 +11,7 @@ from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM, NONE
 from diagnosis.conclusion.model import CONDITIONS, PLACE_KINDS
 from diagnosis.conclusion.sentence import contains_name
 from diagnosis.taxonomy import UNKNOWN
-from diagnosis.tried import TAKES_MACHINES
+from diagnosis.tried import EVICTING_ACTIONS
 
 EPSILON: Final = 1e-6
 
@@ -82,7 +82,7 @@ def _advice(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
         out.append("machines are named in the advice though nothing is wrong")
     named = {f["name"] for f in c["fault"]}
     out += [f"the advice names {t}, who is not accused" for t in targets if t not in named][:1]
-    if advice.get("action") in TAKES_MACHINES and c["id"] == UNKNOWN:
+    if advice.get("action") in EVICTING_ACTIONS and c["id"] == UNKNOWN:
         out.append("the advice takes out machines though the cause is unknown")
     return out
 
@@ -132,5 +132,6 @@ def _outcome(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
 
 
 RULES: Final = (
-    _vocabulary, _probabilities, _outcome, _sentence, _without_problem, _advice, _places, _duplicates, _stretches, _disagreements,
+    _vocabulary, _probabilities, _outcome, _sentence, _without_problem,
+    _advice, _places, _duplicates, _stretches, _disagreements,
 )  # fmt: skip

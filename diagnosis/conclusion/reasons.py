@@ -44,9 +44,9 @@ def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
     else:
         out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]
     if others and others[0][1] > _MIN_P:
-        out.append(
-            f"It may also be {tree.get(others[0][0]).title} ({percent(others[0][1])}){_group_text((first, p), others[0])}."
-        )
+        other, other_p = others[0]
+        group = _group_text((first, p), others[0])
+        out.append(f"It may also be {tree.get(other).title} ({percent(other_p)}){group}.")
     return out
 
 

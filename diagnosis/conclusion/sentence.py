@@ -10,7 +10,7 @@ from diagnosis.conclusion.findings import iterations_text, repeated_iterations, 
 from diagnosis.conclusion.model import Fault, Place, Slowdown
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
-from diagnosis.model import Watched
+from diagnosis.model import AlarmNote
 from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
 
@@ -40,7 +40,7 @@ def sentence(
     slowdowns: Sequence[Slowdown],
     *,
     said: str = "",
-    watched: Sequence[Watched] = (),
+    watched: Sequence[AlarmNote] = (),
 ) -> str:
     """One or two short sentences as an engineer would write them.
 
@@ -69,7 +69,7 @@ def sentence(
     return _with_culprit(sentences.with_stated_outcome(said, logs, text), fault)
 
 
-def _alarm_sentence(alarms: Sequence[Watched]) -> str:
+def _alarm_sentence(alarms: Sequence[AlarmNote]) -> str:
     """The most severe alarm that holds, or the last one that ended."""
     first = next((alarm for alarm in alarms if alarm.until is None), alarms[0])
     if first.ended_at is not None:

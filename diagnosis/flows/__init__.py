@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any, BinaryIO
 
 from diagnosis.flows.stated import Stated
-from diagnosis.model import OnStage, Parsed, ParseHints, Runner, silent
+from diagnosis.model import OnStage, Parsed, ParseHints, Runner, ignore_progress
 
 __all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
 
@@ -37,7 +37,7 @@ def diagnose_flows(
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
     stated: Sequence[Stated] = (),
-    on_stage: OnStage = silent,
+    on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),

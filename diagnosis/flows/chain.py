@@ -24,7 +24,7 @@ from diagnosis.flows.segment import (
     judge,
     volumes,
 )
-from diagnosis.stats import centre
+from diagnosis.stats import median_and_spread
 
 #: Number of gaps that are considered (the longest ones), and the parts' tolerance as a share of a step's bytes.
 MOST_GAPS = 20_000
@@ -93,7 +93,7 @@ def _by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | None
 
 def _settled(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
     """Bytes are often much more even than the first tolerance: then they decide between close gaps, not pauses."""
-    scatter = 2.0 * centre(np.diff(total[chosen]) / amount)[1]
+    scatter = 2.0 * median_and_spread(np.diff(total[chosen]) / amount)[1]
     return _chain(total / amount, gaps, max(scatter, FINEST)) if scatter < SCATTER / 2 else chosen
 
 

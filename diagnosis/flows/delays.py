@@ -20,7 +20,7 @@ from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.waiting import Waiting, waiting
-from diagnosis.stats import SIGMA
+from diagnosis.stats import MAD_TO_SIGMA
 
 #: More steps than this with the same evidence add no certainty.
 VOICES: Final = 16
@@ -253,7 +253,7 @@ def closed(mask: Bools) -> Bools:
 
 def _scatter(calm: Floats) -> Floats:
     """The variation along the first axis, robust."""
-    return np.asarray(SIGMA * np.median(np.abs(calm - np.median(calm, axis=0)), axis=0))
+    return np.asarray(MAD_TO_SIGMA * np.median(np.abs(calm - np.median(calm, axis=0)), axis=0))
 
 
 def _pairs(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> Pairs:

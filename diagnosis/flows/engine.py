@@ -40,7 +40,7 @@ from diagnosis.flows.steps import Steps, find_steps, with_work
 from diagnosis.flows.stragglers import Named, settled, stragglers, weighed
 from diagnosis.flows.transfers import measure
 from diagnosis.flows.windows import aligned
-from diagnosis.model import OnStage, Parsed, Runner, silent
+from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
 
 #: A pause of this many usual steps is no slow step but a standstill.
 STOOD_STILL = 3.0
@@ -52,7 +52,7 @@ COUNTERS_ONLY = (
 
 def analyse(
     capture: Capture,
-    on_stage: OnStage = silent,
+    on_stage: OnStage = ignore_progress,
     *,
     steps: bool = True,
     stated: Sequence[Stated] = (),
@@ -188,7 +188,7 @@ def diagnose_flows(
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
     stated: Sequence[Stated] = (),
-    on_stage: OnStage = silent,
+    on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),

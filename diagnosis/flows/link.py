@@ -11,7 +11,7 @@ import numpy as np
 
 from diagnosis.flows.capture import Floats
 from diagnosis.flows.sharing import host_of
-from diagnosis.stats import centre
+from diagnosis.stats import median_and_spread
 
 #: A flow job may be a job if this share of the larger side's machines is common, and they ran at the same time for this
 #: share of the shorter one's time.
@@ -130,7 +130,7 @@ def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str
         if inside.sum() < max(3, 0.5 * min(len(ends), len(number))):
             continue
         apart = ends[at[inside]] - printed[inside]
-        middle, spread = centre(apart)
+        middle, spread = median_and_spread(apart)
         # Of shifts that fit equally (constant steps), the one with the least clock offset.
         cost = spread / usual + 0.02 * abs(middle) / usual
         if best is None or cost < best[0]:

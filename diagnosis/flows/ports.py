@@ -10,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.model import Parsed
-from diagnosis.plain import cell
+from diagnosis.plain import csv_cell
 
 #: Ports drawn at once, the busiest first.
 DRAWN = 64
@@ -86,7 +86,7 @@ def port_lines(table: Path, port: str) -> dict[str, list[float]]:
 
 
 def write_csv(table: Path, target: Path) -> None:
-    """The whole table as CSV, without names that act (:func:`diagnosis.plain.cell`)."""
+    """The whole table as CSV, without names that act (:func:`diagnosis.plain.csv_cell`)."""
     rows = pl.scan_parquet(table)
-    names = {name: cell(name) for name in rows.select(pl.col("port").unique()).collect()["port"]}
+    names = {name: csv_cell(name) for name in rows.select(pl.col("port").unique()).collect()["port"]}
     rows.with_columns(pl.col("port").replace(names)).sink_csv(target)

@@ -17,7 +17,7 @@ from scipy.ndimage import median_filter
 
 from diagnosis.flows import pieces
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints, sizes_of
-from diagnosis.stats import centre
+from diagnosis.stats import median_and_spread
 
 #: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
 #: differ by more than a factor of e**LEAP.
@@ -176,7 +176,7 @@ def judge(bursts: Bursts, stop: Floats, begin: Floats, how: str) -> Cut:
     if len(moved) < 2 or np.median(moved) <= 0 or np.median(lasting) <= 0:
         return Cut(stop, begin, np.inf, np.inf, 1.0, 1.0, how)
     low, middle, high = np.quantile(moved, [0.1, 0.5, 0.9])
-    usual = centre(moved)[1] / middle
+    usual = median_and_spread(moved)[1] / middle
     odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
     outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
     uneven = float((high - low) / (2.56 * middle))
@@ -267,7 +267,7 @@ def _moved_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:
     """
     over = edge[kept] - np.arange(len(kept))
     usual = median_filter(over, size=min(NEAR, len(over)), mode="nearest")
-    middle, spread = centre(over - usual)
+    middle, spread = median_and_spread(over - usual)
     if len(kept) < FEWEST or spread > BUCKET:
         return kept
     beyond = max(BUCKET / 2, min(3.0 * spread, BUCKET))

@@ -23,7 +23,7 @@ from diagnosis.flows.pairs import DP
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
-from diagnosis.stats import centre
+from diagnosis.stats import median_and_spread
 
 #: A unit's transfers are slow if they take this many times as long as usual.
 SLOWER = 1.35
@@ -85,7 +85,7 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     nobody waited.
     """
     seconds = steps.judged
-    middle, scatter = centre(seconds)
+    middle, scatter = median_and_spread(seconds)
     limit = max(middle + 3.5 * scatter, 1.05 * middle)
     missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
     shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
@@ -100,10 +100,10 @@ def _lasting(seconds: Floats, single: Bools, middle: float, scatter: float) -> B
         return out
     padded = np.pad(np.where(np.isnan(seconds), middle, seconds), RUNNING // 2, mode="edge")
     running = np.median(np.lib.stride_tricks.sliding_window_view(padded, RUNNING), axis=1)
-    level, noise = centre(running)
+    level, noise = median_and_spread(running)
     raised = (running > max(level + 3.5 * noise, RISE * middle)) | _apart(running)
     if raised.any():
-        middle, scatter = centre(seconds[~raised])
+        middle, scatter = median_and_spread(seconds[~raised])
     high = raised & (seconds > middle + max(scatter, 0.05 * middle))
     for first, last in runs(_closed(high)):
         inside = slice(first, last + 1)
@@ -118,7 +118,7 @@ def _apart(running: Floats) -> Bools:
     """
     high = np.asarray(running > np.median(running))
     for _ in range(ROUNDS):
-        level, noise = centre(running[~high])
+        level, noise = median_and_spread(running[~high])
         now = running > max(level + 3.5 * noise, CLEAR * level)
         if np.array_equal(now, high):
             break
@@ -133,7 +133,7 @@ def matters(steps: Steps, first: int, last: int) -> bool:
     inside[first : last + 1] = True
     if inside.mean() > 0.6:
         return True
-    middle, scatter = centre(seconds[~inside])
+    middle, scatter = median_and_spread(seconds[~inside])
     excess = float(np.median(seconds[inside])) - middle
     return excess > 0.015 * middle and excess > 3.5 * max(scatter, 1e-9) / np.sqrt(inside.sum())
 

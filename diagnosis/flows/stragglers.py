@@ -23,7 +23,7 @@ from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.waiting import shows_turns
 from diagnosis.plain import percent
-from diagnosis.stats import MOST as MOST_SURE
+from diagnosis.stats import MAX_WEIGHT as MOST_SURE
 
 #: A stretch is judged from this many slow steps, or if one took this many times the usual time.
 LEAST: Final = 3

@@ -17,7 +17,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis.flows.pairs import DP, EP, PP
-from diagnosis.plain import cell, visible_json
+from diagnosis.plain import csv_cell, visible_json
 
 KINDS = {"step": 0, PP: 1, DP: 2, EP: 3}
 TITLES = {PP: "pipeline", DP: "gradients", EP: "experts"}
@@ -120,5 +120,5 @@ def write_csv(table: Path, target: Path) -> Path:
         columns = first + [c for c in rows.columns if c not in first]
         writer.writerow(columns)
         for row in rows.select(columns).iter_rows():
-            writer.writerow([round(value, 6) if isinstance(value, float) else cell(value) for value in row])
+            writer.writerow([round(value, 6) if isinstance(value, float) else csv_cell(value) for value in row])
     return target

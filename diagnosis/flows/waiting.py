@@ -30,7 +30,7 @@ import polars as pl
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
-from diagnosis.stats import SIGMA
+from diagnosis.stats import MAD_TO_SIGMA
 
 #: Maximum number of records; in a large job fewer steps are analysed.
 LOOK: Final = 1_500_000
@@ -282,7 +282,7 @@ def _repeated(beyond: Floats, usual: Floats, chosen: Ints, calm: Bools) -> Float
     moved[1:][near] = np.minimum(moved[1:], beyond[1:] + np.minimum(beyond[:-1], 0.0))[near]
     moved[:-1][near] = np.minimum(moved[:-1], beyond[:-1] + np.minimum(beyond[1:], 0.0))[near]
     moved = np.maximum(moved, 0.0)
-    scatter = SIGMA * np.median(moved[calm], axis=0)
+    scatter = MAD_TO_SIGMA * np.median(moved[calm], axis=0)
     least = np.maximum(np.maximum(REPEATED_BYTES, REPEATED * usual), VARIES * scatter)
     carries = usual >= CARRIES * usual.max(initial=0.0)
     return np.where((moved > least) & carries, moved, 0.0)

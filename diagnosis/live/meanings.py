@@ -39,8 +39,9 @@ _cache: dict[int, Meaning] = {}
 
 
 def meanings(prepared: Prepared) -> list[Meaning]:
-    """The meaning of each message of a block, in its order. Only new messages cost a search. Of more than :data:`MAX_MESSAGES`
-    new ones, those of the worst levels are searched: a block of so many different messages is data, not a log.
+    """The meaning of each message of a block, in its order. Only new messages cost a search. Of more than
+    :data:`MAX_MESSAGES` new ones, those of the worst levels are searched: a block of so many different messages is
+    data, not a log.
     """
     every = prepared.facts.masked[prepared.first].tolist()
     fresh = {masked: place for place, masked in enumerate(every) if masked not in _cache}

@@ -192,8 +192,8 @@ def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
     total = len(catalogue.nodes)
     roots = here.filter(pl.col("own_role") == Role.ROOT.value)
     is_between = pl.col("category").is_in(taxonomy.load().having("communication", roots["category"]))
-    is_few = pl.col("n_nodes").is_between(1, stats.most_of_few(total))
-    wide = roots.filter(is_between & (pl.col("n_nodes") > stats.most_of_few(total)))
+    is_few = pl.col("n_nodes").is_between(1, stats.largest_minority(total))
+    wide = roots.filter(is_between & (pl.col("n_nodes") > stats.largest_minority(total)))
     few = roots.filter(~is_between & pl.col("is_exception") & ~pl.col("is_system") & is_few)
     if total < 3 or wide.is_empty() or few.is_empty():
         return set()

@@ -65,7 +65,7 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
     echoes: list[int] = []
     for wait in waits.iter_rows(named=True):
         apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
-        if scene.total < 3 or not stats.minority(len(apart), scene.total):
+        if scene.total < 3 or not stats.is_minority(len(apart), scene.total):
             continue
         # the same words elsewhere come from another waiting node
         own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
@@ -156,7 +156,7 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     end = scene.consequence_at if scene.stopped_at is None else min(scene.stopped_at, scene.consequence_at)
     lead = end - pl.col("last_at")
     is_machine = pl.col("category").fill_null("").str.contains("^(hardware|network)") & scene.is_few
-    is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.most_of_few(scene.total))
+    is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.largest_minority(scene.total))
     is_flap = (
         scene.is_survived
         & (pl.col("role") == Role.ROOT.value)
@@ -181,11 +181,11 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     if writers < THRESHOLDS.writers or silent:
         return None
     said = list(mine.group_by("event").agg(pl.col("writer").unique()).iter_rows())
-    of_all = {w for _, by in said if stats.nearly_all(len(by), writers) for w in by}
+    of_all = {w for _, by in said if stats.is_nearly_all(len(by), writers) for w in by}
     # words that report another failure give no other reason
     passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
     said = [(event, by) for event, by in said if event not in passing and of_all and not of_all & set(by)]
-    odd = [event for event, by in said if stats.minority(len(by), writers)]
+    odd = [event for event, by in said if stats.is_minority(len(by), writers)]
     return _set(scene, weights, pl.col("event").is_in(odd), THRESHOLDS.stands_in)
 
 

@@ -210,7 +210,7 @@ def _is_reported(case: Case, cause: Category) -> bool:
     )
     waiting = case.nodes_of(waits["event"].to_list())
     others = set(case.catalogue.nodes) - here
-    return bool(waiting & here) or not stats.nearly_all(len(waiting), len(others))
+    return bool(waiting & here) or not stats.is_nearly_all(len(waiting), len(others))
 
 
 def _has_missing(case: Case) -> bool:

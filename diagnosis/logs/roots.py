@@ -15,7 +15,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
-from diagnosis.history import POOL_MIN
+from diagnosis.history import MIN_POOL_JOBS
 from diagnosis.logs import words
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND
@@ -80,7 +80,7 @@ def weigh(scene: Scene) -> pl.Series:
         & (pl.col("jobs_with_it") == 0)
         & (is_loud | is_ill | (pl.col("is_system") & is_few & pl.col("is_stamped")))
     )
-    is_sign = is_sign & pl.lit(scene.healthy >= POOL_MIN)
+    is_sign = is_sign & pl.lit(scene.healthy >= MIN_POOL_JOBS)
     is_quoted = pl.col("role").is_null() & ~pl.col("is_exception") & pl.col("example").str.contains(QUOTED_CODE)
     base = (
         pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)
@@ -171,7 +171,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
     home = _home(lead, ranked, places)
-    is_narrow = stats.minority(len(home), total)
+    is_narrow = stats.is_minority(len(home), total)
     if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(scene, len(home)):
         # an unknown error of many nodes is a consequence if as many nodes print a known consequence
         return Roots(weights=by_event)
@@ -184,7 +184,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         if is_narrow:
             joins = bool(here & home) or (not here and same_kind)
             # a weak error of most nodes is the echo of a cause on few nodes
-            joins = joins and (stats.minority(len(here), total) or same_kind)
+            joins = joins and (stats.is_minority(len(here), total) or same_kind)
         else:
             joins = same_kind or _begins_alike(row["template"], lead["template"])
         if joins:
@@ -235,7 +235,7 @@ def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection
     that reports the fault in its own words is a first-hand report, and the same words elsewhere are echoes. If many do,
     a later message of all of them is an echo.
     """
-    is_narrow = stats.minority(len(home), scene.total)
+    is_narrow = stats.is_minority(len(home), scene.total)
     gave_way = (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
     is_sign = pl.col("role").is_null() & (pl.lit(weights) >= THRESHOLDS.least)
     is_kin = gave_way | is_sign | (pl.col("role") == Role.CONFIRMATION.value)
@@ -272,11 +272,11 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
     said: dict[str, float] = {}
     for row in rows:
         here = places[row["event"]]
-        for node in here if stats.minority(len(here), total) else ():
+        for node in here if stats.is_minority(len(here), total) else ():
             said[node] = said.get(node, 0.0) + row["weight"]
 
     def key(row: dict[str, Any]) -> tuple[float, bool, float, int, int]:
-        is_narrow = stats.minority(len(places[row["event"]]), total)
+        is_narrow = stats.is_minority(len(places[row["event"]]), total)
         at = row["until_at"] if row["first_at"] is None else row["first_at"]
         company = (
             max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0

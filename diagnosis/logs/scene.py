@@ -23,7 +23,7 @@ from diagnosis.logs.progress import Progress
 from diagnosis.logs.roster import Roster
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.logs.signatures import load as load_signatures
-from diagnosis.model import JobHints, OnStage, ReadRange, Role, silent
+from diagnosis.model import JobHints, OnStage, ReadRange, Role, ignore_progress
 
 THRESHOLDS: Final = thresholds.of("scene")
 
@@ -41,7 +41,7 @@ class Given:
     rules: SignatureSet = field(default_factory=load_signatures)
     model: Model = field(default_factory=starter)
     as_of: float | None = None
-    on_stage: OnStage = silent
+    on_stage: OnStage = ignore_progress
     without: frozenset[str] = frozenset()
 
 
@@ -128,7 +128,7 @@ class Scene(Facts):
     @property
     def is_few(self) -> pl.Expr:
         """Events of a minority of the nodes."""
-        return pl.col("n_nodes").is_between(1, stats.most_of_few(self.total))
+        return pl.col("n_nodes").is_between(1, stats.largest_minority(self.total))
 
     @property
     def is_survived(self) -> pl.Expr:

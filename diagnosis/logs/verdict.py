@@ -157,7 +157,7 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
 
 def _classified(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
     hints = []
-    few = stats.most_of_few(len(case.catalogue.nodes))
+    few = stats.largest_minority(len(case.catalogue.nodes))
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
     for place_, event in enumerate(roots):
         row = rows[event]

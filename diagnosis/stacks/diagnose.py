@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Any
 
-from diagnosis.model import Kind, OnStage, Parsed, silent
+from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
 from diagnosis.stacks import collectives, ras
 from diagnosis.stacks.blame import MAX_MISSING_SHARE, Blame, ranks_text
 from diagnosis.stacks.dump_sources import find_layout, keep_one_job, node_names, with_world
@@ -27,7 +27,7 @@ def diagnose_stacks(
     framework: str = "",
     world_size: int | None = None,
     protocol: Iterable[Any] = (),
-    on_stage: OnStage = silent,
+    on_stage: OnStage = ignore_progress,
 ) -> dict[str, Any]:
     """Compare all ranks' stacks and name the ranks that the others wait for.
 

@@ -111,9 +111,8 @@ def keep_one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
             )
             return kept
     notes.append(
-        f"Rank {fold_ranks(r for _, r in double)} was dumped on more than one node: two jobs together, or ranks counted "
-        "per node. "
-        "Add a layout file or upload one job at a time."
+        f"Rank {fold_ranks(r for _, r in double)} was dumped on more than one node: two jobs together, or ranks "
+        "counted per node. Add a layout file or upload one job at a time."
     )
     seen: set[tuple[int, int | None]] = set()
     kept = []
@@ -142,7 +141,7 @@ def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int
     per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
     size = max(highest, max(per_node.values()) * len(per_node)) if per_node else highest
     # one full node among very many does not represent the others
-    size = size if size <= numbers.MOST_RANKS else highest
+    size = size if size <= numbers.MAX_RANKS else highest
     if plan.problems or not plan.sizes:
         return replace(plan, world_size=size or None)
     problems: tuple[str, ...] = ()

@@ -205,8 +205,8 @@ def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_no
     paths = [path for path, _ in items]
     known = {n.lower(): n for n in (*host_directories(paths), *known_nodes, *layout.node_of.values())}
     has_pids = are_named_after_pids(paths, layout)
-    ordered = sorted(items, key=lambda item: numbers.natural(item[0]))
-    keys = sorted({_round_key(path) for path, _ in ordered}, key=numbers.natural)
+    ordered = sorted(items, key=lambda item: numbers.natural_key(item[0]))
+    keys = sorted({_round_key(path) for path, _ in ordered}, key=numbers.natural_key)
     round_of = {k: i for i, k in enumerate(keys)}
     notes: list[str] = []
     found: list[Process] = []
@@ -278,13 +278,13 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
         lowest[p.node or ""] = min(p.rank or 0, lowest.get(p.node or "", 1 << 30))
     if sum(low == 0 for low in lowest.values()) < 0.8 * len(lowest):
         return  # ranks seen on two nodes that do not count from 0: two jobs, or a job that moved; reported elsewhere
-    nodes = sorted({p.node or "" for p in trainers}, key=numbers.natural)
+    nodes = sorted({p.node or "" for p in trainers}, key=numbers.natural_key)
     place = _slots(layout, nodes, per_node)
     for p in found:
         if p.rank is not None and p.node in place:
             slots = place[p.node]
             rank = slots[p.rank] if p.rank < len(slots) else p.rank
-            p.rank = rank if rank < numbers.MOST_RANKS else None
+            p.rank = rank if rank < numbers.MAX_RANKS else None
     notes.append(
         f"File names count ranks per node; with {per_node} a node and nodes in the order "
         + ("of the layout" if layout.node_of else "of their names")
@@ -310,7 +310,7 @@ def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None
     if not open_ones:
         return
     per_node = max(len(v) for v in bundles.values())
-    nodes = sorted({node for _, node in bundles} | set(layout.node_of.values()), key=numbers.natural)
+    nodes = sorted({node for _, node in bundles} | set(layout.node_of.values()), key=numbers.natural_key)
     place = _slots(layout, nodes, per_node)
     unsure: list[str] = []
     for (_, node), members in open_ones.items():

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
-from diagnosis.numbers import MOST, MOST_RANKS
+from diagnosis.numbers import MAX_NUMBER, MAX_RANKS
 
 DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
 
@@ -173,7 +173,7 @@ class Layout:
 
 def _number(value: Any) -> int | None:
     try:
-        return min(int(value), MOST) if not isinstance(value, bool) and int(value) > 0 else None
+        return min(int(value), MAX_NUMBER) if not isinstance(value, bool) and int(value) > 0 else None
     except (TypeError, ValueError, OverflowError):
         return None
 
@@ -194,12 +194,12 @@ def build(
     sizes = {d: n for d, n in sizes.items() if d in DIMENSIONS}
     problems: list[str] = []
     stated = {**sizes, "world size": world_size or 0, "etp": expert_tp}
-    if beyond := [f"{name} {n:,}" for name, n in stated.items() if n > MOST_RANKS]:
+    if beyond := [f"{name} {n:,}" for name, n in stated.items() if n > MAX_RANKS]:
         problems.append(
-            f"The layout states {', '.join(beyond)}; no job has more than {MOST_RANKS:,} ranks, so its sizes are not "
+            f"The layout states {', '.join(beyond)}; no job has more than {MAX_RANKS:,} ranks, so its sizes are not "
             "used. Correct the layout."
         )
-        sizes, world_size, expert_tp = {}, None if (world_size or 0) > MOST_RANKS else world_size, 1
+        sizes, world_size, expert_tp = {}, None if (world_size or 0) > MAX_RANKS else world_size, 1
     assumed: list[str] = []
     if rows and not world_size:
         world_size = len(rows)
@@ -207,8 +207,8 @@ def build(
     if world_size and fixed and "dp" not in sizes and sizes and world_size % fixed == 0:
         sizes = dict(sizes) | {"dp": world_size // fixed}
     total = prod(n for d, n in sizes.items() if d != "ep")
-    world_size = world_size or (total if "dp" in sizes and total <= MOST_RANKS else None)
-    if total > MOST_RANKS and not world_size:
+    world_size = world_size or (total if "dp" in sizes and total <= MAX_RANKS else None)
+    if total > MAX_RANKS and not world_size:
         problems.append(f"The layout's sizes multiply to {total:,} ranks, more than any job has. Correct the layout.")
     if sizes and world_size and total != world_size:
         product = " × ".join(f"{d} {n}" for d, n in sizes.items() if d != "ep")
@@ -238,13 +238,13 @@ def build(
     node_of, rank_of, coordinates = {}, {}, {}
     for row in rows:
         rank = row.get("rank")
-        if not isinstance(rank, int) or isinstance(rank, bool) or not 0 <= rank < MOST_RANKS:
+        if not isinstance(rank, int) or isinstance(rank, bool) or not 0 <= rank < MAX_RANKS:
             continue
         if isinstance(row.get("node"), str):
             node_of[rank] = row["node"]
             if isinstance(row.get("pid"), int):
                 rank_of[row["node"], row["pid"]] = rank
-        at = {d: row[d] for d in DIMENSIONS if isinstance(row.get(d), int) and 0 <= row[d] < MOST_RANKS and d != "ep"}
+        at = {d: row[d] for d in DIMENSIONS if isinstance(row.get(d), int) and 0 <= row[d] < MAX_RANKS and d != "ep"}
         if at:
             coordinates[rank] = at
     return Layout(

@@ -142,8 +142,8 @@ def _agreed_accusations(ranked: list[Accusation], notes: list[str]) -> list[Accu
                 by_source.setdefault(source, set()).add(a.rank)
     names = sorted(by_source)
     notes += [
-        f"{_SOURCE_TEXT[one]} accuse rank {fold_ranks(by_source[one])}, {_SOURCE_TEXT[other]} rank {fold_ranks(by_source[other])}: "
-        "they disagree, so a human should decide."
+        f"{_SOURCE_TEXT[one]} accuse rank {fold_ranks(by_source[one])}, "
+        f"{_SOURCE_TEXT[other]} rank {fold_ranks(by_source[other])}: they disagree, so a human should decide."
         for one, other in combinations(names, 2)
         if not by_source[one] & by_source[other]
     ]
@@ -226,8 +226,8 @@ def _note_absent(found: Findings, missing: list[int], absent: int, failed: list[
         )
     if empty:
         found.notes.append(
-            f"The dump of rank {fold_ranks(empty)} is empty: the process may have been gone, or the tool was not allowed "
-            "to read it."
+            f"The dump of rank {fold_ranks(empty)} is empty: the process may have been gone, or the tool was not "
+            "allowed to read it."
         )
 
 

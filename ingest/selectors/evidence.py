@@ -13,7 +13,7 @@ from diagnosis import kept_lines as stored_lines
 from diagnosis.live.watches import hang
 from diagnosis.logs import joined
 from diagnosis.logs.stored_rows import Rows
-from diagnosis.model import LOG_KINDS, Kind, Watched
+from diagnosis.model import LOG_KINDS, AlarmNote, Kind
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Upload, Watch
 
@@ -60,7 +60,9 @@ def records_path(artifact: Artifact) -> Path | None:
 
 
 def kept_lines(artifact: Artifact) -> pl.DataFrame:
-    """The kept lines of a condensed log (:data:`diagnosis.kept_lines.KEPT`), in order. Reads the whole attempt's."""
+    """The kept lines of a condensed log (:data:`diagnosis.kept_lines.KEPT_SCHEMA`), in order. Reads those of the whole
+    attempt.
+    """
     assert artifact.kept_id is not None
     with storage.blob_open(artifact.kept_id) as file:
         table = stored_lines.read(file.read())
@@ -116,7 +118,7 @@ def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
     )
 
 
-def _alarms_of(attempt: Attempt) -> tuple[Watched, ...]:
+def _alarms_of(attempt: Attempt) -> tuple[AlarmNote, ...]:
     """The alarms that hold and those that ended, while files of the attempt still grow; afterwards a hang that held to
     the end of a job that did not end well.
 
@@ -132,5 +134,5 @@ def _alarms_of(attempt: Attempt) -> tuple[Watched, ...]:
         rows = [row for row in rows if is_held and row["until"] is None and row["kind"] == hang.id]
         ended_at = last.timestamp() if last is not None else None
     return tuple(
-        Watched(row["kind"], row["text"], row["since"], row["until"], row["category"], ended_at) for row in rows
+        AlarmNote(row["kind"], row["text"], row["since"], row["until"], row["category"], ended_at) for row in rows
     )

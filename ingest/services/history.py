@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import Q, QuerySet
 
 from diagnosis import Parsed
-from diagnosis.history import POOL_MIN, History, JobEvents
+from diagnosis.history import MIN_POOL_JOBS, History, JobEvents
 from diagnosis.logs.mask import VERSION
 from ingest import storage
 from ingest.isolation import Lost
@@ -34,7 +34,7 @@ def history_for(job: Job) -> History:
     everything = HistoryEntry.objects.filter(near, is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
     for field, value in (("family", job.pool), ("framework", job.framework)):
         found = everything.filter(**{field: value})
-        if value and found.count() >= POOL_MIN:
+        if value and found.count() >= MIN_POOL_JOBS:
             return _load(found)
     return _load(everything)
 

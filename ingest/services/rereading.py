@@ -39,7 +39,7 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
 def is_usable(artifact: Artifact) -> bool:
     """Whether the artifact's column files exist and have the format of this engine."""
     try:
-        with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.NAME}", "rb") as file:
+        with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.FILE_NAME}", "rb") as file:
             return bool(json.load(file).get("format") == parsed.FORMAT)
     except (OSError, ValueError):
         return False

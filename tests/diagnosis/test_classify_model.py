@@ -79,8 +79,8 @@ def test_the_starter_model_knows_the_plain_words_of_a_fault() -> None:
 
 
 @pytest.fixture(scope="module")
-def left_out() -> list[classify_training.Unseen]:
-    return classify_training.unseen()
+def left_out() -> list[classify_training.HeldOutGuess]:
+    return classify_training.held_out_guesses()
 
 
 @pytest.mark.parametrize(
@@ -109,13 +109,13 @@ def test_a_pattern_teaches_its_synonyms() -> None:
 
 def test_leaving_a_rule_out_gives_what_training_without_it_gives() -> None:
     base = [*STRANGE, *OTHER, *SMALL, Record(("flux ledger",), "hardware.gpu.thermal", ("odd.rule",))]
-    left = next(row for row in classify_training.unseen(base) if row.text == "flux ledger")
+    left = next(row for row in classify_training.held_out_guesses(base) if row.text == "flux ledger")
     without = classify_training.train([], base[:-1])
     assert left.guess == next(iter(without.predict("flux ledger")))
 
 
 def test_most_messages_of_a_rule_left_out_are_still_reported_by_their_category(
-    left_out: list[classify_training.Unseen],
+    left_out: list[classify_training.HeldOutGuess],
 ) -> None:
     tree = taxonomy.load()
     rows = [row for row in left_out if row.category != "none"]
@@ -123,7 +123,7 @@ def test_most_messages_of_a_rule_left_out_are_still_reported_by_their_category(
     assert sum(right) / len(right) > 0.6
 
 
-def test_probabilities_of_unseen_wording_mean_what_they_say(left_out: list[classify_training.Unseen]) -> None:
+def test_probabilities_of_unseen_wording_mean_what_they_say(left_out: list[classify_training.HeldOutGuess]) -> None:
     rows = [row for row in left_out if row.probability >= 0.6]
     assert len(rows) > 50
     assert sum(row.guess == row.category for row in rows) / len(rows) > 0.55

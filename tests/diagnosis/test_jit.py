@@ -103,7 +103,7 @@ def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None
 
 
 def test_many_elements_are_left_to_compiled_code(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(jit, "_SMALL", 10)
+    monkeypatch.setattr(jit, "_MAX_INTERPRETED", 10)
     monkeypatch.setattr(jit._Loop, "interpreted", 0)
     monkeypatch.setattr(jit, "_numba", functools.cache(jit._numba.__wrapped__))
     loop: Any = compiled(_total)

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from diagnosis import keeping, kept_lines
 from diagnosis.evidence import Evidence, gather
-from diagnosis.keeping import PLANS, chosen, condense, verdict
+from diagnosis.keeping import PLANS, choose_rows, condense, verdict
 from diagnosis.model import ParseHints
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
@@ -69,11 +69,11 @@ def test_a_job_whose_verdict_needs_more_lines_keeps_more_or_all(
     counts = []
 
     def counted(logs: Any, cited: Any, plan: Any) -> pl.DataFrame:
-        rows = chosen(logs, cited, plan)
+        rows = choose_rows(logs, cited, plan)
         counts.append(len(rows))
         return rows
 
-    monkeypatch.setattr(keeping, "chosen", counted)
+    monkeypatch.setattr(keeping, "choose_rows", counted)
     monkeypatch.setattr(keeping, "diagnose", lambda *_, **__: None)
     monkeypatch.setattr(keeping, "to_json", lambda _: {})
     monkeypatch.setattr(keeping, "verdict", lambda _: next(said))
@@ -86,7 +86,7 @@ def test_a_job_whose_verdict_needs_more_lines_keeps_more_or_all(
 
 def test_the_choice_depends_on_the_lines_alone(tmp_path: Path) -> None:
     found = job(tmp_path)
-    first, second = (chosen(found.parsed, set(), PLANS[0]) for _ in range(2))
+    first, second = (choose_rows(found.parsed, set(), PLANS[0]) for _ in range(2))
     assert first.equals(second)
 
 
@@ -120,7 +120,9 @@ def test_kept_lines_are_read_as_they_were_stored(
     names = ("path", "line", "time", "masked")
     lines = {name: [row[n] for row in sorted(rows, key=lambda row: row[:2])] for n, name in enumerate(names)}
     more = {"who": "rank 1", "level": 2, "text": b"a line"}
-    kept = pl.DataFrame(lines | {name: [value] * len(rows) for name, value in more.items()}, schema=kept_lines.KEPT)
+    kept = pl.DataFrame(
+        lines | {name: [value] * len(rows) for name, value in more.items()}, schema=kept_lines.KEPT_SCHEMA
+    )
     kept_lines.write(kept, out)
     found = kept_lines.read(out.read_bytes())
     assert found.schema == kept.schema

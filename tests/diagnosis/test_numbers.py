@@ -12,7 +12,7 @@ import pytest
 import diagnosis
 from diagnosis import inventory, numbers
 from diagnosis.model import JobHints, Kind, Parsed, ParseHints
-from diagnosis.numbers import natural
+from diagnosis.numbers import natural_key
 
 MANY = "9" * 5_000
 
@@ -58,7 +58,7 @@ def test_a_description_that_counts_nothing_is_read_for_the_rest(value: str) -> N
 def test_paths_are_ordered_by_their_numbers_whatever_the_digits() -> None:
     paths = ["n-10", f"n-{MANY}", "n-9", "n-²"]
 
-    assert sorted(paths, key=natural) == ["n-9", "n-10", *sorted(paths[1::2])]
+    assert sorted(paths, key=natural_key) == ["n-9", "n-10", *sorted(paths[1::2])]
 
 
 def test_a_packet_of_a_time_beyond_all_clocks_is_left_out_and_counted(tmp_path: Path) -> None:

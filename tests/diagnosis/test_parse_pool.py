@@ -13,7 +13,7 @@ from diagnosis import parse_pool
 from diagnosis.logs import events, stored_rows
 from diagnosis.logs.tables import COLUMNS, UNIQUES
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parse_pool import LEAST_BYTES, Task, parse_all, parse_one, workers_for
+from diagnosis.parse_pool import MIN_PARALLEL_BYTES, Task, parse_all, parse_one, workers_for
 
 
 class Deadly(PosixPath):
@@ -70,13 +70,13 @@ def test_a_file_that_ends_its_process_or_cannot_be_opened_costs_itself_alone(tmp
 
 
 def test_processes_are_started_for_many_bytes_in_several_files_only() -> None:
-    assert workers_for([LEAST_BYTES - 1]) == 1
-    assert workers_for([2 * LEAST_BYTES]) == 1
-    assert workers_for([LEAST_BYTES] * 2) <= 2
+    assert workers_for([MIN_PARALLEL_BYTES - 1]) == 1
+    assert workers_for([2 * MIN_PARALLEL_BYTES]) == 1
+    assert workers_for([MIN_PARALLEL_BYTES] * 2) <= 2
 
 
 def test_small_files_share_a_batch_and_large_ones_stand_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse_pool, "_SMALL_BYTES", 10)
+    monkeypatch.setattr(parse_pool, "_MAX_SMALL_BYTES", 10)
     tasks = []
     for number, size in enumerate((4, 5, 20, 6, 3)):
         (tmp_path / str(number)).write_bytes(b"x" * size)

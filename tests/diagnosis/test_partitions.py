@@ -56,8 +56,8 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
     whole = told(failed_job(), tmp_path / "whole")
     files = failed_job().files()
 
-    monkeypatch.setattr(parsing, "LEAST_COUNTED", 5)
-    monkeypatch.setattr(parsing, "_RANGES", 2)
+    monkeypatch.setattr(parsing, "MIN_COUNTED_LINES", 5)
+    monkeypatch.setattr(parsing, "_RANGES_AT_A_TIME", 2)
     monkeypatch.setattr(cells, "MOST_LINES", 7)
     monkeypatch.setattr(slabs, "_NEAR", 2)
     parsed = [in_pieces(path, data, size, tmp_path / str(n)) for n, (path, data) in enumerate(sorted(files.items()))]

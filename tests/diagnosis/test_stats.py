@@ -12,13 +12,13 @@ from diagnosis import stats
     ("count", "total", "is_odd"), [(1, 2, True), (1, 1, False), (0, 8, False), (2, 8, True), (3, 8, False)]
 )
 def test_one_of_a_small_group_or_a_quarter_of_a_large_one_is_odd(count: int, total: int, is_odd: bool) -> None:
-    assert stats.minority(count, total) is is_odd
+    assert stats.is_minority(count, total) is is_odd
 
 
 def test_who_is_not_among_the_odd_ones_is_among_nearly_all() -> None:
-    assert stats.nearly_all(6, 8)
-    assert not stats.nearly_all(5, 8)
-    assert not stats.nearly_all(0, 0)
+    assert stats.is_nearly_all(6, 8)
+    assert not stats.is_nearly_all(5, 8)
+    assert not stats.is_nearly_all(0, 0)
 
 
 def test_hints_that_agree_are_surer_than_each_and_never_certain() -> None:

@@ -14,7 +14,7 @@ from django.urls import reverse
 from diagnosis import report, taxonomy
 from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.conclusion.invariants import violations
-from diagnosis.pipeline import advised
+from diagnosis.pipeline import make_advice
 from diagnosis.result import Diagnosis, LogDiagnosis, Suspect, Verdict
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps
 from tests.factories import make_attempt, make_job
@@ -59,7 +59,7 @@ def told(kind: str) -> dict[str, Any]:
     logs, suspects, flows, stacks = KINDS[kind]
     job = {**sample()["job"], "node_names": [], "gpus_per_node": 8}
     concluded = conclude(logs, flows, stacks, suspects, gpus=8)
-    advice = advised(logs, flows, stacks, concluded, job)
+    advice = make_advice(logs, flows, stacks, concluded, job)
     shown = {k: v for k, v in stacks.items() if k != "suspects"} or None
     made = Diagnosis(
         engine="test",

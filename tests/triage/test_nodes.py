@@ -7,7 +7,7 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
-from diagnosis.numbers import natural
+from diagnosis.numbers import natural_key
 from ingest.models import Node
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
@@ -53,10 +53,10 @@ def test_the_pages_of_an_order_follow_each_other_and_equals_are_distinguished(en
         make_incident(accused=(name,), at=at, state=state, gpu_hours=1.5)
         past.setdefault(name, []).extend([(days, at)] if state == "confirmed" else [])
     orders = {
-        "recent": lambda name: (-sum(days < 28 for days, _ in past[name]), -len(past[name]), natural(name)),
-        "accused": lambda name: (-len(past[name]), natural(name)),
-        "latest": lambda name: (-max((at.timestamp() for _, at in past[name]), default=0), natural(name)),
-        "name": natural,
+        "recent": lambda name: (-sum(days < 28 for days, _ in past[name]), -len(past[name]), natural_key(name)),
+        "accused": lambda name: (-len(past[name]), natural_key(name)),
+        "latest": lambda name: (-max((at.timestamp() for _, at in past[name]), default=0), natural_key(name)),
+        "name": natural_key,
     }
     monkeypatch.setattr("triage.selectors.nodes.PAGE_SIZE", 5)
     pages = [fleet_page(engineer, sort=sort, page=n, now=now).rows for n in (1, 2, 3)]

@@ -8,7 +8,7 @@ from typing import Any
 
 from diagnosis import metrics
 from diagnosis.advice import advise
-from diagnosis.tried import ACTIONS, DOABLE, TAKES_MACHINES
+from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
 from triage.charts.stacks import unfold
 from triage.domain.report_facts import suspects_of
 from triage.models import Activity, Incident
@@ -71,7 +71,7 @@ class AdviceView:
     nodes: int = 0
     #: standbys that a job of this size should have (99 % quantile of a day); None for an unknown size
     standbys: int | None = None
-    choices: tuple[tuple[str, str], ...] = tuple((name, ACTIONS[name]) for name in DOABLE)
+    choices: tuple[tuple[str, str], ...] = tuple((name, ACTIONS[name]) for name in EXECUTABLE_ACTIONS)
     outcomes: tuple[tuple[str, str], ...] = tuple(OUTCOMES.items())
 
     @property
@@ -134,7 +134,7 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     accused = {row.entity for row in suspects_of(report) if row.is_accused and row.kind == "node"}
     if not report.get("conclusion"):
         accused |= set(stacks.get("suspect_nodes") or [])
-    advised = set(advice.get("targets") or []) if advice.get("action") in TAKES_MACHINES else set()
+    advised = set(advice.get("targets") or []) if advice.get("action") in EVICTING_ACTIONS else set()
     on: dict[str, int] = {}
     for node in node_of.values():
         on[node] = on.get(node, 0) + 1

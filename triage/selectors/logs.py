@@ -244,7 +244,7 @@ def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, .
     ``paths`` are those of all the attempt's files; read if not given.
     """
     try:
-        folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,))
+        folder = storage.directory_get(artifact.parsed_key, (parsed_files.FILE_NAME,))
         sources = parsed_files.load(folder).sources
     except (OSError, ValueError):
         return ()

@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
 from diagnosis.metrics import LEMON_DAYS, lemon_score
-from diagnosis.numbers import natural
+from diagnosis.numbers import natural_key
 from ingest.models import Node
 from triage.models import Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
@@ -99,13 +99,13 @@ def fleet_page(
     page = max(1, min(page, -(-len(names) // PAGE_SIZE) or 1))
     low, high = (page - 1) * PAGE_SIZE, page * PAGE_SIZE
     if sort == "name":
-        shown = sorted(names, key=lambda pk: natural(names[pk]))[low:high]
+        shown = sorted(names, key=lambda pk: natural_key(names[pk]))[low:high]
         tallies = _tallies(shown, since)
     else:
         ranks = {} if sort in {"accused", "latest"} else _recent_counts(since)
         before, near = _around(sorted(names, key=lambda pk: -ranks.get(pk, 0)), ranks, low, high)
         tallies = _tallies(near if len(near) < len(names) else nodes.order_by().values("pk"), since)
-        ordered = sorted(near, key=lambda pk: (*_order(sort, tallies.get(pk, _NOTHING)), natural(names[pk])))
+        ordered = sorted(near, key=lambda pk: (*_order(sort, tallies.get(pk, _NOTHING)), natural_key(names[pk])))
         shown = ordered[low - before : high - before]
     found = Node.objects.select_related("cluster").in_bulk(shown)
     alone = _alone(shown, since)

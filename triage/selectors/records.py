@@ -126,7 +126,7 @@ def _end(address: str, port: int | None) -> str:
 
 def _facts(artifact: Artifact) -> dict[str, Any]:
     try:
-        folder = storage.directory_get(artifact.parsed_key, (parsed_files.NAME,))
+        folder = storage.directory_get(artifact.parsed_key, (parsed_files.FILE_NAME,))
         facts: dict[str, Any] = parsed_files.load(folder).facts.get("flow") or {}
     except (OSError, ValueError):
         return {}

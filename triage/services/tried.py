@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
-from diagnosis.tried import ACTIONS, DOABLE
+from diagnosis.tried import ACTIONS, EXECUTABLE_ACTIONS
 from triage.models import Activity, Incident
 from triage.selectors.advice import OUTCOMES
 from triage.services.reviewing import MAX_REASON, ReviewError, log_act
@@ -34,8 +34,8 @@ def tried_record(
     Raises:
         ReviewError: unknown action or outcome, or too many names.
     """
-    if action not in DOABLE:
-        doable = ", ".join(ACTIONS[name].lower() for name in DOABLE)
+    if action not in EXECUTABLE_ACTIONS:
+        doable = ", ".join(ACTIONS[name].lower() for name in EXECUTABLE_ACTIONS)
         raise ReviewError(f"There is no action {action!r} to record: choose one of {doable}.")
     if outcome not in OUTCOMES:
         raise ReviewError(f"There is no outcome {outcome!r}: use {', '.join(OUTCOMES)}.")

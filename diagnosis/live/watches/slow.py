@@ -27,8 +27,9 @@ MIN_USUAL_STEPS: Final = 16
 #: A load of so many times the usual one is no fault; the slowdowns that are told from it.
 LOAD_FACTOR: Final = 1.2
 SLOWDOWNS: Final = (1.5, 1.8, 2.5, 4.0)
-#: The sum that is an alarm where the counts are ``REFERENCE_COUNT_S`` seconds apart: closer ones are judged more often and need
-#: more. No step adds or takes more than ``MAX_STEP_EVIDENCE``: single steps are slow or short for many reasons.
+#: The sum that is an alarm where the counts are ``REFERENCE_COUNT_S`` seconds apart: closer ones are judged more often
+#: and need more. No step adds or takes more than ``MAX_STEP_EVIDENCE``: single steps are slow or short for many
+#: reasons.
 ALARM_SUM: Final = 6.0
 REFERENCE_COUNT_S: Final = 30.0
 MAX_STEP_EVIDENCE: Final = 3.7

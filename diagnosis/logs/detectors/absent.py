@@ -34,7 +34,7 @@ def names(case: Case) -> list[str]:
     wrote = case.table.trainers or set(case.catalogue.nodes)
     expected = {*(case.inventory.nodes or case.hints.nodes), *case.catalogue.nodes, *_assigned(case, wrote)}
     missing = sorted(expected - wrote)
-    return missing if stats.minority(len(missing), len(expected)) else []
+    return missing if stats.is_minority(len(missing), len(expected)) else []
 
 
 def _assigned(case: Case, wrote: Collection[str]) -> set[str]:

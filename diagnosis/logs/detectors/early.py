@@ -39,12 +39,12 @@ def look(case: Case) -> Iterator[Clue]:
         .with_columns(gap=(pl.col("until") - pl.col("since")) / (pl.col("n") - 1))
         .group_by("masked")
         .agg(nodes=pl.len(), gap=pl.col("gap").median(), until=pl.col("until").median())
-        .filter((pl.col("nodes") >= (1 - stats.MINORITY) * last.height) & (pl.col("gap") > 0))
+        .filter((pl.col("nodes") >= (1 - stats.MINORITY_SHARE) * last.height) & (pl.col("gap") > 0))
     )
     found: dict[str, float] = {}
     for gap, until in regular.select("gap", "until").iter_rows():
         silent = last.filter(pl.col("at") < until - max(THRESHOLDS.gaps * gap, THRESHOLDS.least_s * SECOND))
-        if stats.minority(silent.height, last.height):
+        if stats.is_minority(silent.height, last.height):
             for node, at in silent.select("node", "at").iter_rows():
                 found[node] = max(found.get(node, 0.0), (until - at) / SECOND)
     for node, files in last.select("node", "files").iter_rows():

@@ -29,7 +29,9 @@ def look(case: Case) -> Iterator[Clue]:
     nodes = set(case.catalogue.nodes)
     if len(nodes) < THRESHOLDS.nodes:
         return
-    wide = case.consequences(Role.CASCADE, Role.TEARDOWN).filter(pl.col("n_nodes") >= (1 - stats.MINORITY) * len(nodes))
+    wide = case.consequences(Role.CASCADE, Role.TEARDOWN).filter(
+        pl.col("n_nodes") >= (1 - stats.MINORITY_SHARE) * len(nodes)
+    )
     # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
     gone = nodes - case.nodes_of(wide["event"].to_list()) if wide["role"].n_unique() == 2 else set()
     told = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
@@ -63,6 +65,6 @@ def by_chance(case: Case, events: Collection[int]) -> float:
 
 
 def _clues(missing: Set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:
-    if stats.minority(len(missing), total):
+    if stats.is_minority(len(missing), total):
         for node in sorted(missing):
             yield Clue(node, weight / len(missing) ** 0.5, f"{node} {what}", LOST if node in gone else "")

@@ -52,7 +52,7 @@ def look(case: Case) -> Iterator[Clue]:
         cells.group_by("masked")
         .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
         .filter(
-            (pl.col("nodes") >= max(THRESHOLDS.nodes, stats.MINORITY * 2 * total))
+            (pl.col("nodes") >= max(THRESHOLDS.nodes, stats.MINORITY_SHARE * 2 * total))
             & (pl.col("n") >= 3 * pl.col("nodes"))
         )
         .sort("n", "masked", descending=[True, False])
@@ -92,7 +92,7 @@ def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
                     columns[place, sense][node].append(float(found.group(1)))
     out = []
     for (_, sense), values in sorted(columns.items()):
-        if len(values) >= max(THRESHOLDS.nodes, stats.MINORITY * 2 * total):
+        if len(values) >= max(THRESHOLDS.nodes, stats.MINORITY_SHARE * 2 * total):
             out += _odd_ones({n: float(np.median(v)) for n, v in values.items()}, sense)
     return out
 
@@ -120,7 +120,7 @@ def _odd_ones(of_node: dict[str, float], sense: str) -> list[Clue]:
         if abs(v - usual) > THRESHOLDS.sigmas * spread
         and (v > THRESHOLDS.ratio * usual if is_long else v < usual / THRESHOLDS.ratio)
     }
-    if not stats.minority(len(odd), len(of_node)):
+    if not stats.is_minority(len(odd), len(of_node)):
         return []
     what = {"work": "a time of work of", "wait": "a time of waiting of", "rate": "a rate of"}[sense]
     weight, peers = WEIGHTS.hint if sense == "wait" else WEIGHTS.likely, f"the other nodes about {usual:,.4g}"

@@ -124,7 +124,7 @@ def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator
     # silence is evidence only if the whole world's watchdogs report; part of a world waits in its own groups, and
     # ranks are numbered from 0, also those that wrote nothing
     world = max((*ranks, *reporting), default=-1) + 1
-    if silent and stats.minority(world - len(reporting), world):
+    if silent and stats.is_minority(world - len(reporting), world):
         they = f"the time-out that {len(reporting)} of {world} ranks report"
         yield from (Clue(node, 0.5, f"rank {r} did not report {they}") for r in silent if (node := ranks[r]))
 
@@ -135,7 +135,7 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
     if completed:
         common, votes = completed.most_common(1)[0]
         behind = [s for s in members if s.completed is not None and s.completed < common]
-        if stats.minority(len(behind), len(members)) and votes > len(behind):
+        if stats.is_minority(len(behind), len(members)) and votes > len(behind):
             for s in behind:
                 is_idle = s.enqueued is not None and s.enqueued == s.completed
                 said = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
@@ -148,7 +148,7 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
         common_op, votes = Counter(s.op for s in same).most_common(1)[0]
         odd = [s for s in same if s.op != common_op]
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
-        if stats.minority(len(odd), len(same)) and votes >= 3 and stats.nearly_all(len(same), len(members)):
+        if stats.is_minority(len(odd), len(same)) and votes >= 3 and stats.is_nearly_all(len(same), len(members)):
             for s in odd:
                 said = f"called {s.op} as number {seq} {where}, its peers {common_op}"
                 yield from _clue(s, 0.85, said, MISMATCH)

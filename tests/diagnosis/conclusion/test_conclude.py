@@ -12,7 +12,7 @@ from diagnosis.conclusion.category import cap_shares
 from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.conclusion.invariants import violations
 from diagnosis.model import JobHints
-from diagnosis.pipeline import advised
+from diagnosis.pipeline import make_advice
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Suspect, Verdict
 from diagnosis.taxonomy import load as load_taxonomy
 
@@ -55,7 +55,7 @@ def reported(logs: LogDiagnosis | None, *suspects: Suspect, **more: Any) -> dict
     """The conclusion as a report holds it, with headline and advice."""
     flows, stacks = more.get("flows") or {}, more.get("stacks") or {}
     concluded = conclude(logs, flows, stacks, suspects, **_known(more))
-    advice = advised(logs, flows, stacks, concluded, {"node_names": [], "gpus_per_node": 8})
+    advice = make_advice(logs, flows, stacks, concluded, {"node_names": [], "gpus_per_node": 8})
     told = to_json(replace(concluded, advice=advice))
     return {"headline": told["sentence"], "conclusion": told, "advice": advice}
 

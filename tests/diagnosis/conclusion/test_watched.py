@@ -9,10 +9,10 @@ import pytest
 from diagnosis.conclusion.invariants import violations
 from diagnosis.conclusion.model import symptom_of
 from diagnosis.live.watches import TABLE, Watch
-from diagnosis.model import JobHints, Watched
+from diagnosis.model import AlarmNote, JobHints
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, reported
 
-HANG = Watched("hang", "No progress after iteration 40.", 1_000.0)
+HANG = AlarmNote("hang", "No progress after iteration 40.", 1_000.0)
 RUNNING = replace(HEALTHY, outcome="running")
 
 
@@ -26,7 +26,7 @@ def test_a_running_job_without_progress_is_hung_and_the_sentence_says_since_when
 
 
 def test_a_running_job_that_became_slow_is_degraded() -> None:
-    slow = Watched("slow", "Steps take 4.0 s, 2.0 times as long as before.", 1_000.0)
+    slow = AlarmNote("slow", "Steps take 4.0 s, 2.0 times as long as before.", 1_000.0)
     report = reported(RUNNING, hints=JobHints(outcome="running", watched=(slow,)))
     assert report["conclusion"]["condition"] == "degraded"
     assert violations(report) == []
@@ -62,7 +62,7 @@ def test_a_pause_before_a_good_end_is_no_hang() -> None:
 
 @pytest.mark.parametrize("watch", TABLE, ids=lambda watch: watch.id)
 def test_every_watch_opens_an_incident_of_its_category_and_symptom(watch: Watch) -> None:
-    alarm = Watched(watch.id, "Something is wrong.", 1_000.0, category=watch.category)
+    alarm = AlarmNote(watch.id, "Something is wrong.", 1_000.0, category=watch.category)
     report = reported(RUNNING, hints=JobHints(outcome="running", watched=(alarm,)))
     told = report["conclusion"]
     assert told["condition"] == ("hung" if watch.id == "hang" else "degraded")

@@ -127,4 +127,4 @@ def test_joining_reads_no_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert one.columns and one.columns.name == joined.NAME
     assert one.lines == 300
     assert one.cells and pl.read_parquet(one.cells)["n"].sum() == 300
-    assert one.lines < parsing.LEAST_COUNTED
+    assert one.lines < parsing.MIN_COUNTED_LINES
