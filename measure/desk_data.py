@@ -12,7 +12,7 @@ from typing import Any
 from diagnosis import taxonomy
 from ingest.models import Attempt, Cluster, Job, Node, Team
 from triage.domain.report_facts import week_of
-from triage.lanes import folded, within
+from triage.lanes import cut_stages, fold
 from triage.models import Activity, Decision, Diagnosis, Finding, Incident, Suspect
 
 _State = Incident.State
@@ -227,7 +227,7 @@ def wide_job(*, nodes: int, days: int, now: datetime) -> str:
         {
             "node": f"gpu-north-{n:04d}",
             # each begins a little later than the one before, as nodes do
-            "segments": within(stages, (begin + n / 10, end)),
+            "segments": cut_stages(stages, (begin + n / 10, end)),
             "marks": [
                 {"t": end - 900.0 + n / 10, "role": "root" if n == nodes // 2 else "cascade", "event": "Xid 79",
                  "file": f"logs/gpu-{n:04d}.log", "line": 812}
@@ -237,7 +237,7 @@ def wide_job(*, nodes: int, days: int, now: datetime) -> str:
         for n in range(nodes)
     ]  # fmt: skip
     beats = [{"n": 10 * n, "t": begin + n * (end - begin) / 400, "seconds": 6.0} for n in range(400)]
-    timeline = folded({"t0": begin, "t1": end, "stages": stages, "lanes": lanes, "iterations": beats})
+    timeline = fold({"t0": begin, "t1": end, "stages": stages, "lanes": lanes, "iterations": beats})
     report = {"version": 1, "engine": "measure", "headline": "measure", "logs": {"events": events(10)}, "suspects": []}
     Diagnosis.objects.create(job=job, attempt=attempt, revision=1, engine="measure", report=report, timeline=timeline)
     return job.slug

@@ -108,11 +108,13 @@ def no_password(request: HttpRequest) -> HttpResponse:
         "link": reverse("queue"),
         "label": "Go to the queue",
     }
-    context["said"] = f"You sign in with {where}: change your password there."
+    context["sentence"] = f"You sign in with {where}: change your password there."
     return render(request, "triage/error.html", context, status=409)
 
 
 def too_often(request: HttpRequest, exception: Exception | None = None) -> HttpResponse:
     """429: too many attempts."""
-    said = "Too many attempts from your address. Wait five minutes, then try again."
-    return render(request, "triage/error.html", {"code": 429, "title": "Too many attempts", "said": said}, status=429)
+    sentence = "Too many attempts from your address. Wait five minutes, then try again."
+    return render(
+        request, "triage/error.html", {"code": 429, "title": "Too many attempts", "sentence": sentence}, status=429
+    )

@@ -59,15 +59,15 @@ class JobAdmin(Base):
 
     def get_deleted_objects(self, objs: Any, request: HttpRequest) -> Any:
         """The counts of the job's own page instead of every row. Refuses everything that that page refuses."""
-        told, sums, refused = [], Counter[str](), []
+        jobs, sums, refused = [], Counter[str](), []
         for job in objs:
             losses = losses_of(job)
-            told.append(f"{job.name} ({job.slug}): {losses.incidents} incidents, {losses.files} files")
+            jobs.append(f"{job.name} ({job.slug}): {losses.incidents} incidents, {losses.files} files")
             counts = {"jobs": 1, "incidents": losses.incidents, "files": losses.files}
             sums.update({**counts, "verdicts": losses.decisions, "comments": losses.comments})
-            if said := deletion_refusal(request.user, job) or busy_with(job):
-                refused.append(f"{job.name}: {said}")
-        return told, dict(sums), set(), refused
+            if refusal := deletion_refusal(request.user, job) or busy_with(job):
+                refused.append(f"{job.name}: {refusal}")
+        return jobs, dict(sums), set(), refused
 
     def delete_model(self, request: HttpRequest, obj: Any) -> None:
         job_delete(job=obj, user=request.user)

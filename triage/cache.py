@@ -11,7 +11,7 @@ from redis.exceptions import RedisError
 log = logging.getLogger(__name__)
 
 
-class Forgiving(RedisCache):
+class FaultTolerantCache(RedisCache):
     """Redis or Valkey; an empty cache while the server does not answer.
 
     Sign-in and rate limits use it, and an outage must lock nobody out. During an outage nothing is counted, so nothing
@@ -19,21 +19,21 @@ class Forgiving(RedisCache):
     """
 
     def add(self, *args: Any, **kwargs: Any) -> bool:
-        return bool(self._tried("add", True, *args, **kwargs))
+        return bool(self._try("add", True, *args, **kwargs))
 
     def get(self, key: Any, default: Any = None, version: int | None = None) -> Any:
-        return self._tried("get", default, key, default, version)
+        return self._try("get", default, key, default, version)
 
     def set(self, *args: Any, **kwargs: Any) -> None:
-        self._tried("set", None, *args, **kwargs)
+        self._try("set", None, *args, **kwargs)
 
     def delete(self, *args: Any, **kwargs: Any) -> bool:
-        return bool(self._tried("delete", False, *args, **kwargs))
+        return bool(self._try("delete", False, *args, **kwargs))
 
     def incr(self, *args: Any, **kwargs: Any) -> int:
-        return int(self._tried("incr", 1, *args, **kwargs))
+        return int(self._try("incr", 1, *args, **kwargs))
 
-    def _tried(self, name: str, otherwise: Any, *args: Any, **kwargs: Any) -> Any:
+    def _try(self, name: str, otherwise: Any, *args: Any, **kwargs: Any) -> Any:
         try:
             return getattr(super(), name)(*args, **kwargs)
         except RedisError as error:

@@ -81,18 +81,18 @@ def markdown(view: IncidentView, base_url: str) -> str:
     incident, tree = view.incident, taxonomy.load()
     job = incident.job
     lines = [
-        f"## #{incident.pk} {_plain(incident.headline)}",
+        f"## #{incident.pk} {_escape_markup(incident.headline)}",
         "",
         f"{base_url}/incidents/{incident.pk}/",
         "",
-        f"- Job: {_plain(job.name)} ({job.slug}), attempt {incident.attempt.number}, "
+        f"- Job: {_escape_markup(job.name)} ({job.slug}), attempt {incident.attempt.number}, "
         f"{incident.node_count or '?'} nodes",
         f"- State: {incident.get_state_display()}",
         *_machine(incident),
     ]
     if incident.condition:
         lines.append(f"- Condition: {incident.condition}")
-    lines += [f"- {_plain(sentence)}" for sentence in view.disagreements]
+    lines += [f"- {_escape_markup(sentence)}" for sentence in view.disagreements]
     if job.disagreement:
         lines.append(f"- {job.disagreement}")
     if incident.runner_up:
@@ -101,13 +101,15 @@ def markdown(view: IncidentView, base_url: str) -> str:
         )
     if view.category.word:
         word = view.category.word
-        lines.append(f"- Human: {word.get_word_display()} by {word.made_by.get_username()}: {_plain(word.value or '')}")
+        lines.append(
+            f"- Human: {word.get_word_display()} by {word.made_by.get_username()}: {_escape_markup(word.value or '')}"
+        )
     lines += [f"- Happened: {incident.happened_at:%Y-%m-%d %H:%M:%S} UTC", ""]
     if view.suspects:
         lines += ["### Suspects", ""]
         for suspect in view.suspects[:10]:
-            reasons = "; ".join(_plain(reason) for reason in suspect.row.reasons)
-            lines.append(f"1. **{_plain(suspect.row.entity)}** ({suspect.row.score:.2f}) {reasons}")
+            reasons = "; ".join(_escape_markup(reason) for reason in suspect.row.reasons)
+            lines.append(f"1. **{_escape_markup(suspect.row.entity)}** ({suspect.row.score:.2f}) {reasons}")
         lines.append("")
     if view.findings:
         lines += ["### Evidence", ""]
@@ -120,7 +122,7 @@ def markdown(view: IncidentView, base_url: str) -> str:
                 url = log_url(job.slug, incident.attempt.number, ref.get("file", ""), ref.get("line"))
                 lines.append(f"  {base_url}{url}")
         lines.append("")
-    lines += [*_advice(view), *_list("Missing evidence", view.report.get("missing") or []), *_said(view)]
+    lines += [*_advice(view), *_list("Missing evidence", view.report.get("missing") or []), *_activity_lines(view)]
     return "\n".join(lines)
 
 
@@ -135,23 +137,25 @@ def _machine(incident: Incident) -> list[str]:
 
 def _advice(view: IncidentView) -> list[str]:
     """What to do now, how, and what was tried: the advice as on the page, after failed actions."""
-    tried = tried_acts(view.incident, view.known)
+    tried = tried_acts(view.incident, view.activities)
     advice = advice_now(view.report, tried)
     if not advice.get("action") or advice["action"] == "none":
         return []
     title = str(advice.get("action_title") or advice["action"]).replace("_", " ")
-    targets = ", ".join(_plain(str(name)) for name in advice.get("targets") or [])
-    lines = ["### Advice", "", f"**{_plain(title)}** {targets}".rstrip()]
-    lines += [f"- {_plain(str(sentence))}" for sentence in advice.get("because") or []]
+    targets = ", ".join(_escape_markup(str(name)) for name in advice.get("targets") or [])
+    lines = ["### Advice", "", f"**{_escape_markup(title)}** {targets}".rstrip()]
+    lines += [f"- {_escape_markup(str(sentence))}" for sentence in advice.get("because") or []]
     for command in (advice.get("commands") or {}).values():
         lines += ["", "```", str(command).replace("```", "` ` `"), "```"]
     if tried:
         lines += ["", "Tried before:", ""]
-        lines += [f"- {act.row.at:%Y-%m-%d %H:%M} {_plain(tried_words(act.row.kind, act.row.data))}" for act in tried]
+        lines += [
+            f"- {act.row.at:%Y-%m-%d %H:%M} {_escape_markup(tried_words(act.row.kind, act.row.data))}" for act in tried
+        ]
     return [*lines, ""]
 
 
-def _said(view: IncidentView) -> list[str]:
+def _activity_lines(view: IncidentView) -> list[str]:
     """What people did and wrote, oldest first, with reasons."""
     sentences = []
     for entry in view.entries:
@@ -164,14 +168,14 @@ def _said(view: IncidentView) -> list[str]:
 
 
 def _list(title: str, sentences: list[str]) -> list[str]:
-    return [f"### {title}", "", *(f"- {_plain(sentence)}" for sentence in sentences), ""] if sentences else []
+    return [f"### {title}", "", *(f"- {_escape_markup(sentence)}" for sentence in sentences), ""] if sentences else []
 
 
 #: characters that Markdown or a chat reads as markup, mentions or entities; an underscore inside a word is none
 _MARKUP = re.compile(r"[\\`*\[\]<>#|~&@]|(?<!\w)_|_(?!\w)")
 
 
-def _plain(text: str) -> str:
+def _escape_markup(text: str) -> str:
     """Text that Markdown and chats show unchanged: words with markup become code; no backslashes."""
     runs = groupby(text.split(), key=lambda word: bool(_MARKUP.search(word)))
     return " ".join(

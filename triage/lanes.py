@@ -12,21 +12,21 @@ Timeline = dict[str, Any]
 Segment = dict[str, Any]
 
 
-def folded(timeline: Timeline) -> Timeline:
+def fold(timeline: Timeline) -> Timeline:
     """The timeline with ``window`` (from, to) instead of ``segments`` on each lane whose segments follow from it."""
     stages = timeline.get("stages") or []
     lanes = timeline.get("lanes") or []
-    return {**timeline, "lanes": [_folded(lane, stages) for lane in lanes]} if lanes else timeline
+    return {**timeline, "lanes": [_fold_lane(lane, stages) for lane in lanes]} if lanes else timeline
 
 
-def unfolded(timeline: Timeline) -> Timeline:
+def unfold(timeline: Timeline) -> Timeline:
     """The timeline as the engine wrote it."""
     stages = timeline.get("stages") or []
     lanes = timeline.get("lanes") or []
-    return {**timeline, "lanes": [_unfolded(lane, stages) for lane in lanes]} if lanes else timeline
+    return {**timeline, "lanes": [_unfold_lane(lane, stages) for lane in lanes]} if lanes else timeline
 
 
-def within(stages: list[Segment], window: tuple[float, float]) -> list[Segment]:
+def cut_stages(stages: list[Segment], window: tuple[float, float]) -> list[Segment]:
     """The stages, cut to this time window."""
     low, high = window
     return [
@@ -38,19 +38,19 @@ def within(stages: list[Segment], window: tuple[float, float]) -> list[Segment]:
     ]
 
 
-def _folded(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
+def _fold_lane(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
     segments = lane.get("segments")
     try:
         window = (segments[0]["t0"], segments[-1]["t1"])  # type: ignore[index]
-        if segments != within(stages, window):
+        if segments != cut_stages(stages, window):
             return lane
     except (TypeError, KeyError, IndexError):  # no segments, or unknown times
         return lane
     return {**{name: value for name, value in lane.items() if name != "segments"}, "window": list(window)}
 
 
-def _unfolded(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
+def _unfold_lane(lane: dict[str, Any], stages: list[Segment]) -> dict[str, Any]:
     if "window" not in lane:
         return lane
     low, high = lane["window"]
-    return {**{k: v for k, v in lane.items() if k != "window"}, "segments": within(stages, (low, high))}
+    return {**{k: v for k, v in lane.items() if k != "window"}, "segments": cut_stages(stages, (low, high))}

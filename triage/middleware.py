@@ -43,17 +43,19 @@ class Traced:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        said = {"http.request.method": request.method or ""}
+        attributes = {"http.request.method": request.method or ""}
         with (
             tracing(*of_request(request.headers.get("traceparent", ""))),
-            span(request.method or "", "SERVER", said) as made,
+            span(request.method or "", "SERVER", attributes) as request_span,
         ):
             response = self.get_response(request)
             response["X-Request-Id"] = current()
-            if made is not None:
+            if request_span is not None:
                 route = request.resolver_match.route if request.resolver_match else ""
-                made.update_name(f"{request.method} /{route}")
-                made.set_attributes({"http.route": f"/{route}", "http.response.status_code": response.status_code})
+                request_span.update_name(f"{request.method} /{route}")
+                request_span.set_attributes(
+                    {"http.route": f"/{route}", "http.response.status_code": response.status_code}
+                )
         return response
 
 
@@ -95,7 +97,7 @@ class VisibleText:
         kind = response.get("Content-Type", "")
         if not isinstance(response, HttpResponse):
             return response
-        if kind.startswith("text/") and _ACTS.search(response.content):
+        if kind.startswith("text/") and _ACTIVE_CHARACTERS.search(response.content):
             response.content = visible(response.content.decode(errors="replace")).encode()
         elif kind == "application/json" and not request.path_info.startswith("/api/"):
             response.content = visible_json(response.content.decode()).encode()
@@ -103,7 +105,9 @@ class VisibleText:
 
 
 #: the same characters in UTF-8: a page without them costs one scan and is not changed
-_ACTS = re.compile(rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])")
+_ACTIVE_CHARACTERS = re.compile(
+    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
+)
 
 
 class NotStored:

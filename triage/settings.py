@@ -116,7 +116,7 @@ REDIS_URL = env_str("REDIS_URL", f"unix://{DATA_DIR / 'valkey.sock'}")
 # A cache or broker that hangs must not delay requests.
 CACHES = {
     "default": {
-        "BACKEND": "triage.cache.Forgiving",
+        "BACKEND": "triage.cache.FaultTolerantCache",
         "LOCATION": REDIS_URL,
         "OPTIONS": {"socket_timeout": 1, "socket_connect_timeout": 1, "retry": Retry(NoBackoff(), 1)},
     }

@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 
 from diagnosis.model import STAGES
-from triage.lanes import within
+from triage.lanes import cut_stages
 from triage.selectors.incident import log_url
 
 COLUMNS = 480
@@ -176,7 +176,7 @@ def _grid(
 def _segments(lane: Lane, stages: list[dict[str, Any]]) -> list[dict[str, Any]]:
     if "window" in lane:
         low, high = lane["window"]
-        return within(stages, (low, high))
+        return cut_stages(stages, (low, high))
     return lane.get("segments") or stages
 
 

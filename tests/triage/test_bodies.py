@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from tests.triage.connections import Line
-from triage.server.body_reader import Pace, TooSlow, Waiting
+from triage.server.body_reader import Pace, SmallBodies, TooSlow
 from triage.server.environ import body_length, environ_of
 
 
@@ -35,7 +35,7 @@ async def others_go_on() -> None:
 
 def test_the_oldest_of_too_many_small_bodies_makes_room() -> None:
     async def all_three() -> tuple[list[Any], int]:
-        waiting = Waiting(2)
+        waiting = SmallBodies(2)
         lines = [Line("POST", "/", b"a", length=9) for _ in range(2)]
         for line in lines:
             line.goes_silent = True

@@ -36,7 +36,7 @@ def job(ada):
 
 def delete(client, job, **sent):
     url = reverse("job-delete", args=[job.slug])
-    expected = client.get(url).context["losses"].told
+    expected = client.get(url).context["losses"].form_value
     return client.post(url, {"expected": expected, **sent}, follow=True)
 
 
@@ -136,18 +136,18 @@ def test_it_is_refused_while_work_continues_and_nothing_is_half_done(client, ada
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
     assert "Work on the job is running" in page_text(page)
-    answer = client.post(url, {"expected": page.context["losses"].told})
+    answer = client.post(url, {"expected": page.context["losses"].form_value})
     assert answer.status_code == 409
     run.delete()
     resuming.upload_begin(job=job, path="c.log", size_bytes=10)
-    assert "is being sent" in page_text(client.post(url, {"expected": page.context["losses"].told}))
+    assert "is being sent" in page_text(client.post(url, {"expected": page.context["losses"].form_value}))
     assert Job.objects.filter(pk=job.pk).exists()
     assert not Activity.objects.filter(kind="job_deleted").exists()
 
 
 def test_what_was_added_since_the_page_was_read_is_asked_about_again(client, ada, job):
     url = reverse("job-delete", args=[job.slug])
-    expected = client.get(url).context["losses"].told
+    expected = client.get(url).context["losses"].form_value
     reviewing.comment_add(incident=job.incidents.get(), body="Wait!", by=ada)
     answer = client.post(url, {"expected": expected})
     assert answer.status_code == 409
@@ -173,7 +173,7 @@ def test_once_a_colleague_commented_only_an_administrator_may(client, ada, job):
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
     assert "Others have worked on this job" in page_text(page)
-    assert client.post(url, {"expected": page.context["losses"].told}).status_code == 403
+    assert client.post(url, {"expected": page.context["losses"].form_value}).status_code == 403
     client.force_login(make_user("root", "admin"))
     assert delete(client, job).redirect_chain
     assert Activity.objects.get(kind="job_deleted").data["comments"] == 1

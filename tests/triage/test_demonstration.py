@@ -19,7 +19,7 @@ from triage import search
 from triage.domain import standing
 from triage.models import Decision, Incident
 from triage.selectors.comparing import comparison
-from triage.selectors.demonstration import settled
+from triage.selectors.demonstration import query_for_figures
 from triage.selectors.health import metrics_lines
 from triage.selectors.incident import frequent_categories, incident_view
 from triage.selectors.statistics import Period, statistics_of
@@ -76,7 +76,7 @@ def year(db):
 def figures(user, text=""):
     today = timezone.now().date()
     period = Period(today - timedelta(days=364), today)
-    query = settled(search.parse(text), user)
+    query = query_for_figures(search.parse(text), user)
     return statistics_of(user=user, query=query, period=period, now=timezone.now())
 
 

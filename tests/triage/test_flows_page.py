@@ -14,7 +14,7 @@ from tests.pages import page_text
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
 from triage.flow_tables import table_path
 from triage.selectors.answers import answer_of
-from triage.selectors.flows import _slow_within, called
+from triage.selectors.flows import _slow_in_window, with_member_names
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -96,7 +96,7 @@ def test_the_top_says_who_owed_an_answer_and_not_when_each_machine_fell_silent()
     silent = {"source": "flows", "what": "flows_ceased", "text": "n1 sent its last message.", "amount": None}
     owing = silent | {"text": "n2 sent its last message; n1 got no answer.", "amount": 0.5}
     told = {"condition": "hung", "sentence": "It hung.", "chain": [silent, owing], "fault": []}
-    assert answer_of({"conclusion": told}, "flows").says == (owing["text"],)
+    assert answer_of({"conclusion": told}, "flows").texts == (owing["text"],)
 
 
 def test_who_is_at_fault_is_called_with_its_kind_where_the_name_looks_like_a_machine():
@@ -126,12 +126,12 @@ def test_members_have_the_names_of_their_machines_and_a_machine_is_named_once():
         "peers": [{"members": ["10.0.0.1", "10.0.0.2"], "worst": 2.0}],
         "diagnoses": [{"kind": "slow_group", "members": ["10.0.0.1"], "culprits": ["10.0.0.1", "n1"]}],
     }
-    shown = called(job)
+    shown = with_member_names(job)
     assert shown["members"] == ["n1 rank 0", "n2:5001", "n2:5002", "10.0.0.9"]
     assert (shown["pairs"][0]["a"], shown["pairs"][0]["b"]) == ("n1 rank 0", "10.0.0.9")
     assert shown["peers"][0]["members"] == ["n1 rank 0", "n2:5001"]
     assert shown["diagnoses"][0]["culprits"] == ["n1 rank 0"]
-    assert called({"members": ["10.0.0.1"]}) == {"members": ["10.0.0.1"]}
+    assert with_member_names({"members": ["10.0.0.1"]}) == {"members": ["10.0.0.1"]}
 
 
 def test_the_csv_holds_a_row_a_rank_and_step(client, flow_job):
@@ -189,7 +189,7 @@ def test_what_was_slow_is_marked_in_the_picture_of_ranks():
     steps = [{"start": float(n), "end": n + 1.0, "slow": n in (3, 4, 8)} for n in range(10)]
     late = {"kind": "slow_group", "t0": 2.0, "t1": 6.0, "reason": "b was <late>", "culprits": ["b", "node-2"]}
     outside = {"kind": "slow_group", "t0": 20.0, "t1": 26.0, "reason": "later", "culprits": ["a"]}
-    found = _slow_within({"steps": steps, "diagnoses": [late, outside]}, view["lanes"], 0.0, 10.0)
+    found = _slow_in_window({"steps": steps, "diagnoses": [late, outside]}, view["lanes"], 0.0, 10.0)
     assert [(row["text"], row["lanes"]) for row in found] == [
         ("b was <late>", [1]),
         ("slow: steps 4 to 5", []),

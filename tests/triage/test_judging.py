@@ -16,7 +16,7 @@ from diagnosis import taxonomy
 from tests.factories import make_attempt, make_cluster, make_incident, make_job
 from tests.pages import page_text
 from tests.triage.report import healthy, sample
-from triage.export import _plain
+from triage.export import _escape_markup
 from triage.models import Activity, Incident, Suspect
 from triage.selectors.incident import incident_view
 from triage.services.diagnosing import diagnosis_store
@@ -224,7 +224,7 @@ def test_who_agrees_or_says_nothing_is_not_contradicted(client, ada, outcome, fo
     ],
 )
 def test_markdown_for_chats_shows_words_as_they_are_without_backslashes(text, written):
-    assert _plain(text) == written
+    assert _escape_markup(text) == written
 
 
 def test_instead_of_a_suspect_every_node_that_the_evidence_names_is_offered(ada, incident):

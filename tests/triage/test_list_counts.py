@@ -55,7 +55,7 @@ def counts(page):
 
 @pytest.mark.parametrize("common", [1, 10**6], ids=["walked", "looked up"])
 def test_pages_totals_and_facets_are_those_of_all_matches(seven, ada, monkeypatch, common):
-    monkeypatch.setattr(evidence_words, "_COMMON", common)
+    monkeypatch.setattr(evidence_words, "_MIN_COMMON", common)
     for text in QUERIES:
         query = search.parse(text)
         matching = query.apply(Incident.objects.all())
@@ -141,7 +141,7 @@ def test_few_are_looked_up_in_the_index_and_many_are_walked_in_order(seven, monk
     page = ordered.values_list("pk", flat=True)[:3]
     rare, sql = plan(page), str(page.query)
     assert '"triage_incident"."id" IN (SELECT' in sql and '+"triage_incident"."id"' not in sql
-    monkeypatch.setattr(evidence_words, "_COMMON", 1)
+    monkeypatch.setattr(evidence_words, "_MIN_COMMON", 1)
     cache.clear()
     common = plan(page)
     if connection.vendor == "sqlite":

@@ -13,7 +13,7 @@ from ingest.services import resuming
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from triage.domain.live_lines import level_of, lines_of, merge, order_of
 from triage.selectors import tail as tails
-from triage.selectors.tail import Wanted, tail
+from triage.selectors.tail import LineFilter, tail
 
 pytestmark = pytest.mark.django_db
 
@@ -36,7 +36,7 @@ def grow(attempt: Attempt, path: str, data: bytes) -> Upload:
 
 
 def texts(attempt: Attempt, cursor: str = "", **wanted: Any) -> tuple[list[str], str]:
-    found = tail(attempt, cursor=cursor, wanted=Wanted(**wanted))
+    found = tail(attempt, cursor=cursor, line_filter=LineFilter(**wanted))
     return [line.text for line in found.lines], found.cursor
 
 
@@ -73,14 +73,14 @@ def test_a_file_in_utf_16_is_shown_as_text_wherever_its_pieces_end(attempt: Atte
 
 
 def test_the_first_answer_shows_the_end_of_a_long_file(attempt: Attempt, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tails, "FIRST_BYTES", 50)
+    monkeypatch.setattr(tails, "MAX_FIRST_BYTES", 50)
     grow(attempt, "a.log", b"".join(b"03:00:%02d line\n" % n for n in range(60)))
     assert texts(attempt)[0] == ["03:00:57 line", "03:00:58 line", "03:00:59 line"]
 
 
 def test_many_files_share_one_answer_and_a_filter_by_file_gives_it_to_fewer(attempt: Attempt, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tails, "FIRST_ANSWER_BYTES", 80)
-    monkeypatch.setattr(tails, "LEAST_BYTES", 10)
+    monkeypatch.setattr(tails, "MAX_FIRST_ANSWER_BYTES", 80)
+    monkeypatch.setattr(tails, "MIN_FILE_BYTES", 10)
     for node in range(4):
         grow(attempt, f"node-{node}/a.log", b"".join(b"03:00:%02d line\n" % n for n in range(60)))
     assert len(texts(attempt)[0]) == 4
@@ -88,11 +88,11 @@ def test_many_files_share_one_answer_and_a_filter_by_file_gives_it_to_fewer(atte
 
 
 def test_a_page_that_is_far_behind_skips_and_says_how_much(attempt: Attempt, monkeypatch: Any) -> None:
-    monkeypatch.setattr(tails, "FILE_BYTES", 100)
+    monkeypatch.setattr(tails, "MAX_FILE_BYTES", 100)
     grow(attempt, "a.log", b"03:00:00 first\n")
     _, cursor = texts(attempt)
     grow(attempt, "a.log", b"03:00:01 more\n" * 100)
-    found = tail(attempt, cursor=cursor, wanted=Wanted())
+    found = tail(attempt, cursor=cursor, line_filter=LineFilter())
     assert (len(found.lines), found.skipped) == (7, 1300)
 
 

@@ -12,7 +12,7 @@ from tests.factories import make_user
 from tests.pages import page_text
 from tests.patience import no_hang
 from triage.selectors import logsearch
-from triage.selectors.logsearch import UnreadablePattern, Wanted, find, find_in_all, templates_of
+from triage.selectors.logsearch import TextSearch, UnreadablePattern, find, find_in_all, templates_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -51,28 +51,28 @@ def where(answer):
 
 
 def test_words_are_found_in_every_log_in_any_case(logs):
-    answer = find_in_all(logs, Wanted("RANK 4"))
+    answer = find_in_all(logs, TextSearch("RANK 4"))
     assert where(answer) == [("a/rank1.log", 2), ("b/agent.log", 1)]
     assert (answer["next"], answer["done"]) == (None, answer["size"])
 
 
 def test_a_pattern_is_matched_line_by_line(logs):
-    answer = find_in_all(logs, Wanted(r"rank \d+ (is gone|was lost)$|code \d\)$", is_pattern=True).checked())
+    answer = find_in_all(logs, TextSearch(r"rank \d+ (is gone|was lost)$|code \d\)$", is_pattern=True).check())
     assert where(answer) == [("a/rank0.log", 2), ("a/rank1.log", 2)]
     # what is no pattern is looked for as it stands
-    assert where(find_in_all(logs, Wanted("(code 5)"))) == [("a/rank0.log", 2)]
+    assert where(find_in_all(logs, TextSearch("(code 5)"))) == [("a/rank0.log", 2)]
 
 
 def test_messages_of_all_logs_are_counted_together(logs):
-    found = templates_of(logs, Wanted("STEP"))
+    found = templates_of(logs, TextSearch("STEP"))
     assert [(row.count, row.files, row.path) for row in found.rows] == [(2, 2, "a/rank0.log")]
-    assert templates_of(logs, Wanted(r"^peer rank", is_pattern=True)).total == 2
+    assert templates_of(logs, TextSearch(r"^peer rank", is_pattern=True)).total == 2
 
 
 def test_a_search_continues_where_it_stopped_and_finds_each_line_once(logs, monkeypatch):
-    monkeypatch.setattr(logsearch, "FIND_LIMIT", 1)
-    monkeypatch.setattr(logsearch, "PATTERN_CHUNK", 40)
-    for wanted in (Wanted("2026"), Wanted(r"^2026.*\d", is_pattern=True)):
+    monkeypatch.setattr(logsearch, "MAX_FOUND", 1)
+    monkeypatch.setattr(logsearch, "PATTERN_CHUNK_BYTES", 40)
+    for wanted in (TextSearch("2026"), TextSearch(r"^2026.*\d", is_pattern=True)):
         cursor, found = "", []
         for _ in range(40):
             answer = find_in_all(logs, wanted, cursor=cursor)
@@ -87,7 +87,7 @@ def test_a_search_continues_where_it_stopped_and_finds_each_line_once(logs, monk
 
 def test_a_log_whose_bytes_are_lost_does_not_hide_the_others(logs):
     storage.blob_delete(logs[0].blob_id)
-    answer = find_in_all(logs, Wanted("rank"))
+    answer = find_in_all(logs, TextSearch("rank"))
     assert where(answer) == [("a/rank1.log", 2), ("b/agent.log", 1)]
     assert answer["lost"] == ["a/rank0.log"]
 
@@ -105,7 +105,7 @@ def test_a_log_whose_bytes_are_lost_does_not_hide_the_others(logs):
 )
 def test_a_pattern_outside_the_dialect_is_refused_in_words(reader, pattern, said):
     with pytest.raises(UnreadablePattern, match=said):
-        Wanted(pattern, is_pattern=True).checked()
+        TextSearch(pattern, is_pattern=True).check()
     response = reader(find=pattern, regex=1)
     assert response.status_code == 422
     assert reader("step/", words=pattern, regex=1).status_code == 422
@@ -116,7 +116,7 @@ def test_a_pattern_that_keeps_other_engines_busy_for_hours_takes_no_time():
     services.artifact_receive(job=job, path="a.log", chunks=[b"a" * 200_000 + b"!\n"])
     artifact = Artifact.objects.select_related("attempt", "blob").get()
     with no_hang():
-        assert find(artifact, Wanted("(a+)+$", is_pattern=True))["lines"] == []
+        assert find(artifact, TextSearch("(a+)+$", is_pattern=True))["lines"] == []
 
 
 def test_the_page_shows_messages_and_walks_the_lines(reader, job):

@@ -16,8 +16,8 @@ from tests.pages import page_text
 from triage.models import Incident
 from triage.selectors import logs, logsearch
 from triage.selectors.logmap import log_map
-from triage.selectors.logs import Filter, shown, window
-from triage.selectors.logsearch import Wanted, find, templates_of
+from triage.selectors.logs import Filter, visible_text, window
+from triage.selectors.logsearch import TextSearch, find, templates_of
 
 pytestmark = pytest.mark.django_db(transaction=True)
 
@@ -144,10 +144,10 @@ def test_the_end_of_the_file_is_the_end(page):
 
 
 def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, monkeypatch):
-    monkeypatch.setattr(logsearch, "FIND_CHUNK", 7000)
+    monkeypatch.setattr(logsearch, "FIND_CHUNK_BYTES", 7000)
     found, offset, steps = [], 0, 0
     while offset is not None:
-        answer = find(artifact, Wanted("ITERATION 9"), offset=offset)
+        answer = find(artifact, TextSearch("ITERATION 9"), offset=offset)
         found += [hit["line"] for hit in answer["lines"]]
         offset, steps = answer["next"], steps + 1
     assert found == [n for n in range(1, 1001) if str(n).startswith("9")]
@@ -156,16 +156,16 @@ def test_search_walks_the_bytes_in_steps_and_finds_every_line_once(artifact, mon
 
 def test_a_match_across_two_steps_is_found(artifact, monkeypatch):
     at = "\n".join(LINES).index("iteration 77 ") + 4
-    monkeypatch.setattr(logsearch, "FIND_CHUNK", at)
-    assert [hit["line"] for hit in find(artifact, Wanted("iteration 77 "), offset=0)["lines"]] == [77]
+    monkeypatch.setattr(logsearch, "FIND_CHUNK_BYTES", at)
+    assert [hit["line"] for hit in find(artifact, TextSearch("iteration 77 "), offset=0)["lines"]] == [77]
 
 
 def test_templates_are_found_by_their_fixed_words_and_say_how_often(artifact):
-    found = templates_of([artifact], Wanted("ITERATION"))
+    found = templates_of([artifact], TextSearch("ITERATION"))
     assert found.total == 1
     assert (found.rows[0].count, found.rows[0].first_line) == (998, 1)
-    assert templates_of([artifact], Wanted("something")).rows[0].level_word == "error"
-    assert templates_of([artifact], Wanted("iteration 77")).rows == []
+    assert templates_of([artifact], TextSearch("something")).rows[0].level_word == "error"
+    assert templates_of([artifact], TextSearch("iteration 77")).rows == []
     assert templates_of([artifact]).total == 3
 
 
@@ -254,9 +254,9 @@ def test_an_empty_file_says_that_it_is_empty(client, artifact):
 
 
 def test_bytes_of_any_encoding_become_text():
-    assert shown(b"caf\xe9\r\n") == "caf\ufffd"
-    assert shown("grün".encode("utf-16-le"), "utf-16-le") == "grün"
-    assert shown(b"a\x00b\x07\tc") == "a␀b␇\tc"
+    assert visible_text(b"caf\xe9\r\n") == "caf\ufffd"
+    assert visible_text("grün".encode("utf-16-le"), "utf-16-le") == "grün"
+    assert visible_text(b"a\x00b\x07\tc") == "a␀b␇\tc"
 
 
 def test_evidence_goes_all_the_way_from_bytes_to_an_incident(client):

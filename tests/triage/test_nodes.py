@@ -77,7 +77,7 @@ def test_equals_are_in_the_order_in_which_people_count(engineer, sort):
 
 def test_both_pages_show_the_same_figures_of_a_machine(client, engineer, monkeypatch):
     """Before, the page added up what it lists, and wrote 0.00 where the list has a dash."""
-    monkeypatch.setattr("triage.selectors.nodes.ACCUSATIONS_SHOWN", 3)
+    monkeypatch.setattr("triage.selectors.nodes.MAX_ACCUSATIONS", 3)
     for number in range(5):
         make_incident(
             accused=("busy",), category="hardware.gpu.ecc", gpu_hours=2, at=timezone.now() - timedelta(number)

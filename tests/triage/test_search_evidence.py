@@ -142,7 +142,7 @@ def test_a_search_costs_one_query_however_many_words_it_has(stored):
 def test_common_and_rare_words_find_the_same_incidents(stored, monkeypatch):
     texts = ("nccl", '"off the"', "!watchdog", "fallen OR rank:5", "*atchdo*")
     rare = [found(text) for text in texts]
-    monkeypatch.setattr(evidence_words, "_COMMON", 1)
+    monkeypatch.setattr(evidence_words, "_MIN_COMMON", 1)
     cache.clear()
 
     assert [found(text) for text in texts] == rare

@@ -26,7 +26,7 @@ from tests.triage.connections import Line
 from triage.server import front as fronts
 from triage.server.body_reader import Pace
 from triage.server.front import Front, Limits
-from triage.server.pages import _in_pieces, _whole
+from triage.server.pages import _in_pieces, _read_whole
 
 BIG = LOG * 20
 assert len(BIG) > fronts.SMALL_BYTES
@@ -294,7 +294,7 @@ def test_a_collector_may_send_no_length_within_the_limit(site: Front, token: str
 
 
 def test_a_reader_who_takes_nothing_holds_no_thread(site: Front, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(fronts, "_UNREAD_S", 0.05)
+    monkeypatch.setattr(fronts, "_MAX_UNREAD_S", 0.05)
     threads: list[str] = []
 
     def blocks() -> Iterator[bytes]:
@@ -326,7 +326,7 @@ def test_rows_are_read_to_their_end_before_the_first_leaves(site: Front) -> None
         yield from (b"row\n" for _ in range(400_000))
         ended.append(1)
 
-    answer = _whole(StreamingHttpResponse(rows()), [])
+    answer = _read_whole(StreamingHttpResponse(rows()), [])
     assert ended == [1]
     assert answer.rest is not None
     assert len(answer.first) + sum(map(len, answer.rest)) == 1_600_000

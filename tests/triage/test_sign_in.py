@@ -17,7 +17,7 @@ from ingest.models import Token
 from ingest.services import token_create
 from tests.factories import make_user
 from tests.pages import page_text
-from triage.cache import Forgiving
+from triage.cache import FaultTolerantCache
 
 pytestmark = pytest.mark.django_db
 NEW = "a longer horse than before"
@@ -106,7 +106,7 @@ def test_the_administration_is_entered_by_the_same_door(client):
 
 
 def test_a_cache_that_is_away_locks_nobody_out(monkeypatch):
-    quiet = Forgiving("redis://127.0.0.1:1", {})
+    quiet = FaultTolerantCache("redis://127.0.0.1:1", {})
 
     def away(*_: Any, **__: Any) -> None:
         raise Away("no route")

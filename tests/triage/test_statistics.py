@@ -19,7 +19,7 @@ from triage import search
 from triage.charts import statistics as charts
 from triage.domain.report_facts import week_of
 from triage.models import Incident
-from triage.selectors.calibration import LEAST
+from triage.selectors.calibration import MIN_JUDGED
 from triage.selectors.statistics import Period, statistics_of
 from triage.services.reviewing import decision_make
 
@@ -93,14 +93,14 @@ def test_what_was_claimed_is_held_against_what_people_left_standing():
     for n in range(10):
         stood = Incident.State.CONFIRMED if n < 8 else Incident.State.REJECTED
         happened(at, category="hardware.gpu.ecc", confidence=0.95, state=stood)
-    for _ in range(LEAST - 1):
+    for _ in range(MIN_JUDGED - 1):
         happened(at, category="hardware.gpu.ecc", confidence=0.6, state=Incident.State.CONFIRMED)
     happened(at, category="hardware.gpu.ecc", confidence=0.95)  # not judged yet
     frame = shown().calibration.set_index("low")
     top, few = frame.loc[0.9], frame.loc[0.5]
     assert (top.claimed, top.judged, top.right, top.share) == (0.95, 10, 8, 0.8)
     assert top.least < 0.5 < 0.9 < top.most
-    assert (few.judged, few.right) == (LEAST - 1, LEAST - 1)
+    assert (few.judged, few.right) == (MIN_JUDGED - 1, MIN_JUDGED - 1)
     assert few.share != few.share  # not known
 
 

@@ -11,7 +11,7 @@ from django.test.utils import CaptureQueriesContext
 from tests.factories import make_attempt, make_job
 from tests.pages import page_text
 from tests.triage.report import LOG, T0, sample
-from triage.selectors.strip import LANES, MARKS, strip_of
+from triage.selectors.strip import MAX_LANES, MAX_MARKS, strip_of
 from triage.selectors.strip_axis import Axis
 from triage.services.diagnosing import diagnosis_store
 from triage.templatetags.strip import entry_url, mark_title, opens
@@ -165,8 +165,8 @@ def test_an_end_before_its_begin_draws_no_stretch():
 def test_however_many_findings_there_are_the_picture_has_few_marks_and_counts_the_rest():
     kinds = [f"kind {n}" for n in range(50)]
     got = strip(*(found(kind, T0 + n) for n, kind in enumerate(kinds)), found("root", T0 + 60))
-    assert len(got.marks) == MARKS
-    assert got.left_out == 51 - MARKS
+    assert len(got.marks) == MAX_MARKS
+    assert got.left_out == 51 - MAX_MARKS
     assert "root" in whats(got.marks)
 
 
@@ -183,7 +183,7 @@ def test_lanes_are_the_job_the_accused_where_it_was_seen_and_the_others_counted(
     seen = [{"kind": "node", "name": f"gpu-9{n}", "rank": None, "why": "wrote a line"} for n in range(20)]
     got = strip(found("root", T0, "gpu-0412"), fault=[NODE], seen=seen)
     assert [lane.name for lane in got.lanes[:3]] == ["job", "gpu-0412", "gpu-90"]
-    assert len(got.lanes) == 1 + LANES + 1
+    assert len(got.lanes) == 1 + MAX_LANES + 1
     assert got.lanes[1].p == 0.97
     few = strip(found("root", T0, "gpu-0412"), fault=[NODE])
     assert few.lanes[-1].name == "3 other nodes"
@@ -232,7 +232,7 @@ def test_slow_steps_that_the_conclusion_does_not_tell_are_no_first_anomaly():
 
 
 def test_a_long_quiet_stretch_is_folded_and_its_length_said():
-    axis = Axis.over([(T0, None), (T0 + 1, T0 + 3), (T0 + 86_000, T0 + 86_002)])
+    axis = Axis.for_spans([(T0, None), (T0 + 1, T0 + 3), (T0 + 86_000, T0 + 86_002)])
     assert axis.folds()[0][1] == 85_997
     assert axis.x(T0) == 0.0
     assert 25 < axis.x(T0 + 3) < 75
@@ -242,7 +242,7 @@ def test_a_long_quiet_stretch_is_folded_and_its_length_said():
 
 @pytest.mark.parametrize("length", [0.0, 0.3, 7.0, 3_000.0, 1e6, 2e11])
 def test_ticks_are_few_in_order_and_on_the_axis(length):
-    ticks = [float(tick.x) for tick in Axis.over([(T0, None), (T0 + length, None)]).ticks()]
+    ticks = [float(tick.x) for tick in Axis.for_spans([(T0, None), (T0 + length, None)]).ticks()]
     assert len(ticks) <= 8
     assert ticks == sorted(ticks)
     assert all(0 <= x <= 100 for x in ticks)
@@ -326,7 +326,7 @@ def test_a_report_of_version_1_keeps_the_timeline(client, ada):
 
 def test_marks_are_named_where_their_neighbours_leave_room():
     got = strip(found("progress", T0), found("root", T0 + 50.0, "gpu-0412"), found("outcome", T0 + 100.5), fault=[NODE])
-    assert [(mark.what, mark.named) for mark in got.marks] == [
+    assert [(mark.what, mark.side) for mark in got.marks] == [
         ("progress", "right"),
         ("root", "right"),
         ("outcome", "left"),
@@ -334,7 +334,7 @@ def test_marks_are_named_where_their_neighbours_leave_room():
     close = strip(*(found("progress" if n % 2 else "restart", T0 + 0.5 + n) for n in range(11)))
     for one in close.marks:
         others = [other for other in close.marks if other.y == one.y and float(other.x) > float(one.x)]
-        assert one.named != "right" or all(float(other.x) - float(one.x) >= 10 for other in others)
+        assert one.side != "right" or all(float(other.x) - float(one.x) >= 10 for other in others)
 
 
 def test_a_long_bar_says_what_was_slow_and_for_how_long_nothing_moved():

@@ -7,7 +7,7 @@ from itertools import groupby
 
 from tests.patience import steps_of
 from tests.triage.report import T0, sample
-from triage.lanes import folded, unfolded
+from triage.lanes import fold, unfold
 from triage.timeline_figure import COLUMNS, MAX_MARKS, MAX_ROWS, NAMELESS, STATES, timeline_figure
 from triage.timeline_trace import trace_events
 
@@ -209,10 +209,10 @@ def cut(k, stages):
 
 def test_lanes_that_follow_from_the_stages_are_kept_as_their_time_alone_and_come_back():
     timeline = lanes_of(cut)
-    kept = folded(timeline)
+    kept = fold(timeline)
     assert all("segments" not in lane for lane in kept["lanes"])
     assert len(json.dumps(kept)) < len(json.dumps(timeline)) * 0.6
-    assert unfolded(json.loads(json.dumps(kept))) == timeline
+    assert unfold(json.loads(json.dumps(kept))) == timeline
     assert figure(kept) == figure(timeline)
 
 
@@ -225,7 +225,7 @@ def test_lanes_of_their_own_are_kept_as_they_are():
     )
     for segments_of in strange:
         timeline = lanes_of(segments_of)
-        assert folded(timeline) == timeline
-        assert unfolded(timeline) == timeline
-    assert folded({}) == {}
-    assert folded(sample()["logs"]["timeline"])["t0"] == sample()["logs"]["timeline"]["t0"]
+        assert fold(timeline) == timeline
+        assert unfold(timeline) == timeline
+    assert fold({}) == {}
+    assert fold(sample()["logs"]["timeline"])["t0"] == sample()["logs"]["timeline"]["t0"]

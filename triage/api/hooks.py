@@ -39,10 +39,10 @@ class PagerDutyView(ApiView):
     def post(self, request: Request, pk: int) -> Response:
         signatures = request.headers.get("X-PagerDuty-Signature", "")
         try:
-            said = webhook_apply(route_id=pk, signatures=signatures, body=request._request.body)
+            sentence = webhook_apply(route_id=pk, signatures=signatures, body=request._request.body)
         except NotSigned:
             sentence = "There is no PagerDuty route with this address and this signature: check the secret of both."
             raise AuthenticationFailed(sentence, code="not_signed") from None
         except (ValueError, RecursionError):
             raise Refused("This is no event of a webhook v3 of PagerDuty.", code="invalid", status=400) from None
-        return Response({"said": said})
+        return Response({"said": sentence})

@@ -130,10 +130,10 @@ class DecisionsView(ApiView):
 
         def make() -> tuple[int, Any]:
             try:
-                made = reviewing.decision_make(incident=incident, by=request.user, **form.validated_data)
+                decision = reviewing.decision_make(incident=incident, by=request.user, **form.validated_data)
             except reviewing.ReviewError as error:
                 raise Refused(str(error), code="refused_decision") from error
-            return 201, DecisionSerializer(made).data
+            return 201, DecisionSerializer(decision).data
 
         return self.once(request, form.validated_data, make)
 

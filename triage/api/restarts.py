@@ -45,13 +45,13 @@ class RestartView(ApiView):
         # the largest number that the database stores
         attempt = job.attempts.filter(number=number).first() if number < 1 << 31 else None
         view = restart_view(attempt)
-        incident, told = view.incident, view.recommendation
+        incident, recommendation = view.incident, view.recommendation
         return Response(
             {
                 "status": view.status,
-                "action": told.action,
-                "reason": told.reason,
-                "exclude_nodes": list(told.exclude_nodes),
+                "action": recommendation.action,
+                "reason": recommendation.reason,
+                "exclude_nodes": list(recommendation.exclude_nodes),
                 "incident": incident.pk if incident else None,
                 "headline": incident.headline if incident else "",
                 "category": incident.category if incident else "",

@@ -18,10 +18,10 @@ from ingest.api.uploads import COUNT, number_of
 from ingest.refusals import Refused
 from ingest.roles import can
 from triage import search
-from triage.selectors.demonstration import settled
+from triage.selectors.demonstration import query_for_figures
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, statistics_of
-from triage.selectors.sums import UNUSABLE_DATES
+from triage.selectors.sums import INVALID_DATES
 
 
 class StatisticsSerializer(serializers.Serializer[Any]):
@@ -64,17 +64,17 @@ class StatisticsView(ApiView):
     def get(self, request: Request) -> Response:
         if not can(request.user, "statistics"):
             raise PermissionDenied("Statistics need the role engineer or manager.")
-        asked = request.query_params
+        params = request.query_params
         try:
-            query = settled(search.parse(asked.get("q", "")), request.user)
-            until = date.fromisoformat(asked["until"]) if asked.get("until") else timezone.now().date()
-            since = date.fromisoformat(asked["since"]) if asked.get("since") else until - timedelta(days=89)
+            query = query_for_figures(search.parse(params.get("q", "")), request.user)
+            until = date.fromisoformat(params["until"]) if params.get("until") else timezone.now().date()
+            since = date.fromisoformat(params["since"]) if params.get("since") else until - timedelta(days=89)
             period = Period.between(since, until)
         except search.SearchError as error:
             raise Refused(str(error), code="unreadable_search") from error
         except (ValueError, OverflowError) as error:
-            raise Refused(UNUSABLE_DATES, code="invalid") from error
-        by = asked.get("by", "cluster")
+            raise Refused(INVALID_DATES, code="invalid") from error
+        by = params.get("by", "cluster")
         if by not in DIMENSIONS:
             raise Refused(f"“by” is one of {', '.join(DIMENSIONS)}.", code="invalid")
         shown = statistics_of(user=request.user, query=query, period=period, by=by, now=timezone.now())
@@ -104,8 +104,8 @@ class SearchView(ApiView):
     @asks(OpenApiParameter("q", str), OpenApiParameter("cursor", COUNT))
     def get(self, request: Request) -> Response:
         text = request.query_params.get("q", "")
-        asked = request.query_params.get("cursor")
-        cursor = len(text) if asked is None else number_of(asked, "cursor")
+        params = request.query_params.get("cursor")
+        cursor = len(text) if params is None else number_of(params, "cursor")
         found = search.suggest(text, cursor, jobs=jobs_visible_to(request.user))
         return Response(self.get_serializer(found, many=True).data)
 

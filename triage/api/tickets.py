@@ -16,7 +16,7 @@ from ingest.api.strict import StrictSerializer
 from ingest.models import Node, Token
 from triage.api.incidents import incident_of
 from triage.models import Incident
-from triage.selectors.nodes import nodes_named
+from triage.selectors.nodes import nodes_by_name
 from triage.selectors.tickets import tickets_of
 from triage.services.tickets import ticket_ask
 
@@ -67,10 +67,10 @@ class _TicketsView(ApiView):
     queryset: Any = Incident.objects.none()
     write_scope = Token.Scope.REVIEW.value
 
-    def shown(self, about: Incident | Node) -> Response:
+    def tickets_response(self, about: Incident | Node) -> Response:
         return Response(TicketsSerializer(tickets_of(about)).data)
 
-    def made(self, request: Request, about: Incident | Node) -> Response:
+    def make_ticket(self, request: Request, about: Incident | Node) -> Response:
         form = TicketInSerializer(data=request.data)
         form.is_valid(raise_exception=True)
 
@@ -86,7 +86,7 @@ class TicketsView(_TicketsView):
         operation_id="incidents_tickets", tags=["incidents"], summary="An incident's tickets in other systems"
     )
     def get(self, request: Request, number: int) -> Response:
-        return self.shown(incident_of(request, number))
+        return self.tickets_response(incident_of(request, number))
 
     @extend_schema(
         operation_id="incidents_ticket_make",
@@ -97,14 +97,14 @@ class TicketsView(_TicketsView):
         responses={202: TicketsSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int) -> Response:
-        return self.made(request, incident_of(request, number))
+        return self.make_ticket(request, incident_of(request, number))
 
 
 class NodeTicketsView(_TicketsView):
     @asks(_CLUSTER)
     @extend_schema(operation_id="nodes_tickets", tags=["nodes"], summary="A node's tickets in other systems")
     def get(self, request: Request, name: str) -> Response:
-        return self.shown(_node(request, name))
+        return self.tickets_response(_node(request, name))
 
     @asks(_CLUSTER)
     @extend_schema(
@@ -116,11 +116,11 @@ class NodeTicketsView(_TicketsView):
         responses={202: TicketsSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, name: str) -> Response:
-        return self.made(request, _node(request, name))
+        return self.make_ticket(request, _node(request, name))
 
 
 def _node(request: Request, name: str) -> Node:
-    found = nodes_named(request.user, name, cluster=request.query_params.get("cluster", ""))
+    found = nodes_by_name(request.user, name, cluster=request.query_params.get("cluster", ""))
     if not found:
         raise Http404
     return found[0]

@@ -14,16 +14,20 @@ UNTRUSTED = (
 )
 
 
-def clipped(text: Any, most: int = MAX_TEXT) -> str:
-    said = str(text or "")
-    return said if len(said) <= most else f"{said[:most]}… ({len(said) - most:,} more characters)"
+def clip(text: Any, max_chars: int = MAX_TEXT) -> str:
+    whole_text = str(text or "")
+    return (
+        whole_text
+        if len(whole_text) <= max_chars
+        else f"{whole_text[:max_chars]}… ({len(whole_text) - max_chars:,} more characters)"
+    )
 
 
-def bounded(answer: dict[str, Any]) -> dict[str, Any]:
+def limit_size(answer: dict[str, Any]) -> dict[str, Any]:
     """The answer with at most ``MAX_BYTES`` bytes of JSON. What was left out is counted in ``cut``."""
     cut: dict[str, int] = {}
     while _size({**answer, "cut": cut}) > MAX_BYTES:
-        name, rows = max(_lists(answer), key=lambda one: _size(one[1]), default=("", []))
+        name, rows = max(_lists(answer), key=lambda part: _size(part[1]), default=("", []))
         if len(rows) < 2:
             return {"error": "The answer is too large: ask for less.", "links": answer.get("links", {})}
         drop = max(1, len(rows) // 4)
@@ -34,9 +38,9 @@ def bounded(answer: dict[str, Any]) -> dict[str, Any]:
 
 def _lists(value: Any, name: str = "") -> list[tuple[str, list[Any]]]:
     if isinstance(value, list):
-        return [(name, value), *(one for row in value for one in _lists(row, name))]
+        return [(name, value), *(part for row in value for part in _lists(row, name))]
     if isinstance(value, dict):
-        return [one for key, row in value.items() for one in _lists(row, f"{name}.{key}".strip("."))]
+        return [part for key, row in value.items() for part in _lists(row, f"{name}.{key}".strip("."))]
     return []
 
 

@@ -42,15 +42,15 @@ _WRITES = ToolAnnotations(read_only_hint=False, destructive_hint=False, open_wor
 def server_of(*, secret: str = "", auth: AuthSettings | None = None, allow_comments: bool = False) -> MCPServer:
     """The server: for the holder of ``secret``, or with ``auth`` for whoever sends a token with the request."""
     verifier = _Verifier() if auth else None
-    made = MCPServer("faultline", instructions=INSTRUCTIONS, auth=auth, token_verifier=verifier, log_level="WARNING")
+    server = MCPServer("faultline", instructions=INSTRUCTIONS, auth=auth, token_verifier=verifier, log_level="WARNING")
 
-    async def asked(
-        question: Callable[..., Answer], *given: Any, scope: str = Token.Scope.READ.value, **more: Any
+    async def answer(
+        question: Callable[..., Answer], *arguments: Any, scope: str = Token.Scope.READ.value, **more: Any
     ) -> Answer:
-        held = get_access_token()
-        bearer = held.token if held else secret
+        access_token = get_access_token()
+        bearer = access_token.token if access_token else secret
         return await anyio.to_thread.run_sync(
-            lambda: _answer(bearer, scope, lambda user: question(user, *given, **more))
+            lambda: _answer(bearer, scope, lambda user: question(user, *arguments, **more))
         )
 
     keys = "; ".join(f"{key.example} ({key.explanation})" for key in search.KEYS)
@@ -58,89 +58,89 @@ def server_of(*, secret: str = "", auth: AuthSettings | None = None, allow_comme
         f"Find incidents, newest first. The query joins terms by AND, with OR, NOT and brackets. Terms: words, {keys}"
     )
 
-    @made.tool(annotations=_READS, description=about)
+    @server.tool(annotations=_READS, description=about)
     async def search_incidents(query: str = "", limit: int = 10, before: int = 0) -> Answer:
-        return await asked(reading.incidents_found, query, limit=limit, before=before)
+        return await answer(reading.find_incidents, query, limit=limit, before=before)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def get_incident(number: int) -> Answer:
         """One incident: what failed, where, how sure, suspects, advice, cost, decisions of people."""
-        return await asked(reading.incident_told, number)
+        return await answer(reading.describe_incident, number)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def get_evidence(number: int) -> Answer:
         """The messages that led to the verdict, root causes first, each with file, line and link."""
-        return await asked(reading.evidence_of, number)
+        return await answer(reading.evidence_of, number)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def read_log(job: str, file: str, attempt: int = 0, line: int = 1, lines: int = 60) -> Answer:
         """At most 120 lines of a file of a job, around a line."""
-        return await asked(reading.log_read, job, file, attempt=attempt, line=line, lines=lines)
+        return await answer(reading.read_log, job, file, attempt=attempt, line=line, lines=lines)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def grep_log(
         job: str, words: str, file: str = "", attempt: int = 0, is_pattern: bool = False, cursor: str = ""
     ) -> Answer:
         """Lines of a job's logs that contain words (or match a pattern); continue with the answer's cursor."""
-        return await asked(
-            reading.log_searched, job, words, file=file, attempt=attempt, is_pattern=is_pattern, cursor=cursor
+        return await answer(
+            reading.search_log, job, words, file=file, attempt=attempt, is_pattern=is_pattern, cursor=cursor
         )
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def compare_job(job: str, other: str = "") -> Answer:
         """How a job differs from another of its family; without other from the most alike."""
-        return await asked(reading.job_compared, job, other)
+        return await answer(reading.compare_job, job, other)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def get_node(name: str, cluster: str = "") -> Answer:
         """The record of a machine: how often it was accused, of what, in which incidents."""
-        return await asked(reading.node_told, name, cluster)
+        return await answer(reading.describe_node, name, cluster)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def similar_incidents(number: int) -> Answer:
         """Incidents like this one, with the reason."""
-        return await asked(reading.incidents_alike, number)
+        return await answer(reading.similar_incidents, number)
 
-    @made.tool(annotations=_READS)
+    @server.tool(annotations=_READS)
     async def explain_category(category: str) -> Answer:
         """What a category such as hardware.gpu.ecc means, and what to do about it."""
-        return await asked(lambda _: reading.category_told(category))
+        return await answer(lambda _: reading.describe_category(category))
 
-    async def read(question: Callable[..., Answer], *given: Any) -> Answer:
+    async def read(question: Callable[..., Answer], *arguments: Any) -> Answer:
         """A question as a resource: its sentence says that there is none."""
         try:
-            return await asked(question, *given)
+            return await answer(question, *arguments)
         except ToolError as error:
             raise ResourceNotFoundError(str(error)) from error
 
-    @made.resource("faultline://incident/{number}", mime_type="application/json")
+    @server.resource("faultline://incident/{number}", mime_type="application/json")
     async def incident(number: int) -> Answer:
         """One incident, as get_incident answers it."""
-        return await read(reading.incident_told, number)
+        return await read(reading.describe_incident, number)
 
-    @made.resource("faultline://incident/{number}/evidence", mime_type="application/json")
+    @server.resource("faultline://incident/{number}/evidence", mime_type="application/json")
     async def evidence(number: int) -> Answer:
         """The messages behind a verdict, as get_evidence answers them."""
         return await read(reading.evidence_of, number)
 
-    @made.resource("faultline://category/{category}", mime_type="application/json")
+    @server.resource("faultline://category/{category}", mime_type="application/json")
     async def category(category: str) -> Answer:
         """What a category means."""
-        return await read(lambda _: reading.category_told(category))
+        return await read(lambda _: reading.describe_category(category))
 
-    @made.resource("faultline://search-language", mime_type="text/plain")
+    @server.resource("faultline://search-language", mime_type="text/plain")
     async def search_language() -> str:
         """The keys of the search language, with an example each."""
         return "\n".join(f"{key.example}  {key.explanation}" for key in search.KEYS)
 
     if allow_comments:
 
-        @made.tool(annotations=_WRITES)
+        @server.tool(annotations=_WRITES)
         async def comment(number: int, text: str) -> Answer:
             """Write a comment on an incident, in the name of the token's owner. It decides nothing."""
-            return await asked(_comment, number, text, scope=Token.Scope.REVIEW.value)
+            return await answer(_comment, number, text, scope=Token.Scope.REVIEW.value)
 
-    return made
+    return server
 
 
 def http_app(*, allow_comments: bool = False, port: int = 8001) -> Any:
@@ -161,8 +161,10 @@ class _Verifier(TokenVerifier):
     """Accepts the site's API tokens."""
 
     async def verify_token(self, token: str) -> AccessToken | None:
-        known = await anyio.to_thread.run_sync(lambda: _closing(lambda: token_use(secret=token)))
-        return AccessToken(token=token, client_id=str(known.pk), scopes=list(known.scopes)) if known else None
+        token_row = await anyio.to_thread.run_sync(lambda: _closing(lambda: token_use(secret=token)))
+        return (
+            AccessToken(token=token, client_id=str(token_row.pk), scopes=list(token_row.scopes)) if token_row else None
+        )
 
 
 def _answer(secret: str, scope: str, question: Callable[[Any], Answer]) -> Answer:
@@ -180,7 +182,7 @@ def _answer(secret: str, scope: str, question: Callable[[Any], Answer]) -> Answe
             raise ToolError(f"This token asked more than {rate.limit:,} times in a minute: wait {rate.reset_s} s.")
         try:
             return question(token.user)
-        except reading.Unanswerable as error:
+        except reading.InvalidQuestion as error:
             raise ToolError(str(error)) from error
 
     return _closing(answer)
@@ -199,5 +201,5 @@ def _comment(user: Any, number: int, text: str) -> Answer:
     try:
         reviewing.comment_add(incident=incident, body=text, by=user)
     except reviewing.ReviewError as error:
-        raise reading.Unanswerable(str(error)) from error
+        raise reading.InvalidQuestion(str(error)) from error
     return {"number": number, "is_written": True, "links": reading._links(incident)}

@@ -1,7 +1,7 @@
 """The questions that an assistant may ask, each answered for one person by the selectors of the pages.
 
 Every answer is a JSON object below 25 kB with ``links`` to the pages that show the same; what logs say is below
-``untrusted``. A question that cannot be answered raises :class:`Unanswerable` with a sentence.
+``untrusted``. A question that cannot be answered raises :class:`InvalidQuestion` with a sentence.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
 from ingest.models import Artifact, Attempt
 from triage import search
-from triage.assistant.bounds import UNTRUSTED, bounded, clipped
+from triage.assistant.bounds import UNTRUSTED, clip, limit_size
 from triage.domain.report_facts import FindingFacts, findings_of, suspects_of
 from triage.models import Diagnosis, Incident
 from triage.selectors.advice import advice_now, tried_acts
@@ -24,7 +24,7 @@ from triage.selectors.incident import incident_view, log_url
 from triage.selectors.incidents import incident_for, incidents_visible_to
 from triage.selectors.jobs import artifact_for, job_for
 from triage.selectors.logs import window
-from triage.selectors.logsearch import UnreadablePattern, Wanted, find_in_all
+from triage.selectors.logsearch import TextSearch, UnreadablePattern, find_in_all
 from triage.selectors.nodes import node_page
 from triage.selectors.payloads import link
 from triage.selectors.tickets import tickets_of
@@ -32,46 +32,48 @@ from triage.selectors.tickets import tickets_of
 MAX_ROWS, MAX_LINES, MAX_FILES = 25, 120, 512
 
 
-class Unanswerable(Exception):
+class InvalidQuestion(Exception):
     """The question names nothing that this person may see, or cannot be read; the message says which."""
 
 
-def incidents_found(user: Any, query: str, *, limit: int = 10, before: int = 0) -> dict[str, Any]:
+def find_incidents(user: Any, query: str, *, limit: int = 10, before: int = 0) -> dict[str, Any]:
     """Incidents that match a search, newest first; ``before`` is the last number of the page before."""
     try:
         parsed = search.parse(query)
     except search.SearchError as error:
-        raise Unanswerable(str(error)) from error
+        raise InvalidQuestion(str(error)) from error
     rows = parsed.apply(incidents_visible_to(user), user=user).order_by("-opened_at", "-id")
     if before:
         last = incidents_visible_to(user).filter(pk=before).values_list("opened_at", flat=True).first()
         if last is None:
-            raise Unanswerable(f"There is no incident #{before} to continue after.")
+            raise InvalidQuestion(f"There is no incident #{before} to continue after.")
         rows = rows.filter(opened_at__lte=last).exclude(opened_at=last, pk__gte=before)
     limit = max(1, min(limit, MAX_ROWS))
-    found = list(rows.select_related("job", "cluster")[: limit + 1])
-    shown = found[:limit]
-    return bounded(
+    rows_and_one = list(rows.select_related("job", "cluster")[: limit + 1])
+    page = rows_and_one[:limit]
+    return limit_size(
         {
             "search": parsed.words(),
-            "incidents": [_brief(row) for row in shown],
-            "continue_before": shown[-1].pk if len(found) > limit else None,
+            "incidents": [_incident_row(row) for row in page],
+            "continue_before": page[-1].pk if len(rows_and_one) > limit else None,
             "links": {"list": link("/incidents/")},
         }
     )
 
 
-def incident_told(user: Any, number: int) -> dict[str, Any]:
+def describe_incident(user: Any, number: int) -> dict[str, Any]:
     """One incident: what, where, how sure, what to do, what it cost, what people said."""
     incident = _incident(user, number)
     report = incident.diagnosis.report
     decisions = incident.decisions.select_related("made_by").filter(undone_at=None)
     advice = advice_now(report, tried_acts(incident, incident.activities.all()))
-    told = report.get("conclusion") or {}
-    return bounded(
+    conclusion = report.get("conclusion") or {}
+    return limit_size(
         {
-            **_brief(incident),
-            "alternatives": [{"category": row["id"], "p": row["p"]} for row in (told.get("alternatives") or [])[:5]],
+            **_incident_row(incident),
+            "alternatives": [
+                {"category": row["id"], "p": row["p"]} for row in (conclusion.get("alternatives") or [])[:5]
+            ],
             "lost_s": incident.lost_s,
             "gpu_hours": incident.gpu_hours,
             "suspects": [
@@ -80,7 +82,7 @@ def incident_told(user: Any, number: int) -> dict[str, Any]:
                     "kind": row.kind,
                     "score": row.score,
                     "is_accused": row.is_accused,
-                    "untrusted": [clipped(one) for one in row.reasons[:3]],
+                    "untrusted": [clip(text) for text in row.reasons[:3]],
                 }
                 for row in suspects_of(report)[:10]
             ],
@@ -89,7 +91,7 @@ def incident_told(user: Any, number: int) -> dict[str, Any]:
                 for name in ("action", "action_title", "targets", "because", "commands")
                 if advice.get(name)
             },
-            "missing_evidence": [clipped(one) for one in (report.get("missing") or [])[:10]],
+            "missing_evidence": [clip(text) for text in (report.get("missing") or [])[:10]],
             "decisions": [
                 {"claim": row.claim, "word": row.word, "value": row.value, "by": row.made_by.get_username()}
                 for row in decisions
@@ -104,7 +106,7 @@ def evidence_of(user: Any, number: int) -> dict[str, Any]:
     """The events of an incident's evidence, root causes first, each with example lines and where they are."""
     incident = _incident(user, number)
     slug, attempt = incident.job.slug, incident.attempt.number
-    return bounded(
+    return limit_size(
         {
             "number": number,
             "note": UNTRUSTED,
@@ -115,7 +117,7 @@ def evidence_of(user: Any, number: int) -> dict[str, Any]:
                     "count": row.count,
                     "nodes": f"{row.nodes} of {row.of_nodes}",
                     "healthy_jobs_with_it": row.jobs_with_it,
-                    "untrusted": clipped(row.example or row.template),
+                    "untrusted": clip(row.example or row.template),
                     "lines": [
                         {
                             "file": line.get("file"),
@@ -133,43 +135,43 @@ def evidence_of(user: Any, number: int) -> dict[str, Any]:
     )
 
 
-def log_read(user: Any, job: str, file: str, *, attempt: int = 0, line: int = 1, lines: int = 60) -> dict[str, Any]:
+def read_log(user: Any, job: str, file: str, *, attempt: int = 0, line: int = 1, lines: int = 60) -> dict[str, Any]:
     """Lines of one file around ``line``."""
     count = max(1, min(lines, MAX_LINES))
     found = job_for(user, job)
     artifact = artifact_for(found, attempt, file) if found else None
     if artifact is None:
-        raise Unanswerable(f"There is no file “{clipped(file, 200)}” in attempt {attempt} of {clipped(job, 120)}.")
+        raise InvalidQuestion(f"There is no file “{clip(file, 200)}” in attempt {attempt} of {clip(job, 120)}.")
     try:
-        shown = window(artifact, start=max(1, line - count // 2), count=count)
+        lines_of_window = window(artifact, start=max(1, line - count // 2), count=count)
     except FileNotFoundError as error:
-        raise Unanswerable("The bytes of this file were removed; its diagnosis is kept.") from error
-    return bounded(
+        raise InvalidQuestion("The bytes of this file were removed; its diagnosis is kept.") from error
+    return limit_size(
         {
             "job": job,
             "file": file,
-            "of_lines": shown.total,
-            "evidence_lines": shown.evidence[:50],
+            "of_lines": lines_of_window.total,
+            "evidence_lines": lines_of_window.evidence[:50],
             "note": UNTRUSTED,
-            "untrusted": [f"{row.no}: {clipped(row.text)}" for row in shown.lines],
+            "untrusted": [f"{row.no}: {clip(row.text)}" for row in lines_of_window.lines],
             "links": {"log": link(log_url(job, attempt, file, line))},
         }
     )
 
 
-def log_searched(
+def search_log(
     user: Any, job: str, words: str, *, file: str = "", attempt: int = 0, is_pattern: bool = False, cursor: str = ""
 ) -> dict[str, Any]:
     """Lines of a job's logs that contain words, or match a pattern of Rust's regex dialect. Continues at ``cursor``."""
     try:
-        wanted = Wanted(words.strip()[:500], is_pattern).checked()
+        text_search = TextSearch(words.strip()[:500], is_pattern).check()
     except UnreadablePattern as error:
-        raise Unanswerable(str(error)) from error
-    if not wanted.words:
-        raise Unanswerable("Say what to look for.")
+        raise InvalidQuestion(str(error)) from error
+    if not text_search.words:
+        raise InvalidQuestion("Say what to look for.")
     logs = _logs(user, job, attempt, file)
-    step = find_in_all(logs, wanted, cursor=cursor[:40])
-    return bounded(
+    step = find_in_all(logs, text_search, cursor=cursor[:40])
+    return limit_size(
         {
             "job": job,
             "note": UNTRUSTED,
@@ -177,7 +179,7 @@ def log_searched(
                 {
                     "file": row["path"],
                     "line": row.get("line"),
-                    "untrusted": clipped(row.get("text"), 300),
+                    "untrusted": clip(row.get("text"), 300),
                     "url": link(log_url(job, attempt, row["path"], row.get("line"))),
                 }
                 for row in step["lines"][:50]
@@ -191,36 +193,36 @@ def log_searched(
     )
 
 
-def job_compared(user: Any, job: str, other: str = "") -> dict[str, Any]:
+def compare_job(user: Any, job: str, other: str = "") -> dict[str, Any]:
     """A job beside another of its family (the most alike without ``other``): facts, and messages of one alone."""
-    found = job_for(user, job)
-    if found is None:
-        raise Unanswerable(f"There is no job “{clipped(job, 120)}”.")
-    shown = comparison(user, found, Diagnosis.objects.filter(job=found).first(), other)
-    if shown.other is None:
-        raise Unanswerable("Its family has no other diagnosed job.")
-    return bounded(
+    job_row = job_for(user, job)
+    if job_row is None:
+        raise InvalidQuestion(f"There is no job “{clip(job, 120)}”.")
+    compared = comparison(user, job_row, Diagnosis.objects.filter(job=job_row).first(), other)
+    if compared.other is None:
+        raise InvalidQuestion("Its family has no other diagnosed job.")
+    return limit_size(
         {
             "job": job,
-            "other": shown.other.slug,
-            "why": shown.why,
-            "facts": [{"name": row.name, "here": row.here, "there": row.there} for row in shown.rows if row.differs],
+            "other": compared.other.slug,
+            "why": compared.why,
+            "facts": [{"name": row.name, "here": row.here, "there": row.there} for row in compared.rows if row.differs],
             "note": UNTRUSTED,
-            "only_here": [{"role": row.role, "untrusted": clipped(row.template, 300)} for row in shown.only_here[:20]],
+            "only_here": [{"role": row.role, "untrusted": clip(row.template, 300)} for row in compared.only_here[:20]],
             "only_there": [
-                {"role": row.role, "untrusted": clipped(row.template, 300)} for row in shown.only_there[:20]
+                {"role": row.role, "untrusted": clip(row.template, 300)} for row in compared.only_there[:20]
             ],
-            "links": {"comparison": link(f"/jobs/{job}/compare/?with={shown.other.slug}")},
+            "links": {"comparison": link(f"/jobs/{job}/compare/?with={compared.other.slug}")},
         }
     )
 
 
-def node_told(user: Any, name: str, cluster: str = "") -> dict[str, Any]:
+def describe_node(user: Any, name: str, cluster: str = "") -> dict[str, Any]:
     """A machine's record: how often it was accused, of what, and in which incidents."""
     page = node_page(user, name, cluster=cluster, now=timezone.now())
     if page is None:
-        raise Unanswerable(f"There is no node “{clipped(name, 200)}”.")
-    return bounded(
+        raise InvalidQuestion(f"There is no node “{clip(name, 200)}”.")
+    return limit_size(
         {
             "node": name,
             "cluster": page.row.node.cluster.slug,
@@ -228,7 +230,7 @@ def node_told(user: Any, name: str, cluster: str = "") -> dict[str, Any]:
             "incidents": [
                 {
                     "number": row.incident_id,
-                    "headline": clipped(row.incident.headline, 300),
+                    "headline": clip(row.incident.headline, 300),
                     "happened_at": row.incident.happened_at.isoformat(),
                     "is_accused": row.is_accused,
                     "word": row.word,
@@ -237,7 +239,7 @@ def node_told(user: Any, name: str, cluster: str = "") -> dict[str, Any]:
                 for row in page.accusations[:MAX_ROWS]
             ],
             "tickets": [
-                {"title": clipped(row.title, 120), "state": clipped(row.state, 40), "url": row.url}
+                {"title": clip(row.title, 120), "state": clip(row.state, 40), "url": row.url}
                 for row in tickets_of(page.row.node).made[:MAX_ROWS]
             ],
             "same_name_in": [other.cluster.slug for other in page.namesakes],
@@ -246,16 +248,16 @@ def node_told(user: Any, name: str, cluster: str = "") -> dict[str, Any]:
     )
 
 
-def incidents_alike(user: Any, number: int) -> dict[str, Any]:
+def similar_incidents(user: Any, number: int) -> dict[str, Any]:
     """Incidents like this one: same group, same fingerprint, or same recent category."""
     incident = _incident(user, number)
-    return bounded(
+    return limit_size(
         {
             "number": number,
             "similar": [
                 {
                     "number": row.pk,
-                    "headline": clipped(row.headline, 300),
+                    "headline": clip(row.headline, 300),
                     "state": row.state,
                     "category": row.standing_category,
                     "happened_at": row.happened_at.isoformat(),
@@ -269,18 +271,18 @@ def incidents_alike(user: Any, number: int) -> dict[str, Any]:
     )
 
 
-def category_told(category: str) -> dict[str, Any]:
+def describe_category(category: str) -> dict[str, Any]:
     """What a category means and what to do about it."""
     tree = taxonomy.load()
     if category not in tree:
-        raise Unanswerable(f"There is no category “{clipped(category, 120)}”: search with category: lists them.")
-    known = tree.categories[category]
-    return bounded(
+        raise InvalidQuestion(f"There is no category “{clip(category, 120)}”: search with category: lists them.")
+    node = tree.categories[category]
+    return limit_size(
         {
             "category": category,
             "title": " › ".join(tree.path(category)),
-            "explanation": known.explanation,
-            "advice": known.advice,
+            "explanation": node.explanation,
+            "advice": node.advice,
             "links": {"incidents": link(f"/incidents/?q=category:{category}")},
         }
     )
@@ -289,32 +291,32 @@ def category_told(category: str) -> dict[str, Any]:
 def _incident(user: Any, number: int) -> Incident:
     incident = incident_for(user, number)
     if incident is None:
-        raise Unanswerable(f"There is no incident #{number}, or it belongs to a cluster that you do not see.")
+        raise InvalidQuestion(f"There is no incident #{number}, or it belongs to a cluster that you do not see.")
     return incident
 
 
 def _logs(user: Any, job: str, attempt: int, file: str) -> list[Artifact]:
-    found = job_for(user, job)
-    part = Attempt.objects.filter(job=found, number=attempt).first() if found else None
-    if found is None or part is None:
-        raise Unanswerable(f"There is no attempt {attempt} of a job “{clipped(job, 120)}”.")
-    logs = evidence.artifacts_of(found).filter(attempt=part, kind__in=LOG_KINDS).order_by("path", "pk")
+    job_row = job_for(user, job)
+    part = Attempt.objects.filter(job=job_row, number=attempt).first() if job_row else None
+    if job_row is None or part is None:
+        raise InvalidQuestion(f"There is no attempt {attempt} of a job “{clip(job, 120)}”.")
+    logs = evidence.artifacts_of(job_row).filter(attempt=part, kind__in=LOG_KINDS).order_by("path", "pk")
     if file:
         logs = logs.filter(path=file)
     rows = list(logs[:MAX_FILES])
     if not rows:
-        raise Unanswerable("There is no such log.")
+        raise InvalidQuestion("There is no such log.")
     return rows
 
 
 def _message(row: FindingFacts) -> dict[str, str]:
-    return {"role": row.role, "untrusted": clipped(row.template, 300)}
+    return {"role": row.role, "untrusted": clip(row.template, 300)}
 
 
-def _brief(row: Incident) -> dict[str, Any]:
+def _incident_row(row: Incident) -> dict[str, Any]:
     return {
         "number": row.pk,
-        "untrusted_headline": clipped(row.headline, 300),
+        "untrusted_headline": clip(row.headline, 300),
         "state": row.state,
         "category": row.standing_category,
         "category_of_machine": None if row.is_imported else row.category,

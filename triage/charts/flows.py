@@ -7,7 +7,7 @@ from typing import Any
 
 from diagnosis.plain import PER_CENT
 
-_LOOKS = {"DP": "#4f86c6", "PP": "#3f9c86", "EP": "#b9872f", "other": "#8a929c"}
+_COLOURS = {"DP": "#4f86c6", "PP": "#3f9c86", "EP": "#b9872f", "other": "#8a929c"}
 _TITLES = {"DP": "gradient sync (DP)", "PP": "pipeline exchange (PP)", "EP": "expert exchange (EP)", "other": "other"}
 _SLOW = "#c2574f"
 MAX_POINTS = 4000
@@ -28,7 +28,7 @@ def steps_chart(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[s
     usual = [(n, step) for n, step in shown if not step.get("slow")]
     slow = [(n, step) for n, step in shown if step.get("slow")]
     data = [
-        _points("step", usual, {"color": _LOOKS["DP"], "size": 5}),
+        _points("step", usual, {"color": _COLOURS["DP"], "size": 5}),
         _points("slow step", slow, {"color": _SLOW, "size": 9, "symbol": "triangle-up"}),
     ]
     limit = (job.get("step_s") or {}).get("limit")
@@ -86,7 +86,7 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
     symbols = {"DP": "square", "PP": "diamond", "EP": "circle", "other": "x"}
     data = []
     size = max(3, min(14, 360 // max(1, len(place))))
-    for kind, colour in _LOOKS.items():
+    for kind, colour in _COLOURS.items():
         pairs = [p for p in job.get("pairs") or [] if p["type"] == kind and p["a"] in place and p["b"] in place]
         if not pairs:
             continue
@@ -121,7 +121,7 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
 
 
 #: percent of the time sending; a capture of idle machines must not look busy
-_LEAST_SHARE = 5
+_MIN_SHARE = 5
 
 
 def ranks_chart(
@@ -142,7 +142,7 @@ def ranks_chart(
             for p, d in zip(heat["pp"], heat["dp"], strict=True)
         ]
         # most of a step is computing: with a scale to 100 % the picture would be pale
-        busiest = max(_LEAST_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
+        busiest = max(_MIN_SHARE, max((cell or 0 for row in busy for cell in row), default=0))
         notes.append(
             {
                 "text": f"full colour: sending {busiest:.0f}{PER_CENT} of the time",
@@ -248,5 +248,5 @@ def _phase(kind: str, rows: list[dict[str, Any]], names: list[str]) -> dict[str,
         ],
         "textposition": "none",
         "hovertemplate": "%{text}<extra></extra>",
-        "marker": {"color": _LOOKS[kind], "opacity": 0.85},
+        "marker": {"color": _COLOURS[kind], "opacity": 0.85},
     }

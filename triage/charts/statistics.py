@@ -18,7 +18,7 @@ import pandas as pd
 from diagnosis.plain import PER_CENT, percent
 
 #: one colour and one fill pattern per top-level category, readable on light and dark background
-_LOOKS = {
+_CATEGORY_LOOKS = {
     "hardware": ("#c2574f", ""),
     "network": ("#b9872f", "/"),
     "framework": ("#7a6bc4", "x"),
@@ -42,7 +42,7 @@ _VERDICT_TITLES = {
 }
 
 
-_NAMED_WEEKS = 8
+_MAX_NAMED_WEEKS = 8
 #: the width of a bar, in milliseconds: of one week alone plotly.js would draw a bar as wide as the chart
 _BAR_MS = int(0.85 * 7 * 86_400_000)
 #: the pattern is drawn over the colour, not instead of it
@@ -55,7 +55,7 @@ def _bar(look: tuple[str, str], **trace: Any) -> dict[str, Any]:
     return {"type": "bar", "marker": marker, **trace}
 
 
-def _drawn(data: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
+def _figure(data: list[dict[str, Any]], **layout: Any) -> dict[str, Any]:
     """``{"data": …, "layout": …}`` without a template: the page's theme styles it."""
     dressed = {
         "margin": {"l": 52, "r": 16, "t": 8, "b": 40},
@@ -72,10 +72,10 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
         weeks, values = parts.setdefault(name, ([], []))
         weeks.append(str(week))
         values.append(value)
-    known = [name for name in _LOOKS if name in parts]
+    known = [name for name in _CATEGORY_LOOKS if name in parts]
     data = [
         _bar(
-            _LOOKS.get(name, _LOOKS["unknown"]),
+            _CATEGORY_LOOKS.get(name, _CATEGORY_LOOKS["unknown"]),
             x=parts[name][0],
             y=parts[name][1],
             width=_BAR_MS,
@@ -87,7 +87,7 @@ def weeks_chart(frame: pd.DataFrame, measure: str, links: dict[tuple[str, str], 
     ]
     title = "GPU-hours lost" if measure == "gpu_hours" else "incidents"
     axis = {"title": {"text": title}, "rangemode": "tozero"}
-    return _drawn(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
+    return _figure(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
 
 
 def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
@@ -98,8 +98,8 @@ def _mondays(weeks: Iterable[date]) -> dict[str, Any]:
     if first is None or last is None:
         return {"type": "date"}
     count = (last - first).days // 7 + 1
-    around = timedelta(days=3.5 * max(1, _NAMED_WEEKS - count + 1))
-    step = timedelta(weeks=-(-count // _NAMED_WEEKS))
+    around = timedelta(days=3.5 * max(1, _MAX_NAMED_WEEKS - count + 1))
+    step = timedelta(weeks=-(-count // _MAX_NAMED_WEEKS))
     named = [str(first + step * n) for n in range((last - first) // step + 1)]
     is_long = first.year != last.year
     return {
@@ -137,7 +137,7 @@ def pareto_chart(frame: pd.DataFrame, links: list[str], *, rows: int = 12) -> di
             "hovertemplate": f"%{{y}}{PER_CENT} with %{{x}}<extra></extra>",
         },
     ]
-    return _drawn(
+    return _figure(
         data,
         yaxis={"rangemode": "tozero", "title": {"text": "GPU-hours lost" if has_cost else "incidents"}},
         yaxis2={
@@ -170,7 +170,7 @@ def verdicts_chart(frame: pd.DataFrame, links: dict[tuple[str, str], str]) -> di
         if name != "unnamed" or frame[name].any()
     ]
     axis = {"rangemode": "tozero", "title": {"text": "incidents"}}
-    return _drawn(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
+    return _figure(data, barmode="stack", xaxis=_mondays(frame.week), yaxis=axis)
 
 
 def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
@@ -185,7 +185,7 @@ def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
             "x": [0, 1],
             "y": [0, 1],
             "name": "as claimed",
-            "line": {"dash": "dot", "color": _LOOKS["unknown"][0]},
+            "line": {"dash": "dot", "color": _CATEGORY_LOOKS["unknown"][0]},
             "hoverinfo": "skip",
         }
     ]
@@ -212,7 +212,7 @@ def calibration_chart(frame: pd.DataFrame, links: list[str]) -> dict[str, Any]:
     # Marks at the ends stay whole; ticks are written as all shares of the pages.
     ticks = [n / 5 for n in range(6)]
     axis = {"range": [-0.04, 1.04], "tickvals": ticks, "ticktext": [percent(t) for t in ticks], "zeroline": False}
-    return _drawn(
+    return _figure(
         data,
         xaxis={**axis, "title": {"text": "claimed"}},
         yaxis={**axis, "title": {"text": "confirmed"}},

@@ -10,7 +10,7 @@ from django.db import models
 from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Node, Team
-from triage.lanes import unfolded
+from triage.lanes import unfold
 
 
 class Diagnosis(models.Model):
@@ -42,9 +42,7 @@ class Diagnosis(models.Model):
     def whole_report(self) -> dict[str, Any]:
         """The report as the engine wrote it."""
         logs = self.report.get("logs")
-        return (
-            {**self.report, "logs": {**logs, "timeline": unfolded(self.timeline)}} if logs is not None else self.report
-        )
+        return {**self.report, "logs": {**logs, "timeline": unfold(self.timeline)}} if logs is not None else self.report
 
 
 class Group(models.Model):

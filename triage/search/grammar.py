@@ -45,7 +45,7 @@ class Term:
     is_exact: bool = False
 
     def __str__(self) -> str:
-        written = [_in_quotes(value) if self.is_exact else quoted(value) for value in self.values]
+        written = [_in_quotes(value) if self.is_exact else quote(value) for value in self.values]
         value = written[0] if len(written) == 1 else f"[{','.join(written)}]"
         return f"{'!' if self.is_negated else ''}{self.key + ':' if self.key else ''}{self.operator}{value}"
 
@@ -103,7 +103,7 @@ _JOINING = {"OR", "AND", "NOT"}
 _JOINS = re.compile(r"(OR|AND|NOT)(?=[\s()]|$)")
 
 
-def quoted(value: str) -> str:
+def quote(value: str) -> str:
     """``value`` as it must be written in a query."""
     return value if _PLAIN.fullmatch(value) and value not in _JOINING else _in_quotes(value)
 
@@ -113,7 +113,7 @@ def _in_quotes(value: str) -> str:
     return f'"{escaped}"'
 
 
-def _unquoted(text: str) -> str:
+def _unquote(text: str) -> str:
     text = text.strip()
     if len(text) >= 2 and text[0] == text[-1] == '"':
         return re.sub(r"\\(.)", r"\1", text[1:-1])
@@ -203,12 +203,12 @@ def _term(match: re.Match[str], text: str, depth: int) -> Term:
             raw, end = raw[:-1], end - 1
     if raw.startswith("["):
         written = [item[1].strip() for item in _ITEM.finditer(raw[1:-1])]
-        values = tuple(value for item in written if (value := _unquoted(item)))
+        values = tuple(value for item in written if (value := _unquote(item)))
     else:
-        written, values = [raw], (_unquoted(raw),)
+        written, values = [raw], (_unquote(raw),)
     if not values or not values[0]:
         named = f"{key}:" if key else match[0]
         raise SearchError(f"“{named}” needs a value after it.")
     is_exact = not is_bare and all(part.startswith('"') for part in written if part)
-    needs_none = all(quoted(value) == value for value in values)
+    needs_none = all(quote(value) == value for value in values)
     return Term(key, values, match["operator"] or "", bool(match["not"]), match.start(), end, is_exact and needs_none)

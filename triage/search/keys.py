@@ -19,15 +19,15 @@ from triage.search.kinds import (
     JOB_LOOKUPS,
     Asker,
     Key,
+    any_of,
     category_condition,
-    category_words,
-    closest,
-    either,
+    category_phrase,
+    closest_value,
     job_key,
-    listed,
-    named,
-    no_operator,
+    list_values,
+    name_phrase,
     number_key,
+    refuse_operator,
     refuse_unknown,
     text_key,
     text_q,
@@ -37,12 +37,12 @@ from triage.search.kinds import (
 
 def _team(term: Term, asker: Asker) -> Q:
     """An incident's own team, which is its job's."""
-    no_operator(term)
-    return Q(team__in=Team.objects.filter(either(term.values, lambda value: text_q("slug", value))).order_by())
+    refuse_operator(term)
+    return Q(team__in=Team.objects.filter(any_of(term.values, lambda value: text_q("slug", value))).order_by())
 
 
-def _said(term: Term, asker: Asker) -> Q:
-    no_operator(term)
+def _evidence(term: Term, asker: Asker) -> Q:
+    refuse_operator(term)
     return evidence_words.word_q(term, "said")
 
 
@@ -52,8 +52,8 @@ def _entity_q(value: str) -> Q:
 
 
 def _node(term: Term, asker: Asker) -> Q:
-    no_operator(term)
-    named = Suspect.objects.filter(either(term.values, _entity_q), is_accused=True)
+    refuse_operator(term)
+    named = Suspect.objects.filter(any_of(term.values, _entity_q), is_accused=True)
     return Q(pk__in=named.values("incident"))
 
 
@@ -80,21 +80,21 @@ _FLAGS: dict[str, tuple[str, Callable[[Asker], Q]]] = {
 
 def _is(term: Term, asker: Asker) -> Q:
     refuse_unknown(term, _FLAGS)
-    return either(term.values, lambda value: _FLAGS[value][1](asker))
+    return any_of(term.values, lambda value: _FLAGS[value][1](asker))
 
 
 def _assignee(term: Term, asker: Asker) -> Q:
-    no_operator(term)
+    refuse_operator(term)
 
     def one(value: str) -> Q:
         if value in {"me", "none"}:
             return Q(assignee_id=asker.user_id) if value == "me" else Q(assignee__isnull=True)
         return text_q("assignee__username", value)
 
-    return either(term.values, one)
+    return any_of(term.values, one)
 
 
-def _was(term: Term, asker: Asker) -> Q:
+def _verdict(term: Term, asker: Asker) -> Q:
     """``verdict:right`` and ``verdict:wrong`` compare the machine's category with the one that stands.
 
     Imported faults and incidents without a machine's category have no verdict.
@@ -104,10 +104,10 @@ def _was(term: Term, asker: Asker) -> Q:
     right, wrong = is_judged & is_right, is_judged & ~is_right
     meanings = {"right": right, "wrong": wrong}
     refuse_unknown(term, meanings)
-    return either(term.values, lambda value: meanings[value])
+    return any_of(term.values, lambda value: meanings[value])
 
 
-def _of_machine(key: Key) -> Key:
+def _machine_key(key: Key) -> Key:
     """A key of what the machine said: it said nothing of an imported fault."""
 
     def condition(term: Term, asker: Asker) -> Q:
@@ -116,30 +116,30 @@ def _of_machine(key: Key) -> Key:
     return replace(key, condition=condition)
 
 
-def _chosen(term: Term) -> str:
-    return listed(_FLAGS[value][0] if value in _FLAGS else value for value in term.values)
+def _flag_phrase(term: Term) -> str:
+    return list_values(_FLAGS[value][0] if value in _FLAGS else value for value in term.values)
 
 
 _CATEGORIES = tuple(node.id for node in taxonomy.load())
 
 ALL = (
-    Key("is", "the state of an incident", "is:unreviewed", _is, _chosen, tuple(_FLAGS), is_closed=True),
+    Key("is", "the state of an incident", "is:unreviewed", _is, _flag_phrase, tuple(_FLAGS), is_closed=True),
     Key(
         "category",
         "the current category, including subcategories",
         "category:hardware.gpu",
         category_condition("standing_category"),
-        category_words("in"),
+        category_phrase("in"),
         _CATEGORIES,
         is_closed=True,
     ),
-    _of_machine(
+    _machine_key(
         Key(
             "machine",
             "the category that the machine named, even if corrected",
             "machine:network",
             category_condition("category"),
-            category_words("taken by the machine for"),
+            category_phrase("taken by the machine for"),
             _CATEGORIES,
             is_closed=True,
         )
@@ -149,7 +149,7 @@ ALL = (
         "an accused node, rank, group or switch",
         "node:gpu-0412",
         _node,
-        named("accusing"),
+        name_phrase("accusing"),
         aliases=("suspect",),
     ),
     Key(
@@ -157,72 +157,79 @@ ALL = (
         "a rank that is accused, or that lines of the root cause name",
         "rank:5",
         lambda term, asker: evidence_words.rank_q(term),
-        lambda term: f"naming rank {listed(term.values).replace('..', ' to ')}",
+        lambda term: f"naming rank {list_values(term.values).replace('..', ' to ')}",
     ),
     Key(
         "said",
         "words in the evidence lines only; in quotes exactly these",
         'said:"fallen off the bus"',
-        _said,
-        lambda term: f"with a line that says {listed(f'“{value}”' for value in term.values)}",
+        _evidence,
+        lambda term: f"with a line that says {list_values(f'“{value}”' for value in term.values)}",
     ),
     Key(
         "signature",
         "the rule that matched a message",
         "signature:nvidia.xid.79",
         lambda term, asker: evidence_words.signature_q(term),
-        named("with a message of the rule"),
+        name_phrase("with a message of the rule"),
     ),
-    job_key("job", "the job's address or name", "job:llama-*", said="of job"),
-    job_key("family", "the family of comparable jobs", "family:llama-70b", said="in family"),
-    job_key("framework", "the training framework", "framework:megatron", said="on"),
-    job_key("model", "the model trained", "model:llama-70b", said="training"),
-    text_key("cluster", "the cluster", "cluster:default", "cluster__slug", said="on cluster"),
-    Key("team", "the team of the job", "team:pretraining", _team, named("of team")),
+    job_key("job", "the job's address or name", "job:llama-*", phrase="of job"),
+    job_key("family", "the family of comparable jobs", "family:llama-70b", phrase="in family"),
+    job_key("framework", "the training framework", "framework:megatron", phrase="on"),
+    job_key("model", "the model trained", "model:llama-70b", phrase="training"),
+    text_key("cluster", "the cluster", "cluster:default", "cluster__slug", phrase="on cluster"),
+    Key("team", "the team of the job", "team:pretraining", _team, name_phrase("of team")),
     text_key(
-        "condition", "how the job was or ended", "condition:hung", "condition", said="whose job was", choices=CONDITIONS
+        "condition",
+        "how the job was or ended",
+        "condition:hung",
+        "condition",
+        phrase="whose job was",
+        choices=CONDITIONS,
     ),
-    text_key("symptom", "how it showed", "symptom:hang", "symptom", said="showing as", choices=SYMPTOMS),
-    text_key("stage", "the stage it failed in", "stage:training", "stage", said="in stage", choices=STAGES),
+    text_key("symptom", "how it showed", "symptom:hang", "symptom", phrase="showing as", choices=SYMPTOMS),
+    text_key("stage", "the stage it failed in", "stage:training", "stage", phrase="in stage", choices=STAGES),
     number_key(
         "iter",
         "the iteration it failed at",
         "iter:>1200",
         "iteration",
-        said="iteration",
+        phrase="iteration",
         aliases=("iteration",),
     ),
-    _of_machine(
-        number_key("confidence", "how sure the machine is, 0 to 1", "confidence:<0.6", "confidence", said="confidence")
+    _machine_key(
+        number_key(
+            "confidence", "how sure the machine is, 0 to 1", "confidence:<0.6", "confidence", phrase="confidence"
+        )
     ),
-    number_key("nodes", "how many nodes the job had", "nodes:>=64", "node_count", said="a number of nodes"),
-    number_key("gpu_hours", "GPU-hours lost", "gpu_hours:>100", "gpu_hours", said="GPU-hours lost"),
+    number_key("nodes", "how many nodes the job had", "nodes:>=64", "node_count", phrase="a number of nodes"),
+    number_key("gpu_hours", "GPU-hours lost", "gpu_hours:>100", "gpu_hours", phrase="GPU-hours lost"),
     replace(
-        number_key("group", "the group it was merged into", "group:7", "group_id", said="group"),
-        phrase=lambda term: f"in group {listed(term.values)}",
+        number_key("group", "the group it was merged into", "group:7", "group_id", phrase="group"),
+        phrase=lambda term: f"in group {list_values(term.values)}",
     ),
-    number_key("number", "the incident's number", "number:142", "pk", said="number"),
-    time_key("happened", "when it happened", "happened_at", said="that happened"),
-    time_key("opened", "when Faultline opened it", "opened_at", said="opened"),
+    number_key("number", "the incident's number", "number:142", "pk", phrase="number"),
+    time_key("happened", "when it happened", "happened_at", phrase="that happened"),
+    time_key("opened", "when Faultline opened it", "opened_at", phrase="opened"),
     Key(
         "assignee",
         "who looks after it: a name, me or none",
         "assignee:me",
         _assignee,
-        named("assigned to"),
+        name_phrase("assigned to"),
         ("me", "none"),
     ),
     Key(
         "verdict",
         "whether the machine was right, by its reviewers",
         "verdict:wrong",
-        _was,
-        named("where the machine was"),
+        _verdict,
+        name_phrase("where the machine was"),
         ("right", "wrong"),
         is_closed=True,
     ),
     text_key(
-        "fingerprint", "the fingerprint of the failure", "fingerprint:3f9a*", "fingerprint", said="with fingerprint"
+        "fingerprint", "the fingerprint of the failure", "fingerprint:3f9a*", "fingerprint", phrase="with fingerprint"
     ),
 )
 
@@ -240,7 +247,7 @@ def key_of(term: Term) -> Key:
     try:
         return BY_NAME[term.key]
     except KeyError:
-        known, near = ", ".join(key.name for key in ALL), closest(term.key, BY_NAME)
+        known, near = ", ".join(key.name for key in ALL), closest_value(term.key, BY_NAME)
         asked = f"Did you mean {near}:? " if near else ""
         meant = str(replace(term, key=near)) if near else ""
         raise SearchError(

@@ -60,18 +60,18 @@ class Key:
     is_closed: bool = False
 
 
-def either(values: Iterable[str], one: Callable[[str], Q]) -> Q:
+def any_of(values: Iterable[str], condition: Callable[[str], Q]) -> Q:
     joined = Q()
     for value in values:
-        joined |= one(value)
+        joined |= condition(value)
     return joined
 
 
-def listed(values: Iterable[str]) -> str:
+def list_values(values: Iterable[str]) -> str:
     return " or ".join(values)
 
 
-def no_operator(term: Term) -> None:
+def refuse_operator(term: Term) -> None:
     if term.operator:
         raise SearchError(f"“{term.key}” is a name, not a number: write {term.key}:{term.values[0]}.")
 
@@ -95,48 +95,47 @@ def text_q(lookup: str, value: str) -> Q:
     return joined & Q(*(Q(**{f"{lookup}__icontains": part}) for part in middle if part))
 
 
-def text_key(name: str, explanation: str, example: str, *lookups: str, said: str, choices: Iterable[str] = ()) -> Key:
+def text_key(name: str, explanation: str, example: str, *lookups: str, phrase: str, choices: Iterable[str] = ()) -> Key:
     def condition(term: Term, asker: Asker) -> Q:
-        no_operator(term)
-        return either(term.values, lambda value: either(lookups, lambda lookup: text_q(lookup, value)))
+        refuse_operator(term)
+        return any_of(term.values, lambda value: any_of(lookups, lambda lookup: text_q(lookup, value)))
 
     known = tuple(choices)
-    phrase = named(said)
-    return Key(name, explanation, example, condition, phrase, known, is_closed=bool(known))
+    return Key(name, explanation, example, condition, name_phrase(phrase), known, is_closed=bool(known))
 
 
-def job_key(name: str, explanation: str, example: str, *, said: str) -> Key:
+def job_key(name: str, explanation: str, example: str, *, phrase: str) -> Key:
     """A key about the job. Jobs are few: it finds them first, then their incidents."""
 
     def condition(term: Term, asker: Asker) -> Q:
-        no_operator(term)
-        named = either(term.values, lambda value: either(JOB_LOOKUPS[name], lambda lookup: text_q(lookup, value)))
+        refuse_operator(term)
+        named = any_of(term.values, lambda value: any_of(JOB_LOOKUPS[name], lambda lookup: text_q(lookup, value)))
         return Q(job__in=Job.objects.filter(named).order_by())
 
-    return Key(name, explanation, example, condition, lambda term: f"{said} {listed(term.values)}")
+    return Key(name, explanation, example, condition, lambda term: f"{phrase} {list_values(term.values)}")
 
 
 def category_condition(lookup: str) -> Callable[[Term, Asker], Q]:
     def condition(term: Term, asker: Asker) -> Q:
-        no_operator(term)
+        refuse_operator(term)
 
         def below(value: str) -> Q:
             if "*" in value:
                 return text_q(lookup, value)
             return Q(**{lookup: value.lower()}) | Q(**{f"{lookup}__startswith": f"{value.lower()}."})
 
-        return either(term.values, below)
+        return any_of(term.values, below)
 
     return condition
 
 
-def category_words(said: str) -> Callable[[Term], str]:
+def category_phrase(phrase: str) -> Callable[[Term], str]:
     tree = taxonomy.load()
-    return lambda term: f"{said} {listed(' › '.join(tree.path(v)) if v in tree else v for v in term.values)}"
+    return lambda term: f"{phrase} {list_values(' › '.join(tree.path(v)) if v in tree else v for v in term.values)}"
 
 
 def number_key(
-    name: str, explanation: str, example: str, lookup: str, *, said: str, aliases: tuple[str, ...] = ()
+    name: str, explanation: str, example: str, lookup: str, *, phrase: str, aliases: tuple[str, ...] = ()
 ) -> Key:
     def parse(raw: str) -> float:
         try:
@@ -148,18 +147,18 @@ def number_key(
         return value
 
     def condition(term: Term, asker: Asker) -> Q:
-        def one(value: str) -> Q:
+        def matches(value: str) -> Q:
             low, dots, high = value.partition("..")
             if dots and not term.operator:
                 return Q(**{f"{lookup}__gte": parse(low), f"{lookup}__lte": parse(high)})
             return Q(**{f"{lookup}{_COMPARISONS[term.operator]}": parse(value)})
 
-        return either(term.values, one)
+        return any_of(term.values, matches)
 
-    def phrase(term: Term) -> str:
-        return f"with {said} {_COMPARED_WORDS[term.operator]}{listed(term.values).replace('..', ' to ')}"
+    def term_phrase(term: Term) -> str:
+        return f"with {phrase} {_COMPARED_WORDS[term.operator]}{list_values(term.values).replace('..', ' to ')}"
 
-    return Key(name, explanation, example, condition, phrase, aliases=aliases)
+    return Key(name, explanation, example, condition, term_phrase, aliases=aliases)
 
 
 def day(name: str, raw: str) -> datetime:
@@ -181,8 +180,8 @@ def _day_after(raw: str, moment: datetime) -> datetime:
     return moment + timedelta(days=1) if len(raw) <= 10 else moment
 
 
-def time_key(name: str, explanation: str, lookup: str, *, said: str) -> Key:
-    def one(value: str, operator: str, asker: Asker) -> Q:
+def time_key(name: str, explanation: str, lookup: str, *, phrase: str) -> Key:
+    def condition(value: str, operator: str, asker: Asker) -> Q:
         if ago := re.fullmatch(r"(\d{1,5})([mhdw])", value):
             moment = asker.now - timedelta(**{_UNITS[ago[2]]: int(ago[1])})
             return Q(**{f"{lookup}__lt" if operator.startswith(">") else f"{lookup}__gte": moment})
@@ -202,37 +201,37 @@ def time_key(name: str, explanation: str, lookup: str, *, said: str) -> Key:
     def words(value: str, operator: str) -> str:
         if ago := re.fullmatch(r"(\d+)([mhdw])", value):
             span = f"{ago[1]} {_UNITS[ago[2]] if ago[1] != '1' else _UNITS[ago[2]][:-1]}"
-            return f"{said} more than {span} ago" if operator.startswith(">") else f"{said} in the last {span}"
+            return f"{phrase} more than {span} ago" if operator.startswith(">") else f"{phrase} in the last {span}"
         low, dots, high = value.partition("..")
         if dots:
-            return f"{said} from {low} to {high}"
-        return f"{said} { {'': 'on', '>': 'after', '>=': 'since', '<': 'before', '<=': 'until'}[operator] } {value}"
+            return f"{phrase} from {low} to {high}"
+        return f"{phrase} { {'': 'on', '>': 'after', '>=': 'since', '<': 'before', '<=': 'until'}[operator] } {value}"
 
     return Key(
         name,
         explanation,
         f"{name}:<7d",
-        lambda term, asker: either(term.values, lambda value: one(value, term.operator, asker)),
-        lambda term: listed(words(value, term.operator) for value in term.values),
+        lambda term, asker: any_of(term.values, lambda value: condition(value, term.operator, asker)),
+        lambda term: list_values(words(value, term.operator) for value in term.values),
         ("<24h", "<7d", "<30d", ">30d"),
     )
 
 
-def named(said: str) -> Callable[[Term], str]:
-    return lambda term: f"{said} {listed(term.values)}"
+def name_phrase(phrase: str) -> Callable[[Term], str]:
+    return lambda term: f"{phrase} {list_values(term.values)}"
 
 
 def refuse_unknown(term: Term, known: Iterable[str]) -> None:
     for value in term.values:
         if value not in known:
-            meant = closest(value, known)
+            meant = closest_value(value, known)
             asked = f"did you mean {term.key}:{meant}? " if meant else ""
             instead = str(replace(term, values=tuple(meant if v == value else v for v in term.values))) if meant else ""
-            said = f"“{term.key}:{value}” is unknown: {asked}Use one of {', '.join(sorted(known))}."
-            raise SearchError(said, meant=instead, term=term)
+            sentence = f"“{term.key}:{value}” is unknown: {asked}Use one of {', '.join(sorted(known))}."
+            raise SearchError(sentence, meant=instead, term=term)
 
 
-def closest(value: str, known: Iterable[str]) -> str:
+def closest_value(value: str, known: Iterable[str]) -> str:
     """The known value with the most similar spelling, or nothing."""
     names = list(known)
     found = difflib.get_close_matches(value.lower(), names, n=1, cutoff=0.6)

@@ -37,14 +37,14 @@ class Query:
     @property
     def is_personal(self) -> bool:
         """Whether it depends on the person: ``assignee:me``, ``is:mine``."""
-        return "me" in self._said("assignee") or "mine" in self._said("is")
+        return "me" in self._values_of("assignee") or "mine" in self._values_of("is")
 
-    def _said(self, key: str) -> set[str]:
+    def _values_of(self, key: str) -> set[str]:
         return {value for term in self.leaves if term.key == key for value in term.values}
 
     def condition(self, *, user: Any = None, now: datetime | None = None) -> Q:
         """All items joined by *and*, for Incident."""
-        return _all(self.terms, Asker(getattr(user, "pk", None), now or timezone.now()))
+        return _condition_of_all(self.terms, Asker(getattr(user, "pk", None), now or timezone.now()))
 
     def job_condition(self) -> Q:
         """The query's conditions on jobs, for Job: run time is measured over these. Never too few."""
@@ -59,7 +59,7 @@ class Query:
         self, incidents: QuerySet[Incident], *, user: Any = None, now: datetime | None = None
     ) -> QuerySet[Incident]:
         """The incidents that match. Excludes withdrawn ones unless the query has ``is:withdrawn``."""
-        if "withdrawn" not in self._said("is"):
+        if "withdrawn" not in self._values_of("is"):
             incidents = incidents.filter(is_withdrawn=False)
         return incidents.filter(self.condition(user=user, now=now))
 
@@ -93,23 +93,25 @@ class Query:
 
     def instead(self, term: Term, values: tuple[str, ...]) -> Query:
         """The query with ``values`` for ``term``, also inside brackets."""
-        return Query(tuple(_with(item, term, replace(term, values=values)) for item in self.terms))
+        return Query(tuple(_replace_term(item, term, replace(term, values=values)) for item in self.terms))
 
 
-def _with(item: Item, old: Term, new: Term) -> Item:
+def _replace_term(item: Item, old: Term, new: Term) -> Item:
     if isinstance(item, Term):
         return new if item == old else item
-    return replace(item, alternatives=tuple(tuple(_with(one, old, new) for one in row) for row in item.alternatives))
+    return replace(
+        item, alternatives=tuple(tuple(_replace_term(one, old, new) for one in row) for row in item.alternatives)
+    )
 
 
-def _all(items: tuple[Item, ...], asker: Asker) -> Q:
+def _condition_of_all(items: tuple[Item, ...], asker: Asker) -> Q:
     joined = Q()
     plain: list[tuple[str, bool]] = []
     for item in items:
         if isinstance(item, Group):
             one = Q()
             for alternative in item.alternatives:
-                one |= _all(alternative, asker)
+                one |= _condition_of_all(alternative, asker)
         elif item.key:
             one = key_of(item).condition(item, asker)
         else:
@@ -147,12 +149,12 @@ def _of_jobs(item: Item) -> Q | None:
 def _phrase(item: Item) -> str:
     if isinstance(item, Group):
         sides = ", or ".join(" and ".join(map(_phrase, row)) for row in item.alternatives)
-        said = f"either {sides}" if len(item.alternatives) > 1 else f"({sides})"
+        words = f"either {sides}" if len(item.alternatives) > 1 else f"({sides})"
     elif item.key:
-        said = key_of(item).phrase(item)
+        words = key_of(item).phrase(item)
     else:
-        said = f"containing “{item.values[0]}”"
-    return f"not {said}" if item.is_negated else said
+        words = f"containing “{item.values[0]}”"
+    return f"not {words}" if item.is_negated else words
 
 
 def parse(text: str) -> Query:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from triage.search.grammar import quoted
+from triage.search.grammar import quote
 from triage.search.keys import ALL as KEYS
 from triage.search.keys import BY_NAME, visible_values
 
@@ -48,4 +48,4 @@ def suggest(text: str, cursor: int, *, jobs: Any = None, limit: int = 12) -> lis
 
 def quoted_value(value: str) -> str:
     """A value as written after a colon: comparisons without quotes."""
-    return value if value[:1] in "<>" else quoted(value)
+    return value if value[:1] in "<>" else quote(value)

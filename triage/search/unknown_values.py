@@ -8,7 +8,7 @@ from typing import Any
 
 from triage.search.grammar import Term
 from triage.search.keys import BY_NAME, CLOSED, visible_values
-from triage.search.kinds import closest
+from triage.search.kinds import closest_value
 from triage.search.query import Query
 
 #: maximum names compared with an unknown one, and maximum hints
@@ -53,7 +53,7 @@ def hints(query: Query, *, jobs: Any, is_empty: bool) -> list[Hint]:
             else:
                 continue
             if not is_known:
-                found.append(_hint(query, term, value, closest(value, known)))
+                found.append(_hint(query, term, value, closest_value(value, known)))
     return found[:MAX_HINTS]
 
 

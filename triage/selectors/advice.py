@@ -16,7 +16,7 @@ from triage.models import Activity, Incident
 TRIED_KINDS = ("tried", "untried")
 OUTCOMES = {"failed_again": "failed again", "helped": "helped", "open": "not known yet"}
 #: Candidate groups shown; the report keeps 24.
-CANDIDATES = 6
+MAX_CANDIDATES = 6
 
 
 @dataclass(frozen=True, slots=True)
@@ -84,22 +84,22 @@ def tried_words(kind: str, data: dict[str, Any]) -> str:
     """A record, or its undo, as the rest of a sentence that begins with the person."""
     title = ACTIONS.get(str(data.get("action")), "an action").lower()
     names = [str(name) for name in data.get("targets") or []]
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
-    what = f"{title} ({shown})" if names else title
+    listed = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    what = f"{title} ({listed})" if names else title
     if kind == "untried":
         return f"undid the record of {what}"
     return f"recorded {what}: {OUTCOMES.get(str(data.get('outcome')), 'not known yet')}"
 
 
-def advice_view(incident: Incident, report: dict[str, Any], known: Iterable[Activity]) -> AdviceView:
-    """The panel of one incident; ``known`` are its activities and what was tried before it (``IncidentView.known``).
+def advice_view(incident: Incident, report: dict[str, Any], activities: Iterable[Activity]) -> AdviceView:
+    """The panel of one incident; ``activities``: its own, and what was tried before it (``IncidentView.activities``).
 
     No query; linear in the ranks of the report's stacks.
     """
-    tried = tried_acts(incident, known)
+    tried = tried_acts(incident, activities)
     advice = advice_now(report, tried)
-    named = {row["node"] for row in (report.get("stacks") or {}).get("ranks") or [] if row.get("node")}
-    nodes = incident.node_count or len(named)
+    named_nodes = {row["node"] for row in (report.get("stacks") or {}).get("ranks") or [] if row.get("node")}
+    nodes = incident.node_count or len(named_nodes)
     return AdviceView(
         advice=advice,
         tried=tried,
@@ -109,9 +109,9 @@ def advice_view(incident: Incident, report: dict[str, Any], known: Iterable[Acti
     )
 
 
-def tried_acts(incident: Incident, known: Iterable[Activity]) -> list[TriedAct]:
+def tried_acts(incident: Incident, activities: Iterable[Activity]) -> list[TriedAct]:
     """Recorded actions that were not undone: here, and on earlier attempts of the job with the same failure."""
-    rows = [row for row in known if row.kind in TRIED_KINDS]
+    rows = [row for row in activities if row.kind in TRIED_KINDS]
     undone = {row.data.get("of") for row in rows if row.kind == "untried"}
     return [
         TriedAct(row, row.incident_id == incident.pk) for row in rows if row.kind == "tried" and row.pk not in undone
@@ -151,19 +151,19 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
             is_advised=bool(names) and set(names) == advised,
         )
 
-    found = [row("The suspects alone", sorted(accused))] if accused else []
-    for candidate in (stacks.get("candidates") or [])[:CANDIDATES]:
+    rows = [row("The suspects alone", sorted(accused))] if accused else []
+    for candidate in (stacks.get("candidates") or [])[:MAX_CANDIDATES]:
         groups = list(candidate.get("groups") or [])
         ranks = [rank for group in groups for rank in unfold(group)]
         if len(ranks) < int(candidate.get("ranks") or 0):  # the report names only the first groups of a long union
             continue
         kind = str(candidate.get("kind") or "").upper()
         title = f"{kind} group {groups[0]}" if len(groups) == 1 else f"{len(groups)} {kind} groups"
-        found.append(row(title, [node_of[r] for r in ranks if r in node_of], candidate.get("coverage")))
-    if advised and not any(one.is_advised for one in found):
-        found.insert(0, row("As advised", sorted(advised)))
-    kept: dict[frozenset[str], Eviction] = {}
-    for one in found:
-        if one.nodes:
-            kept.setdefault(frozenset(one.nodes), one)
-    return list(kept.values())
+        rows.append(row(title, [node_of[r] for r in ranks if r in node_of], candidate.get("coverage")))
+    if advised and not any(eviction.is_advised for eviction in rows):
+        rows.insert(0, row("As advised", sorted(advised)))
+    by_nodes: dict[frozenset[str], Eviction] = {}
+    for eviction in rows:
+        if eviction.nodes:
+            by_nodes.setdefault(frozenset(eviction.nodes), eviction)
+    return list(by_nodes.values())

@@ -7,52 +7,52 @@ from typing import Any
 
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS
 
-#: Maximum sentences and culprits.
-SHOWN = 4
+#: Maximum texts and culprits.
+MAX_ROWS = 4
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """``sentence`` is the conclusion's; ``says`` what this evidence shows; ``accused`` (name, probability) of those
+    """``sentence`` is the conclusion's; ``texts`` what this evidence shows; ``accused`` (name, probability) of those
     that it accuses; ``is_open`` whether anything is wrong.
     """
 
     sentence: str
     condition: str
-    says: tuple[str, ...]
+    texts: tuple[str, ...]
     accused: tuple[tuple[str, float], ...]
     is_open: bool
 
 
 def answer_of(report: dict[str, Any], source: str) -> Answer | None:
     """The top of the tab of ``source`` (flows or stacks); None for a report without a conclusion."""
-    told = report.get("conclusion")
-    if not told:
+    conclusion = report.get("conclusion")
+    if not conclusion:
         return None
-    sentence = str(report.get("headline") or told.get("sentence") or "")
-    rows = [row for row in told.get("chain") or [] if row.get("source") == source and not _is_plain(row)]
-    own = [str(row.get("text") or "") for row in rows]
-    own = [text for text in own if text and text.rstrip(".") not in sentence]  # nothing is told twice
+    sentence = str(report.get("headline") or conclusion.get("sentence") or "")
+    rows = [row for row in conclusion.get("chain") or [] if row.get("source") == source and not _is_mere_silence(row)]
+    texts = [str(row.get("text") or "") for row in rows]
+    texts = [text for text in texts if text and text.rstrip(".") not in sentence]  # nothing is told twice
     accused = [
-        (called(row), float(row.get("p") or 0.0))
-        for row in told.get("fault") or []
+        (display_name(row), float(row.get("p") or 0.0))
+        for row in conclusion.get("fault") or []
         if source in (row.get("from") or ())
     ]
     return Answer(
         sentence=sentence,
-        condition=str(told["condition"]),
-        says=tuple(dict.fromkeys(own))[:SHOWN],
-        accused=tuple(accused[:SHOWN]),
-        is_open=told["condition"] in PROBLEM_CONDITIONS,
+        condition=str(conclusion["condition"]),
+        texts=tuple(dict.fromkeys(texts))[:MAX_ROWS],
+        accused=tuple(accused[:MAX_ROWS]),
+        is_open=conclusion["condition"] in PROBLEM_CONDITIONS,
     )
 
 
-def _is_plain(row: dict[str, Any]) -> bool:
+def _is_mere_silence(row: dict[str, Any]) -> bool:
     """Whether a row says only when a machine fell silent, and nobody waited for it then: the strip shows that."""
     return row.get("what") == "flows_ceased" and row.get("amount") is None
 
 
-def called(row: dict[str, Any]) -> str:
+def display_name(row: dict[str, Any]) -> str:
     """One entry of ``fault`` with node and rank: ``node-3 (rank 5)``, ``rank 5``, ``link leaf0-leaf1``."""
     if row.get("kind") in ("rank", "link", "switch"):
         return f"{row['kind']} {row['name']}"

@@ -11,11 +11,11 @@ from django.db.models import Q
 from ingest.models import Job
 from triage.domain.report_facts import FindingFacts, findings_of, node_count_of
 from triage.models import Diagnosis
-from triage.selectors.demonstration import alongside
+from triage.selectors.demonstration import comparable_rows
 from triage.selectors.jobs import jobs_visible_to
 from triage.wording import duration, number
 
-CANDIDATES = 50
+MAX_CANDIDATES = 50
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,41 +50,41 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
 
     Similarity order: same layout and world size, then one of them, then a healthy run, then the latest.
     """
-    family = jobs_visible_to(user).exclude(pk=job.pk).filter(alongside(job.cluster.slug), diagnoses__isnull=False)
+    family = jobs_visible_to(user).exclude(pk=job.pk).filter(comparable_rows(job.cluster.slug), diagnoses__isnull=False)
     family = family.distinct()
     if job.family:
-        alike = Q(family=job.family)
+        similar = Q(family=job.family)
     else:
-        alike = Q(framework=job.framework, model=job.model) if job.framework or job.model else Q()
-    candidates = list(family.filter(alike).order_by("-created_at")[:CANDIDATES])
-    named = [row for row in candidates if row.slug == other_slug]
-    other, why = (named[0], "") if named else _most_alike(job, here, candidates)
+        similar = Q(framework=job.framework, model=job.model) if job.framework or job.model else Q()
+    candidates = list(family.filter(similar).order_by("-created_at")[:MAX_CANDIDATES])
+    requested = [row for row in candidates if row.slug == other_slug]
+    other, why = (requested[0], "") if requested else _most_similar(job, here, candidates)
     there = Diagnosis.objects.filter(job=other).select_related("attempt").first() if other else None
     if here is None or there is None:
         return Comparison(candidates, None, [], [], [], [])
-    mine, theirs = _by_template(here), _by_template(there)
+    our_events, their_events = _by_template(here), _by_template(there)
     return Comparison(
         candidates,
         other,
         _rows(here, there),
-        [row for text, row in mine.items() if text not in theirs],
-        [(row, theirs[text]) for text, row in mine.items() if text in theirs],
-        [row for text, row in theirs.items() if text not in mine],
+        [row for text, row in our_events.items() if text not in their_events],
+        [(row, their_events[text]) for text, row in our_events.items() if text in their_events],
+        [row for text, row in their_events.items() if text not in our_events],
         why,
     )
 
 
-def _most_alike(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tuple[Job | None, str]:
+def _most_similar(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tuple[Job | None, str]:
     """The candidate (latest first) that is most similar to the job, and why."""
     if here is None or not candidates:
         return None, ""
-    told = Diagnosis.objects.filter(job__in=candidates).order_by("created_at", "pk")
+    diagnoses = Diagnosis.objects.filter(job__in=candidates).order_by("created_at", "pk")
     shapes: dict[int, tuple[str, str]] = {
         pk: (_layout_words(layout), str(size or ""))
-        for pk, layout, size in told.values_list("job", "report__job__layout", "report__job__world_size")
+        for pk, layout, size in diagnoses.values_list("job", "report__job__layout", "report__job__world_size")
     }
-    mine = here.report.get("job") or {}
-    layout, size = _layout_words(mine.get("layout")), str(mine.get("world_size") or "")
+    own_facts = here.report.get("job") or {}
+    layout, size = _layout_words(own_facts.get("layout")), str(own_facts.get("world_size") or "")
 
     def shared(row: Job) -> tuple[bool, bool]:
         its_layout, its_size = shapes.get(row.pk, ("", ""))
@@ -96,24 +96,24 @@ def _most_alike(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tupl
 
     best = min(candidates, key=rank)  # among equals the first, which is the latest
     same = [word for word, is_same in zip(("layout", "world size"), shared(best), strict=True) if is_same]
-    known = [word for word, value in (("layout", layout), ("world size", size)) if value]
-    differs = [word for word in known if word not in same]
+    known_facts = [word for word, value in (("layout", layout), ("world size", size)) if value]
+    differs = [word for word in known_facts if word not in same]
     kind = "healthy run" if best.outcome == "succeeded" else "run"
     shared_words = [word for word in ("framework", "model") if getattr(job, word)]
-    alike = f"of the same {' and '.join(shared_words)}" if shared_words else "that you may see"
-    of = f"of the family “{job.family}”" if job.family else alike
+    similar = f"of the same {' and '.join(shared_words)}" if shared_words else "that you may see"
+    of = f"of the family “{job.family}”" if job.family else similar
     with_same = f" with the same {' and '.join(same)}" if same else ""
     without = f"; none has the same {' and '.join(differs)} as well" if same and differs else ""
     without = without or (f"; none has the same {' or '.join(differs)}" if differs else "")
-    without = without or ("; layout and world size of this run are not known" if not known else "")
+    without = without or ("; layout and world size of this run are not known" if not known_facts else "")
     if not (job.family or shared_words):
         without += "; name its family to compare it with its own kind"
     return best, f"Picked as the latest {kind} {of}{with_same}{without}."
 
 
 def _layout_words(layout: Any) -> str:
-    shown = layout if isinstance(layout, dict) else {}
-    return " ".join(f"{key}{shown[key]}" for key in ("tp", "pp", "dp", "ep", "cp") if shown.get(key))
+    sizes = layout if isinstance(layout, dict) else {}
+    return " ".join(f"{key}{sizes[key]}" for key in ("tp", "pp", "dp", "ep", "cp") if sizes.get(key))
 
 
 def _by_template(diagnosis: Diagnosis) -> dict[str, FindingFacts]:

@@ -57,7 +57,7 @@ class JobCost:
 
 def job_cost(job: Job) -> JobCost | None:
     """None if no attempt's logs have iterations with times. Three queries; linear in attempts and curve points."""
-    newest = _newest(job)
+    newest = _newest_diagnoses(job)
     launches = {number: _launch(row.timeline or {}) for number, row in sorted(newest.items())}
     attempts = [row for row in launches.values() if row is not None]
     if not attempts:
@@ -87,7 +87,7 @@ def job_cost(job: Job) -> JobCost | None:
     )
 
 
-def _newest(job: Job) -> dict[int, Diagnosis]:
+def _newest_diagnoses(job: Job) -> dict[int, Diagnosis]:
     """The latest diagnosis of each attempt by the attempt's number."""
     newest: dict[int, Diagnosis] = {}
     for row in (
@@ -111,19 +111,19 @@ def _launch(timeline: dict[str, Any]) -> metrics.Attempt | None:
 
 def _outage(incident: Incident, launches: dict[int, metrics.Attempt | None], gpus_per_node: int) -> metrics.Outage:
     """Detected when the attempt ended, localised when a person judged it, over when the next attempt trains."""
-    own = launches.get(incident.attempt.number)
+    launch = launches.get(incident.attempt.number)
     later = [row for number, row in launches.items() if number > incident.attempt.number and row]
     following = min(later, key=lambda row: row.training_at) if later else None
-    failed_at = own.ended_at if own else incident.happened_at.timestamp()
+    failed_at = launch.ended_at if launch else incident.happened_at.timestamp()
     ended_at = incident.attempt.ended_at.timestamp() if incident.attempt.ended_at else None
     resumed_at = following.training_at if following else None
     judged_at = incident.reviewed_at.timestamp() if incident.reviewed_at else None
     if judged_at and resumed_at and judged_at > resumed_at:  # judged after training ran again: it delayed nothing
         judged_at = ended_at or failed_at
     redone = 0.0
-    if own and following and following.first_step <= own.last_step:
-        share = (own.last_step - following.first_step + 1) / max(1, own.steps)
-        redone = min(1.0, share) * (own.ended_at - own.training_at)
+    if launch and following and following.first_step <= launch.last_step:
+        share = (launch.last_step - following.first_step + 1) / max(1, launch.steps)
+        redone = min(1.0, share) * (launch.ended_at - launch.training_at)
     return metrics.Outage(
         failed_at=failed_at,
         detected_at=ended_at,

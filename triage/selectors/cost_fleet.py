@@ -22,9 +22,9 @@ from triage.selectors.access import visible_cluster_ids
 from triage.selectors.sums import Period
 
 #: maximum number of attempts read, the latest; the page says if some are omitted
-ATTEMPTS = 2000
+MAX_ATTEMPTS = 2000
 #: points of the curve; every hour of a hundred days
-POINTS = 2400
+MAX_POINTS = 2400
 HOUR_S = 3600.0
 _ENDS = {
     name: KT(f"timeline__iterations__{at}__{key}")
@@ -77,10 +77,10 @@ class FleetCost:
 def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> FleetCost | None:
     """None if no attempt of the period has iterations with times.
 
-    One query of at most ``ATTEMPTS`` rows; O(n log n) in them plus O(log n) per point of the curve.
+    One query of at most ``MAX_ATTEMPTS`` rows; O(n log n) in them plus O(log n) per point of the curve.
     """
-    rows = list(_rows(user, query, period)[: ATTEMPTS + 1])
-    launches, gpus, ends = _launches(rows[:ATTEMPTS])
+    rows = list(_rows(user, query, period)[: MAX_ATTEMPTS + 1])
+    launches, gpus, ends = _launches(rows[:MAX_ATTEMPTS])
     runs = [
         metrics.Run(
             gpus=gpus[job],
@@ -98,7 +98,7 @@ def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> Fle
     return FleetCost(
         jobs=len(runs),
         attempts=sum(map(len, launches.values())),
-        left_out=max(0, len(rows) - ATTEMPTS),
+        left_out=max(0, len(rows) - MAX_ATTEMPTS),
         ettr=fleet.ettr(begin, end),
         lost_gpu_h=(fleet.wall_gpu_s(begin, end) - fleet.productive_gpu_s(begin, end)) / HOUR_S,
         hours=_hours(fleet, begin, end),
@@ -128,13 +128,13 @@ def _launches(
     """For each job: its attempts that trained, its GPUs, and when it ended (s)."""
     launches: dict[int, list[metrics.Attempt]] = defaultdict(list)
     gpus: dict[int, float] = defaultdict(float)
-    ended: dict[int, float] = defaultdict(float)
-    seen: set[int] = set()
+    ends_by_job: dict[int, float] = defaultdict(float)
+    read: set[int] = set()
     for row in rows:
         ends = [_number(row[key]) for key in ("first_n", "first_t", "last_n", "last_t")]
-        if row["attempt_id"] in seen or None in ends:
+        if row["attempt_id"] in read or None in ends:
             continue
-        seen.add(row["attempt_id"])
+        read.add(row["attempt_id"])
         first, first_t, last, end = (value or 0.0 for value in ends)
         begin = first_t - (_number(row["first_s"]) or 0.0)
         if end > begin:
@@ -142,8 +142,8 @@ def _launches(
             size = (row["attempt__node_count"] or 1) * row["job__cluster__gpus_per_node"]
             gpus[row["job_id"]] = max(gpus[row["job_id"]], size)
             # a job that hangs after its last step costs time until its attempt ends
-            ended[row["job_id"]] = max(ended[row["job_id"]], end, row["attempt__ended_at"].timestamp())
-    return launches, gpus, ended
+            ends_by_job[row["job_id"]] = max(ends_by_job[row["job_id"]], end, row["attempt__ended_at"].timestamp())
+    return launches, gpus, ends_by_job
 
 
 def _number(text: Any) -> float | None:
@@ -157,7 +157,7 @@ def _number(text: Any) -> float | None:
 def _hours(fleet: metrics.Fleet, begin: float, end: float) -> list[tuple[datetime, float | None]]:
     """At whole hours; every point if there are few."""
     first, last = int(begin // HOUR_S) + 1, int(-(-end // HOUR_S))
-    step = max(1, -(-(last - first + 1) // POINTS))
+    step = max(1, -(-(last - first + 1) // MAX_POINTS))
     moments = [n * HOUR_S for n in range(first, last + 1, step)]
     return [(datetime.fromtimestamp(at, UTC), fleet.ettr_sliding(at)) for at in moments]
 
@@ -165,11 +165,11 @@ def _hours(fleet: metrics.Fleet, begin: float, end: float) -> list[tuple[datetim
 def _weeks(fleet: metrics.Fleet, begin: float, end: float) -> list[WeekCost]:
     first = datetime.fromtimestamp(begin, UTC).replace(hour=0, minute=0, second=0, microsecond=0)
     monday = first - timedelta(days=first.weekday())
-    found = []
+    weeks = []
     while monday.timestamp() < end:
         low, high = max(begin, monday.timestamp()), min(end, (monday + timedelta(days=7)).timestamp())
         wall = fleet.wall_gpu_s(low, high)
         if wall:
-            found.append(WeekCost(monday, wall / HOUR_S, fleet.productive_gpu_s(low, high) / HOUR_S))
+            weeks.append(WeekCost(monday, wall / HOUR_S, fleet.productive_gpu_s(low, high) / HOUR_S))
         monday += timedelta(days=7)
-    return found
+    return weeks

@@ -30,7 +30,7 @@ class Losses:
     size_bytes: int
 
     @property
-    def told(self) -> str:
+    def form_value(self) -> str:
         """A text for the form: the deletion is refused if the losses changed after the page was shown."""
         return f"{self.incidents} {self.touched} {self.decisions} {self.comments} {self.files}"
 
@@ -39,14 +39,14 @@ def losses_of(job: Job) -> Losses:
     """Six queries for any size."""
     acts = Activity.objects.filter(incident__job=job, actor__isnull=False).order_by()
     files = Artifact.objects.filter(attempt__job=job).exclude(state=Artifact.State.REMOVED).order_by()
-    held = Blob.objects.filter(pk__in=files.values("blob")).aggregate(size=Sum("size_bytes"))
+    stored = Blob.objects.filter(pk__in=files.values("blob")).aggregate(size=Sum("size_bytes"))
     return Losses(
         incidents=Incident.objects.filter(job=job).count(),
         touched=acts.values("incident").distinct().count(),
         decisions=Decision.objects.filter(incident__job=job).count(),
         comments=acts.filter(kind="commented").count(),
         files=files.count(),
-        size_bytes=held["size"] or 0,
+        size_bytes=stored["size"] or 0,
     )
 
 
@@ -62,8 +62,8 @@ def deletion_refusal(user: Any, job: Job) -> str:
         return "Deleting a job needs the role engineer: ask an administrator."
     if job.created_by is not None and job.created_by != user:
         return f"{job.created_by.get_username()} made this job: only they or an administrator can delete it."
-    others = Q(actor__isnull=False) & ~Q(actor=user)
-    if Activity.objects.filter(others, Q(incident__job=job) | Q(job=job)).exists():
+    by_others = Q(actor__isnull=False) & ~Q(actor=user)
+    if Activity.objects.filter(by_others, Q(incident__job=job) | Q(job=job)).exists():
         return "Others have worked on this job: only an administrator can delete it with what they said."
     return ""
 

@@ -26,7 +26,7 @@ class Notice:
     without: str = ""
 
 
-def is_there(user: Any) -> bool:
+def has_demonstration(user: Any) -> bool:
     """Whether the site has a demonstration that the user may see. No query except that of the visible clusters."""
     return DEMONSTRATION in visible_clusters(user).values()
 
@@ -37,23 +37,23 @@ def has_own_jobs(user: Any) -> bool:
     return Job.objects.filter(cluster__in=real).exists()
 
 
-def counts_it(query: Query) -> bool:
+def names_demonstration(query: Query) -> bool:
     """Whether the query names the demonstration's cluster."""
     return any(fnmatchcase(DEMONSTRATION, value.lower()) for value in query.values("cluster"))
 
 
-def settled(query: Query, user: Any) -> Query:
+def query_for_figures(query: Query, user: Any) -> Query:
     """The query for figures: with an explicit term on the demonstration.
 
     A query that names clusters is not changed. Else the demonstration is excluded; if the user sees only its jobs, only
     they are counted. One query if there is a demonstration, else none.
     """
-    if not is_there(user) or query.values("cluster"):
+    if not has_demonstration(user) or query.values("cluster"):
         return query
     return query.plus("cluster", DEMONSTRATION, is_negated=has_own_jobs(user))
 
 
-def alongside(cluster: str, field: str = "cluster__slug") -> Q:
+def comparable_rows(cluster: str, field: str = "cluster__slug") -> Q:
     """Rows that may be shown beside those of the cluster with this slug, as similar or frequent: those of the
     demonstration stay among themselves. ``field`` leads to the slug.
     """
@@ -61,46 +61,48 @@ def alongside(cluster: str, field: str = "cluster__slug") -> Q:
     return made_up if cluster == DEMONSTRATION else ~made_up
 
 
-def clusters_counted(user: Any, named: str = "") -> list[int]:
-    """The clusters whose machines a table counts, by the same rule; ``named`` is the slug of a requested one."""
+def counted_clusters(user: Any, requested: str = "") -> list[int]:
+    """The clusters whose machines a table counts, by the same rule; ``requested`` is the slug of a requested one."""
     slugs = visible_clusters(user)
-    if named:
-        return [pk for pk, slug in slugs.items() if slug == named]
-    if is_there(user) and not has_own_jobs(user):
+    if requested:
+        return [pk for pk, slug in slugs.items() if slug == requested]
+    if has_demonstration(user) and not has_own_jobs(user):
         return [pk for pk, slug in slugs.items() if slug == DEMONSTRATION]
     return [pk for pk, slug in slugs.items() if slug != DEMONSTRATION]
 
 
 def notice_of_figures(query: Query, user: Any) -> Notice | None:
     """For a page with figures of a settled query. None without a demonstration, or if it names other clusters."""
-    named = query.values("cluster")
-    if not is_there(user) or (named and not counts_it(query)):
+    requested = query.values("cluster")
+    if not has_demonstration(user) or (requested and not names_demonstration(query)):
         return None
     base = query.without("cluster")
     links = str(base.plus("cluster", DEMONSTRATION)), str(base.plus("cluster", DEMONSTRATION, is_negated=True))
-    if not named:
+    if not requested:
         return Notice("The demonstration is not counted here.", False, *links)
-    if named == {DEMONSTRATION}:
+    if requested == {DEMONSTRATION}:
         return Notice("Made-up history on 400 nodes and some recordings, no job of your own.", True, *links)
     return Notice("The demonstration is counted among these figures.", True, *links)
 
 
 def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice | None:
     """For a list with ``rows`` rows of the demonstration, and its query; None without such rows."""
-    if not rows or not is_there(user):
+    if not rows or not has_demonstration(user):
         return None
-    said = "1 row here is a recording or made up." if rows == 1 else f"{rows:,} rows here are recordings or made up."
+    sentence = (
+        "1 row here is a recording or made up." if rows == 1 else f"{rows:,} rows here are recordings or made up."
+    )
     without = "" if query is None else str(query.without("cluster").plus("cluster", DEMONSTRATION, is_negated=True))
-    return Notice(said, True, without=without)
+    return Notice(sentence, True, without=without)
 
 
-def notice_of_machines(user: Any, clusters: list[int], named: str) -> Notice | None:
-    """For a table of the machines of ``clusters``; ``named`` is the requested one."""
-    if not is_there(user):
+def notice_of_machines(user: Any, clusters: list[int], requested: str) -> Notice | None:
+    """For a table of the machines of ``clusters``; ``requested`` is the requested one."""
+    if not has_demonstration(user):
         return None
     if DEMONSTRATION in {visible_clusters(user)[pk] for pk in clusters}:
         return Notice("Made-up machines and those of some recordings, none of your own.", True)
-    return None if named else Notice("The demonstration is not counted here.", False, alone=DEMONSTRATION)
+    return None if requested else Notice("The demonstration is not counted here.", False, alone=DEMONSTRATION)
 
 
 def notice_of_job(job: Job) -> Notice | None:

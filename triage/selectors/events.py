@@ -13,7 +13,7 @@ from triage.models import Diagnosis
 
 #: minimum level of the listed events
 LEVELS = {"info": 2, "warning": 3, "error": 4, "fatal": 5}
-_LAST = float("inf")
+_NO_TIME = float("inf")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,23 +40,23 @@ class Filter:
         return bool(self.role or self.words or self.node or self.level or self.stage)
 
     def passes(self, event: JobEvent) -> bool:
-        found, words, node = event.finding, self.words.lower(), self.node.lower()
+        finding, words, node = event.finding, self.words.lower(), self.node.lower()
         return (
-            (not self.role or found.role == self.role)
-            and found.level >= LEVELS.get(self.level, 0)
-            and (not words or words in found.template.lower() or words in found.example.lower())
-            and (not node or any(node in name.lower() for name in found.node_names))
+            (not self.role or finding.role == self.role)
+            and finding.level >= LEVELS.get(self.level, 0)
+            and (not words or words in finding.template.lower() or words in finding.example.lower())
+            and (not node or any(node in name.lower() for name in finding.node_names))
             and (not self.stage or event.stage == self.stage)
         )
 
 
 #: sort name → (label, key); "" is the report's order, root causes first
 SORTS: dict[str, tuple[str, Callable[[JobEvent], Any]]] = {
-    "first": ("earliest first", lambda e: _LAST if e.first_at is None else e.first_at),
+    "first": ("earliest first", lambda e: _NO_TIME if e.first_at is None else e.first_at),
     "nodes": ("on most nodes first", lambda e: -e.finding.nodes),
     "rare": (
         "rarest in healthy jobs first",
-        lambda e: e.finding.jobs_with_it / e.finding.healthy_jobs if e.finding.healthy_jobs else _LAST,
+        lambda e: e.finding.jobs_with_it / e.finding.healthy_jobs if e.finding.healthy_jobs else _NO_TIME,
     ),
     "lines": ("most lines first", lambda e: -e.finding.count),
 }
@@ -77,19 +77,21 @@ def job_events(
         JobEvent(finding, row.get("first_at"), row.get("last_at"), _stage_at(stages, row.get("first_at")))
         for finding, row in zip(findings_of(diagnosis.report), raw, strict=False)
     ]
-    shown = [event for event in events if only.passes(event) and _is_in(event, span)]
+    matching = [event for event in events if only.passes(event) and _is_in(event, span)]
     if sort in SORTS:
-        shown.sort(key=SORTS[sort][1])
-    begun = {event.stage for event in events} - {""}
-    return shown, [name for name in dict.fromkeys(row.get("stage", "") for row in stages) if name in begun]
+        matching.sort(key=SORTS[sort][1])
+    stages_with_events = {event.stage for event in events} - {""}
+    return matching, [
+        name for name in dict.fromkeys(row.get("stage", "") for row in stages) if name in stages_with_events
+    ]
 
 
 def _stage_at(stages: list[dict[str, Any]], moment: float | None) -> str:
     """The stage at this moment; if none runs, the last that began before it."""
     if moment is None:
         return ""
-    begun = [row for row in stages if row.get("t0") is not None and row["t0"] <= moment]
-    return str(begun[-1].get("stage") or "") if begun else ""
+    earlier = [row for row in stages if row.get("t0") is not None and row["t0"] <= moment]
+    return str(earlier[-1].get("stage") or "") if earlier else ""
 
 
 def _is_in(event: JobEvent, span: tuple[float, float] | None) -> bool:

@@ -15,7 +15,7 @@ from triage.charts.tables import Table, pairs_table, port_table, steps_table
 from triage.flow_tables import table_path
 from triage.models import Activity, Diagnosis
 
-MARKS_SHOWN = 300
+MAX_MARKS = 300
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,12 +65,12 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
     jobs = flows.get("jobs") or []
     job = next((row for row in jobs if row["id"] == chosen), jobs[0] if jobs else None)
     ports = _ports(diagnosis, flows.get("ports") or [], counters, port)
-    job = job and called(job)
+    job = job and with_member_names(job)
     if job is None:
         return FlowsView(flows, None, None, None, [], [], has_table=False, ports=ports)
-    found = job.get("diagnoses") or []
+    diagnoses = job.get("diagnoses") or []
     iterations = (diagnosis.timeline or {}).get("iterations") or []
-    aligned = _aligned(job, iterations)
+    aligned = _align_iterations(job, iterations)
     moved = aligned["offset_s"] if aligned else 0.0
     timed = [
         {**row, "t": row["t"] + moved}
@@ -83,8 +83,8 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
         steps=steps_chart(job, timed) if job.get("steps") else None,
         pairs=map_chart(job),
         # planned pauses come last, so that they displace no slow step
-        slow_steps=sorted((row for row in found if row["kind"] == "slow_step"), key=_is_planned),
-        slow_groups=[row for row in found if row["kind"] != "slow_step"],
+        slow_steps=sorted((row for row in diagnoses if row["kind"] == "slow_step"), key=_is_planned),
+        slow_groups=[row for row in diagnoses if row["kind"] != "slow_step"],
         has_table=bool(job.get("table")) and table_path(diagnosis, job["table"]) is not None,
         ports=ports,
         aligned=aligned,
@@ -97,7 +97,7 @@ def _is_planned(row: dict[str, Any]) -> bool:
     return row.get("measure") == "planned"
 
 
-def called(job: dict[str, Any]) -> dict[str, Any]:
+def with_member_names(job: dict[str, Any]) -> dict[str, Any]:
     """A job of a report with its members by the names of their machines and ranks, where these are known, instead of
     their addresses. O(members + pairs).
     """
@@ -110,10 +110,10 @@ def called(job: dict[str, Any]) -> dict[str, Any]:
 
     def row_of(row: dict[str, Any]) -> dict[str, Any]:
         lists: dict[str, Any] = {key: of(row[key]) for key in ("members", "culprits") if key in row}
-        known = set(lists.get("members", ()))
-        nodes = {one.partition(" rank ")[0].partition(":")[0] for one in known}
+        members = set(lists.get("members", ()))
+        nodes = {one.partition(" rank ")[0].partition(":")[0] for one in members}
         if "culprits" in lists:  # a machine and its member are one
-            lists["culprits"] = [c for c in lists["culprits"] if c in known or c not in nodes]
+            lists["culprits"] = [c for c in lists["culprits"] if c in members or c not in nodes]
         return {**row, **lists}
 
     return {
@@ -127,14 +127,14 @@ def called(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _aligned(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _align_iterations(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any] | None:
     """The logs' iterations aligned with the job's steps; None without any, or if they do not fit."""
-    known = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
-    if not known or not job.get("steps"):
+    timed = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
+    if not timed or not job.get("steps"):
         return None
     from diagnosis.flows.link import align  # noqa: PLC0415  # heavy: SciPy
 
-    return align(job["steps"], known)
+    return align(job["steps"], timed)
 
 
 def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, port: str) -> PortsView | None:
@@ -195,18 +195,18 @@ def ranks_view(
         if mark.get("role") == "root" and first <= mark["t"] <= last
     ]
     view = timeline_view(table, first, last)
-    found = _slow_within(job, view["lanes"], first, last)
+    slow = _slow_in_window(job, view["lanes"], first, last)
     names = job.get("names") or {}
     view = {**view, "lanes": [names.get(lane, lane) for lane in view["lanes"]]}
-    chart = ranks_chart(view, marks[:MARKS_SHOWN], found)
+    chart = ranks_chart(view, marks[:MAX_MARKS], slow)
     spent_ms = round((time.perf_counter() - began) * 1000)
     return {**chart, "whole": [whole[0] * 1000, whole[1] * 1000], "spent_ms": spent_ms}
 
 
-def _slow_within(job: dict[str, Any], lanes: list[str], t0: float, t1: float) -> list[dict[str, Any]]:
+def _slow_in_window(job: dict[str, Any], lanes: list[str], t0: float, t1: float) -> list[dict[str, Any]]:
     """What was slow in a window: groups on the lanes of their culprits, then runs of slow steps on all lanes."""
     number = {name: n for n, name in enumerate(lanes)}
-    found = [
+    slow = [
         {
             "t0": row["t0"],
             "t1": row["t1"],
@@ -219,12 +219,12 @@ def _slow_within(job: dict[str, Any], lanes: list[str], t0: float, t1: float) ->
     steps = enumerate(job.get("steps") or [], 1)
     for is_slow, run in groupby(steps, key=lambda item: bool(item[1].get("slow"))):
         if is_slow:
-            own = list(run)
-            (first, begin), (last, end) = own[0], own[-1]
+            numbered = list(run)
+            (first, begin), (last, end) = numbered[0], numbered[-1]
             if begin["start"] < t1 and end["end"] > t0:
                 what = f"step {first}" if first == last else f"steps {first} to {last}"
-                found.append({"t0": begin["start"], "t1": end["end"], "text": f"slow: {what}", "lanes": []})
-    return [row for row in found if row["lanes"] or row["text"].startswith("slow")][:MARKS_SHOWN]
+                slow.append({"t0": begin["start"], "t1": end["end"], "text": f"slow: {what}", "lanes": []})
+    return [row for row in slow if row["lanes"] or row["text"].startswith("slow")][:MAX_MARKS]
 
 
 def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:

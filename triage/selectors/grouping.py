@@ -9,7 +9,7 @@ from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import GroupRule, Incident
 from triage.selectors.incidents import incidents_visible_to
 
-RULES_SHOWN = 10
+MAX_RULES = 10
 
 
 @dataclass(frozen=True, slots=True)
@@ -18,7 +18,7 @@ class Grouping:
 
     roots: list[FindingFacts]
     rules: list[GroupRule]
-    alike: int
+    similar_count: int
 
     @property
     def rule(self) -> GroupRule | None:
@@ -31,7 +31,7 @@ def grouping_of(user: Any, incident: Incident) -> Grouping:
     roots = [row for row in findings_of(incident.diagnosis.report) if row.role == "root"]
     if not incident.fingerprint:
         return Grouping(roots, [], 0)
-    said = GroupRule.objects.filter(cluster=incident.cluster_id, fingerprint=incident.fingerprint)
-    rules = said.select_related("made_by").order_by("-pk")
-    alike = incidents_visible_to(user).filter(fingerprint=incident.fingerprint, is_withdrawn=False)
-    return Grouping(roots, list(rules[:RULES_SHOWN]), alike.exclude(pk=incident.pk).count())
+    all_rules = GroupRule.objects.filter(cluster=incident.cluster_id, fingerprint=incident.fingerprint)
+    rules = all_rules.select_related("made_by").order_by("-pk")
+    similar = incidents_visible_to(user).filter(fingerprint=incident.fingerprint, is_withdrawn=False)
+    return Grouping(roots, list(rules[:MAX_RULES]), similar.exclude(pk=incident.pk).count())

@@ -18,22 +18,22 @@ from triage.domain import standing
 from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
-from triage.selectors.demonstration import alongside
+from triage.selectors.demonstration import comparable_rows
 from triage.selectors.incidents import incidents_visible_to
-from triage.selectors.memory import remembered, renewed
+from triage.selectors.memory import cached_result, updated_result
 from triage.selectors.routes import latest_ticket
 from triage.selectors.strip import Strip, strip_of
 
-SIMILAR_LIMIT = 10
+MAX_SIMILAR = 10
 #: evidence shown before the fold
 MAIN_FINDINGS = 6
 #: incidents with only the same category are similar if they are this recent
-NEAR_DAYS = 60
+SIMILAR_DAYS = 60
 #: roles that are evidence; advice and benign lines are never shown as such
 EVIDENCE_ROLES = ("root", "cascade", "confirmation", "teardown")
 
 
-_PAST = {"confirm": "confirmed", "reject": "rejected", "inconclusive": "found inconclusive:"}
+_DECISION_VERBS = {"confirm": "confirmed", "reject": "rejected", "inconclusive": "found inconclusive:"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +79,7 @@ class IncidentView:
     added: list[Decision]
     findings: list[FindingFacts]
     #: activities that its panels use, some of them of earlier attempts
-    known: list[Activity]
+    activities: list[Activity]
     entries: list[dict[str, Any]]
     relatives: list[tuple[Incident, str]]
     is_outdated: bool
@@ -164,8 +164,8 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     last = standing.latest_by_claim(decisions)
     rows = list(
         incident.suspects.select_related("node").annotate(
-            past=_past(incident),
-            past_confirmed=_past(incident, node__suspicions__word=Decision.Word.CONFIRM),
+            past=_accusations(incident),
+            past_confirmed=_accusations(incident, node__suspicions__word=Decision.Word.CONFIRM),
             ticket=latest_ticket("node"),
         )
     )
@@ -181,13 +181,13 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
         )
         for n, row in enumerate(rows)
     ]
-    known = {row.entity for row in rows}
+    names = {row.entity for row in rows}
     added = [
-        word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT and subject not in known
+        word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT and subject not in names
     ]
     category_word = last.get((Decision.Claim.CATEGORY, ""))
     report = incident.diagnosis.report
-    activities = _known(incident)
+    activities = _activities_of(incident)
     return IncidentView(
         incident=incident,
         report=report,
@@ -197,9 +197,9 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
         others=[view for view in views if not view.row.is_accused],
         added=added,
         findings=[row for row in findings_of(report) if row.role in EVIDENCE_ROLES],
-        known=activities,
+        activities=activities,
         entries=_entries(incident, activities),
-        relatives=remembered(
+        relatives=cached_result(
             "relatives",
             user=user,
             parts=(incident.pk,),
@@ -215,59 +215,61 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
     )
 
 
-def _past(incident: Incident, **said: Any) -> Any:
-    """How many other incidents accused the same node; with ``said`` those with that decision on the node itself."""
+def _accusations(incident: Incident, **decision: Any) -> Any:
+    """How many other incidents accused the same node; with ``decision`` those with that decision on the node itself."""
     same = Q(node__suspicions__is_accused=True) & ~Q(node__suspicions__incident=incident)
-    return Count("node__suspicions", filter=same & Q(**said))
+    return Count("node__suspicions", filter=same & Q(**decision))
 
 
 def _claims(incident: Incident, last: dict[tuple[str, str], Decision]) -> list[ClaimView]:
     stage, iteration = last.get((Decision.Claim.STAGE, "")), last.get((Decision.Claim.ITERATION, ""))
     machine_iteration = "" if incident.iteration is None else str(incident.iteration)
     return [
-        ClaimView("stage", "Stage", incident.stage, _standing(incident.stage, stage), stage),
-        ClaimView("iteration", "Iteration", machine_iteration, _standing(machine_iteration, iteration), iteration),
+        ClaimView("stage", "Stage", incident.stage, _standing_value(incident.stage, stage), stage),
+        ClaimView(
+            "iteration", "Iteration", machine_iteration, _standing_value(machine_iteration, iteration), iteration
+        ),
     ]
 
 
-def _standing(machine: str, word: Decision | None) -> str:
+def _standing_value(machine: str, word: Decision | None) -> str:
     return word.value if word and word.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT) else machine
 
 
-def _known(incident: Incident) -> list[Activity]:
+def _activities_of(incident: Incident) -> list[Activity]:
     """The incident's activities, oldest first, and actions on earlier attempts with the same failure."""
-    told = Q(incident=incident)
+    condition = Q(incident=incident)
     if incident.attempt.number > 0:
-        told |= Q(
+        condition |= Q(
             job=incident.job_id,
             kind__in=TRIED_KINDS,
             incident__attempt__number__lt=incident.attempt.number,
             incident__standing_category=incident.standing_category,
             incident__is_withdrawn=False,
         )
-    rows = Activity.objects.filter(told).select_related("actor", "incident__attempt").order_by("at", "pk")
+    rows = Activity.objects.filter(condition).select_related("actor", "incident__attempt").order_by("at", "pk")
     return list(rows.only("kind", "at", "data", "actor__username", "incident__attempt__number"))
 
 
-def _entries(incident: Incident, known: list[Activity]) -> list[dict[str, Any]]:
+def _entries(incident: Incident, activities: list[Activity]) -> list[dict[str, Any]]:
     """Its own activities, each with its sentence."""
-    return [{"row": row, "words": activity_words(row)} for row in known if row.incident_id == incident.pk]
+    return [{"row": row, "words": activity_words(row)} for row in activities if row.incident_id == incident.pk]
 
 
 def activity_words(row: Activity) -> str:
     """What was done, as the rest of a sentence that begins with the person."""
     data, tree = row.data, taxonomy.load()
 
-    def named(value: Any) -> str:
+    def in_words(value: Any) -> str:
         return tree[value].title if value in tree else str(value or "none").replace("_", " ")
 
     before, after, word = data.get("before"), data.get("after"), str(data.get("word"))
     what = f"suspect {data.get('subject')}" if data.get("claim") == "suspect" else f"the {data.get('claim')}"
     if row.kind == "decided" and word == "correct":
-        return f"corrected {what}: {named(before)} → {named(after)}"
+        return f"corrected {what}: {in_words(before)} → {in_words(after)}"
     words = {
-        "diagnosed": f"diagnosed revision {data.get('revision')} with engine {data.get('engine')}: {named(after)}",
-        "decided": f"{_PAST.get(word, 'judged')} {what}" + (f": {named(after)}" if after else ""),
+        "diagnosed": f"diagnosed revision {data.get('revision')} with engine {data.get('engine')}: {in_words(after)}",
+        "decided": f"{_DECISION_VERBS.get(word, 'judged')} {what}" + (f": {in_words(after)}" if after else ""),
         "undone": f"took back: {word} of {what}" if "claim" in data else f"took back: {word}",
         "assigned": f"assigned it to {after}" if after else "removed the assignee",
         "regressed": f"saw the fingerprint of resolved incident #{before} again",
@@ -283,38 +285,38 @@ def activity_words(row: Activity) -> str:
         "tried": tried_words(row.kind, data),
         "untried": tried_words(row.kind, data),
     }
-    told = f" for {data['who']}" if "heard_from" in data else ""
-    return words.get(row.kind, f"set it to {named(row.kind)}{told}")
+    on_behalf = f" for {data['who']}" if "heard_from" in data else ""
+    return words.get(row.kind, f"set it to {in_words(row.kind)}{on_behalf}")
 
 
 def _relatives(user: Any, incident: Incident) -> list[tuple[Incident, str]]:
     """Members of the same group, then the same fingerprint, then the same recent category; each with the reason."""
     same = Q(fingerprint=incident.fingerprint) if incident.fingerprint else Q(pk__in=[])
-    together = Q(group=incident.group_id) if incident.group_id else Q(pk__in=[])
-    near = Q(pk__in=[])
+    same_group = Q(group=incident.group_id) if incident.group_id else Q(pk__in=[])
+    recent = Q(pk__in=[])
     if incident.standing_category not in ("unknown", "none"):
-        since = incident.opened_at - timedelta(days=NEAR_DAYS)
-        near = Q(standing_category=incident.standing_category, opened_at__gte=since)
+        since = incident.opened_at - timedelta(days=SIMILAR_DAYS)
+        recent = Q(standing_category=incident.standing_category, opened_at__gte=since)
     why = Case(
-        When(together, then=Value("same group")),
+        When(same_group, then=Value("same group")),
         When(same, then=Value("same fingerprint")),
         default=Value("same category"),
         output_field=CharField(),
     )
-    closeness = Case(When(together, then=Value(0)), When(same, then=Value(1)), default=Value(2))
+    closeness = Case(When(same_group, then=Value(0)), When(same, then=Value(1)), default=Value(2))
     rows = (
         incidents_visible_to(user)
-        .filter(together | ((same | near) & alongside(incident.job.cluster.slug)), is_withdrawn=False)
+        .filter(same_group | ((same | recent) & comparable_rows(incident.job.cluster.slug)), is_withdrawn=False)
         .exclude(pk=incident.pk)
         .only("headline", "state", "standing_category", "happened_at")
         .annotate(why=why, closeness=closeness)
-        .order_by("closeness", "-opened_at", "-id")[:SIMILAR_LIMIT]
+        .order_by("closeness", "-opened_at", "-id")[:MAX_SIMILAR]
     )
     return [(row, row.why) for row in rows]
 
 
 #: number of categories that a correction offers before the tree
-FREQUENT_LIMIT = 6
+MAX_FREQUENT = 6
 
 
 def frequent_categories(user: Any, cluster: str) -> list[str]:
@@ -322,17 +324,19 @@ def frequent_categories(user: Any, cluster: str) -> list[str]:
     this cluster (its slug), and without imported records. One query an hour.
     """
 
-    def counted(kept: list[str] | None) -> list[str]:
-        if kept is not None:
-            return kept
-        found = incidents_visible_to(user).filter(alongside(cluster), is_withdrawn=False, is_imported=False)
-        found = found.filter(state__in=Incident.STOOD)
-        named = found.exclude(standing_category__in=(taxonomy.UNKNOWN, taxonomy.NONE)).order_by()
-        counts = named.values_list("standing_category").annotate(n=Count("pk")).order_by("-n", "standing_category")
-        return [category for category, _ in counts[:FREQUENT_LIMIT]]
+    def count_categories(cached: list[str] | None) -> list[str]:
+        if cached is not None:
+            return cached
+        incidents = incidents_visible_to(user).filter(comparable_rows(cluster), is_withdrawn=False, is_imported=False)
+        incidents = incidents.filter(state__in=Incident.STOOD)
+        with_category = incidents.exclude(standing_category__in=(taxonomy.UNKNOWN, taxonomy.NONE)).order_by()
+        counts = (
+            with_category.values_list("standing_category").annotate(n=Count("pk")).order_by("-n", "standing_category")
+        )
+        return [category for category, _ in counts[:MAX_FREQUENT]]
 
     sides = (cluster == DEMONSTRATION,)
-    return renewed("frequent categories", user=user, parts=sides, now=timezone.now(), renew=counted)
+    return updated_result("frequent categories", user=user, parts=sides, now=timezone.now(), renew=count_categories)
 
 
 def log_url(slug: str, attempt: int, path: str, line: int | None = None, end: int | None = None) -> str:

@@ -16,7 +16,7 @@ from ingest.models import Team
 from triage.models import Incident
 from triage.search import Query
 from triage.selectors.access import visible_cluster_ids, visible_clusters
-from triage.selectors.memory import remembered
+from triage.selectors.memory import cached_result
 from triage.wording import number
 
 PAGE_SIZE = 50
@@ -111,7 +111,7 @@ def queue_incidents(user: Any, now: datetime) -> QuerySet[Incident]:
 def queue_count(user: Any) -> str:
     """How many await review, for the navigation; empty for none. No query if cached."""
     now = timezone.now()
-    count = remembered(
+    count = cached_result(
         "queue",
         user=user,
         parts=(),
@@ -161,10 +161,10 @@ def incident_page(
         return list(ordered[(page - 1) * PAGE_SIZE : page * PAGE_SIZE + 1])
 
     page = max(1, page)
-    found = found_on(page)
-    is_whole, is_behind = page == 1 and len(found) <= PAGE_SIZE, page > 1 and not found
-    counting = visible.filter(pk__in=found) if is_whole else matching
-    counted = remembered(
+    ids = found_on(page)
+    is_whole, is_behind = page == 1 and len(ids) <= PAGE_SIZE, page > 1 and not ids
+    counting = visible.filter(pk__in=ids) if is_whole else matching
+    facets_and_total = cached_result(
         "facets",
         user=user,
         parts=(query,),
@@ -174,14 +174,14 @@ def incident_page(
             _facets(counting, query, visible_clusters(user)) if is_whole or is_behind or is_counted else None
         ),
     )
-    facets, total = counted or (None, None)
+    facets, total = facets_and_total or (None, None)
     if is_behind and total:  # the last page instead of an empty one
         page = -(-total // PAGE_SIZE)
-        found = found_on(page)
-    elif total is None and 0 < len(found) <= PAGE_SIZE:
-        total = (page - 1) * PAGE_SIZE + len(found)
-    rows = _as_rows(visible.filter(pk__in=found[:PAGE_SIZE])).in_bulk() if found else {}
-    return IncidentPage([rows[pk] for pk in found if pk in rows], page, query, len(found) > PAGE_SIZE, total, facets)
+        ids = found_on(page)
+    elif total is None and 0 < len(ids) <= PAGE_SIZE:
+        total = (page - 1) * PAGE_SIZE + len(ids)
+    rows = _as_rows(visible.filter(pk__in=ids[:PAGE_SIZE])).in_bulk() if ids else {}
+    return IncidentPage([rows[pk] for pk in ids if pk in rows], page, query, len(ids) > PAGE_SIZE, total, facets)
 
 
 def _facets(
@@ -203,18 +203,18 @@ def _facets(
         categories[category] += n
         symptoms[symptom] += n
         teams[team] += n
-    named = dict(Team.objects.filter(pk__in=[team for team in teams if team]).values_list("pk", "slug"))
-    found: dict[str, list[tuple[str, int]]] = {
+    team_slugs = dict(Team.objects.filter(pk__in=[team for team in teams if team]).values_list("pk", "slug"))
+    tallies: dict[str, list[tuple[str, int]]] = {
         "is": [(_STATE_WORDS[state], n) for state, n in states.items()],
         "category": [(value, n) for name, n in categories.items() for value in _category_values(name, query)],
         "symptom": list(symptoms.items()),
         "cluster": [(slugs.get(cluster, ""), n) for cluster, n in clusters.items()],
-        "team": [(named.get(team or 0, ""), n) for team, n in teams.items()],
+        "team": [(team_slugs.get(team or 0, ""), n) for team, n in teams.items()],
     }
     facets = {}
-    for key, counted in found.items():
+    for key, counts in tallies.items():
         tally: Counter[str] = Counter()
-        for value, n in counted:
+        for value, n in counts:
             tally[value] += n
         del tally[""]
         if tally:
@@ -233,12 +233,12 @@ def _category_values(category: str, query: Query) -> Sequence[str]:
     """The top of the tree, and one level below each requested category."""
     parts = category.split(".")
     values = [parts[0]]
-    for asked in query.values("category"):
-        depth = asked.count(".") + 1
-        if len(parts) > depth and ".".join(parts[:depth]) == asked:
+    for requested in query.values("category"):
+        depth = requested.count(".") + 1
+        if len(parts) > depth and ".".join(parts[:depth]) == requested:
             values.append(".".join(parts[: depth + 1]))
-        if len(parts) >= depth > 1 and ".".join(parts[:depth]) == asked:
-            values.append(asked)
+        if len(parts) >= depth > 1 and ".".join(parts[:depth]) == requested:
+            values.append(requested)
     return list(dict.fromkeys(values))
 
 

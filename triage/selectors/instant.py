@@ -15,11 +15,11 @@ from diagnosis.logs import stored_rows
 from ingest import selectors as evidence
 from ingest.models import Artifact, Attempt
 from triage.models import Diagnosis, Suspect
-from triage.selectors.logs import COLUMNS, Filter, LogLine, lines_of, paths_of, sources_of, who_of
+from triage.selectors.logs import COLUMNS, Filter, LogLine, lines_of, paths_of, sources_of, writer_name
 
 #: lines of one writer, nearest first: few among many writers, more for a requested one
-EACH = 4
-EACH_ASKED = 60
+MAX_LINES_A_WRITER = 4
+MAX_LINES_OF_FILTER = 60
 #: maximum number of lines, nearest first
 MAX_LINES = 600
 _NS = 1_000_000_000
@@ -49,7 +49,7 @@ class Instant:
     clocks: list[str] = field(default_factory=list)
 
 
-class Common:
+class AttemptFacts:
     """What all files of an attempt share: clock offsets and the scheme of paths. Computed once, on demand."""
 
     def __init__(self, attempt: Attempt) -> None:
@@ -58,8 +58,8 @@ class Common:
     @cached_property
     def skews(self) -> dict[str, int]:
         """What to subtract from times, in ns, by node or by path, from the latest diagnosis."""
-        told = Diagnosis.objects.filter(attempt=self.attempt)
-        clocks: Any = told.values_list("report__clocks", flat=True).first()
+        diagnoses = Diagnosis.objects.filter(attempt=self.attempt)
+        clocks: Any = diagnoses.values_list("report__clocks", flat=True).first()
         return {
             str(row.get("node") or row.get("file")): int(float(row["skew_s"]) * _NS)
             for row in clocks or []
@@ -76,7 +76,7 @@ class Common:
 
 def same_instant(
     artifacts: Sequence[Artifact],
-    common: Common,
+    common: AttemptFacts,
     moment: datetime,
     *,
     within_s: float = 2.0,
@@ -94,39 +94,39 @@ def same_instant(
     frames: list[pl.DataFrame] = []
     nodes: set[str] = set()
     logs = 0
-    for place, artifact in enumerate(artifacts):
+    for index, artifact in enumerate(artifacts):
         written = evidence.lines_of(artifact)
         if written is None:
             continue
         sources = common.sources(artifact)
-        names = [who_of(source) for source in sources]
+        names = [writer_name(source) for source in sources]
         shifts = [skews.get(source.node or "", 0) + skews.get(artifact.path, 0) for source in sources]
-        near = stored_rows.scan(written)
+        rows = stored_rows.scan(written)
         if any(shifts):
             moved = pl.col("source").replace_strict(dict(enumerate(shifts)), default=0, return_dtype=pl.Int64)
             at = pl.col("time") - moved
             # the column file has only the stated times: read a wider range, then filter
             low, high = min(shifts), max(shifts)
-            near = near.filter(pl.col("time").is_between(centre - reach + low, centre + reach + high))
+            rows = rows.filter(pl.col("time").is_between(centre - reach + low, centre + reach + high))
         else:
             at = pl.col("time")
-        near = near.with_columns(at=at).filter(pl.col("at").is_between(centre - reach, centre + reach))
-        found = near.select([*COLUMNS, "at"]).collect()
-        if not len(found):
+        rows = rows.with_columns(at=at).filter(pl.col("at").is_between(centre - reach, centre + reach))
+        in_range = rows.select([*COLUMNS, "at"]).collect()
+        if not len(in_range):
             continue
         logs += 1
-        nodes |= {names[n] for n in found["source"].unique() if n < len(names) and names[n]}
+        nodes |= {names[n] for n in in_range["source"].unique() if n < len(names) and names[n]}
         if only.level:
-            found = found.filter(pl.col("level") >= only.level)
+            in_range = in_range.filter(pl.col("level") >= only.level)
         if only.who:
             ids = [n for n, name in enumerate(names) if only.who.lower() in name.lower()]
-            found = found.filter(pl.col("source").is_in(ids))
+            in_range = in_range.filter(pl.col("source").is_in(ids))
         accused = [n for n, source in enumerate(sources) if _is_suspect(source, suspects)]
         distance = (pl.col("at") - centre).abs()
-        each = EACH_ASKED if only.who else EACH
+        max_lines = MAX_LINES_OF_FILTER if only.who else MAX_LINES_A_WRITER
         frames.append(
-            found.filter(distance.rank("ordinal").over("source") <= each).with_columns(
-                artifact=pl.lit(place), is_suspect=pl.col("source").is_in(accused)
+            in_range.filter(distance.rank("ordinal").over("source") <= max_lines).with_columns(
+                artifact=pl.lit(index), is_suspect=pl.col("source").is_in(accused)
             )
         )
     if not frames:
@@ -134,11 +134,11 @@ def same_instant(
     merged = pl.concat(frames)
     total = len(merged)
     merged = merged.sort((pl.col("at") - centre).abs(), maintain_order=True).head(MAX_LINES)
-    lines, lost = _with_bytes(artifacts, merged, centre, common)
+    lines, lost = _read_lines(artifacts, merged, centre, common)
     return Instant(lines, logs, total - len(merged), lost, sorted(nodes), sorted(skews))
 
 
-def moment_of(artifact: Artifact, line: int, common: Common) -> datetime | None:
+def moment_of(artifact: Artifact, line: int, common: AttemptFacts) -> datetime | None:
     """When a line was written, on the job's common clock; None if it has no time."""
     lines = evidence.lines_of(artifact)
     if lines is None or line < 1:
@@ -152,28 +152,28 @@ def moment_of(artifact: Artifact, line: int, common: Common) -> datetime | None:
     return datetime.fromtimestamp(time / _NS, UTC)
 
 
-def _with_bytes(
-    artifacts: Sequence[Artifact], merged: pl.DataFrame, centre: int, common: Common
+def _read_lines(
+    artifacts: Sequence[Artifact], merged: pl.DataFrame, centre: int, common: AttemptFacts
 ) -> tuple[list[InstantLine], list[str]]:
-    found: list[InstantLine] = []
+    lines: list[InstantLine] = []
     lost: list[str] = []
-    for (place,), own in merged.partition_by("artifact", as_dict=True).items():
-        artifact, rows = artifacts[int(place)], own.sort("line")
+    for (index,), group in merged.partition_by("artifact", as_dict=True).items():
+        artifact, rows = artifacts[int(index)], group.sort("line")
         try:
-            lines = lines_of(artifact, rows, common.sources(artifact))
+            read = lines_of(artifact, rows, common.sources(artifact))
         except FileNotFoundError:  # its bytes are lost: one log must not hide the others
             lost.append(artifact.path)
             continue
-        for line, at, is_suspect in zip(lines, rows["at"], rows["is_suspect"], strict=True):
+        for line, at, is_suspect in zip(read, rows["at"], rows["is_suspect"], strict=True):
             moment = datetime.fromtimestamp(at / _NS, UTC)
-            found.append(InstantLine(artifact, line, moment, (at - centre) / _NS, is_suspect))
-    found.sort(key=lambda row: (row.after_s, not row.is_suspect, row.artifact.path, row.line.no))
-    return found, lost
+            lines.append(InstantLine(artifact, line, moment, (at - centre) / _NS, is_suspect))
+    lines.sort(key=lambda row: (row.after_s, not row.is_suspect, row.artifact.path, row.line.no))
+    return lines, lost
 
 
 def _suspects(attempt: Attempt) -> set[str]:
-    named = Suspect.objects.filter(incident__attempt=attempt, is_accused=True).order_by()
-    return set(named.values_list("entity", flat=True))
+    accused = Suspect.objects.filter(incident__attempt=attempt, is_accused=True).order_by()
+    return set(accused.values_list("entity", flat=True))
 
 
 def _is_suspect(source: Any, suspects: set[str]) -> bool:

@@ -15,7 +15,7 @@ from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 50
 FILES_PAGE_SIZE = 200
-_OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+_OPEN_STATES = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,7 +68,7 @@ def job_for(user: Any, slug: str) -> Job | None:
         jobs_visible_to(user)
         .select_related("cluster", "team", "created_by")
         .annotate(
-            is_working=Exists(runs.filter(state__in=_OPEN))
+            is_working=Exists(runs.filter(state__in=_OPEN_STATES))
             | Exists(uploads.filter(state__in=(Upload.State.RECEIVING, Upload.State.RECEIVED)))
             | (Q(revision__gt=F("diagnosing_revision")) & Exists(files)),
             is_growing=Exists(uploads.filter(state=Upload.State.RECEIVING, size_bytes=None)),
@@ -103,14 +103,14 @@ def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) ->
         jobs = jobs.filter(outcome=outcome)
     total = jobs.count()
     page = max(1, min(page, -(-total // PAGE_SIZE) or 1))
-    shown = Incident.objects.filter(job=OuterRef("pk"), is_withdrawn=False).order_by()
-    working = Run.objects.filter(job=OuterRef("pk"), state__in=_OPEN).order_by().values("job")
+    incidents = Incident.objects.filter(job=OuterRef("pk"), is_withdrawn=False).order_by()
+    working = Run.objects.filter(job=OuterRef("pk"), state__in=_OPEN_STATES).order_by().values("job")
     rows = (
         jobs.select_related("cluster")
         .annotate(
-            incident_count=Subquery(shown.values("job").annotate(n=Count("pk")).values("n")),
-            last_incident=Subquery(shown.order_by("-opened_at").values("pk")[:1]),
-            last_headline=Subquery(shown.order_by("-opened_at").values("headline")[:1]),
+            incident_count=Subquery(incidents.values("job").annotate(n=Count("pk")).values("n")),
+            last_incident=Subquery(incidents.order_by("-opened_at").values("pk")[:1]),
+            last_headline=Subquery(incidents.order_by("-opened_at").values("headline")[:1]),
             working=Subquery(working.annotate(n=Count("pk")).values("n")),
             nodes=Subquery(Attempt.objects.filter(job=OuterRef("pk")).order_by("-number").values("node_count")[:1]),
         )

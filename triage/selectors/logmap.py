@@ -18,10 +18,10 @@ from ingest.models import Artifact
 
 log = logging.getLogger(__name__)
 
-BINS = 180
+MAX_BINS = 180
 HEIGHT = 28
 #: the column file of an artifact never changes, so only the size of the cache limits this
-_KEPT_S = 7 * 86400
+_CACHED_S = 7 * 86400
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,20 +56,20 @@ def log_map(artifact: Artifact) -> list[Bin]:
     lines = evidence.lines_of(artifact)
     if lines is None or not artifact.lines:
         return []
-    key = f"triage:map:{BINS}:{artifact.parsed_key}"
+    key = f"triage:map:{MAX_BINS}:{artifact.parsed_key}"
     try:
-        kept: list[Bin] | None = cache.get(key)
-        if kept is None:
-            kept = _bins(stored_rows.scan(lines), artifact.lines)
-            cache.set(key, kept, _KEPT_S)
+        cached: list[Bin] | None = cache.get(key)
+        if cached is None:
+            cached = _bins(stored_rows.scan(lines), artifact.lines)
+            cache.set(key, cached, _CACHED_S)
     except RedisError as error:
         log.warning("the cache cannot be reached: %s", error)
-        kept = _bins(stored_rows.scan(lines), artifact.lines)
-    return kept
+        cached = _bins(stored_rows.scan(lines), artifact.lines)
+    return cached
 
 
 def _bins(table: pl.LazyFrame, total: int) -> list[Bin]:
-    size = max(1, -(-total // BINS))
+    size = max(1, -(-total // MAX_BINS))
     level = pl.col("level")
     rows = (
         table.select(((pl.col("line") - 1) // size).alias("bin"), "level", "time")

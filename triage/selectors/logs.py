@@ -23,7 +23,7 @@ from ingest import storage
 from ingest.models import Artifact
 from triage.models import Diagnosis
 
-WINDOW = 400
+MAX_WINDOW_LINES = 400
 #: maximum number of writers in the filter
 MAX_WRITERS = 200
 #: longer lines are cut; the download has all of them
@@ -31,13 +31,13 @@ MAX_LINE_BYTES = 4096
 #: a window whose bytes exceed this is read line by line
 _MAX_SPAN = 4 << 20
 #: this many lines of one template in a row fold; so many lines are read for one page of them
-_FOLD_FROM = 3
-_FOLD_LINES = 50_000
+_MIN_FOLDED = 3
+_MAX_FOLD_LINES = 50_000
 #: maximum number of a job's paths that are read to see whether they number ranks or nodes
-_SCHEME_PATHS = 2_000
+_MAX_SCHEME_PATHS = 2_000
 COLUMNS = ["line", "offset", "length", "time", "source", "level", "masked"]
 #: line ends within a line become visible signs
-_ENDS = {10: 0x240A, 13: 0x240D}
+_LINE_END_SIGNS = {10: 0x240A, 13: 0x240D}
 LEVELS = ("", "debug", "info", "warn", "error", "fatal")
 
 
@@ -105,7 +105,7 @@ class Filter:
 
 
 def window(
-    artifact: Artifact, *, start: int, count: int = WINDOW, only: Filter | None = None, fold: bool = False
+    artifact: Artifact, *, start: int, count: int = MAX_WINDOW_LINES, only: Filter | None = None, fold: bool = False
 ) -> LogWindow:
     """``count`` lines from line ``start`` on (1-based); with a filter the first ``count`` that match it.
 
@@ -114,28 +114,28 @@ def window(
     written = evidence.lines_of(artifact)
     marked = evidence_lines(artifact)
     if artifact.kept_id is not None:
-        return _kept_window(artifact, start=start, count=count, only=only, marked=marked)
+        return _condensed_window(artifact, start=start, count=count, only=only, marked=marked)
     if written is None:
         return _raw_window(artifact, start=start, count=count)
     total = artifact.lines
     start = max(1, min(start, total or 1))
     sources = sources_of(artifact)
-    near = stored_rows.scan(written.part(start - 1, total))
-    near = near.filter(_passes(only, start, sources)) if only else near
+    rows_from_start = stored_rows.scan(written.part(start - 1, total))
+    rows_from_start = rows_from_start.filter(_filter_condition(only, start, sources)) if only else rows_from_start
     if fold:
-        lines, last = _folded(artifact, written, near, count, sources, marked)
+        lines, last = _fold_rows(artifact, written, rows_from_start, count, sources, marked)
     else:
-        rows = near.select(COLUMNS).head(count).collect()
+        rows = rows_from_start.select(COLUMNS).head(count).collect()
         lines = lines_of(artifact, rows, sources, frozenset(marked))
         last = lines[-1].no if len(lines) >= count else total
-    names = sorted({who for source in sources if (who := who_of(source))})[:MAX_WRITERS]
+    names = sorted({who for source in sources if (who := writer_name(source))})[:MAX_WRITERS]
     return LogWindow(lines, total, start, last, marked, names)
 
 
 def evidence_lines(artifact: Artifact) -> list[int]:
     """Numbers of the lines that the latest diagnosis names in this artifact, sorted."""
-    found = Diagnosis.objects.filter(attempt=artifact.attempt_id).defer("timeline").first()
-    logs = (found.report.get("logs") or {}) if found else {}
+    diagnosis = Diagnosis.objects.filter(attempt=artifact.attempt_id).defer("timeline").first()
+    logs = (diagnosis.report.get("logs") or {}) if diagnosis else {}
     numbers = {
         ref.get("line")
         for event in logs.get("events") or []
@@ -146,7 +146,7 @@ def evidence_lines(artifact: Artifact) -> list[int]:
     return sorted(number for number in numbers if isinstance(number, int))
 
 
-def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
+def _filter_condition(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
     passed = pl.col("line") >= start
     if only.level:
         passed &= pl.col("level") >= only.level
@@ -154,7 +154,7 @@ def _passes(only: Filter, start: int, sources: tuple[Source, ...]) -> pl.Expr:
     if masked is not None and masked < 1 << 64:
         passed &= pl.col("masked") == masked
     if only.who:
-        ids = [n for n, source in enumerate(sources) if only.who.lower() in who_of(source).lower()]
+        ids = [n for n, source in enumerate(sources) if only.who.lower() in writer_name(source).lower()]
         passed &= pl.col("source").is_in(ids)
     return passed
 
@@ -172,64 +172,64 @@ def lines_of(
     lines = []
     for row in data:
         begin, length = row["offset"], row["length"]
-        kept = min(length, MAX_LINE_BYTES)
+        size = min(length, MAX_LINE_BYTES)
         raw = (
-            evidence.read_range(artifact, begin, kept) if block is None else block[begin - first : begin - first + kept]
+            evidence.read_range(artifact, begin, size) if block is None else block[begin - first : begin - first + size]
         )
         source = sources[row["source"]] if row["source"] < len(sources) else Source()
         lines.append(
             LogLine(
                 no=row["line"],
-                text=shown(raw, encoding),
+                text=visible_text(raw, encoding),
                 time=datetime.fromtimestamp(row["time"] / 1e9, UTC) if row["time"] is not None else None,
-                who=who_of(source),
-                how=_how(source),
+                who=writer_name(source),
+                how=_how_known(source),
                 level=row["level"],
                 masked=str(row["masked"]),
-                cut_bytes=length - kept,
+                cut_bytes=length - size,
                 is_evidence=row["line"] in marked,
             )
         )
     return lines
 
 
-def shown(raw: bytes, encoding: str = "utf-8") -> str:
+def visible_text(raw: bytes, encoding: str = "utf-8") -> str:
     """Bytes as inactive text: control characters and those that change the direction of text become visible signs."""
     text = raw.decode(encoding, errors="replace").rstrip("\r\n").lstrip("\ufeff")
-    return visible(text).translate(_ENDS)
+    return visible(text).translate(_LINE_END_SIGNS)
 
 
-def _folded(
+def _fold_rows(
     artifact: Artifact,
     written: Rows,
-    near: pl.LazyFrame,
+    rows_from_start: pl.LazyFrame,
     count: int,
     sources: tuple[Source, ...],
     marked: list[int],
 ) -> tuple[list[LogLine], int]:
-    """The first ``count`` rows of ``near``, runs of one template as one, and the last line that they cover.
+    """The first ``count`` rows of ``rows_from_start``, runs of one template as one, and the last line that they cover.
 
     Evidence is never folded. Reads templates of all these lines, but bytes only of the displayed ones.
     """
-    looked = near.select("line", "masked", "source").head(_FOLD_LINES).collect()
+    first_rows = rows_from_start.select("line", "masked", "source").head(_MAX_FOLD_LINES).collect()
     is_marked = pl.col("line").is_in(marked)
     is_new = pl.col("masked").ne_missing(pl.col("masked").shift()) | is_marked | is_marked.shift(fill_value=False)
     runs = (
-        looked.with_columns(run=is_new.cum_sum())
+        first_rows.with_columns(run=is_new.cum_sum())
         .group_by("run", maintain_order=True)
         .agg("line", writers=pl.col("source").n_unique())
         .head(count + 1)
         .to_dicts()
     )
-    folds = {run["line"][0]: run for run in runs if len(run["line"]) >= _FOLD_FROM}
+    folds = {run["line"][0]: run for run in runs if len(run["line"]) >= _MIN_FOLDED}
     numbers = [no for run in runs for no in (run["line"][:1] if run["line"][0] in folds else run["line"])]
     if not numbers:
         return [], artifact.lines
     first, last = numbers[0], numbers[:count][-1]
-    is_all = len(numbers) <= count and len(looked) < _FOLD_LINES
+    is_all = len(numbers) <= count and len(first_rows) < _MAX_FOLD_LINES
     end = artifact.lines if is_all else folds[last]["line"][-1] if last in folds else last
-    wanted = pl.col("line").is_in(numbers[:count])
-    rows = stored_rows.scan(written.part(first - 1, last - first + 1)).filter(wanted).select(COLUMNS).collect()
+    is_chosen = pl.col("line").is_in(numbers[:count])
+    rows = stored_rows.scan(written.part(first - 1, last - first + 1)).filter(is_chosen).select(COLUMNS).collect()
     return [
         replace(line, folded=len(folds[line.no]["line"]) - 1, writers=folds[line.no]["writers"])
         if line.no in folds
@@ -256,12 +256,12 @@ def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, .
 def paths_of(attempt_id: int) -> list[str]:
     """Paths of an attempt's files, enough to see whether they number ranks or nodes."""
     alive = Artifact.objects.filter(attempt=attempt_id, is_superseded=False)
-    return list(alive.values_list("path", flat=True)[:_SCHEME_PATHS])
+    return list(alive.values_list("path", flat=True)[:_MAX_SCHEME_PATHS])
 
 
-def _how(source: Source) -> str:
+def _how_known(source: Source) -> str:
     """How the writer of a line is known, in words."""
-    if not who_of(source):
+    if not writer_name(source):
         return ""
     words = {"path": "from the file's path", "inventory": "from the inventory"}
     node = words.get(source.how, "as the line says") if source.node else ""
@@ -271,7 +271,7 @@ def _how(source: Source) -> str:
     return f"{'node and rank' if node and rank else 'node' if node else 'rank'} {node or rank}"
 
 
-def who_of(source: Source) -> str:
+def writer_name(source: Source) -> str:
     """The name of a writer: node, rank, or both."""
     rank = f"rank {source.rank}" if source.rank is not None else ""
     return " ".join(part for part in (source.node or "", rank) if part)
@@ -283,7 +283,9 @@ def encoding_of(artifact: Artifact) -> str:
     return {b"\xff\xfe": "utf-16-le", b"\xfe\xff": "utf-16-be"}.get(head, "utf-8")
 
 
-def _kept_window(artifact: Artifact, *, start: int, count: int, only: Filter | None, marked: list[int]) -> LogWindow:
+def _condensed_window(
+    artifact: Artifact, *, start: int, count: int, only: Filter | None, marked: list[int]
+) -> LogWindow:
     """The same of a condensed log: ``gap`` says how many lines are missing. Without a filter, ``count`` kept lines from
     the first one at or after ``start``.
     """
@@ -302,7 +304,7 @@ def _kept_window(artifact: Artifact, *, start: int, count: int, only: Filter | N
     lines = [
         LogLine(
             no=row["line"],
-            text=shown(row["text"][:MAX_LINE_BYTES]),
+            text=visible_text(row["text"][:MAX_LINE_BYTES]),
             time=datetime.fromtimestamp(row["time"] / 1e9, UTC) if row["time"] is not None else None,
             who=row["who"],
             level=row["level"],
@@ -325,7 +327,7 @@ def _raw_window(artifact: Artifact, *, start: int, count: int) -> LogWindow:
     raw = evidence.read_range(artifact, 0, 256 << 10)
     pieces = raw.split(b"\n")
     lines = [
-        LogLine(n, shown(piece[:MAX_LINE_BYTES]), None, "", 0, "", max(0, len(piece) - MAX_LINE_BYTES))
+        LogLine(n, visible_text(piece[:MAX_LINE_BYTES]), None, "", 0, "", max(0, len(piece) - MAX_LINE_BYTES))
         for n, piece in enumerate(pieces, 1)
         if start <= n < start + count
     ]

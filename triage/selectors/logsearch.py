@@ -20,21 +20,21 @@ from diagnosis.logs import stored_rows
 from ingest import selectors as evidence
 from ingest import storage
 from ingest.models import Artifact
-from triage.selectors.logs import LEVELS, encoding_of, shown
+from triage.selectors.logs import LEVELS, encoding_of, visible_text
 
-FIND_CHUNK = 64 << 20
+FIND_CHUNK_BYTES = 64 << 20
 #: a pattern is searched in smaller parts: each line becomes a string
-PATTERN_CHUNK = 8 << 20
+PATTERN_CHUNK_BYTES = 8 << 20
 #: only this many bytes of a longer line are searched
 MAX_LINE = 1 << 20
-FIND_LIMIT = 200
-TEMPLATE_LIMIT = 40
+MAX_FOUND = 200
+MAX_TEMPLATES = 40
 #: one step through many files answers after this time
 STEP_S = 2.0
 MAX_PATTERN = 300
 #: maximum product of all counted repetitions of a pattern: time is linear in the text, times this
 MAX_REPEATS = 1000
-_COUNTED = re.compile(r"\{([0-9]+)?(?:,([0-9]+)?)?\}")
+_REPETITION = re.compile(r"\{([0-9]+)?(?:,([0-9]+)?)?\}")
 
 
 class UnreadablePattern(ValueError):
@@ -42,7 +42,7 @@ class UnreadablePattern(ValueError):
 
 
 @dataclass(frozen=True, slots=True)
-class Wanted:
+class TextSearch:
     """The search, ignoring case: literal ``words``, or a regular expression."""
 
     words: str
@@ -52,14 +52,14 @@ class Wanted:
     def pattern(self) -> str:
         return f"(?i){self.words}" if self.is_pattern else f"(?i){re.escape(self.words)}"
 
-    def checked(self) -> Wanted:
+    def check(self) -> TextSearch:
         """Itself; raises UnreadablePattern with what is wrong."""
         if not self.is_pattern:
             return self
         if len(self.words) > MAX_PATTERN:
             raise UnreadablePattern(f"The pattern has more than {MAX_PATTERN} characters: shorten it.")
         repeats = 1
-        for low, high in _COUNTED.findall(self.words):
+        for low, high in _REPETITION.findall(self.words):
             repeats *= max(1, int(low or 0), int(high or 0))
         if repeats > MAX_REPEATS:
             raise UnreadablePattern(
@@ -68,8 +68,8 @@ class Wanted:
         try:
             pl.Series([""]).str.contains(self.pattern)
         except PolarsError as error:
-            said = str(error).splitlines()
-            why = next((line.removeprefix("error:").strip() for line in said if line.startswith("error:")), "")
+            lines = str(error).splitlines()
+            why = next((line.removeprefix("error:").strip() for line in lines if line.startswith("error:")), "")
             why = f" ({why})" if why else ""
             raise UnreadablePattern(
                 f"The pattern cannot be read{why}. Look-around and back-references are not of this dialect; a \\ "
@@ -111,17 +111,17 @@ class Templates:
         return self.total - len(self.rows)
 
 
-def templates_of(artifacts: Sequence[Artifact], wanted: Wanted | None = None) -> Templates:
-    """Messages whose text or first line matches ``wanted``; all without it. Cost grows with their number."""
+def templates_of(artifacts: Sequence[Artifact], text_search: TextSearch | None = None) -> Templates:
+    """Messages whose text or first line matches ``text_search``; all without it. Cost grows with their number."""
     tables = [(artifact.path, path) for artifact in artifacts if (path := _uniques_path(artifact)) is not None]
     if not tables:
         return Templates([], 0, 0)
     columns = ["masked", "text", "example", "count", "level", "first_line"]
     places = {str(path): n for n, (_, path) in enumerate(tables)}
     table = pl.scan_parquet([path for _, path in tables], include_file_paths="stored").select([*columns, "stored"])
-    if wanted is not None and wanted.words:
-        table = table.filter(wanted.test("text") | wanted.test("example"))
-    found = (
+    if text_search is not None and text_search.words:
+        table = table.filter(text_search.test("text") | text_search.test("example"))
+    matching = (
         table.with_columns(place=pl.col("stored").replace_strict(places, default=None, return_dtype=pl.UInt32))
         .sort(["count", "place"], descending=[True, False])
         .group_by("masked", maintain_order=True)
@@ -137,37 +137,37 @@ def templates_of(artifacts: Sequence[Artifact], wanted: Wanted | None = None) ->
     rows = [
         Template(
             masked=str(row["masked"]),
-            text=shown(row["text"].encode()),
-            example=shown(row["example"].encode()),
+            text=visible_text(row["text"].encode()),
+            example=visible_text(row["example"].encode()),
             count=row["count"],
             level_word=LEVELS[row["level"]] if row["level"] < len(LEVELS) else "",
             first_line=row["first_line"],
             path=tables[row["place"]][0] if row["place"] is not None else "",
             files=row["files"],
         )
-        for row in found.head(TEMPLATE_LIMIT).to_dicts()
+        for row in matching.head(MAX_TEMPLATES).to_dicts()
     ]
-    return Templates(rows, len(found), int(found["count"].sum()))
+    return Templates(rows, len(matching), int(matching["count"].sum()))
 
 
-def find(artifact: Artifact, wanted: Wanted, *, offset: int = 0) -> dict[str, Any]:
-    """Lines that match ``wanted`` in the next bytes of a file; ``next``: where to continue, or None."""
+def find(artifact: Artifact, text_search: TextSearch, *, offset: int = 0) -> dict[str, Any]:
+    """Lines that match ``text_search`` in the next bytes of a file; ``next``: where to continue, or None."""
     size = artifact.blob.size_bytes
-    if not wanted.words:
+    if not text_search.words:
         return {"lines": [], "next": None, "done": size, "size": size}
     if artifact.kept_id is not None:
-        return {"lines": _kept_hits(artifact, wanted), "next": None, "done": size, "size": size}
-    hits, after = (_matched if wanted.is_pattern else _spelled)(artifact, wanted, offset)
-    is_end = after >= size
+        return {"lines": _find_in_condensed(artifact, text_search), "next": None, "done": size, "size": size}
+    hits, next_offset = (_find_pattern if text_search.is_pattern else _find_words)(artifact, text_search, offset)
+    is_end = next_offset >= size
     return {
         "lines": _line_numbers(artifact, hits),
-        "next": None if is_end else after,
-        "done": min(after, size),
+        "next": None if is_end else next_offset,
+        "done": min(next_offset, size),
         "size": size,
     }
 
 
-def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = "") -> dict[str, Any]:
+def find_in_all(artifacts: Sequence[Artifact], text_search: TextSearch, *, cursor: str = "") -> dict[str, Any]:
     """The same through many files, in their order, until FIND_LIMIT lines or STEP_S seconds; lines have their ``path``.
 
     ``cursor`` is ``next`` of the step before: the id of an artifact and an offset in it. A file with lost bytes is
@@ -181,10 +181,10 @@ def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = 
     sizes = [artifact.blob.size_bytes for artifact in artifacts]
     lines: list[dict[str, Any]] = []
     lost: list[str] = []
-    while at < len(artifacts) and len(lines) < FIND_LIMIT and time.monotonic() - began < STEP_S:
+    while at < len(artifacts) and len(lines) < MAX_FOUND and time.monotonic() - began < STEP_S:
         artifact = artifacts[at]
         try:
-            step = find(artifact, wanted, offset=offset)
+            step = find(artifact, text_search, offset=offset)
         except FileNotFoundError:
             lost.append(artifact.path)
             step = {"lines": [], "next": None}
@@ -200,30 +200,30 @@ def find_in_all(artifacts: Sequence[Artifact], wanted: Wanted, *, cursor: str = 
     }
 
 
-def _kept_hits(artifact: Artifact, wanted: Wanted) -> list[dict[str, Any]]:
-    """The first kept lines of a condensed log that match ``wanted``."""
-    kept = evidence.kept_lines(artifact)
-    texts = pl.Series([shown(raw[:MAX_LINE]) for raw in kept["text"]], dtype=pl.String)
-    is_hit = texts.str.contains(wanted.pattern)
-    rows = zip(kept["line"].filter(is_hit), texts.filter(is_hit), strict=True)
-    return [{"line": line, "text": text[:240]} for line, text in itertools.islice(rows, FIND_LIMIT)]
+def _find_in_condensed(artifact: Artifact, text_search: TextSearch) -> list[dict[str, Any]]:
+    """The first kept lines of a condensed log that match ``text_search``."""
+    lines = evidence.kept_lines(artifact)
+    texts = pl.Series([visible_text(raw[:MAX_LINE]) for raw in lines["text"]], dtype=pl.String)
+    is_hit = texts.str.contains(text_search.pattern)
+    rows = zip(lines["line"].filter(is_hit), texts.filter(is_hit), strict=True)
+    return [{"line": line, "text": text[:240]} for line, text in itertools.islice(rows, MAX_FOUND)]
 
 
-def _spelled(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
+def _find_words(artifact: Artifact, text_search: TextSearch, offset: int) -> tuple[list[int], int]:
     """Positions of the words, one per line, and how far it searched."""
-    needle = wanted.words.encode(encoding_of(artifact)).lower()
-    low, at = evidence.read_range(artifact, offset, FIND_CHUNK + len(needle)).lower(), -1
+    needle = text_search.words.encode(encoding_of(artifact)).lower()
+    low, at = evidence.read_range(artifact, offset, FIND_CHUNK_BYTES + len(needle)).lower(), -1
     hits: list[int] = []
-    while len(hits) < FIND_LIMIT and (at := low.find(needle, at + 1)) >= 0:
+    while len(hits) < MAX_FOUND and (at := low.find(needle, at + 1)) >= 0:
         hits.append(offset + at)
         end = low.find(b"\n", at)
         at = len(low) if end < 0 else end
-    return hits, hits[-1] + 1 if len(hits) >= FIND_LIMIT else offset + FIND_CHUNK
+    return hits, hits[-1] + 1 if len(hits) >= MAX_FOUND else offset + FIND_CHUNK_BYTES
 
 
-def _matched(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int], int]:
+def _find_pattern(artifact: Artifact, text_search: TextSearch, offset: int) -> tuple[list[int], int]:
     """Starts of the matching lines, and how far it searched: to the end of a line if possible."""
-    chunk = evidence.read_range(artifact, offset, PATTERN_CHUNK)
+    chunk = evidence.read_range(artifact, offset, PATTERN_CHUNK_BYTES)
     size, encoding = artifact.blob.size_bytes, encoding_of(artifact)
     newline = "\n".encode(encoding)
     end = len(chunk) if offset + len(chunk) >= size else chunk.rfind(newline) + len(newline)
@@ -234,29 +234,31 @@ def _matched(artifact: Artifact, wanted: Wanted, offset: int) -> tuple[list[int]
         begins.append(at)
         texts.append(raw[:MAX_LINE].decode(encoding, "replace"))
         at += len(raw) + len(newline)
-    found = pl.Series(texts).str.contains(wanted.pattern).arg_true().to_list()
-    hits = [offset + begins[n] for n in found[:FIND_LIMIT]]
+    matching = pl.Series(texts).str.contains(text_search.pattern).arg_true().to_list()
+    hits = [offset + begins[n] for n in matching[:MAX_FOUND]]
     # do not search the line of the last hit again
-    full = len(found) > FIND_LIMIT
-    return hits, offset + (begins[found[FIND_LIMIT]] if full else max(end, 1))
+    full = len(matching) > MAX_FOUND
+    return hits, offset + (begins[matching[MAX_FOUND]] if full else max(end, 1))
 
 
 def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]]:
     lines = evidence.lines_of(artifact)
     if not offsets or lines is None:
         return []
-    wanted = pl.DataFrame({"at": offsets}, schema={"at": pl.UInt64}).sort("at").lazy()
+    starts = pl.DataFrame({"at": offsets}, schema={"at": pl.UInt64}).sort("at").lazy()
     low, high = offsets[0], offsets[-1]
-    near = stored_rows.scan(lines).select(["line", "offset", "length"])
-    near = near.filter((pl.col("offset") + pl.col("length") >= low) & (pl.col("offset") <= high))
-    rows = wanted.join_asof(near.set_sorted("offset"), left_on="at", right_on="offset", strategy="backward").collect()
-    found = []
+    rows_in_range = stored_rows.scan(lines).select(["line", "offset", "length"])
+    rows_in_range = rows_in_range.filter((pl.col("offset") + pl.col("length") >= low) & (pl.col("offset") <= high))
+    rows = starts.join_asof(
+        rows_in_range.set_sorted("offset"), left_on="at", right_on="offset", strategy="backward"
+    ).collect()
+    hits = []
     encoding = encoding_of(artifact)
     for row in rows.unique("line", keep="first", maintain_order=True).to_dicts():
         if row["line"] is not None:
             raw = evidence.read_range(artifact, max(row["offset"], row["at"] - 80), min(row["length"], 240))
-            found.append({"line": row["line"], "text": shown(raw, encoding)})
-    return found
+            hits.append({"line": row["line"], "text": visible_text(raw, encoding)})
+    return hits
 
 
 def _uniques_path(artifact: Artifact) -> Path | None:

@@ -19,10 +19,10 @@ from triage.selectors.access import visible_cluster_ids
 
 log = logging.getLogger(__name__)
 
-KEPT_S = 3600
+CACHED_S = 3600
 #: overlapping transactions may commit in another order than their activities' numbers. Two bulk acts write at most this
 #: many rows, so that counting them detects a late one
-OVERLAP = 1000
+OVERLAP_ROWS = 1000
 
 
 def data_version() -> Concat:
@@ -34,14 +34,14 @@ def data_version() -> Concat:
     """
     acts = Activity.objects.order_by()
     last = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
-    latest = acts.filter(pk__gt=last - OVERLAP).values(one=Value(1)).annotate(n=Count("pk")).values("n")
+    latest = acts.filter(pk__gt=last - OVERLAP_ROWS).values(one=Value(1)).annotate(n=Count("pk")).values("n")
     woken = Incident.objects.filter(snoozed_until__lte=Now()).order_by("-snoozed_until").values("snoozed_until")[:1]
     parts = (last, Subquery(latest), Subquery(woken))
-    told = [Coalesce(Cast(part, CharField()), Value("-")) for part in parts]
-    return Concat(told[0], Value(" "), told[1], Value(" "), told[2], output_field=CharField())
+    texts = [Coalesce(Cast(part, CharField()), Value("-")) for part in parts]
+    return Concat(texts[0], Value(" "), texts[1], Value(" "), texts[2], output_field=CharField())
 
 
-def remembered[T](
+def cached_result[T](
     name: str,
     *,
     user: Any,
@@ -56,14 +56,14 @@ def remembered[T](
     the version (``triage.auth``), else a small one. Without a cache it is computed.
     """
 
-    def fresh(kept: T | None) -> T:
-        return compute() if kept is None else kept
+    def compute_if_missing(cached: T | None) -> T:
+        return compute() if cached is None else cached
 
     parts = (_version(user), *parts)
-    return renewed(name, user=user, parts=parts, now=now, renew=fresh, is_personal=is_personal)
+    return updated_result(name, user=user, parts=parts, now=now, renew=compute_if_missing, is_personal=is_personal)
 
 
-def renewed[T](
+def updated_result[T](
     name: str,
     *,
     user: Any,
@@ -71,25 +71,25 @@ def renewed[T](
     now: datetime,
     renew: Callable[[T | None], T],
     is_personal: bool = False,
-    kept_s: float = KEPT_S,
+    cached_s: float = CACHED_S,
 ) -> T:
     """The result of ``renew``, which gets its own result of the same hour or None; stored for the next call.
 
-    Keys are those of :func:`remembered` without the version: ``renew`` itself finds what changed, and returns the same
-    object if nothing has to be stored.
+    Keys are those of :func:`cached_result` without the version: ``renew`` itself finds what changed, and returns the
+    same object if nothing has to be stored.
     """
     person = user.pk if is_personal else None
-    told = (name, now.strftime("%Y%m%d%H"), sorted(visible_cluster_ids(user)), person, *map(str, parts))
-    key = f"triage:{hashlib.sha256(repr(told).encode()).hexdigest()}"
+    key_parts = (name, now.strftime("%Y%m%d%H"), sorted(visible_cluster_ids(user)), person, *map(str, parts))
+    key = f"triage:{hashlib.sha256(repr(key_parts).encode()).hexdigest()}"
     try:
-        kept: T | None = cache.get(key)
+        cached: T | None = cache.get(key)
     except RedisError as error:
         log.warning("the cache cannot be reached: %s", error)
         return renew(None)
-    answer = renew(kept)
-    if answer is not kept:
+    answer = renew(cached)
+    if answer is not cached:
         try:
-            cache.set(key, answer, kept_s)
+            cache.set(key, answer, cached_s)
         except RedisError as error:
             log.warning("the cache cannot be reached: %s", error)
     return answer

@@ -27,26 +27,26 @@ _COLUMNS = {
 
 def neighbour_in_queue(user: Any, incident: Incident, *, is_next: bool, now: datetime) -> int | None:
     """The number of the next (else: the previous) incident of the queue; None at its end. One query."""
-    own = queue_key(incident, now)
+    own_key = queue_key(incident, now)
     rows = [row for _, section in queue_sections(user, now) for row in section if row.pk != incident.pk]
-    after = [row for row in rows if (queue_key(row, now) > own) == is_next]
-    return (after[0] if is_next else after[-1]).pk if after else None
+    candidates = [row for row in rows if (queue_key(row, now) > own_key) == is_next]
+    return (candidates[0] if is_next else candidates[-1]).pk if candidates else None
 
 
 def neighbour_in_list(user: Any, incident: Incident, query: Query, *, sort: str, is_next: bool) -> int | None:
     """The number of the next (else: the previous) incident of the query; None at its end. One query."""
     column, is_falling, is_latest_first = _COLUMNS[sort if sort in SORTS else "newest"]
     value = getattr(incident, column)
-    further = {True: "lt", False: "gt"}
-    equal = Q(**{column: value, f"pk__{further[is_latest_first == is_next]}": incident.pk})
+    comparison = {True: "lt", False: "gt"}
+    equal = Q(**{column: value, f"pk__{comparison[is_latest_first == is_next]}": incident.pk})
     beyond = equal
     if value is not None:
-        beyond |= Q(**{f"{column}__{further[is_falling == is_next]}": value})
+        beyond |= Q(**{f"{column}__{comparison[is_falling == is_next]}": value})
         beyond |= Q(**{column: None}) if is_next else Q()
     elif not is_next:
         beyond |= Q(**{f"{column}__isnull": False})
     order = F(column).desc if is_falling == is_next else F(column).asc
     ranked = order(nulls_last=True) if is_next else order(nulls_first=True)
     tie = "-pk" if is_latest_first == is_next else "pk"
-    found = query.apply(incidents_visible_to(user), user=user).filter(beyond).exclude(pk=incident.pk)
-    return found.order_by(ranked, tie).values_list("pk", flat=True).first()
+    candidates = query.apply(incidents_visible_to(user), user=user).filter(beyond).exclude(pk=incident.pk)
+    return candidates.order_by(ranked, tie).values_list("pk", flat=True).first()

@@ -18,7 +18,7 @@ from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 100
 #: the latest ones; the link to its incidents has all
-ACCUSATIONS_SHOWN = 100
+MAX_ACCUSATIONS = 100
 
 #: sort name → label
 SORTS = {
@@ -71,7 +71,7 @@ class _Tally(NamedTuple):
     last_at: datetime | None = None
 
 
-_NOTHING = _Tally()
+_NO_ACCUSATIONS = _Tally()
 
 
 def fleet_page(
@@ -99,21 +99,27 @@ def fleet_page(
     page = max(1, min(page, -(-len(names) // PAGE_SIZE) or 1))
     low, high = (page - 1) * PAGE_SIZE, page * PAGE_SIZE
     if sort == "name":
-        shown = sorted(names, key=lambda pk: natural_key(names[pk]))[low:high]
-        tallies = _tallies(shown, since)
+        page_ids = sorted(names, key=lambda pk: natural_key(names[pk]))[low:high]
+        tallies = _tallies(page_ids, since)
     else:
         ranks = {} if sort in {"accused", "latest"} else _recent_counts(since)
-        before, near = _around(sorted(names, key=lambda pk: -ranks.get(pk, 0)), ranks, low, high)
-        tallies = _tallies(near if len(near) < len(names) else nodes.order_by().values("pk"), since)
-        ordered = sorted(near, key=lambda pk: (*_order(sort, tallies.get(pk, _NOTHING)), natural_key(names[pk])))
-        shown = ordered[low - before : high - before]
-    found = Node.objects.select_related("cluster").in_bulk(shown)
-    alone = _alone(shown, since)
-    rows = [_fleet_row(found[pk], tallies.get(pk, _NOTHING), alone[pk]) for pk in shown if pk in found]
+        skipped, candidates = _page_candidates(sorted(names, key=lambda pk: -ranks.get(pk, 0)), ranks, low, high)
+        tallies = _tallies(candidates if len(candidates) < len(names) else nodes.order_by().values("pk"), since)
+        ordered = sorted(
+            candidates, key=lambda pk: (*_sort_key(sort, tallies.get(pk, _NO_ACCUSATIONS)), natural_key(names[pk]))
+        )
+        page_ids = ordered[low - skipped : high - skipped]
+    nodes_by_id = Node.objects.select_related("cluster").in_bulk(page_ids)
+    sole_counts = _sole_accusations(page_ids, since)
+    rows = [
+        _fleet_row(nodes_by_id[pk], tallies.get(pk, _NO_ACCUSATIONS), sole_counts[pk])
+        for pk in page_ids
+        if pk in nodes_by_id
+    ]
     return Fleet(rows, len(names), page)
 
 
-def _order(sort: str, tally: _Tally) -> tuple[float, float]:
+def _sort_key(sort: str, tally: _Tally) -> tuple[float, float]:
     if sort == "latest":
         return (0.0, 0.0) if tally.last_at is None else (-1.0, -tally.last_at.timestamp())
     if sort == "accused":
@@ -121,14 +127,14 @@ def _order(sort: str, tally: _Tally) -> tuple[float, float]:
     return -tally.recent, -tally.accusations
 
 
-def _around(ordered: list[int], ranks: dict[int, int], low: int, high: int) -> tuple[int, list[int]]:
+def _page_candidates(ordered: list[int], ranks: dict[int, int], low: int, high: int) -> tuple[int, list[int]]:
     """The machines that any order of equals may place in ``low:high``, and how many come before."""
     page = ordered[low:high]
     if not page:
         return low, []
     first, last = ranks.get(page[0], 0), ranks.get(page[-1], 0)
-    near = [pk for pk in ordered if last <= ranks.get(pk, 0) <= first]
-    return sum(ranks.get(pk, 0) > first for pk in ordered), near
+    candidates = [pk for pk in ordered if last <= ranks.get(pk, 0) <= first]
+    return sum(ranks.get(pk, 0) > first for pk in ordered), candidates
 
 
 def _accusations() -> QuerySet[Suspect]:
@@ -136,7 +142,7 @@ def _accusations() -> QuerySet[Suspect]:
     return Suspect.objects.filter(is_accused=True, node__isnull=False).exclude(word__in=Suspect.CLEARED).order_by()
 
 
-def _standing(nodes: Any) -> QuerySet[Suspect]:
+def _valid_accusations(nodes: Any) -> QuerySet[Suspect]:
     """Accusations of ``nodes`` (ids, or a query of them) in incidents that were neither withdrawn nor rejected."""
     accused = _accusations().filter(node__in=nodes, incident__is_withdrawn=False)
     return accused.exclude(incident__state=Incident.State.REJECTED)
@@ -149,8 +155,8 @@ def _recent_counts(since: datetime) -> dict[int, int]:
         happened_at__gte=since,
         week__gte=since.date() - timedelta(days=since.weekday()),  # the index begins with the week
     ).exclude(state=Incident.State.REJECTED)
-    counted = _accusations().filter(incident__in=recent.order_by().values("pk"))
-    return dict(counted.values_list("node").annotate(n=Count("pk")))
+    accusations = _accusations().filter(incident__in=recent.order_by().values("pk"))
+    return dict(accusations.values_list("node").annotate(n=Count("pk")))
 
 
 def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
@@ -158,7 +164,7 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     is_recent = Q(incident__happened_at__gte=since)
     is_confirmed = Q(word=Decision.Word.CONFIRM)  # of this machine: a decision on the category is none on it
     rows = (
-        _standing(nodes)
+        _valid_accusations(nodes)
         .values_list("node")
         .annotate(
             accusations=Count("pk"),
@@ -173,9 +179,9 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     return {row[0]: _Tally(*row[1:]) for row in rows}
 
 
-def _alone(nodes: list[int], since: datetime) -> Counter[int]:
+def _sole_accusations(nodes: list[int], since: datetime) -> Counter[int]:
     """The number of diagnosed incidents since then in which each machine was the only accused."""
-    rows = _standing(nodes).filter(incident__is_imported=False, incident__happened_at__gte=since)
+    rows = _valid_accusations(nodes).filter(incident__is_imported=False, incident__happened_at__gte=since)
     return Counter(node for node, accused in rows.values_list("node", "incident__accused") if len(accused) == 1)
 
 
@@ -209,7 +215,7 @@ class NodePage:
     namesakes: list[Node] = field(default_factory=list)
 
 
-def nodes_named(user: Any, name: str, *, cluster: str = "") -> list[Node]:
+def nodes_by_name(user: Any, name: str, *, cluster: str = "") -> list[Node]:
     """The visible nodes of this name by the names of their clusters; that of ``cluster`` first. One query."""
     same_name = nodes_visible_to(user).filter(name=name).select_related("cluster").order_by("cluster__slug")
     return sorted(same_name, key=lambda node: node.cluster.slug != cluster)
@@ -218,36 +224,36 @@ def nodes_named(user: Any, name: str, *, cluster: str = "") -> list[Node]:
 def fleet_row(node: Node, *, now: datetime) -> FleetRow:
     """One machine's row of the fleet table. Two queries."""
     since = now - timedelta(days=LEMON_DAYS)
-    tally = _tallies([node.pk], since).get(node.pk, _NOTHING)
-    return _fleet_row(node, tally, _alone([node.pk], since)[node.pk])
+    tally = _tallies([node.pk], since).get(node.pk, _NO_ACCUSATIONS)
+    return _fleet_row(node, tally, _sole_accusations([node.pk], since)[node.pk])
 
 
 def standing_accusations(node: Node) -> QuerySet[Suspect]:
     """Its accusations that stand, with their incidents, the latest first."""
-    return _standing([node.pk]).select_related("incident").order_by("-incident__happened_at", "-incident")
+    return _valid_accusations([node.pk]).select_related("incident").order_by("-incident__happened_at", "-incident")
 
 
 def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> NodePage | None:
     """The node of this name and its history, newest first; None if the person sees none. Five queries."""
-    same_name = nodes_named(user, name, cluster=cluster)
+    same_name = nodes_by_name(user, name, cluster=cluster)
     if not same_name:
         return None
-    node, *others = same_name
+    node, *namesakes = same_name
     suspects = (
         Suspect.objects.filter(node=node, incident__is_withdrawn=False)
         .select_related("incident__job")
-        .order_by("-incident__happened_at", "-pk")[: ACCUSATIONS_SHOWN + 1]
+        .order_by("-incident__happened_at", "-pk")[: MAX_ACCUSATIONS + 1]
     )
     return NodePage(
         row=fleet_row(node, now=now),
-        accusations=list(suspects)[:ACCUSATIONS_SHOWN],
-        has_more=len(suspects) > ACCUSATIONS_SHOWN,
+        accusations=list(suspects)[:MAX_ACCUSATIONS],
+        has_more=len(suspects) > MAX_ACCUSATIONS,
         categories=_categories(node),
-        namesakes=others,
+        namesakes=namesakes,
     )
 
 
 def _categories(node: Node) -> list[tuple[str, int]]:
     """The categories of all incidents that it stands accused in, the most frequent first."""
-    standing = _standing([node.pk]).values_list("incident__standing_category").annotate(n=Count("pk"))
+    standing = _valid_accusations([node.pk]).values_list("incident__standing_category").annotate(n=Count("pk"))
     return sorted(standing, key=lambda item: (-item[1], item[0]))

@@ -97,8 +97,8 @@ def records_page(artifact: Artifact, *, who: str = "", page: int = 1) -> RecordP
         )
     matching = int(scan.select(pl.len()).collect().item()) if who else total
     page = max(1, min(page, -(-matching // PAGE_SIZE)))
-    found = scan.slice((page - 1) * PAGE_SIZE, PAGE_SIZE).collect()
-    rows = [_record(row, first) for row in found.to_dicts()]
+    rows_of_page = scan.slice((page - 1) * PAGE_SIZE, PAGE_SIZE).collect()
+    rows = [_record(row, first) for row in rows_of_page.to_dicts()]
     return RecordPage(rows, _facts(artifact), total, matching, page)
 
 
@@ -109,8 +109,8 @@ def _record(row: dict[str, Any], first: int) -> Record:
         at=datetime.fromtimestamp(start / 1e9, UTC) if start >= _FIRST_DATED else None,
         since_s=(start - first) / 1e9,
         lasted_s=(row["end"] - start) / 1e9,
-        src=_end(row["src"], row["src_port"]),
-        dst=_end(row["dst"], row["dst_port"]),
+        src=_endpoint(row["src"], row["src_port"]),
+        dst=_endpoint(row["dst"], row["dst_port"]),
         proto=_NAMES.get(row["proto"], "" if row["proto"] is None else str(row["proto"])),
         sent=row["bytes"],
         packets=row["packets"],
@@ -118,7 +118,7 @@ def _record(row: dict[str, Any], first: int) -> Record:
     )
 
 
-def _end(address: str, port: int | None) -> str:
+def _endpoint(address: str, port: int | None) -> str:
     if port is None:
         return address
     return f"[{address}]:{port}" if ":" in address else f"{address}:{port}"

@@ -9,7 +9,7 @@ from triage.domain.restart import Recommendation, recommendation
 from triage.models import Activity, Incident
 from triage.selectors.advice import TRIED_KINDS, advice_now, tried_acts
 
-_OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+_OPEN_STATES = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,7 +36,7 @@ def restart_view(attempt: Attempt | None) -> RestartView:
         return RestartView("in_flight", Recommendation("UNKNOWN", "The evidence of this attempt is being read."))
     diagnosis = attempt.diagnoses.order_by("-revision").first()
     if job.diagnosed_revision < job.revision:
-        if job.diagnosing_revision < job.revision or job.runs.filter(state__in=_OPEN).exists():
+        if job.diagnosing_revision < job.revision or job.runs.filter(state__in=_OPEN_STATES).exists():
             return RestartView("in_flight", Recommendation("UNKNOWN", "The diagnosis is being made."))
         return RestartView("completed", Recommendation("UNKNOWN", "The diagnosis failed: see the job's page."))
     if diagnosis is None:
@@ -44,13 +44,13 @@ def restart_view(attempt: Attempt | None) -> RestartView:
     incident = attempt.incidents.filter(is_withdrawn=False).first()
     if incident is None:
         return RestartView("completed", recommendation({}, confidence=0.0))
-    known = Activity.objects.filter(incident__job=job, kind__in=TRIED_KINDS, incident__category=incident.category)
-    before = Incident.objects.filter(job=job, attempt__number=attempt.number - 1, is_withdrawn=False)
-    told = recommendation(
-        advice_now(diagnosis.report, tried_acts(incident, known)),
+    activities = Activity.objects.filter(incident__job=job, kind__in=TRIED_KINDS, incident__category=incident.category)
+    earlier = Incident.objects.filter(job=job, attempt__number=attempt.number - 1, is_withdrawn=False)
+    advised = recommendation(
+        advice_now(diagnosis.report, tried_acts(incident, activities)),
         confidence=incident.confidence,
         is_judged_otherwise=incident.standing_category != incident.category
         or incident.state in (Incident.State.REJECTED, Incident.State.INCONCLUSIVE),
-        is_repeated=before.filter(category=incident.category).exists(),
+        is_repeated=earlier.filter(category=incident.category).exists(),
     )
-    return RestartView("completed", told, incident)
+    return RestartView("completed", advised, incident)

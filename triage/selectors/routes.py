@@ -68,10 +68,10 @@ def clusters_of(route: Route) -> list[int]:
     """
     team: Any = route.team
     if team is not None:
-        if (found := getattr(team, "_told_clusters", None)) is None:
+        if (clusters := getattr(team, "_told_clusters", None)) is None:
             rows = Cluster.objects.filter(Q(teams=None) | Q(teams=team)).distinct()
-            found = team._told_clusters = list(rows.values_list("pk", flat=True))
-        return found
+            clusters = team._route_clusters = list(rows.values_list("pk", flat=True))
+        return clusters
     owner = route.owner
     return visible_cluster_ids(owner) if owner and owner.is_active and can(owner, "routes") else []
 
@@ -85,8 +85,8 @@ def may_receive(route: Route, cluster_id: int | None) -> bool:
 
 def has_message_about(route: Route, about: Incident | Node) -> bool:
     """Whether a message about it was written for the route, or something was made of it there."""
-    those = about_filter(about)
-    return Delivery.objects.filter(those, route=route).exists() or route.references.filter(those).exists()
+    of_subject = about_filter(about)
+    return Delivery.objects.filter(of_subject, route=route).exists() or route.references.filter(of_subject).exists()
 
 
 def about_filter(about: Incident | Node) -> Q:
@@ -96,5 +96,5 @@ def about_filter(about: Incident | Node) -> Q:
 
 def latest_ticket(node: str) -> Subquery:
     """The latest ticket of the node in the field ``node`` of the outer query: its title, address and state, or None."""
-    made = Reference.objects.filter(node=OuterRef(node)).exclude(url="").order_by("-pk")
-    return Subquery(made.values(told=JSONObject(title="title", url="url", state="state"))[:1])
+    tickets = Reference.objects.filter(node=OuterRef(node)).exclude(url="").order_by("-pk")
+    return Subquery(tickets.values(told=JSONObject(title="title", url="url", state="state"))[:1])

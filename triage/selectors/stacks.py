@@ -8,7 +8,7 @@ from typing import Any
 
 from triage.charts.stacks import icicle_chart, unfold
 
-GROUPS_SHOWN = 60
+MAX_GROUPS = 60
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,11 +34,11 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
     for row in dumps:
         first.setdefault(row["rank"], row["link"])
     suspects, outliers = (set(stacks.get(name) or []) for name in ("suspect_ranks", "outlier_ranks"))
-    wanted = words.lower().split()
+    search_words = words.lower().split()
     groups = []
     for group in stacks.get("groups", []):
         frames = [str(frame) for frame in group["frames"]]
-        if all(word in " ".join(frames).lower() or word in str(group.get("what", "")).lower() for word in wanted):
+        if all(word in " ".join(frames).lower() or word in str(group.get("what", "")).lower() for word in search_words):
             ranks = group["ranks"]
             is_suspect = bool(suspects & set(ranks))
             groups.append(
@@ -50,18 +50,18 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
                 }
             )
     rows = stacks.get("icicle") or []
-    if wanted:
+    if search_words:
         rows = _branch(rows, {rank for group in groups for rank in group["ranks"]})
     chart = icicle_chart(rows, outliers, first, suspects=suspects) if len(rows) > 1 else None
-    return StacksView(stacks, groups[:GROUPS_SHOWN], max(0, len(groups) - GROUPS_SHOWN), chart, dumps)
+    return StacksView(stacks, groups[:MAX_GROUPS], max(0, len(groups) - MAX_GROUPS), chart, dumps)
 
 
 def _branch(rows: list[dict[str, Any]], ranks: set[int]) -> list[dict[str, Any]]:
     """The frames of ``ranks``; a child is kept only below a kept parent."""
-    kept: set[int] = set()
+    kept_ids: set[int] = set()
     branch = []
     for row in rows:
-        if (row["parent"] is None or row["parent"] in kept) and ranks & set(unfold(row["ranks"])):
-            kept.add(row["id"])
+        if (row["parent"] is None or row["parent"] in kept_ids) and ranks & set(unfold(row["ranks"])):
+            kept_ids.add(row["id"])
             branch.append(row)
     return branch

@@ -22,8 +22,8 @@ from triage.selectors.access import visible_cluster_ids, visible_clusters
 from triage.selectors.calibration import COLUMNS as CALIBRATION
 from triage.selectors.calibration import calibration_of
 from triage.selectors.incidents import incidents_visible_to
-from triage.selectors.memory import renewed
-from triage.selectors.sums import Period, Pieces, Sums, Values, folded, pieces_of, total, within
+from triage.selectors.memory import updated_result
+from triage.selectors.sums import Period, Pieces, Sums, Values, in_period, pieces_of, sum_weeks, total
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -116,42 +116,42 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
     Complexity: six queries, each one or a few passes over an index (two small ones instead of the longest if the weeks
     are cached), then linear in weeks x categories.
     """
-    seen = query.apply(incidents_visible_to(user), user=user, now=now)
+    incidents = query.apply(incidents_visible_to(user), user=user, now=now)
     pieces = _pieces(user, query, period, by, now)
     weeks = {week: piece.cells for week, piece in sorted(pieces.now.items())}
-    categories = folded(weeks.values())
-    whole, before = total(categories.values()), total(pieces.before.values())
+    categories = sum_weeks(weeks.values())
+    now_sums, former_sums = total(categories.values()), total(pieces.before.values())
     return Statistics(
         period=period,
         query=query,
         by=by,
-        total=int(whole.incidents),
-        priced=int(whole.priced),
-        rejected=int(whole.rejected),
-        imported=int(whole.incidents - whole.diagnosed),
-        figures=_figures((whole, before), _exposure(user, query, period)),
+        total=int(now_sums.incidents),
+        priced=int(now_sums.priced),
+        rejected=int(now_sums.rejected),
+        imported=int(now_sums.incidents - now_sums.diagnosed),
+        figures=_figures((now_sums, former_sums), _exposure(user, query, period)),
         weeks=_weeks(weeks),
         pareto=_pareto(categories),
         verdicts=_verdicts(weeks),
-        precision=_precision(categories, folded(piece.otherwise for piece in pieces.now.values())),
-        calibration=_frame(calibration_of(within(seen, period.starts_at, period.ends_at)), CALIBRATION),
-        dimension=_dimension(folded(piece.dimension for piece in pieces.now.values()), by, visible_clusters(user)),
-        offenders=_offenders(seen, period),
-        backlog=_backlog(seen, now),
+        precision=_precision(categories, sum_weeks(piece.otherwise for piece in pieces.now.values())),
+        calibration=_frame(calibration_of(in_period(incidents, period.starts_at, period.ends_at)), CALIBRATION),
+        dimension=_dimension(sum_weeks(piece.dimension for piece in pieces.now.values()), by, visible_clusters(user)),
+        offenders=_offenders(incidents, period),
+        backlog=_backlog(incidents, now),
     )
 
 
 def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> Pieces:
     """The sums by week; cached between acts if they depend on nothing but the incidents."""
-    seen, key = query.apply(incidents_visible_to(user), user=user, now=now), DIMENSIONS[by]
+    incidents, key = query.apply(incidents_visible_to(user), user=user, now=now), DIMENSIONS[by]
     if query.job_condition() or key.startswith("job__"):
-        return pieces_of(seen, period, key)
-    return renewed(
+        return pieces_of(incidents, period, key)
+    return updated_result(
         "pieces",
         user=user,
         parts=(query, period, by),
         now=now,
-        renew=lambda kept: pieces_of(seen, period, key, kept),
+        renew=lambda cached: pieces_of(incidents, period, key, cached),
         is_personal=query.is_personal,
     )
 
@@ -160,24 +160,24 @@ def _frame(rows: Iterable[Sequence[Any]], columns: Sequence[str]) -> pd.DataFram
     import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
 
     frame = pd.DataFrame.from_records(list(rows), columns=list(columns))
-    return _rounded(frame)
+    return _round_columns(frame)
 
 
-def _rounded(frame: pd.DataFrame) -> pd.DataFrame:
+def _round_columns(frame: pd.DataFrame) -> pd.DataFrame:
     """With the decimals of each column; counts as whole numbers."""
     counts = {name: "int64" for name in _COUNTS if name in frame}
     return frame.astype({**counts, **{name: "float64" for name in DECIMALS if name in frame}}).round(DECIMALS)
 
 
-def _table(found: dict[str, Sums], name: str) -> pd.DataFrame:
+def _table(groups: dict[str, Sums], name: str) -> pd.DataFrame:
     """One row per group, with all its sums, not rounded yet."""
     import pandas as pd  # noqa: PLC0415  # heavy, and no other page needs it
 
-    rows = [(group, *sums) for group, sums in found.items()]
-    return _priced(pd.DataFrame.from_records(rows, columns=[name, *Sums._fields]))
+    rows = [(group, *sums) for group, sums in groups.items()]
+    return _hide_unknown_costs(pd.DataFrame.from_records(rows, columns=[name, *Sums._fields]))
 
 
-def _priced(frame: pd.DataFrame) -> pd.DataFrame:
+def _hide_unknown_costs(frame: pd.DataFrame) -> pd.DataFrame:
     """With costs that are not known where no incident of a group has a known one: that is not the same as no cost."""
     costs = ["gpu_hours", "node_hours"]
     return frame.assign(**frame[costs].astype("float64").where(frame.priced > 0))
@@ -196,11 +196,11 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
 
     Healthy jobs count, too: terms about incidents do not filter it. One query of two sums.
     """
-    seen, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
+    visible, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
     # most people see most jobs: testing for an excluded job is faster
-    others = Job.objects.exclude(seen).order_by().values("pk")
-    named = Job.objects.filter(condition, seen).order_by().values("pk")
-    jobs = Q(job__in=named) if condition else ~Q(job__in=others)
+    other_jobs = Job.objects.exclude(visible).order_by().values("pk")
+    matching_jobs = Job.objects.filter(condition, visible).order_by().values("pk")
+    jobs = Q(job__in=matching_jobs) if condition else ~Q(job__in=other_jobs)
     parts = [
         Attempt.objects.filter(jobs, ended_at__gte=low, ended_at__lt=high)
         .order_by()
@@ -217,8 +217,8 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposu
 
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
     """How many diagnosed incidents happened in the period, and the node-days at risk. Three queries."""
-    seen = query.apply(incidents_visible_to(user), user=user, now=now).filter(is_imported=False)
-    return within(seen, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
+    incidents = query.apply(incidents_visible_to(user), user=user, now=now).filter(is_imported=False)
+    return in_period(incidents, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:
@@ -237,25 +237,25 @@ def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, Exposure]) -> tu
         figure("mttd", "MTTD", "s", False, _mttd),
         figure("mttr", "MTTR", "s", False, _mttr),
         figure("ettr", "ETTR", "%", True, _ettr),
-        figure("right", "Verdicts confirmed", "%", True, _right),
+        figure("right", "Verdicts confirmed", "%", True, _right_share),
     )
 
 
 #: a value with its basis; None with what is missing
-type _Told = tuple[float | None, str]
-_Measure = Callable[[Sums, "Exposure"], _Told]
+type _ValueAndBasis = tuple[float | None, str]
+_Measure = Callable[[Sums, "Exposure"], _ValueAndBasis]
 
 
 def _count(number: float, of: str) -> str:
     return f"{number:,.0f} {of}{'' if number == 1 else 's'}"
 
 
-def _incidents(part: Sums, _: Exposure) -> _Told:
+def _incidents(part: Sums, _: Exposure) -> _ValueAndBasis:
     imported = part.incidents - part.diagnosed
     return part.incidents, f"{imported:,.0f} of them imported" if imported else ""
 
 
-def _gpu_hours(part: Sums, _: Exposure) -> _Told:
+def _gpu_hours(part: Sums, _: Exposure) -> _ValueAndBasis:
     if part.incidents and not part.priced:
         return None, "no evidence shows what an incident cost"
     return part.gpu_hours, f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}" if part.incidents else ""
@@ -266,24 +266,24 @@ def _too_short(ran: Exposure) -> str:
     return f"{hours} run time observed, {MIN_RUN_S / 3600:.0f} h needed" if ran.wall_s < MIN_RUN_S else ""
 
 
-def _mtbf(part: Sums, ran: Exposure) -> _Told:
+def _mtbf(part: Sums, ran: Exposure) -> _ValueAndBasis:
     if missing := _too_short(ran):
         return None, missing
-    seen = f"{_count(part.diagnosed, 'failure')} in {ran.wall_s / 3600:,.0f} h"
-    return _ratio(ran.wall_s, part.diagnosed), seen if part.diagnosed else f"no failure in {ran.wall_s / 3600:,.0f} h"
+    basis = f"{_count(part.diagnosed, 'failure')} in {ran.wall_s / 3600:,.0f} h"
+    return _ratio(ran.wall_s, part.diagnosed), basis if part.diagnosed else f"no failure in {ran.wall_s / 3600:,.0f} h"
 
 
-def _mttd(part: Sums, _: Exposure) -> _Told:
-    told = f"of {_count(part.detections, 'incident')}" if part.detections else "no evidence shows when it failed"
-    return _ratio(part.detected_s, part.detections), told
+def _mttd(part: Sums, _: Exposure) -> _ValueAndBasis:
+    basis = f"of {_count(part.detections, 'incident')}" if part.detections else "no evidence shows when it failed"
+    return _ratio(part.detected_s, part.detections), basis
 
 
-def _mttr(part: Sums, _: Exposure) -> _Told:
-    told = f"of {_count(part.repairs, 'resolved one')}" if part.repairs else "none was resolved"
-    return _ratio(part.repaired_s, part.repairs), told
+def _mttr(part: Sums, _: Exposure) -> _ValueAndBasis:
+    basis = f"of {_count(part.repairs, 'resolved one')}" if part.repairs else "none was resolved"
+    return _ratio(part.repaired_s, part.repairs), basis
 
 
-def _ettr(part: Sums, ran: Exposure) -> _Told:
+def _ettr(part: Sums, ran: Exposure) -> _ValueAndBasis:
     if missing := _too_short(ran):
         return None, missing
     if part.diagnosed and not part.losses:
@@ -294,20 +294,22 @@ def _ettr(part: Sums, ran: Exposure) -> _Told:
     return max(0.0, 1 - part.lost_s / ran.wall_s), basis
 
 
-def _right(part: Sums, _: Exposure) -> _Told:
-    told = f"{part.right:,.0f} of {part.judged:,.0f} judged" if part.judged else "none was judged"
-    return _ratio(part.right, part.judged), told
+def _right_share(part: Sums, _: Exposure) -> _ValueAndBasis:
+    basis = f"{part.right:,.0f} of {part.judged:,.0f} judged" if part.judged else "none was judged"
+    return _ratio(part.right, part.judged), basis
 
 
 def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
-    found = [
+    groups = [
         (week, category.partition(".")[0], Sums(*values))
         for week, cells in weeks.items()
         for category, values in cells.items()
     ]
-    rows = [(week, category, sums.incidents, sums.gpu_hours if sums.priced else None) for week, category, sums in found]
+    rows = [
+        (week, category, sums.incidents, sums.gpu_hours if sums.priced else None) for week, category, sums in groups
+    ]
     frame = _frame(rows, ["week", "category", "incidents", "gpu_hours"])
-    return _rounded(frame.groupby(["week", "category"], as_index=False).sum(min_count=1)) if len(frame) else frame
+    return _round_columns(frame.groupby(["week", "category"], as_index=False).sum(min_count=1)) if len(frame) else frame
 
 
 def _title(category: str) -> str:
@@ -315,14 +317,14 @@ def _title(category: str) -> str:
     return " › ".join(tree.path(tree.get(category).id))
 
 
-def _pareto(found: dict[str, Sums]) -> pd.DataFrame:
+def _pareto(groups: dict[str, Sums]) -> pd.DataFrame:
     """Categories by cost, most expensive first; by number if no cost is known."""
-    frame = _table(found, "category")
+    frame = _table(groups, "category")
     weight = "gpu_hours" if frame.gpu_hours.any() else "incidents"
     ranked = frame.sort_values([weight, "incidents", "category"], ascending=[False, False, True], ignore_index=True)
     share = ranked[weight].fillna(0) / (ranked[weight].sum() or 1)
-    told = ranked.assign(title=ranked.category.map(_title), share=share, cumulative=share.cumsum())
-    return _rounded(told[["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]])
+    titled = ranked.assign(title=ranked.category.map(_title), share=share, cumulative=share.cumsum())
+    return _round_columns(titled[["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]])
 
 
 def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
@@ -338,25 +340,27 @@ def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
 
 def _precision(categories: dict[str, Sums], otherwise: dict[str, Sums]) -> pd.DataFrame:
     """By the category that the *machine* named: how often reviewers confirmed it."""
-    alike = _table(categories, "category")[["category", "judged_alike", "right"]]
-    other = _table(otherwise, "category")[["category", "judged"]]
-    both = alike.merge(other, on="category", how="outer").fillna({"judged_alike": 0, "right": 0, "judged": 0})
+    same_category = _table(categories, "category")[["category", "judged_alike", "right"]]
+    other_category = _table(otherwise, "category")[["category", "judged"]]
+    both = same_category.merge(other_category, on="category", how="outer").fillna(
+        {"judged_alike": 0, "right": 0, "judged": 0}
+    )
     both = both.assign(reviewed=both.judged_alike + both.judged).query("reviewed > 0")
     ranked = both.sort_values(["reviewed", "category"], ascending=[False, True], ignore_index=True)
-    told = ranked.assign(title=ranked.category.map(_title), precision=ranked.right / ranked.reviewed)
-    return _rounded(told[["category", "title", "reviewed", "right", "precision"]])
+    titled = ranked.assign(title=ranked.category.map(_title), precision=ranked.right / ranked.reviewed)
+    return _round_columns(titled[["category", "title", "reviewed", "right", "precision"]])
 
 
-def _dimension(found: dict[str, Sums], by: str, clusters: dict[int, str]) -> pd.DataFrame:
-    frame = _table(found, "value").sort_values(["incidents", "value"], ascending=[False, True], ignore_index=True)
+def _dimension(groups: dict[str, Sums], by: str, clusters: dict[int, str]) -> pd.DataFrame:
+    frame = _table(groups, "value").sort_values(["incidents", "value"], ascending=[False, True], ignore_index=True)
     if by == "cluster":  # grouped by number, which the index has, and named afterwards
         frame["value"] = [clusters[int(value)] for value in frame.value]
-    return _rounded(frame.head(25)[["value", "incidents", "gpu_hours", "node_hours"]])
+    return _round_columns(frame.head(25)[["value", "incidents", "gpu_hours", "node_hours"]])
 
 
-def _offenders(seen: QuerySet[Incident], period: Period) -> pd.DataFrame:
+def _offenders(incidents: QuerySet[Incident], period: Period) -> pd.DataFrame:
     """Nodes accused more than once in the last LEMON_DAYS of the period, without those that a person cleared."""
-    recent = within(seen, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
+    recent = in_period(incidents, max(period.starts_at, period.ends_at - timedelta(days=LEMON_DAYS)), period.ends_at)
     rows = (
         Suspect.objects.filter(incident__in=recent.exclude(state=Incident.State.REJECTED), kind="node", is_accused=True)
         .exclude(word__in=Suspect.CLEARED)
@@ -384,10 +388,10 @@ _AGES = (
 )
 
 
-def _backlog(seen: QuerySet[Incident], now: datetime) -> pd.DataFrame:
+def _backlog(incidents: QuerySet[Incident], now: datetime) -> pd.DataFrame:
     """How long incidents have waited for review, independent of when they happened."""
     ages = {f"age_{n}": Count("pk", filter=parse(term).condition(now=now)) for n, (_, term) in enumerate(_AGES)}
-    found = seen.filter(state=Incident.State.AWAITING_REVIEW).order_by().aggregate(**ages)
+    counts = incidents.filter(state=Incident.State.AWAITING_REVIEW).order_by().aggregate(**ages)
     labels, terms = zip(*_AGES, strict=True)
-    rows = zip(labels, [found[name] for name in ages], terms, strict=True)
+    rows = zip(labels, [counts[name] for name in ages], terms, strict=True)
     return _frame(rows, columns=["age", "incidents", "term"])

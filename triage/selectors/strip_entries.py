@@ -14,18 +14,18 @@ from diagnosis.plain import times_as_long
 from triage.wording import duration
 
 #: Findings of one kind and source with marks of their own; the others join the last of these.
-ALONE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
+MAX_SINGLE: Final = {"slow": 3, "root": 3, "silent": 3, "waited_for": 3, "flows_ceased": 3, "restart": 3}
 #: Characters of one text, and of one that may stand in the picture.
-TEXT: Final = 400
-SAID: Final = 70
+MAX_TEXT: Final = 400
+MAX_LONG_NAME: Final = 70
 #: A bar of this share of the axis, in percent, has room for a longer name; beside a mark each character of it needs
 #: this share of the axis.
-LONG: Final = 30.0
-CHARACTER: Final = 0.011
+LONG_NAME_WIDTH: Final = 30.0
+CHARACTER_WIDTH: Final = 0.011
 #: Shorter stretches are moments.
-BRIEF_S: Final = 1e-3
+MIN_DURATION_S: Final = 1e-3
 #: Maximum places in a row.
-PLACES: Final = 4
+MAX_PLACES: Final = 4
 #: The year 9999: later seconds have no date.
 _LAST_SECOND: Final = 253_402_300_799.0
 _NAMES: Final = {
@@ -63,10 +63,10 @@ class Entry:
     y: int = 0
     touches: tuple[int, ...] = ()
     #: side of the mark on which its name fits: "right", "left" or empty; the share of the axis that is free there
-    named: str = ""
-    room: float = 0.0
+    side: str = ""
+    name_room: float = 0.0
     #: its name in the picture if there is room for a longer one
-    says: str = ""
+    long_name: str = ""
     #: how the time is written, a style of the ``utc`` tag
     style: str = "clock"
     #: its evidence gives no time, but it holds while the job makes no progress
@@ -79,7 +79,7 @@ class Entry:
         """Its duration from a millisecond on; None for the last step, whose stretch is the silence after it."""
         if self.at is None or self.until is None or self.what == "progress":
             return None
-        return self.until - self.at if self.until - self.at >= BRIEF_S else None
+        return self.until - self.at if self.until - self.at >= MIN_DURATION_S else None
 
     @property
     def name(self) -> str:
@@ -88,8 +88,8 @@ class Entry:
     @property
     def label(self) -> str:
         """Its name in the picture: the longer one if there is room for it."""
-        fits = float(self.width) >= LONG or self.room >= CHARACTER * len(self.says)
-        return self.says if self.says and fits else self.name
+        fits = float(self.width) >= LONG_NAME_WIDTH or self.name_room >= CHARACTER_WIDTH * len(self.long_name)
+        return self.long_name if self.long_name and fits else self.name
 
     @property
     def bar_y(self) -> int:
@@ -105,42 +105,45 @@ class Entry:
         return max(self.touches, default=self.y)
 
 
-def entries_of(told: Mapping[str, Any], most: int) -> list[Entry]:
-    """Those of the first ``most`` findings that get a mark or a row, by time, those without a time last. O(n log n)."""
-    found = [_entry(row, told) for row in (told.get("chain") or [])[:most]]
-    own = {str(row.get("name")) for row in told.get("fault") or told.get("seen") or ()}
-    return causal_order(_joined(_stalled(found, str(told.get("condition"))), own), lambda e: (e.at, e.what, e.text))
+def entries_of(conclusion: Mapping[str, Any], max_findings: int) -> list[Entry]:
+    """The first ``max_findings`` findings as marks and rows, by time, those without a time last. O(n log n)."""
+    entries = [_entry(row, conclusion) for row in (conclusion.get("chain") or [])[:max_findings]]
+    own_names = {str(row.get("name")) for row in conclusion.get("fault") or conclusion.get("seen") or ()}
+    return causal_order(
+        _join_entries(_extend_stall(entries, str(conclusion.get("condition"))), own_names),
+        lambda e: (e.at, e.what, e.text),
+    )
 
 
-def _entry(row: Mapping[str, Any], told: Mapping[str, Any]) -> Entry:
+def _entry(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> Entry:
     places = [p for p in row.get("places") or () if isinstance(p, Mapping)]
     at, until = time_of(row.get("t")), time_of(row.get("until"))
     evidence = next((e for e in row.get("evidence") or () if isinstance(e, Mapping) and e.get("file")), None)
     what = str(row.get("what") or "")
-    text = str(row.get("text") or "")[:TEXT].strip()
-    says = _says(row, what, text)
+    text = str(row.get("text") or "")[:MAX_TEXT].strip()
+    long_name = _long_name(row, what, text)
     begins = text.partition(" ")[0]
     if what == "slow" and begins.isalpha() and all(begins != str(p.get("name")) for p in places):  # a clause
         text = text[:1].upper() + text[1:]
-    if what == "root" and says:
-        text = f"{says.partition(': ')[2]}: {text}"
+    if what == "root" and long_name:
+        text = f"{long_name.partition(': ')[2]}: {text}"
     if what == "outcome":
         text = f"The job's outcome: {text}" if row.get("source") != "uploader" else f"The uploader says: {text}"
     return Entry(
         what=what,
         source=str(row.get("source") or ""),
-        text=text + _cost(row, told),
+        text=text + _cost(row, conclusion),
         at=at,
         until=until if at is not None and until is not None and until > at else None,
         nodes=tuple(dict.fromkeys(lane_name(p) for p in places)),
-        where=_where(places),
+        where=_place_names(places),
         evidence=dict(evidence) if evidence else None,
-        says=says,
+        long_name=long_name,
         is_stamped=at is None or row.get("is_stamped") is not False,
     )
 
 
-def _says(row: Mapping[str, Any], what: str, text: str) -> str:
+def _long_name(row: Mapping[str, Any], what: str, text: str) -> str:
     """A name that tells more: the cause, its consequence, the outcome, what a slow stretch is."""
     leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
     if what in ("root", "consequence"):
@@ -153,7 +156,7 @@ def _says(row: Mapping[str, Any], what: str, text: str) -> str:
 
 def _slowness(row: Mapping[str, Any]) -> str:
     """The steps and factor of a slow stretch, or the kind of slowness of the places that caused it."""
-    steps, longer = row.get("steps"), _longer(row.get("amount"))
+    steps, longer = row.get("steps"), _factor_words(row.get("amount"))
     if isinstance(steps, list | tuple) and len(steps) == 2 and longer:
         which = f"step {steps[0]}" if steps[0] == steps[1] else f"steps {steps[0]} to {steps[1]}"
         return f"{which} took {longer}"
@@ -161,7 +164,7 @@ def _slowness(row: Mapping[str, Any]) -> str:
     return leaf.title.lower() if leaf is not None and row.get("places") else ""
 
 
-def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
+def _extend_stall(entries: list[Entry], condition: str) -> list[Entry]:
     """The last step of a hung job lasts until something ended it: the time without progress. Who was waited for then
     has no time in stacks, but this time.
     """
@@ -172,22 +175,22 @@ def _stalled(entries: list[Entry], condition: str) -> list[Entry]:
     until = min((t for t in ends if t > last.at), default=None)
     if until is None:
         return entries
-    stood = duration(until - last.at)
+    stall = duration(until - last.at)
     out = [e for e in entries if e is not last]
     for n, entry in enumerate(out):
         if entry.what == "waited_for" and entry.at is None:
-            says = f"{entry.name}: {entry.text}" if len(entry.text) <= SAID else ""
-            out[n] = replace(entry, at=last.at, until=until, says=says, is_during=True)
-    text, says = f"{last.text}; no step in the {stood} after it", f"last step, then none for {stood}"
-    return [replace(last, until=until, text=text, says=says), *out]
+            long_name = f"{entry.name}: {entry.text}" if len(entry.text) <= MAX_LONG_NAME else ""
+            out[n] = replace(entry, at=last.at, until=until, long_name=long_name, is_during=True)
+    text, long_name = f"{last.text}; no step in the {stall} after it", f"last step, then none for {stall}"
+    return [replace(last, until=until, text=text, long_name=long_name), *out]
 
 
-def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
+def _cost(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> str:
     """The cost of a slow stretch and whether it ended, if the conclusion has one of the same steps."""
     steps = row.get("steps")
     if not steps:
         return ""
-    for slow in told.get("slowdowns") or ():
+    for slow in conclusion.get("slowdowns") or ():
         if [slow.get("first"), slow.get("last")] == list(steps) and slow.get("source") == row.get("source"):
             lost = slow.get("lost_gpu_s")
             cost = f"; it cost {gpu_hours(lost)}" if isinstance(lost, int | float) else ""
@@ -195,23 +198,23 @@ def _cost(row: Mapping[str, Any], told: Mapping[str, Any]) -> str:
     return ""
 
 
-def _joined(entries: Sequence[Entry], own: Set[str]) -> list[Entry]:
+def _join_entries(entries: Sequence[Entry], own_names: Set[str]) -> list[Entry]:
     """Findings of one kind and source as few entries: the first ones alone, the others in the last of these. Root lines
-    that state one cause are one. ``own``: the accused, or where it was seen if nobody is; the silence of other nodes is
-    one.
+    that state one cause are one. ``own_names``: the accused, or where it was seen if nobody is; the silence of other
+    nodes is one.
     """
     groups: dict[tuple[str, str, bool, bool, str], list[Entry]] = {}
     for entry in entries:
-        is_beside = entry.what == "flows_ceased" and bool(own) and not own & set(entry.nodes)
-        cause = entry.says if entry.what == "root" else ""
-        groups.setdefault((entry.what, entry.source, entry.at is None, is_beside, cause), []).append(entry)
+        is_other_silence = entry.what == "flows_ceased" and bool(own_names) and not own_names & set(entry.nodes)
+        cause = entry.long_name if entry.what == "root" else ""
+        groups.setdefault((entry.what, entry.source, entry.at is None, is_other_silence, cause), []).append(entry)
     out: list[Entry] = []
-    for (what, _, _, is_beside, cause), rows in groups.items():
+    for (what, _, _, is_other_silence, cause), rows in groups.items():
         rows.sort(key=lambda e: e.at or 0.0)
-        alone = 1 if is_beside or cause else ALONE.get(what, 1)
-        out += rows[: alone - 1] if len(rows) > alone else rows[:alone]
-        if len(rows) > alone:
-            out.append(_group(rows[alone - 1 :]))
+        max_single = 1 if is_other_silence or cause else MAX_SINGLE.get(what, 1)
+        out += rows[: max_single - 1] if len(rows) > max_single else rows[:max_single]
+        if len(rows) > max_single:
+            out.append(_group(rows[max_single - 1 :]))
     return out
 
 
@@ -219,28 +222,28 @@ def _group(rows: Sequence[Entry]) -> Entry:
     ends = [e.until or e.at for e in rows if e.at is not None]
     last, lead = max((t for t in ends if t is not None), default=None), rows[0]
     # of a heading and the lines below it, a line says more
-    said = next((e for e in rows if not e.text.endswith(":")), lead)
+    spokesman = next((e for e in rows if not e.text.endswith(":")), lead)
     nodes = tuple(dict.fromkeys(name for e in rows for name in e.nodes))
     until = last if lead.at is not None and last is not None and last > lead.at else None
     names = [name for name in nodes if not name.startswith("rank ")] or list(nodes)
-    more = tuple(e for e in rows if e is not said)
-    where = shortened(names)
-    return replace(said, at=lead.at, until=until, is_stamped=lead.is_stamped, nodes=nodes, where=where, more=more)
+    more = tuple(e for e in rows if e is not spokesman)
+    where = shorten_names(names)
+    return replace(spokesman, at=lead.at, until=until, is_stamped=lead.is_stamped, nodes=nodes, where=where, more=more)
 
 
-def _where(places: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
+def _place_names(places: Sequence[Mapping[str, Any]]) -> tuple[str, ...]:
     names = [place_of(p) for p in places if p.get("kind") != "rank"]
     ranks = [place_of(p) for p in places if p.get("kind") == "rank"]
     if len(names) <= 1 and len(ranks) == 1:
         return (*names, *ranks)
-    return shortened(names or ranks)
+    return shorten_names(names or ranks)
 
 
-def shortened(names: Sequence[str]) -> tuple[str, ...]:
+def shorten_names(names: Sequence[str]) -> tuple[str, ...]:
     """The first names, each once, and how many more there are."""
     unique = list(dict.fromkeys(names))
-    more = len(unique) - PLACES
-    return (*unique[:PLACES], f"and {more:,} more") if more > 0 else tuple(unique)
+    more = len(unique) - MAX_PLACES
+    return (*unique[:MAX_PLACES], f"and {more:,} more") if more > 0 else tuple(unique)
 
 
 def place_of(place: Mapping[str, Any]) -> str:
@@ -260,7 +263,7 @@ def share_of(value: Any) -> float | None:
     return min(1.0, max(0.0, float(value))) if isinstance(value, int | float) and math.isfinite(value) else None
 
 
-def _longer(value: Any) -> str:
+def _factor_words(value: Any) -> str:
     """A factor in words, empty for what is no factor."""
     is_factor = isinstance(value, int | float) and math.isfinite(value) and 1.0 < value < 1000
     return times_as_long(value) if is_factor else ""

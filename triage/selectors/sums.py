@@ -18,13 +18,13 @@ from django.db.models.functions import Cast
 
 from diagnosis import taxonomy
 from triage.models import Activity, Incident
-from triage.selectors.memory import OVERLAP
+from triage.selectors.memory import OVERLAP_ROWS
 
 #: maximum days of one period
 MAX_DAYS = 366 * 5
 #: far enough from the ends of the calendar for the period before, and for the day after
 _FIRST_DAY, _LAST_DAY = date(1000, 1, 1), date(9000, 1, 1)
-UNUSABLE_DATES = "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
+INVALID_DATES = "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Period:
     def between(cls, start: date, end: date) -> Period:
         """Raises ValueError for days in the wrong order, too many of them, or outside the range of databases."""
         if not _FIRST_DAY <= start <= end <= _LAST_DAY or (end - start).days >= MAX_DAYS:
-            raise ValueError(UNUSABLE_DATES)
+            raise ValueError(INVALID_DATES)
         return cls(start, end)
 
     @property
@@ -65,11 +65,11 @@ class Period:
         return f"happened:{self.start}..{self.end}"
 
 
-def within(
-    seen: QuerySet[Incident], low: datetime, high: datetime, weeks: Collection[date] | None = None
+def in_period(
+    incidents: QuerySet[Incident], low: datetime, high: datetime, weeks: Collection[date] | None = None
 ) -> QuerySet[Incident]:
     """Incidents from ``low`` on and before ``high``, unordered; only of these ``weeks`` if given."""
-    happened = seen.filter(happened_at__gte=low, happened_at__lt=high).order_by()
+    happened = incidents.filter(happened_at__gte=low, happened_at__lt=high).order_by()
     # stated twice, because the index with all summed columns begins with the week
     if weeks is None:
         return happened.filter(week__gte=low.date() - timedelta(days=low.weekday()), week__lte=high.date())
@@ -112,7 +112,7 @@ def is_judged() -> Q:
     return Q(is_imported=False) & ~Q(state__in=Incident.OPEN) & ~Q(category=taxonomy.UNKNOWN)
 
 
-def _adding(*names: str) -> dict[str, Any]:
+def _aggregates(*names: str) -> dict[str, Any]:
     """Aggregates in the order of Sums; those that are not in ``names`` are 0 without a sum."""
     is_diagnosed = Q(is_imported=False)
     judged = is_judged()
@@ -164,40 +164,40 @@ class Pieces:
     acts: set[int] = field(default_factory=set)
 
 
-def pieces_of(seen: QuerySet[Incident], period: Period, by: str, kept: Pieces | None = None) -> Pieces:
-    """All pieces, ``by`` the dimension's field; with ``kept`` only pieces with acts since then are summed again.
+def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pieces | None = None) -> Pieces:
+    """All pieces, ``by`` the dimension's field; with ``former`` only pieces with acts since then are summed again.
 
-    Two queries, one if nothing happened: then it returns ``kept`` itself. Only for what depends on the incidents that
+    Two queries, one if nothing happened: then it returns ``former`` itself. Only for what depends on the incidents that
     acts name, not on their jobs.
     """
     acts = Activity.objects.order_by()
-    if kept is None:
+    if former is None:
         newest = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
-        pieces = Pieces(acts=set(acts.filter(pk__gt=newest - OVERLAP).values_list("pk", flat=True)))
-        _add_up(pieces, seen, period, by)
+        pieces = Pieces(acts=set(acts.filter(pk__gt=newest - OVERLAP_ROWS).values_list("pk", flat=True)))
+        _add_up(pieces, incidents, period, by)
         return pieces
-    told = acts.filter(pk__gt=max(kept.acts, default=0) - OVERLAP)
-    about = {pk: rest for pk, *rest in told.values_list("pk", "kind", "job", "incident__week", "data__week")}
-    fresh = [rest for pk, rest in about.items() if pk not in kept.acts]
-    if any(_is_of_many(*rest) for rest in fresh):
+    acts_since = acts.filter(pk__gt=max(former.acts, default=0) - OVERLAP_ROWS)
+    about = {pk: rest for pk, *rest in acts_since.values_list("pk", "kind", "job", "incident__week", "data__week")}
+    fresh = [rest for pk, rest in about.items() if pk not in former.acts]
+    if any(_may_change_many(*rest) for rest in fresh):
         pieces = Pieces(acts=set(about))
-        _add_up(pieces, seen, period, by)
+        _add_up(pieces, incidents, period, by)
         return pieces
     if not fresh:
-        return kept
+        return former
     stale = {week for _, _, week, _ in fresh if week} | {date.fromisoformat(was) for *_, was in fresh if was}
     stale = {week for week in stale if period.before_at.date() - timedelta(days=7) < week <= period.end}
     pieces = Pieces(
-        {week: piece for week, piece in kept.now.items() if week not in stale},
-        {week: values for week, values in kept.before.items() if week not in stale},
-        {pk for pk in about if pk > max(about) - OVERLAP},
+        {week: piece for week, piece in former.now.items() if week not in stale},
+        {week: values for week, values in former.before.items() if week not in stale},
+        {pk for pk in about if pk > max(about) - OVERLAP_ROWS},
     )
     if stale:
-        _add_up(pieces, seen, period, by, stale)
+        _add_up(pieces, incidents, period, by, stale)
     return pieces
 
 
-def _is_of_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
+def _may_change_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
     """Whether an act on a whole job may have changed many incidents; a diagnosis without an incident changes none."""
     return kind in {"job_deleted", "demonstration_removed"} or (
         job is not None and week is None and kind != "diagnosed"
@@ -205,25 +205,25 @@ def _is_of_many(kind: str, job: int | None, week: date | None, _was: str | None)
 
 
 def _add_up(
-    pieces: Pieces, seen: QuerySet[Incident], period: Period, by: str, weeks: Collection[date] | None = None
+    pieces: Pieces, incidents: QuerySet[Incident], period: Period, by: str, weeks: Collection[date] | None = None
 ) -> None:
     """Add the sums of these incidents to the pieces: one query of four parts."""
-    current = within(seen, period.starts_at, period.ends_at, weeks)
-    before = within(seen, period.before_at, period.starts_at, weeks)
+    current = in_period(incidents, period.starts_at, period.ends_at, weeks)
+    before = in_period(incidents, period.before_at, period.starts_at, weeks)
     otherwise = current.exclude(category=F("standing_category"))
-    asked: tuple[tuple[str, QuerySet[Incident], Any, tuple[str, ...]], ...] = (
+    parts: tuple[tuple[str, QuerySet[Incident], Any, tuple[str, ...]], ...] = (
         ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES, "rejected")),
         ("otherwise", otherwise, F("category"), ("judged",)),
         ("dimension", current, Cast(by, CharField()), _COSTS),
         ("before", before, Value("", CharField()), (*_COSTS, "diagnosed", "judged", "right", *_TIMES)),
     )
-    first, *others = (
+    first, *more_queries = (
         rows.values(kind=Value(kind, CharField()), of=F("week"), key=key)
-        .annotate(**(adding := _adding(*names)))
+        .annotate(**(adding := _aggregates(*names)))
         .values_list("kind", "of", "key", *adding)
-        for kind, rows, key, names in asked
+        for kind, rows, key, names in parts
     )
-    for kind, week, key, *sums in first.union(*others, all=True).order_by():
+    for kind, week, key, *sums in first.union(*more_queries, all=True).order_by():
         values = tuple(value or 0.0 for value in sums)
         if kind == "before":
             pieces.before[week] = values
@@ -231,20 +231,20 @@ def _add_up(
         piece = pieces.now.get(week) or pieces.now.setdefault(week, Piece({}, {}, {}))
         part: dict[str, Values] = getattr(piece, kind)
         group = key or ""  # no team and a team without a name are the same
-        part[group] = plus(part[group], values) if group in part else values
+        part[group] = add_values(part[group], values) if group in part else values
 
 
-def plus(one: Values, other: Values) -> Values:
-    return tuple(map(add, one, other))
+def add_values(left: Values, right: Values) -> Values:
+    return tuple(map(add, left, right))
 
 
-def folded(parts: Iterable[dict[str, Values]]) -> dict[str, Sums]:
+def sum_weeks(parts: Iterable[dict[str, Values]]) -> dict[str, Sums]:
     """The sums of all weeks together."""
-    found: dict[str, Values] = {}
+    sums: dict[str, Values] = {}
     for part in parts:
         for key, values in part.items():
-            found[key] = plus(found[key], values) if key in found else values
-    return {key: Sums(*values) for key, values in found.items()}
+            sums[key] = add_values(sums[key], values) if key in sums else values
+    return {key: Sums(*values) for key, values in sums.items()}
 
 
 def total(parts: Iterable[Values]) -> Sums:

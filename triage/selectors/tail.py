@@ -12,20 +12,20 @@ from ingest.services.resuming import part_of
 from triage.domain.live_lines import Line, lines_of, merge
 
 #: files that one page follows: those that grew last
-FILES: Final = 200
+MAX_FILES: Final = 200
 #: bytes of one file, bytes of all files, and lines, in one answer. A page that is further behind skips
-FILE_BYTES: Final = 64 << 10
-ANSWER_BYTES: Final = 1 << 20
-LINES: Final = 1_000
+MAX_FILE_BYTES: Final = 64 << 10
+MAX_ANSWER_BYTES: Final = 1 << 20
+MAX_LINES: Final = 1_000
 #: bytes of one file, and of all files, that a page shows first
-FIRST_BYTES: Final = 16 << 10
-FIRST_ANSWER_BYTES: Final = 128 << 10
+MAX_FIRST_BYTES: Final = 16 << 10
+MAX_FIRST_ANSWER_BYTES: Final = 128 << 10
 #: bytes that each file may always fill, so that no file is left out because there are many
-LEAST_BYTES: Final = 1 << 10
+MIN_FILE_BYTES: Final = 1 << 10
 _MARK = re.compile(r"([0-9a-f]{8})-(\d{1,15})")
 
 
-class Wanted(NamedTuple):
+class LineFilter(NamedTuple):
     """Which lines: minimum level, part of the file's name, words."""
 
     level: int = 0
@@ -46,57 +46,57 @@ class Tail(NamedTuple):
     growing: int
 
 
-def tail(attempt: Attempt, *, cursor: str, wanted: Wanted) -> Tail:
+def tail(attempt: Attempt, *, cursor: str, line_filter: LineFilter) -> Tail:
     """The lines after ``cursor`` of an earlier answer; without one, the last lines of each file.
 
-    One query, or two; reads at most :data:`ANSWER_BYTES`, of which each file has the same share. Only bytes that the
-    database confirms are shown.
+    One query, or two; reads at most :data:`MAX_ANSWER_BYTES`, of which each file has the same share. Only bytes that
+    the database confirms are shown.
     """
     live = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
-    chosen = live.filter(path__icontains=wanted.who) if wanted.who else live
-    rows = list(chosen.only("pk", "path", "offset_bytes").order_by("-updated_at")[: FILES + 1])
-    is_part = len(rows) > FILES or bool(wanted.who)
-    rows = rows[:FILES]
-    first = _share(FIRST_BYTES, FIRST_ANSWER_BYTES, len(rows))
-    most = _share(FILE_BYTES, ANSWER_BYTES, len(rows))
+    chosen = live.filter(path__icontains=line_filter.who) if line_filter.who else live
+    rows = list(chosen.only("pk", "path", "offset_bytes").order_by("-updated_at")[: MAX_FILES + 1])
+    is_part = len(rows) > MAX_FILES or bool(line_filter.who)
+    rows = rows[:MAX_FILES]
+    first = _byte_share(MAX_FIRST_BYTES, MAX_FIRST_ANSWER_BYTES, len(rows))
+    max_bytes = _byte_share(MAX_FILE_BYTES, MAX_ANSWER_BYTES, len(rows))
     at = {mark: int(offset) for mark, offset in _MARK.findall(cursor[:8_000])}
     files: list[str] = []
-    found: list[list[Line]] = []
+    lines_by_file: list[list[Line]] = []
     marks: list[str] = []
     skipped = 0
     for upload in rows:
         mark = upload.pk.hex[:8]
-        begin, end, missed = _span(upload, at.get(mark), first=None if cursor else first, most=most)
+        begin, end, missed = _read_span(upload, at.get(mark), first=None if cursor else first, max_bytes=max_bytes)
         skipped += missed
-        data, end = _whole_lines(upload, begin, end, most)
+        data, end = _whole_lines(upload, begin, end, max_bytes)
         marks.append(f"{mark}-{end}")
         if not data:
             continue
         files.append(upload.path)
-        found.append([line for line in lines_of(len(files) - 1, data) if _passes(line, wanted)])
-    lines = merge(found)
+        lines_by_file.append([line for line in lines_of(len(files) - 1, data) if _passes(line, line_filter)])
+    lines = merge(lines_by_file)
     growing = live.count() if is_part else len(rows)
-    return Tail(lines[-LINES:], files, ".".join(marks), skipped, growing)
+    return Tail(lines[-MAX_LINES:], files, ".".join(marks), skipped, growing)
 
 
-def _share(each: int, together: int, files: int) -> int:
+def _byte_share(max_each: int, max_all: int, files: int) -> int:
     """Bytes that one of ``files`` may fill."""
-    return max(min(each, together // max(1, files)), min(LEAST_BYTES, each))
+    return max(min(max_each, max_all // max(1, files)), min(MIN_FILE_BYTES, max_each))
 
 
-def _span(upload: Upload, known: int | None, *, first: int | None, most: int) -> tuple[int, int, int]:
-    """Where to read from and to, and how many bytes are passed over. ``known``: the end of what the page has.
+def _read_span(upload: Upload, last_end: int | None, *, first: int | None, max_bytes: int) -> tuple[int, int, int]:
+    """Where to read from and to, and how many bytes are passed over. ``last_end``: the end of what the page has.
     ``first``: bytes of a first answer, None in later ones: a file that appeared later is read from its beginning.
     """
     end = upload.offset_bytes
-    begin = known if known is not None else 0 if first is None else max(0, end - first)
+    begin = last_end if last_end is not None else 0 if first is None else max(0, end - first)
     begin = min(begin, end)
-    if end - begin > most:
-        return end - most, end, end - most - begin
+    if end - begin > max_bytes:
+        return end - max_bytes, end, end - max_bytes - begin
     return begin, end, 0
 
 
-def _whole_lines(upload: Upload, begin: int, end: int, most: int) -> tuple[bytes, int]:
+def _whole_lines(upload: Upload, begin: int, end: int, max_bytes: int) -> tuple[bytes, int]:
     """The whole lines between, and where they end. A longer line than one answer is cut."""
     if end <= begin:
         return b"", begin
@@ -104,7 +104,7 @@ def _whole_lines(upload: Upload, begin: int, end: int, most: int) -> tuple[bytes
         with part_of(upload).open("rb") as file:
             encoding, _ = encoding_of(file.read(2))
             if encoding != "utf-8":
-                return _wide_lines(file, begin, end, most, encoding)
+                return _utf16_lines(file, begin, end, max_bytes, encoding)
             is_inside = begin > 0
             file.seek(begin - 1 if is_inside else 0)
             data = file.read(end - begin + (1 if is_inside else 0))
@@ -116,11 +116,11 @@ def _whole_lines(upload: Upload, begin: int, end: int, most: int) -> tuple[bytes
             data = data[data.find(b"\n") + 1 :] if b"\n" in data else data
     last = data.rfind(b"\n")
     if last < 0:
-        return (data, end) if end - begin >= most else (b"", begin)
+        return (data, end) if end - begin >= max_bytes else (b"", begin)
     return data[: last + 1], end - (len(data) - last - 1)
 
 
-def _wide_lines(file: BinaryIO, begin: int, end: int, most: int, encoding: str) -> tuple[bytes, int]:
+def _utf16_lines(file: BinaryIO, begin: int, end: int, max_bytes: int, encoding: str) -> tuple[bytes, int]:
     """:func:`_whole_lines` of a file in UTF-16 with a mark, as UTF-8."""
     begin, end = begin - begin % 2, end - end % 2
     file.seek(max(0, begin - 2))
@@ -130,22 +130,22 @@ def _wide_lines(file: BinaryIO, begin: int, end: int, most: int, encoding: str) 
         text = text if before == "\n" else text.partition("\n")[2] or text
     whole, newline, rest = text.rpartition("\n")
     if not newline:
-        return (text.encode(), end) if end - begin >= most else (b"", begin)
+        return (text.encode(), end) if end - begin >= max_bytes else (b"", begin)
     return (whole + newline).encode("utf-8", "replace"), end - len(rest.encode(encoding, "replace"))
 
 
-def _passes(line: Line, wanted: Wanted) -> bool:
-    if line.level < wanted.level:
+def _passes(line: Line, line_filter: LineFilter) -> bool:
+    if line.level < line_filter.level:
         return False
-    return not wanted.words or wanted.words.lower() in line.text.lower()
+    return not line_filter.words or line_filter.words.lower() in line.text.lower()
 
 
-def answer_of(found: Tail) -> Mapping[str, Any]:
+def tail_json(answer: Tail) -> Mapping[str, Any]:
     """The JSON of one answer: each line is [file, level, text]."""
     return {
-        "lines": [[line.file, line.level, line.text] for line in found.lines],
-        "files": found.files,
-        "cursor": found.cursor,
-        "skipped": found.skipped,
-        "growing": found.growing,
+        "lines": [[line.file, line.level, line.text] for line in answer.lines],
+        "files": answer.files,
+        "cursor": answer.cursor,
+        "skipped": answer.skipped,
+        "growing": answer.growing,
     }

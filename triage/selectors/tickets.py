@@ -18,14 +18,14 @@ from triage.selectors.payloads import advice_payload, link, node_payload
 from triage.selectors.routes import about_filter, may_receive
 
 #: the event of a ticket that a person asked for, by what it is about
-ASKED = ("incident.ticket", "node.ticket")
+TICKET_EVENTS = ("incident.ticket", "node.ticket")
 BY_HAND = tuple(kind.id for kind in ALL.values() if kind.is_by_hand)
 #: the latest accusing incidents that a node's ticket lists, and those of them whose evidence is read
-_INCIDENTS, _READ = 10, 3
+_MAX_INCIDENTS, _MAX_REPORTS = 10, 3
 #: reasons of one accusation
-_REASONS = 3
+_MAX_REASONS = 3
 #: for so long a page looks again whether a ticket that was asked for is there
-_SOON = timedelta(minutes=1)
+_UNDER_WAY_FOR = timedelta(minutes=1)
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class Tickets:
     @property
     def is_under_way(self) -> bool:
         """One was asked for just now and not tried yet: it is there in a moment."""
-        lately = timezone.now() - _SOON
+        lately = timezone.now() - _UNDER_WAY_FOR
         return any(
             row.state == row.State.WAITING and not row.attempts and row.created_at > lately for row in self.pending
         )
@@ -49,24 +49,26 @@ class Tickets:
 def tickets_of(about: Incident | Node) -> Tickets:
     """Three queries."""
     those = about_filter(about)
-    shown = Q(route__kind__in=BY_HAND) | ~Q(url="")
-    made = list(Reference.objects.filter(shown, those).select_related("route"))
-    asked = Delivery.objects.filter(those, event__in=ASKED, route__kind__in=BY_HAND)
-    pending = list(asked.exclude(state=Delivery.State.DELIVERED).select_related("route"))
-    taken = {row.route_id for row in made} | {row.route_id for row in pending}
+    has_page = Q(route__kind__in=BY_HAND) | ~Q(url="")
+    made = list(Reference.objects.filter(has_page, those).select_related("route"))
+    requests = Delivery.objects.filter(those, event__in=TICKET_EVENTS, route__kind__in=BY_HAND)
+    pending = list(requests.exclude(state=Delivery.State.DELIVERED).select_related("route"))
+    used_routes = {row.route_id for row in made} | {row.route_id for row in pending}
     rows = Route.objects.filter(is_active=True, kind__in=BY_HAND).select_related("owner", "team")
-    routes = [row for row in rows if row.pk not in taken and may_receive(row, about.cluster_id)]
+    routes = [row for row in rows if row.pk not in used_routes and may_receive(row, about.cluster_id)]
     return Tickets(made, pending, routes)
 
 
-def node_told(node: Node, *, now: datetime) -> dict[str, Any]:
+def node_ticket_payload(node: Node, *, now: datetime) -> dict[str, Any]:
     """What a new ticket says of the node: how often it was accused of what, what is advised, and the evidence. Seven
     queries."""
     row = fleet_row(node, now=now)
-    accusations = list(standing_accusations(node)[:_INCIDENTS])
-    reports = [(one.incident, _report(one.incident)) for one in accusations[:_READ]]
+    accusations = list(standing_accusations(node)[:_MAX_INCIDENTS])
+    reports = [(accusation.incident, _report(accusation.incident)) for accusation in accusations[:_MAX_REPORTS]]
     advice = [report.get("advice") or {} for _, report in reports]
-    lines = [f"#{one.pk} {line}" for one, report in reports for line in quoted_evidence(report, node=node.name)]
+    lines = [
+        f"#{accusation.pk} {line}" for accusation, report in reports for line in quoted_evidence(report, node=node.name)
+    ]
     node_data = {
         **node_payload(node),
         "drained_at": node.drained_at.isoformat() if node.drained_at else None,
@@ -75,18 +77,20 @@ def node_told(node: Node, *, now: datetime) -> dict[str, Any]:
         "recent": row.recent,
         "confirmed": row.confirmed,
         "gpu_hours": row.gpu_hours,
-        "advice": advice_payload(next((one for one in advice if node.name in (one.get("targets") or [])), {})),
+        "advice": advice_payload(
+            next((accusation for accusation in advice if node.name in (accusation.get("targets") or [])), {})
+        ),
         "incidents": [
             {
-                "number": one.incident.pk,
-                "url": link(f"/incidents/{one.incident.pk}/"),
-                "headline": one.incident.headline,
-                "standing_category": one.incident.standing_category,
-                "state": one.incident.state,
-                "happened_at": one.incident.happened_at.isoformat(),
-                "reasons": one.reasons[:_REASONS],
+                "number": accusation.incident.pk,
+                "url": link(f"/incidents/{accusation.incident.pk}/"),
+                "headline": accusation.incident.headline,
+                "standing_category": accusation.incident.standing_category,
+                "state": accusation.incident.state,
+                "happened_at": accusation.incident.happened_at.isoformat(),
+                "reasons": accusation.reasons[:_MAX_REASONS],
             }
-            for one in accusations
+            for accusation in accusations
         ],
     }
     return {"node": node_data, "evidence": lines[:MAX_EVIDENCE]}

@@ -43,7 +43,7 @@ STOPPING = "stopping"
 STOPPING_MAX_S = 60
 
 
-class Stopped(Exception):
+class StopRequested(Exception):
     """A signal requested the end."""
 
 
@@ -228,7 +228,7 @@ def main() -> int:
     def end(_signal: int, _frame: FrameType | None) -> None:
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             signal.signal(number, signal.SIG_IGN)  # a second Ctrl-C must not leave children behind
-        raise Stopped
+        raise StopRequested
 
     # Installed in every case: a shell that starts us in the background makes SIGINT ignored.
     for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
@@ -241,7 +241,7 @@ def main() -> int:
         with sole_owner(data, url) as note:
             check_port(host, port)
             serve(data, host, port, url, note)
-    except Stopped:
+    except StopRequested:
         say("Faultline has stopped.")
     except ServiceError as error:
         print(error, file=sys.stderr, flush=True)

@@ -47,14 +47,14 @@ def start_valkey(directory: Path, *, url: str | None = None) -> Valkey:
     argv = [str(get_binary_path()), *config]
     process = spawn(argv, log=log)
     try:
-        wait_until(lambda: _pongs(address), process, what="The embedded Valkey", log=log)
+        wait_until(lambda: _answers_ping(address), process, what="The embedded Valkey", log=log)
     except BaseException:
         stop(process)
         raise
     return Valkey(process, argv, url)
 
 
-def _pongs(address: str | tuple[str, int]) -> bool:
+def _answers_ping(address: str | tuple[str, int]) -> bool:
     family = socket.AF_UNIX if isinstance(address, str) else socket.AF_INET
     with socket.socket(family) as client, contextlib.suppress(OSError):
         client.settimeout(1)

@@ -16,7 +16,7 @@ class TooSlow(Exception):
     """The body arrives more slowly than allowed, or takes longer than the limit."""
 
 
-class BrokenOff(Exception):
+class ConnectionLost(Exception):
     """The connection ended before the body did."""
 
 
@@ -28,55 +28,55 @@ class Pace:
     limit_s: float
     window_s: float = 30.0
     clock: Callable[[], float] = time.monotonic
-    begun: float = field(init=False)
+    started_at: float = field(init=False)
     _window: float = field(init=False)
-    _came: int = field(init=False, default=0)
+    _received: int = field(init=False, default=0)
     #: the pending receive. It is not cancelled before the answer is sent: the connection might never end
     pending: asyncio.Future[Any] | None = field(init=False, default=None)
 
     def __post_init__(self) -> None:
-        self.begun = self._window = self.clock()
+        self.started_at = self._window = self.clock()
 
     def wait_s(self) -> float:
         """Seconds until the next check."""
         now = self.clock()
-        return max(0.0, min(self._window + self.window_s, self.begun + self.limit_s) - now)
+        return max(0.0, min(self._window + self.window_s, self.started_at + self.limit_s) - now)
 
-    def check(self, came: int = 0) -> None:
+    def check(self, received: int = 0) -> None:
         """Count received bytes. Raises :class:`TooSlow`."""
-        self._came += came
+        self._received += received
         now = self.clock()
-        if now - self.begun >= self.limit_s:
+        if now - self.started_at >= self.limit_s:
             raise TooSlow
         if now - self._window >= self.window_s:
-            if self._came < self.bytes_per_s * self.window_s:
+            if self._received < self.bytes_per_s * self.window_s:
                 raise TooSlow
-            self._window, self._came = now, 0
+            self._window, self._received = now, 0
 
     def pause(self, seconds: float) -> None:
         """Do not count this time: the server did not read, the sender is not at fault."""
         self._window += seconds
-        self.begun += seconds
+        self.started_at += seconds
 
 
-class Waiting:
+class SmallBodies:
     """The small bodies that are being read. Anybody may send one, so their number is limited to ``room``. One more
     stops the oldest: an honest body takes a moment, so the oldest are slow on purpose.
     """
 
     def __init__(self, room: int) -> None:
         self._room = room
-        self._held: OrderedDict[int, asyncio.Future[Any]] = OrderedDict()
+        self._tasks: OrderedDict[int, asyncio.Future[Any]] = OrderedDict()
 
     def __len__(self) -> int:
-        return len(self._held)
+        return len(self._tasks)
 
     async def read(self, receive: Receive, pace: Pace, limit_bytes: int) -> bytes:
-        """The whole body, of at most ``limit_bytes``. Raises :class:`TooSlow`, :class:`BrokenOff`."""
+        """The whole body, of at most ``limit_bytes``. Raises :class:`TooSlow`, :class:`ConnectionLost`."""
         task = asyncio.ensure_future(_read(receive, pace, limit_bytes))
-        if len(self._held) >= self._room:
-            self._held.popitem(last=False)[1].cancel()
-        self._held[id(task)] = task
+        if len(self._tasks) >= self._room:
+            self._tasks.popitem(last=False)[1].cancel()
+        self._tasks[id(task)] = task
         try:
             return await task
         except asyncio.CancelledError:
@@ -85,21 +85,21 @@ class Waiting:
                 raise
             raise TooSlow from None
         finally:
-            self._held.pop(id(task), None)
+            self._tasks.pop(id(task), None)
 
 
 async def _read(receive: Receive, pace: Pace, limit_bytes: int) -> bytes:
-    held = bytearray()
+    body = bytearray()
     async for block, _ in blocks(receive, pace, limit_bytes + 1, pace.limit_s):
-        held += block
-        if len(held) > limit_bytes:  # our server enforces the announced length; this is for other servers
-            raise BrokenOff
-    return bytes(held)
+        body += block
+        if len(body) > limit_bytes:  # our server enforces the announced length; this is for other servers
+            raise ConnectionLost
+    return bytes(body)
 
 
 async def blocks(receive: Receive, pace: Pace, size: int, within_s: float) -> AsyncIterator[tuple[bytes, bool]]:
     """The blocks of a body, each with whether it is the last: ``size`` bytes or a little more, or what arrived within
-    ``within_s``. Raises :class:`TooSlow`, :class:`BrokenOff`, both after a block with all that arrived.
+    ``within_s``. Raises :class:`TooSlow`, :class:`ConnectionLost`, both after a block with all that arrived.
 
     The server's messages are much smaller: one task gathers a block, and one timer watches it.
     """
@@ -115,7 +115,7 @@ async def blocks(receive: Receive, pace: Pace, size: int, within_s: float) -> As
                 done, pace.pending = pace.pending, None
                 is_last = done.result()
             pace.check(len(arrived))
-        except (TooSlow, BrokenOff) as error:
+        except (TooSlow, ConnectionLost) as error:
             problem = error
         block = bytes(arrived)
         arrived.clear()
@@ -130,11 +130,11 @@ async def blocks(receive: Receive, pace: Pace, size: int, within_s: float) -> As
 
 
 async def _gather(receive: Receive, arrived: bytearray, size: int) -> bool:
-    """Append what arrives until it has ``size`` bytes, or the body ends (True). Raises :class:`BrokenOff`."""
+    """Append what arrives until it has ``size`` bytes, or the body ends (True). Raises :class:`ConnectionLost`."""
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise BrokenOff
+            raise ConnectionLost
         arrived += message.get("body", b"")
         if not message.get("more_body"):
             return True

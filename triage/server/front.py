@@ -24,7 +24,7 @@ from django.db import close_old_connections
 from ingest.bodies import ADMISSION, RECEIVED, Received, Sink
 from ingest.problems import problem_of
 from triage.server.admission import admission_of, takes_bytes, takes_chunks
-from triage.server.body_reader import BrokenOff, Pace, Receive, TooSlow, Waiting, blocks
+from triage.server.body_reader import ConnectionLost, Pace, Receive, SmallBodies, TooSlow, blocks
 from triage.server.environ import Scope, body_length, environ_of
 from triage.server.pages import Answer, Pages
 
@@ -40,9 +40,9 @@ SMALL_AT_ONCE = 512
 SMALL_S = 30.0
 #: bytes of a large body stay in memory up to this size or time, then they are written
 _BLOCK_BYTES, _BLOCK_S = 256 << 10, 1.0
-_TELL_EVERY_S = 20.0
+_SAVE_EVERY_S = 20.0
 #: a client that takes no piece within this time counts as lost
-_UNREAD_S = 120.0
+_MAX_UNREAD_S = 120.0
 #: a refused sender gets the reason only if the server reads on: up to so many bytes, so many seconds
 _LINGER_KNOWN, _LINGER_UNKNOWN = (256 << 20, 30.0), (1 << 20, 2.0)
 
@@ -51,9 +51,9 @@ LIVE_PATH, _LIVE = "/livez", b'{"status": "ok"}'
 _LIVE_HEADERS = [(b"content-type", b"application/json"), (b"cache-control", b"no-store"), (b"content-length", b"16")]
 
 _CHUNKED = "Send a Content-Length: chunked bodies are not accepted here."
-_SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a faster connection."
+_TOO_SLOW = "The body came too slowly, or takes too long: send it again in smaller parts, or over a faster connection."
 _BUSY = "This server is receiving its maximum number of bodies: nothing was read. Send it again in a moment."
-_YOURS = "You are sending the maximum number of bodies per person: wait until some of them are complete."
+_BUSY_PERSON = "You are sending the maximum number of bodies per person: wait until some of them are complete."
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,7 +98,7 @@ class Front:
         self._take = ThreadPoolExecutor(page_threads, "take")
         self._write = ThreadPoolExecutor(2, "write")
         self._read = ThreadPoolExecutor(4, "read")
-        self._small = Waiting(SMALL_AT_ONCE)
+        self._small = SmallBodies(SMALL_AT_ONCE)
         self._large: Counter[object] = Counter()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -108,7 +108,7 @@ class Front:
             await self._request(scope, receive, send)
         except Refusal as refusal:
             await _refuse(send, receive, refusal)
-        except BrokenOff:
+        except ConnectionLost:
             return
 
     async def _request(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -128,7 +128,7 @@ class Front:
             try:
                 body = await self._small.read(receive, pace, length)
             except TooSlow:
-                raise Refusal(408, "too_slow", _SLOW, pending=pace.pending) from None
+                raise Refusal(408, "too_slow", _TOO_SLOW, pending=pace.pending) from None
         pool = self._take if takes_bytes(scope["method"], scope["path"]) else self._make
         answer = await self._in(pool, self._pages.answer, environ_of(scope, io.BytesIO(body)))
         assert isinstance(answer, Answer)  # it was no admission
@@ -147,7 +147,7 @@ class Front:
         self._large[who] += 1
         try:
             if self._large[who] > self._limits.per_person:
-                raise Refusal(429, "too_many_bodies", _YOURS, is_known=True)
+                raise Refusal(429, "too_many_bodies", _BUSY_PERSON, is_known=True)
             last = await self._pour(receive, receiving)
             answer = await self._in(self._take, self._conclude, scope, receiving, said.rate_headers, last)
             await self._send(answer, receive, send, is_cut=last is None, pending=receiving.pace.pending)
@@ -168,15 +168,15 @@ class Front:
                 if is_last:
                     return block
                 await self._in(self._write, sink.write, block)
-                if (now := time.monotonic()) - told_at > _TELL_EVERY_S:
-                    await self._in(self._take, _tell, sink)
+                if (now := time.monotonic()) - told_at > _SAVE_EVERY_S:
+                    await self._in(self._take, _save_progress, sink)
                     told_at = now
-        except (TooSlow, BrokenOff) as end:
+        except (TooSlow, ConnectionLost) as end:
             with suppress(Exception):
-                await self._in(self._take, _tell, sink)
-            if isinstance(end, BrokenOff):
+                await self._in(self._take, _save_progress, sink)
+            if isinstance(end, ConnectionLost):
                 raise
-            raise Refusal(408, "too_slow", _SLOW, pending=receiving.pace.pending) from None
+            raise Refusal(408, "too_slow", _TOO_SLOW, pending=receiving.pace.pending) from None
         except Exception as problem:
             receiving.problem = problem
         return None
@@ -233,7 +233,7 @@ class Front:
         try:
             while piece and not (gone.done() and gone.result()["type"] == "http.disconnect"):
                 message = {"type": "http.response.body", "body": piece, "more_body": True}
-                await asyncio.wait_for(send(message), _UNREAD_S)
+                await asyncio.wait_for(send(message), _MAX_UNREAD_S)
                 piece = await self._in(self._read, next, answer.rest, b"")
             await send({"type": "http.response.body", "body": b""})
         except TimeoutError:
@@ -269,7 +269,7 @@ async def _linger(receive: Receive, pending: asyncio.Future[Any] | None, limit_b
                     return
 
 
-def _tell(sink: Sink) -> None:
+def _save_progress(sink: Sink) -> None:
     """Note what arrived: a resumable upload continues there."""
     close_old_connections()
     sink.save_progress()

@@ -49,7 +49,7 @@ class Pages(WSGIHandler):
             return response
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
         headers += [(b"Set-Cookie", cookie.output(header="").encode()) for cookie in response.cookies.values()]
-        return _whole(response, headers) if _needs_database(response) else _in_pieces(response, headers)
+        return _read_whole(response, headers) if _needs_database(response) else _in_pieces(response, headers)
 
 
 def _needs_database(response: HttpResponseBase) -> bool:
@@ -58,7 +58,7 @@ def _needs_database(response: HttpResponseBase) -> bool:
     return not is_lazy
 
 
-def _whole(response: HttpResponseBase, headers: list[tuple[bytes, bytes]]) -> Answer:
+def _read_whole(response: HttpResponseBase, headers: list[tuple[bytes, bytes]]) -> Answer:
     """A slow client must not occupy the thread: rows are written to a file before the first byte is sent."""
     if isinstance(response, HttpResponse):
         answer = Answer(response.status_code, headers, response.content)
@@ -79,11 +79,11 @@ def _whole(response: HttpResponseBase, headers: list[tuple[bytes, bytes]]) -> An
 
 
 def _in_pieces(response: Any, headers: list[tuple[bytes, bytes]]) -> Answer:
-    pieces = _gathered(iter(response))
+    pieces = _gather(iter(response))
     return Answer(response.status_code, headers, next(pieces, b""), pieces, response.close)
 
 
-def _gathered(blocks: Iterator[bytes]) -> Iterator[bytes]:
+def _gather(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes in pieces of about ``PIECE_BYTES``: each piece costs a thread switch."""
     held = bytearray()
     for block in blocks:

@@ -28,7 +28,7 @@ from triage.domain.report_facts import (
     week_of,
 )
 from triage.flow_tables import tables_store
-from triage.lanes import folded
+from triage.lanes import fold
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
 from triage.services.indexing import search_entry_write
 from triage.services.learning import classifier_in_force
@@ -95,7 +95,7 @@ def diagnosis_store(
     if existing:
         return existing
     logs = report.get("logs")
-    timeline = folded((logs or {}).get("timeline") or {})
+    timeline = fold((logs or {}).get("timeline") or {})
     lean = {**report, "logs": {k: v for k, v in logs.items() if k != "timeline"}} if logs is not None else report
     if report.get("flows"):  # a table stores the steps of every rank
         jobs = [{k: v for k, v in row.items() if k != "rank_steps"} for row in report["flows"].get("jobs") or []]

@@ -13,7 +13,7 @@ from django.template.loader import render_to_string
 from django.urls import reverse
 
 from triage import search
-from triage.selectors.demonstration import settled
+from triage.selectors.demonstration import query_for_figures
 from triage.selectors.statistics import Period, Statistics, statistics_of
 
 
@@ -27,7 +27,7 @@ def digest_of(*, user: Any, now: datetime) -> Statistics:
     """The seven days that ended yesterday."""
     end = now.date() - timedelta(days=1)
     period = Period(end - timedelta(days=6), end)
-    return statistics_of(user=user, query=settled(search.Query(), user), period=period, by="cluster", now=now)
+    return statistics_of(user=user, query=query_for_figures(search.Query(), user), period=period, by="cluster", now=now)
 
 
 def digest_email(*, user: Any, now: datetime) -> EmailMessage:

@@ -14,7 +14,7 @@ from triage.destinations import ALL
 from triage.models import Activity, Delivery, Incident, Reference, Route
 from triage.selectors.payloads import incident_payload, job_payload, node_payload
 from triage.selectors.routes import has_message_about, may_receive
-from triage.selectors.tickets import BY_HAND, node_told
+from triage.selectors.tickets import BY_HAND, node_ticket_payload
 from triage.services.outbox import messages_keep
 
 
@@ -34,7 +34,7 @@ def ticket_ask(*, route_id: int, about: Incident | Node, by: Any) -> Delivery:
         raise Refused("A ticket there was made or requested before.", code="invalid")
     act = {"kind": "ticketed", "by": by.get_username()}
     if isinstance(about, Node):
-        event, data = "node.ticket", node_told(about, now=timezone.now())
+        event, data = "node.ticket", node_ticket_payload(about, now=timezone.now())
         activity: dict[str, Any] = {"kind": "node_ticketed", "data": {"subject": about.name, "route": route.name}}
     else:
         event, data = "incident.ticket", {"incident": incident_payload(about), "job": job_payload(about.job)}

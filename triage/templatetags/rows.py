@@ -26,7 +26,7 @@ from diagnosis import taxonomy
 from triage.domain.report_facts import FindingFacts
 from triage.models import Incident
 from triage.selectors.incidents import FacetValue
-from triage.selectors.memory import renewed
+from triage.selectors.memory import updated_result
 from triage.templatetags.desk import utc
 from triage.wording import amount, number, percent
 
@@ -78,15 +78,15 @@ def incident_row(incident: Incident, within: str = "") -> SafeString:
         category=incident.standing_category,
         symptom=incident.symptom,
         state=incident.state,
-        by=_by(incident),
+        by=_category_source(incident),
         opened=utc(incident.opened_at, "ago"),
         cost=amount(incident.gpu_hours) if incident.gpu_hours else "",
         assignee=incident.assignee.get_username() if incident.assignee else "",
     )
-    return mark_safe(_row(shown).replace(_stand_in(), escape(within)))  # noqa: S308  # from a template
+    return mark_safe(_row(shown).replace(_placeholder(), escape(within)))  # noqa: S308  # from a template
 
 
-def _by(incident: Incident) -> str:
+def _category_source(incident: Incident) -> str:
     """Whose word the category is: the machine's has its confidence; the state of the row says what people did."""
     if incident.is_imported:
         return "imported"
@@ -98,16 +98,16 @@ def _by(incident: Incident) -> str:
 
 @lru_cache(maxsize=4096)
 def _row(row: Row) -> SafeString:
-    return _rendered("triage/_incident_row.html", {"row": row, "within": _stand_in()})
+    return _rendered("triage/_incident_row.html", {"row": row, "within": _placeholder()})
 
 
 @register.simple_tag
 def evidence_event(finding: FindingFacts, slug: str, attempt: int) -> SafeString:
     """One event of an incident's evidence, of this job's attempt."""
-    return _event(_Told(finding, repr(finding)), slug, attempt)
+    return _event(_HashableFinding(finding, repr(finding)), slug, attempt)
 
 
-class _Told(NamedTuple):
+class _HashableFinding(NamedTuple):
     """A finding, which is not hashable, with its whole text as the hash."""
 
     finding: FindingFacts
@@ -117,12 +117,12 @@ class _Told(NamedTuple):
         return hash(self.text)
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Told) and other.text == self.text
+        return isinstance(other, _HashableFinding) and other.text == self.text
 
 
 @lru_cache(maxsize=2048)
-def _event(told: _Told, slug: str, attempt: int) -> SafeString:
-    shown = {"finding": told.finding, "slug": slug, "attempt": attempt}
+def _event(key: _HashableFinding, slug: str, attempt: int) -> SafeString:
+    shown = {"finding": key.finding, "slug": slug, "attempt": attempt}
     return _rendered("triage/incident/_event.html", shown)
 
 
@@ -200,7 +200,7 @@ class PieceNode(template.Node):
         if not given or version is None:
             return self.nodelist.render(context)
         now, rights = timezone.now(), tuple(name for name, has in context["may"].items() if has)
-        stand_in = _stand_in()
+        stand_in = _placeholder()
 
         def fresh(kept: str | None) -> str:
             if kept is not None:
@@ -209,12 +209,12 @@ class PieceNode(template.Node):
                 return str(self.nodelist.render(context))
 
         parts = (version, given, rights, f"{now:%M}")
-        html = renewed("piece", user=user, parts=parts, now=now, renew=fresh, kept_s=_PIECE_KEPT_S)
+        html = updated_result("piece", user=user, parts=parts, now=now, renew=fresh, cached_s=_PIECE_KEPT_S)
         return mark_safe(html.replace(stand_in, str(context.get("csrf_token") or "")))  # noqa: S308  # escaped inside
 
 
 @cache
-def _stand_in() -> str:
+def _placeholder() -> str:
     """A placeholder for each reader's own value in a cached piece; nobody outside knows it."""
     return salted_hmac("triage.piece", "token", algorithm="sha256").hexdigest()
 

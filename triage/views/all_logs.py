@@ -11,7 +11,7 @@ from django.views.decorators.http import require_GET
 from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
 from ingest.models import Artifact
-from triage.selectors.logsearch import UnreadablePattern, Wanted, find_in_all, templates_of
+from triage.selectors.logsearch import TextSearch, UnreadablePattern, find_in_all, templates_of
 from triage.views.jobs import job_or_404
 
 #: maximum number of logs of one attempt that are searched
@@ -19,13 +19,13 @@ MAX_LOGS = 2048
 MAX_WORDS = 500
 
 
-def wanted_of(request: HttpRequest, name: str = "find") -> tuple[Wanted | None, str]:
+def text_search_of(request: HttpRequest, name: str = "find") -> tuple[TextSearch | None, str]:
     """The search in the address, or None; and an error sentence."""
-    wanted = Wanted(request.GET.get(name, "").strip()[:MAX_WORDS], bool(request.GET.get("regex")))
-    if not wanted.words:
+    text_search = TextSearch(request.GET.get(name, "").strip()[:MAX_WORDS], bool(request.GET.get("regex")))
+    if not text_search.words:
         return None, ""
     try:
-        return wanted.checked(), ""
+        return text_search.check(), ""
     except UnreadablePattern as error:
         return None, str(error)
 
@@ -43,10 +43,10 @@ def _logs(request: HttpRequest, slug: str, attempt: int) -> tuple[Any, Any, list
 def search(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     """The messages of all logs that match ``find`` (``regex``: a pattern); with ``cursor`` also one step of lines."""
     job, found, logs = _logs(request, slug, attempt)
-    wanted, problem = wanted_of(request)
+    text_search, problem = text_search_of(request)
     step = None
-    if wanted and "cursor" in request.GET:
-        step = find_in_all(logs, wanted, cursor=request.GET["cursor"][:40])
+    if text_search and "cursor" in request.GET:
+        step = find_in_all(logs, text_search, cursor=request.GET["cursor"][:40])
     context = {
         "nav": "jobs",
         "job": job,
@@ -56,7 +56,7 @@ def search(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
         "words": request.GET.get("find", "").strip()[:MAX_WORDS],
         "is_pattern": bool(request.GET.get("regex")),
         "problem": problem,
-        "found": templates_of(logs, wanted) if wanted else None,
+        "found": templates_of(logs, text_search) if text_search else None,
         "step": step,
     }
     return render(request, "triage/log_search.html", context, status=422 if problem else 200)
@@ -66,7 +66,7 @@ def search(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
 def step(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     """One step of the search through the bytes of all logs: matches, and where to continue."""
     _, _, logs = _logs(request, slug, attempt)
-    wanted, problem = wanted_of(request, "words")
-    if wanted is None:
+    text_search, problem = text_search_of(request, "words")
+    if text_search is None:
         return JsonResponse({"problem": problem or "Say what to look for."}, status=422)
-    return JsonResponse(find_in_all(logs, wanted, cursor=request.GET.get("cursor", "")[:40]))
+    return JsonResponse(find_in_all(logs, text_search, cursor=request.GET.get("cursor", "")[:40]))

@@ -18,9 +18,9 @@ def output(request: HttpRequest, number: int) -> HttpResponse:
     found = incident_or_404(request, number)
     text, target = request.POST.get("output", ""), request.POST.get("target", "")[:200]
     try:
-        says = check_output_keep(incident=found, text=text, target=target, by=request.user)
+        meaning = check_output_keep(incident=found, text=text, target=target, by=request.user)
     except ReviewError as error:
         complain(request, str(error))
     else:
-        say(request, f"Stored as evidence ({says}). The job is diagnosed again: reload in a few seconds.")
+        say(request, f"Stored as evidence ({meaning}). The job is diagnosed again: reload in a few seconds.")
     return back(request, reverse("incident", args=[number]) + "#checks")

@@ -20,7 +20,7 @@ from triage.models import Incident
 from triage.selectors.deletion import deleted_incident_words
 from triage.selectors.demonstration import Notice
 from triage.selectors.incidents import incident_for
-from triage.selectors.nodes import nodes_named
+from triage.selectors.nodes import nodes_by_name
 
 View = Callable[..., HttpResponseBase]
 
@@ -53,14 +53,16 @@ def incident_or_404(request: HttpRequest, number: int) -> Incident:
     """The incident, or 404, also if it exists but the person has no access."""
     incident = incident_for(request.user, number)
     if incident is None:
-        told = deleted_incident_words(request.user, number)
-        raise Http404(told or f"There is no incident #{number}, or it belongs to a cluster that your teams do not see.")
+        deletion = deleted_incident_words(request.user, number)
+        raise Http404(
+            deletion or f"There is no incident #{number}, or it belongs to a cluster that your teams do not see."
+        )
     return incident
 
 
 def node_or_404(request: HttpRequest, name: str) -> Node:
     """The node of this name, in the cluster that the address names or the first that has it."""
-    found = nodes_named(request.user, name, cluster=request.GET.get("cluster", ""))
+    found = nodes_by_name(request.user, name, cluster=request.GET.get("cluster", ""))
     if not found:
         raise Http404(f"No node “{name}” is known in a cluster that you may see.")
     return found[0]
@@ -75,7 +77,7 @@ class Part(NamedTuple):
     title: str
 
 
-def part_shown(request: HttpRequest, template: str, part: Part, context: dict[str, Any]) -> HttpResponse:
+def render_part(request: HttpRequest, template: str, part: Part, context: dict[str, Any]) -> HttpResponse:
     """A part of a page: for htmx alone, else as a page of its own."""
     if request.headers.get("HX-Request"):
         return render(request, template, context)

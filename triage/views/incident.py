@@ -33,8 +33,13 @@ from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
-_LATER = (("actioned", "Action taken"), ("resolved", "Resolved"))
-_PAST = {"confirm": "Confirmed", "correct": "Corrected", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
+_LATER_ACTS = (("actioned", "Action taken"), ("resolved", "Resolved"))
+_DECISION_VERBS = {
+    "confirm": "Confirmed",
+    "correct": "Corrected",
+    "reject": "Rejected",
+    "inconclusive": "Judged inconclusive:",
+}
 
 
 @require_GET
@@ -42,13 +47,13 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
     """What failed, where, and do I agree?"""
     found = incident_or_404(request, number)
     view: Any = SimpleLazyObject(lambda: incident_view(request.user, found))
-    job, within = found.job, _within(request)
+    job, within = found.job, _list_parameters(request)
     context = {
         "nav": "incidents",
         "incident": found,
         "piece": ("incident", number, found.assignee_id == request.user.pk, job.name, str(job.team), str(job.cluster)),
         "view": view,
-        "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.known)),
+        "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.activities)),
         "stages": STAGES,
         "frequent": SimpleLazyObject(lambda: frequent_categories(request.user, job.cluster.slug)),
         "acts": _acts(found),
@@ -66,13 +71,13 @@ def _acts(found: Incident) -> list[tuple[str, str]]:
     """The acts that the incident's state allows, with their menu labels."""
     acts = []
     if found.state != Incident.State.AWAITING_REVIEW:
-        acts = [(name, words) for name, words in _LATER if name != found.state]
+        acts = [(name, words) for name, words in _LATER_ACTS if name != found.state]
     if found.state in LATER_STATES:
         acts.append(("reopened", "Reopen"))
     return [*acts, ("woken", "Wake")] if found.snoozed_until else acts
 
 
-def _within(request: HttpRequest) -> dict[str, str]:
+def _list_parameters(request: HttpRequest) -> dict[str, str]:
     """The search and order of the list in the address; empty for the queue."""
     return {name: request.GET[name] for name in ("q", "sort") if name in request.GET} if "q" in request.GET else {}
 
@@ -80,7 +85,7 @@ def _within(request: HttpRequest) -> dict[str, str]:
 @require_GET
 def neighbour(request: HttpRequest, number: int, *, is_next: bool) -> HttpResponse:
     """Redirect to the next (or previous) incident of the queue, or of the list in the address."""
-    found, within = incident_or_404(request, number), _within(request)
+    found, within = incident_or_404(request, number), _list_parameters(request)
     if within:
         try:
             query = search.parse(within["q"])
@@ -124,20 +129,20 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
     found = incident_or_404(request, number)
     request_id = uuid.uuid4()
     claim, subject, suspect = (request.POST.get(name, "") for name in ("claim", "subject", "suspect"))
-    told: dict[str, Any] = {"incident": found, "by": request.user, "request_id": request_id}
-    told["reason"] = request.POST.get("reason", "")
+    arguments: dict[str, Any] = {"incident": found, "by": request.user, "request_id": request_id}
+    arguments["reason"] = request.POST.get("reason", "")
     try:
         if suspect:
-            decision = reviewing.incident_confirm(suspect=suspect, **told)
+            decision = reviewing.incident_confirm(suspect=suspect, **arguments)
         else:
-            told |= {name: request.POST.get(name, "") for name in ("word", "value")}
-            decision = reviewing.decision_make(claim=claim, subject=subject, **told)
+            arguments |= {name: request.POST.get(name, "") for name in ("word", "value")}
+            decision = reviewing.decision_make(claim=claim, subject=subject, **arguments)
     except ReviewError as error:
         complain(request, str(error))
     else:
         what = f"suspect {subject}" if claim == Decision.Claim.SUSPECT else f"the {claim}"
         what += f" and suspect {suspect}" if suspect else ""
-        say(request, f"{_PAST[decision.word]} {what} of #{number}.", undo=request_id)
+        say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.", undo=request_id)
     return back(request, reverse("incident", args=[number]))
 
 
@@ -221,22 +226,24 @@ def group(request: HttpRequest, number: int) -> HttpResponse:
     found, request_id = incident_or_404(request, number), uuid.uuid4()
     try:
         if request.POST.get("act") == "split":
-            chosen = _visible(request, request.POST.getlist("id")) or [found]
+            chosen = _visible_incidents(request, request.POST.getlist("id")) or [found]
             count = incidents_split(incidents=chosen, by=request.user, request_id=request_id)
             separate = f"#{chosen[0].pk} is" if count == 1 else f"{count} incidents are"
             say(request, f"{separate} separate again; new incidents like it will be too.", undo=request_id)
         else:
-            others = _visible(request, request.POST.get("numbers", "").replace("#", " ").replace(",", " ").split())
-            others += _visible(request, request.POST.getlist("id"))
-            made = incidents_merge(incidents=[found, *others], by=request.user, request_id=request_id)
-            count = incidents_visible_to(request.user).filter(group=made).count()
-            say(request, f"Group {made.pk} now holds {count} incidents.", undo=request_id)
+            others = _visible_incidents(
+                request, request.POST.get("numbers", "").replace("#", " ").replace(",", " ").split()
+            )
+            others += _visible_incidents(request, request.POST.getlist("id"))
+            merged_group = incidents_merge(incidents=[found, *others], by=request.user, request_id=request_id)
+            count = incidents_visible_to(request.user).filter(group=merged_group).count()
+            say(request, f"Group {merged_group.pk} now holds {count} incidents.", undo=request_id)
     except ReviewError as error:
         complain(request, str(error))
     return back(request, reverse("incident", args=[number]))
 
 
-def _visible(request: HttpRequest, numbers: list[str]) -> list[Incident]:
+def _visible_incidents(request: HttpRequest, numbers: list[str]) -> list[Incident]:
     """The incidents with these numbers that this person may see; ignores anything but numbers."""
-    wanted = [number for part in numbers if (number := whole(part))]
-    return list(incidents_visible_to(request.user).filter(pk__in=wanted[:500])) if wanted else []
+    ids = [number for part in numbers if (number := whole(part))]
+    return list(incidents_visible_to(request.user).filter(pk__in=ids[:500])) if ids else []

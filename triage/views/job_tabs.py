@@ -27,11 +27,11 @@ from triage.services.attaching import capture_proposals
 def _events(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
     sort, span = request.GET.get("sort", ""), _span(request)
-    told: Any = SimpleLazyObject(lambda: job_events(view.diagnosis, only, sort, span))
+    events_and_stages: Any = SimpleLazyObject(lambda: job_events(view.diagnosis, only, sort, span))
     return {
         "piece": ("job", request.GET.urlencode(), *_state(job)),
-        "events": SimpleLazyObject(lambda: told[0]),
-        "stages": SimpleLazyObject(lambda: told[1]),
+        "events": SimpleLazyObject(lambda: events_and_stages[0]),
+        "stages": SimpleLazyObject(lambda: events_and_stages[1]),
         "only": only,
         "sort": sort if sort in SORTS else "",
         "sorts": SORTS,

@@ -22,7 +22,7 @@ from triage.charts.iterations import iteration_curves
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
-from triage.selectors.running import followed
+from triage.selectors.running import attempt_state
 from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST_SAMPLE, sample_load
 from triage.timeline_figure import MAX_ROWS, timeline_figure
@@ -35,8 +35,8 @@ def job_or_404(request: HttpRequest, slug: str) -> Any:
     """The job, or 404, also if it exists but the person has no access."""
     job = job_for(request.user, slug)
     if job is None:
-        told = deleted_job_words(request.user, slug)
-        raise Http404(told or f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see.")
+        deletion = deleted_job_words(request.user, slug)
+        raise Http404(deletion or f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see.")
     return job
 
 
@@ -76,7 +76,7 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in CONTEXTS],
     }
     if found.is_growing:
-        context["followed"] = SimpleLazyObject(lambda: followed(view.attempt) if view.attempt else None)
+        context["running"] = SimpleLazyObject(lambda: attempt_state(view.attempt) if view.attempt else None)
     context |= CONTEXTS[tab](request, found, view) | demonstration(request, notice_of_job(found))
     return render(request, "triage/job.html", context)
 
@@ -122,7 +122,7 @@ def job_delete(request: HttpRequest, slug: str) -> HttpResponse:
     refusal = deletion_refusal(request.user, found)
     problem = refusal or services.busy_with(found)
     is_asked = request.method == "POST"
-    is_changed = is_asked and request.POST.get("expected") != losses.told
+    is_changed = is_asked and request.POST.get("expected") != losses.form_value
     if is_asked and (refusal or is_changed):
         status = 403 if refusal else 409
     elif is_asked:

@@ -9,7 +9,7 @@ from django.views.decorators.http import require_GET
 from ingest.models import Attempt
 from ingest.parameters import whole
 from triage.selectors.running import attempt_for
-from triage.selectors.tail import Wanted, answer_of, tail
+from triage.selectors.tail import LineFilter, tail, tail_json
 from triage.views.jobs import job_or_404
 from triage.views.logs import LEVELS_SHOWN
 
@@ -25,8 +25,8 @@ def attempt_or_404(request: HttpRequest, slug: str, number: int) -> Attempt:
     return attempt
 
 
-def _wanted(request: HttpRequest) -> Wanted:
-    return Wanted(
+def _line_filter(request: HttpRequest) -> LineFilter:
+    return LineFilter(
         whole(request.GET.get("level"), 0),
         request.GET.get("who", "").strip()[:_WORDS],
         request.GET.get("words", "").strip()[:_WORDS],
@@ -37,16 +37,16 @@ def _wanted(request: HttpRequest) -> Wanted:
 def live_log(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     """The page; its script asks :func:`live_lines`. ``level``, ``who`` and ``words`` filter."""
     job, found = job_or_404(request, slug), attempt_or_404(request, slug, attempt)
-    wanted = _wanted(request)
-    first = tail(found, cursor="", wanted=wanted)
+    line_filter = _line_filter(request)
+    first = tail(found, cursor="", line_filter=line_filter)
     context = {
         "nav": "running",
         "job": job,
         "attempt": found,
         "watch": getattr(found, "watch", None) if first.growing else None,
-        "wanted": wanted,
+        "line_filter": line_filter,
         "levels": LEVELS_SHOWN,
-        "first": answer_of(first),
+        "first": tail_json(first),
         "growing": first.growing,
     }
     return render(request, "triage/live_log.html", context)
@@ -56,7 +56,7 @@ def live_log(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
 def live_lines(request: HttpRequest, slug: str, attempt: int) -> JsonResponse:
     """Lines after ``cursor``, with the same filters, and the state of the job."""
     found = attempt_or_404(request, slug, attempt)
-    answer = dict(answer_of(tail(found, cursor=request.GET.get("cursor", ""), wanted=_wanted(request))))
+    answer = dict(tail_json(tail(found, cursor=request.GET.get("cursor", ""), line_filter=_line_filter(request))))
     watch = getattr(found, "watch", None) if answer["growing"] else None
     answer["alarm"] = watch.alarm_text if watch is not None else ""
     answer["iteration"] = watch.iteration if watch is not None else None

@@ -18,12 +18,19 @@ from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
 from ingest.models import Artifact, Job
 from ingest.parameters import instant, whole
-from triage.selectors.instant import EACH, EACH_ASKED, MAX_LINES, Common, moment_of, same_instant
+from triage.selectors.instant import (
+    MAX_LINES,
+    MAX_LINES_A_WRITER,
+    MAX_LINES_OF_FILTER,
+    AttemptFacts,
+    moment_of,
+    same_instant,
+)
 from triage.selectors.jobs import artifact_for
 from triage.selectors.logmap import HEIGHT, log_map
-from triage.selectors.logs import WINDOW, Filter, LogLine, evidence_lines, window
+from triage.selectors.logs import MAX_WINDOW_LINES, Filter, LogLine, evidence_lines, window
 from triage.selectors.logsearch import find, templates_of
-from triage.views.all_logs import MAX_LOGS, MAX_WORDS, wanted_of
+from triage.views.all_logs import MAX_LOGS, MAX_WORDS, text_search_of
 from triage.views.jobs import job_or_404
 from triage.views.records import records
 from triage.views.site import gone
@@ -78,12 +85,14 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
     job, artifact = _artifact(request, slug, attempt, path)
     if artifact.kind == Kind.FLOW and (answer := records(request, job, artifact)):
         return answer
-    line, asked = _number(request, "line"), _number(request, "count") or WINDOW
+    line, asked = _number(request, "line"), _number(request, "count") or MAX_WINDOW_LINES
     start = _number(request, "from") or max(1, line - _LEAD)
     only = Filter(_number(request, "level"), request.GET.get("who", ""), request.GET.get("masked", ""))
     words, hidden = request.GET.get("find", "").strip()[:MAX_WORDS], set(request.GET.getlist("hide"))
-    wanted, problem = wanted_of(request)
-    shown = window(artifact, start=start, count=min(asked, WINDOW), only=only, fold=bool(request.GET.get("fold")))
+    text_search, problem = text_search_of(request)
+    shown = window(
+        artifact, start=start, count=min(asked, MAX_WINDOW_LINES), only=only, fold=bool(request.GET.get("fold"))
+    )
     here = line or start
     context = {
         "nav": "jobs",
@@ -99,10 +108,10 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "is_pattern": bool(request.GET.get("regex")),
         "problem": problem,
         "search_kept": urlencode({"find": words, **({"regex": "1"} if request.GET.get("regex") else {})}),
-        "found": templates_of([artifact], wanted) if wanted else None,
+        "found": templates_of([artifact], text_search) if text_search else None,
         "hidden": hidden,
-        "rest": asked - WINDOW if "count" in request.GET and asked > WINDOW else 0,
-        "before": max(1, shown.first - WINDOW),
+        "rest": asked - MAX_WINDOW_LINES if "count" in request.GET and asked > MAX_WINDOW_LINES else 0,
+        "before": max(1, shown.first - MAX_WINDOW_LINES),
         "after": shown.last + 1,
         "levels": LEVELS_SHOWN,
         "level_word": dict(LEVELS_SHOWN).get(only.level, ""),
@@ -125,7 +134,7 @@ def _moment(lines: list[LogLine], here: int) -> datetime | None:
 def log_templates(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponse:
     """The messages of the whole file, parameters masked, the most frequent first: a fragment of the log's page."""
     job, artifact = _artifact(request, slug, attempt, path)
-    context = {"job": job, "artifact": artifact, "found": templates_of([artifact], wanted_of(request)[0])}
+    context = {"job": job, "artifact": artifact, "found": templates_of([artifact], text_search_of(request)[0])}
     return render(request, "triage/log_templates.html", context)
 
 
@@ -165,10 +174,10 @@ def log_context(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
 def log_find(request: HttpRequest, slug: str, attempt: int, path: str) -> JsonResponse:
     """One step of a search through the bytes: matches, and where to continue."""
     _, artifact = _artifact(request, slug, attempt, path)
-    wanted, problem = wanted_of(request, "words")
-    if wanted is None:
+    text_search, problem = text_search_of(request, "words")
+    if text_search is None:
         return JsonResponse({"problem": problem or "Say what to look for."}, status=422)
-    return JsonResponse(find(artifact, wanted, offset=_number(request, "cursor")))
+    return JsonResponse(find(artifact, text_search, offset=_number(request, "cursor")))
 
 
 @require_GET
@@ -179,7 +188,7 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
     """
     job, artifact = _artifact(request, slug, attempt, path)
     line = _number(request, "line")
-    common = Common(artifact.attempt)
+    common = AttemptFacts(artifact.attempt)
     moment = (moment_of(artifact, line, common) if line else None) or instant(request.GET.get("at"))
     if moment is None:
         raise BadRequest("The address needs ?at=<time>, as in 2026-11-01T03:12:07+00:00.")
@@ -196,7 +205,7 @@ def log_instant(request: HttpRequest, slug: str, attempt: int, path: str) -> Htt
         "moment": moment,
         "found": same_instant(artifacts[:MAX_LOGS], common, moment, within_s=within, only=only),
         "only": only,
-        "each": EACH_ASKED if only.who else EACH,
+        "each": MAX_LINES_OF_FILTER if only.who else MAX_LINES_A_WRITER,
         "limit": MAX_LINES,
         "levels": LEVELS_SHOWN,
         "within": within,

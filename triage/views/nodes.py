@@ -12,8 +12,8 @@ from django.views.decorators.http import require_http_methods, require_safe
 
 from ingest.parameters import whole
 from ingest.roles import can
-from triage.selectors.demonstration import clusters_counted, notice_of_machines
-from triage.selectors.memory import remembered
+from triage.selectors.demonstration import counted_clusters, notice_of_machines
+from triage.selectors.memory import cached_result
 from triage.selectors.nodes import SORTS, fleet_page, node_page
 from triage.services.nodes import node_note
 from triage.views.common import demonstration
@@ -24,8 +24,8 @@ def fleet(request: HttpRequest) -> HttpResponse:
     text, sort = request.GET.get("name", "").strip(), request.GET.get("sort", "recent")
     is_all = request.GET.get("all") == "1"
     now, page, named = timezone.now(), whole(request.GET.get("page"), 1), request.GET.get("cluster", "")
-    clusters = clusters_counted(request.user, named)
-    shown = remembered(
+    clusters = counted_clusters(request.user, named)
+    shown = cached_result(
         "fleet",
         user=request.user,
         parts=(text, sort, is_all, page, sorted(clusters)),

@@ -17,10 +17,10 @@ from triage import search
 from triage.charts.cost import fleet_chart
 from triage.selectors.cost_fleet import FleetCost, fleet_cost
 from triage.selectors.demonstration import notice_of_figures
-from triage.selectors.memory import remembered
+from triage.selectors.memory import cached_result
 from triage.selectors.statistics import Period, exposure_of
 from triage.views.common import demonstration
-from triage.views.statistics import asked_of
+from triage.views.statistics import page_state
 
 #: with less run time, nothing is measured
 MIN_NODE_DAYS = 1.0
@@ -32,13 +32,13 @@ def planning(request: HttpRequest) -> HttpResponse:
     """The failure rate is that of the search and period in the address, unless the person enters one."""
     if not can(request.user, "statistics"):
         raise PermissionDenied("Planning is for engineers and managers: ask an administrator for the role.")
-    asked, problem = asked_of(request)
-    failures, node_days = _seen(request, asked["query"], asked["period"])
+    state, problem = page_state(request)
+    failures, node_days = _failures_and_node_days(request, state["query"], state["period"])
     # A rate from minutes of run time is not significant.
     measured = metrics.failures_per_1000_node_days(failures, node_days) if node_days >= MIN_NODE_DAYS else None
-    given, said = _number(request, "rate", "failures in 1,000 node-days")
-    write_s, said_write = _number(request, "write_s", "seconds that a checkpoint blocks")
-    rate = given if given is not None else measured if measured else metrics.BYTEROBUST_P * 1000
+    entered_rate, rate_problem = _number(request, "rate", "failures in 1,000 node-days")
+    write_s, write_problem = _number(request, "write_s", "seconds that a checkpoint blocks")
+    rate = entered_rate if entered_rate is not None else measured if measured else metrics.BYTEROBUST_P * 1000
     write_s = 60.0 if write_s is None else write_s
     daily = min(1.0, rate / 1000)
     rows = [
@@ -50,29 +50,29 @@ def planning(request: HttpRequest) -> HttpResponse:
         }
         for nodes in _SIZES
     ]
-    fleet = _fleet(request, asked["query"], asked["period"])
+    fleet = _fleet(request, state["query"], state["period"])
     context = {
         "nav": "statistics",
         "fleet": fleet,
         "drawn": fleet_chart(fleet.hours) if fleet and len(fleet.hours) > 1 else None,
-        "q": asked["q"],
-        "problem": problem or said or said_write,
-        "words": asked["query"].words(),
-        "period": asked["period"],
+        "q": state["q"],
+        "problem": problem or rate_problem or write_problem,
+        "words": state["query"].words(),
+        "period": state["period"],
         "failures": failures,
         "node_days": node_days,
         "measured": measured,
         "interval": metrics.rate_interval_per_1000_node_days(failures, node_days) if measured is not None else None,
         "rate": rate,
-        "source": "given" if given is not None else "measured" if measured else "published",
+        "source": "given" if entered_rate is not None else "measured" if measured else "published",
         "write_s": write_s,
         "rows": rows,
     }
-    context |= demonstration(request, notice_of_figures(asked["query"], request.user))
+    context |= demonstration(request, notice_of_figures(state["query"], request.user))
     return render(request, "triage/statistics/planning.html", context)
 
 
-def _seen(request: HttpRequest, query: search.Query, period: Period) -> tuple[int, float]:
+def _failures_and_node_days(request: HttpRequest, query: search.Query, period: Period) -> tuple[int, float]:
     """Incidents of the period and the node-days in which they could have happened."""
     return exposure_of(user=request.user, query=query, period=period, now=timezone.now())
 
@@ -80,7 +80,7 @@ def _seen(request: HttpRequest, query: search.Query, period: Period) -> tuple[in
 def _fleet(request: HttpRequest, query: search.Query, period: Period) -> FleetCost | None:
     """Cached until the data changes: reading the ends of all attempts is slow in a large fleet."""
     now = timezone.now()
-    return remembered(
+    return cached_result(
         "fleet cost",
         user=request.user,
         parts=(query, period),

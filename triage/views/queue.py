@@ -46,8 +46,8 @@ _VERBS = {
     "split": "Split",
 }
 #: how many a question names; the others are counted
-_NAMED = 12
-_WORDS = {"confirm": "Confirmed", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
+_MAX_NAMED = 12
+_DONE_WORDS = {"confirm": "Confirmed", "reject": "Rejected", "inconclusive": "Judged inconclusive:"}
 
 
 @require_GET
@@ -56,11 +56,13 @@ def queue(request: HttpRequest) -> HttpResponse:
     sections = queue_sections(request.user, timezone.now())
     context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
     context["limit"] = QUEUE_SIZE
-    context |= _demonstrated(request, [row for _, rows in sections for row in rows])
+    context |= _demonstration_notice(request, [row for _, rows in sections for row in rows])
     return render(request, "triage/queue.html", context)
 
 
-def _demonstrated(request: HttpRequest, rows: Sequence[Incident], query: search.Query | None = None) -> dict[str, Any]:
+def _demonstration_notice(
+    request: HttpRequest, rows: Sequence[Incident], query: search.Query | None = None
+) -> dict[str, Any]:
     """The notice on the demonstration's incidents among the rows."""
     slugs = visible_clusters(request.user)
     count = sum(slugs.get(row.cluster_id) == DEMONSTRATION for row in rows)
@@ -70,19 +72,19 @@ def _demonstrated(request: HttpRequest, rows: Sequence[Incident], query: search.
 @require_GET
 def incidents(request: HttpRequest) -> HttpResponse:
     """The list: search, facets, sort, pages; all of it in the URL."""
-    context = _listed(request)
+    context = _list_context(request)
     return render(request, "triage/incidents.html", context, status=422 if context["problem"] else 200)
 
 
-def _listed(request: HttpRequest) -> dict[str, Any]:
+def _list_context(request: HttpRequest) -> dict[str, Any]:
     """The context of the list. An invalid search shows no incident, so that nobody acts on the wrong ones."""
-    text, problem = _asked(request)
-    shown: dict[str, Any] = {"page": None, "hints": [], "words": "", "meant": ""}
+    text, problem = _search_text(request)
+    context: dict[str, Any] = {"page": None, "hints": [], "words": "", "meant": ""}
     sort = request.GET.get("sort", "newest")
     try:
         query = search.parse(text)
     except search.SearchError as error:
-        problem, shown["meant"] = str(error), error.meant
+        problem, context["meant"] = str(error), error.meant
     else:
         if not problem:
             is_counted = request.GET.get("count") == "all"
@@ -90,10 +92,10 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
                 request.user, query, sort=sort, page=whole(request.GET.get("page"), 1), is_counted=is_counted
             )
             hints = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.incidents)
-            shown |= {"page": page, "hints": hints, "words": query.words()}
-            shown |= _demonstrated(request, page.incidents, query)
+            context |= {"page": page, "hints": hints, "words": query.words()}
+            context |= _demonstration_notice(request, page.incidents, query)
     return {
-        **shown,
+        **context,
         "nav": "incidents",
         "q": text,
         "problem": problem,
@@ -105,7 +107,7 @@ def _listed(request: HttpRequest) -> dict[str, Any]:
     }
 
 
-def _asked(request: HttpRequest) -> tuple[str, str]:
+def _search_text(request: HttpRequest) -> tuple[str, str]:
     """The search in the address, after that of a saved view; and an error of the view, if any."""
     text = request.GET.get("q", "")
     slug = request.GET.get("filter")
@@ -121,8 +123,8 @@ def suggest(request: HttpRequest) -> JsonResponse:
     """Suggestions at the cursor, as JSON for the search box."""
     text = request.GET.get("q", "")
     at = whole(request.GET.get("cursor"), len(text))
-    found = search.suggest(text, at, jobs=jobs_visible_to(request.user))
-    rows = [{"text": s.text, "explanation": s.explanation, "start": s.start, "end": s.end} for s in found]
+    suggestions = search.suggest(text, at, jobs=jobs_visible_to(request.user))
+    rows = [{"text": s.text, "explanation": s.explanation, "start": s.start, "end": s.end} for s in suggestions]
     return JsonResponse({"suggestions": rows})
 
 
@@ -130,7 +132,7 @@ def suggest(request: HttpRequest) -> JsonResponse:
 @ability_required("export")
 def incidents_csv(request: HttpRequest) -> StreamingHttpResponse:
     """Every incident of the search as CSV, streamed."""
-    text, problem = _asked(request)
+    text, problem = _search_text(request)
     try:
         query = search.parse(text)
     except search.SearchError as error:
@@ -170,7 +172,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
         context = {
             "nav": "incidents",
             "found": found,
-            "named": found[:_NAMED],
+            "named": found[:_MAX_NAMED],
             "categories": Counter(row.standing_category for row in found).most_common(),
             "act": act if act in _VERBS else "",
             "verb": _VERBS.get(act, "Act on"),
@@ -190,9 +192,9 @@ def bulk(request: HttpRequest) -> HttpResponse:
 
 def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: str) -> HttpResponse:
     many = f"{len(found)} incidents" if len(found) > 1 else f"#{found[0].pk}"
-    if act in _WORDS:
+    if act in _DONE_WORDS:
         undo, _ = incidents_decide(incidents=found, word=act, by=request.user, reason=request.POST.get("reason", ""))
-        say(request, f"{_WORDS[act]} {many}.", undo=undo)
+        say(request, f"{_DONE_WORDS[act]} {many}.", undo=undo)
     elif act == "assign":
         person: Any
         name = request.POST.get("assignee", "")

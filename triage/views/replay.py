@@ -20,15 +20,15 @@ _RANGE = re.compile(r"([0-9]{1,9})(?:-([0-9]{1,9}))?")
 @require_safe
 def planner(request: HttpRequest) -> HttpResponse:
     """The address has the whole input, so that a plan can be sent to a colleague."""
-    given = request.GET
-    context: dict[str, Any] = {"nav": "replay", "given": given, "k": given.get("k", "1"), "pp": given.get("pp", "1")}
-    if given.get("machines", "").strip():
+    params = request.GET
+    context: dict[str, Any] = {"nav": "replay", "given": params, "k": params.get("k", "1"), "pp": params.get("pp", "1")}
+    if params.get("machines", "").strip():
         try:
-            machines = _machines(given["machines"])
-            sizes = {name: _size(name, given.get(name, "")) for name in ("pp", "dp", "k")}
+            machines = _machines(params["machines"])
+            sizes = {name: _size(name, params.get(name, "")) for name in ("pp", "dp", "k")}
             plan = replay.plan(machines, pp=sizes["pp"] or 1, dp=sizes["dp"], k=sizes["k"] or 1)
             context["plan"] = plan
-            failed = [_numbers(given.getlist(name)) for name in ("h", "v")]
+            failed = [_numbers(params.getlist(name)) for name in ("h", "v")]
             if failed[0] and failed[1]:
                 context["named"], context["sentence"] = replay.verdict(plan, failed[0], failed[1])
             context["failed_h"], context["failed_v"] = failed
@@ -46,11 +46,11 @@ def _machines(text: str) -> list[str]:
         head, opened, rest = name.partition("[")
         inside, _, tail = rest.partition("]")
         for part in inside.split(",") if opened else ():
-            found = _RANGE.fullmatch(part.strip())
-            if not found or "[" in tail:
+            match = _RANGE.fullmatch(part.strip())
+            if not match or "[" in tail:
                 raise ValueError(f"“{name[:80]}” is no range: write it as node-[0400-0423,0500].")
-            numbers = range(int(found[1]), int(found[2] or found[1]) + 1)
-            machines += [f"{head}{number:0{len(found[1])}d}{tail}" for number in numbers[: MAX_MACHINES + 1]]
+            numbers = range(int(match[1]), int(match[2] or match[1]) + 1)
+            machines += [f"{head}{number:0{len(match[1])}d}{tail}" for number in numbers[: MAX_MACHINES + 1]]
         machines += [] if opened else [name]
         if len(machines) > MAX_MACHINES:
             raise ValueError(f"More than {MAX_MACHINES:,} machines are listed: plan for fewer.")

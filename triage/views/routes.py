@@ -56,7 +56,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
             if request.POST.get("act") == "preview":
                 preview = _preview(request, form, ALL[kind])
             else:
-                route = services.route_save(by=request.user, kind=kind, **_wanted(request, form))
+                route = services.route_save(by=request.user, kind=kind, **_route_arguments(request, form))
                 if ALL[kind].makes_secret:
                     context = {"route": route, "secret": route.secret, "is_new": True, "nav": "routes"}
                     return render(request, "triage/routes/secret.html", context)
@@ -65,7 +65,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
         except Refused as refusal:
             errors = refusal.fields
     if request.POST.get("act") == "preview" and request.headers.get("HX-Request"):
-        return _preview_shown(request, preview, errors)
+        return _render_preview(request, preview, errors)
     context = {"kind": ALL[kind], "nav": "routes", "preview": preview, **_choices(request, form, errors, None)}
     return render(request, "triage/routes/new.html", context, status=422 if errors else 200)
 
@@ -82,13 +82,13 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
             if request.POST.get("act") == "preview":
                 preview = _preview(request, form, kind)
             else:
-                services.route_save(by=request.user, kind=found.kind, existing=found, **_wanted(request, form))
+                services.route_save(by=request.user, kind=found.kind, existing=found, **_route_arguments(request, form))
                 messages.success(request, "Saved.")
                 return redirect("route", pk)
         except Refused as refusal:
             errors = refusal.fields
     if request.POST.get("act") == "preview" and request.headers.get("HX-Request"):
-        return _preview_shown(request, preview, errors)
+        return _render_preview(request, preview, errors)
     state = request.GET.get("state", "")
     page = Paginator(deliveries_of(found, state=state), PAGE).get_page(request.GET.get("page"))
     context = {"route": found, "kind": kind, "page": page, "state": state, "states": Delivery.State.choices}
@@ -104,11 +104,11 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
 def act(request: HttpRequest, pk: int) -> HttpResponse:
     """Send a test message, create a new signing secret, or delete it."""
     found = get_object_or_404(routes_of(request.user), pk=pk)
-    wanted = request.POST.get("act")
-    if wanted == "ping":
+    act_name = request.POST.get("act")
+    if act_name == "ping":
         sent = outbox.ping(route=found)
         return redirect("delivery", pk, sent.pk)
-    if wanted == "rotate":
+    if act_name == "rotate":
         try:
             secret = services.secret_rotate(route=found, by=request.user)
         except Refused as refusal:
@@ -116,7 +116,7 @@ def act(request: HttpRequest, pk: int) -> HttpResponse:
             return redirect("route", pk)
         context = {"route": found, "secret": secret, "nav": "routes"}
         return render(request, "triage/routes/secret.html", context)
-    if wanted == "delete":
+    if act_name == "delete":
         services.route_delete(route=found, by=request.user)
         messages.success(request, f"Deleted {found.name}. The activity log keeps a record.")
         return redirect("routes")
@@ -150,16 +150,16 @@ def redeliver(request: HttpRequest, pk: int, delivery: UUID) -> HttpResponse:
 
 def _form(request: HttpRequest, route: Route | None, kind: Destination) -> dict[str, Any]:
     """The values of the form: the posted ones, else the route's, else the kind's. No secret is among them."""
-    shown = {name: one for name, one in kind.form.items() if not one.is_secret}
+    shown = {name: field for name, field in kind.form.items() if not field.is_secret}
     if request.method == "POST":
-        asked = request.POST
+        posted = request.POST
         names = ("name", "query", "team", "quiet_from", "quiet_until", "zone")
-        form: dict[str, Any] = {name: asked.get(name, "") for name in names}
-        form["values"] = {name: asked.get(name, "") for name in shown}
-        form["secrets"] = {name: asked.get(name, "") for name, one in kind.form.items() if one.is_secret}
-        return {**form, "events": asked.getlist("events"), "is_active": route is None or "active" in asked}
+        form: dict[str, Any] = {name: posted.get(name, "") for name in names}
+        form["values"] = {name: posted.get(name, "") for name in shown}
+        form["secrets"] = {name: posted.get(name, "") for name, field in kind.form.items() if field.is_secret}
+        return {**form, "events": posted.getlist("events"), "is_active": route is None or "active" in posted}
     if route is None:
-        values = {name: one.default for name, one in shown.items()}
+        values = {name: field.default for name, field in shown.items()}
         blank = {"name": "", "query": "", "team": "", "quiet_from": "", "quiet_until": "", "zone": "UTC"}
         return {**blank, "values": values, "events": list(kind.events), "is_active": True}
     values = {name: route.url if name == "url" else route.options.get(name, "") for name in shown}
@@ -176,7 +176,7 @@ def _form(request: HttpRequest, route: Route | None, kind: Destination) -> dict[
     }
 
 
-def _wanted(request: HttpRequest, form: dict[str, Any]) -> dict[str, Any]:
+def _route_arguments(request: HttpRequest, form: dict[str, Any]) -> dict[str, Any]:
     """The form as arguments of ``route_save``."""
     slug = form["team"]
     team = teams_of(request.user).filter(slug=slug).first() if slug else None
@@ -214,11 +214,11 @@ def _preview(request: HttpRequest, form: dict[str, Any], kind: Destination) -> P
 def _choices(request: HttpRequest, form: dict[str, Any], errors: dict[str, str], route: Route | None) -> dict[str, Any]:
     site = urlsplit(settings.SITE_URL)
     local = site.netloc if site.hostname in ("localhost", "127.0.0.1", "::1") else ""
-    told = {"form": form, "errors": errors, "events": EVENTS, "teams": teams_of(request.user)}
-    secrets = [name for name, one in ALL[route.kind].form.items() if one.is_secret] if route else []
-    return {**told, "local_site": local, "stored": [name for name in secrets if getattr(route, name)]}
+    context = {"form": form, "errors": errors, "events": EVENTS, "teams": teams_of(request.user)}
+    secrets = [name for name, field in ALL[route.kind].form.items() if field.is_secret] if route else []
+    return {**context, "local_site": local, "stored": [name for name in secrets if getattr(route, name)]}
 
 
-def _preview_shown(request: HttpRequest, preview: Preview | None, errors: dict[str, str]) -> HttpResponse:
+def _render_preview(request: HttpRequest, preview: Preview | None, errors: dict[str, str]) -> HttpResponse:
     """The preview alone, or why there is none: the form of the page stays with what was typed, secrets included."""
     return render(request, "triage/routes/_preview.html", {"preview": preview, "errors": errors})

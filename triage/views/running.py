@@ -6,7 +6,7 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.views.decorators.http import require_GET
 
-from triage.selectors.running import SHOWN, followed, running_jobs, unfollowed_count
+from triage.selectors.running import MAX_RUNNING, attempt_state, running_jobs, unfollowed_count
 from triage.views.live_log import attempt_or_404
 
 
@@ -16,7 +16,7 @@ def running(request: HttpRequest) -> HttpResponse:
     rows = running_jobs(request.user)
     alarmed = sum(1 for row in rows if row.alarm)
     unfollowed = 0 if rows else unfollowed_count(request.user)
-    context = {"nav": "running", "rows": rows, "alarmed": alarmed, "shown": SHOWN, "unfollowed": unfollowed}
+    context = {"nav": "running", "rows": rows, "alarmed": alarmed, "shown": MAX_RUNNING, "unfollowed": unfollowed}
     return render(request, "triage/running.html", context)
 
 
@@ -24,4 +24,4 @@ def running(request: HttpRequest) -> HttpResponse:
 def running_state(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
     """The state of one running attempt, which its job's page asks for again and again."""
     found = attempt_or_404(request, slug, attempt)
-    return render(request, "triage/_running_state.html", {"slug": slug, "followed": followed(found)})
+    return render(request, "triage/_running_state.html", {"slug": slug, "running": attempt_state(found)})

@@ -62,7 +62,7 @@ def glossary(request: HttpRequest) -> HttpResponse:
     return render(request, "triage/glossary.html", {"terms": terms().values()})
 
 
-def _said(exception: Any, default: str) -> str:
+def _exception_sentence(exception: Any, default: str) -> str:
     """The sentence of the exception, if a view gave one."""
     message = exception.args[0] if getattr(exception, "args", None) else ""
     is_ours = isinstance(message, str) and message.endswith((".", "?", ")"))
@@ -75,44 +75,44 @@ _TOO_MUCH = (
 )
 
 
-def _answer(request: HttpRequest, status: int, title: str, said: str) -> HttpResponse:
+def _error_page(request: HttpRequest, status: int, title: str, sentence: str) -> HttpResponse:
     """A page for people; for programs a problem, like all refusals of the API."""
     if request.path.startswith("/api/v1/"):
-        problem = problem_of(status, title.lower().replace(" ", "_"), said)
+        problem = problem_of(status, title.lower().replace(" ", "_"), sentence)
         return JsonResponse(problem, status=status, content_type="application/problem+json")
-    return render(request, "triage/error.html", {"code": status, "title": title, "said": said}, status=status)
+    return render(request, "triage/error.html", {"code": status, "title": title, "sentence": sentence}, status=status)
 
 
 def bad_request(request: HttpRequest, exception: Any = None) -> HttpResponse:
     if isinstance(exception, (RequestDataTooBig, TooManyFilesSent, TooManyFieldsSent)):
-        return _answer(request, 413, "Too much at once", _TOO_MUCH)
-    said = _said(exception, "The request cannot be understood.")
-    return _answer(request, 400, "That does not work", said)
+        return _error_page(request, 413, "Too much at once", _TOO_MUCH)
+    sentence = _exception_sentence(exception, "The request cannot be understood.")
+    return _error_page(request, 400, "That does not work", sentence)
 
 
 def unusable(request: HttpRequest) -> HttpResponse:
     """For :class:`triage.middleware.UsableText`."""
-    said = "What was sent holds characters or numbers that do not fit: take control characters out, or shorten it."
-    return _answer(request, 400, "That does not work", said)
+    sentence = "What was sent holds characters or numbers that do not fit: take control characters out, or shorten it."
+    return _error_page(request, 400, "That does not work", sentence)
 
 
 def forbidden(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    said = _said(exception, "Your role does not allow this. Ask an administrator.")
-    return _answer(request, 403, "Not for this role", said)
+    sentence = _exception_sentence(exception, "Your role does not allow this. Ask an administrator.")
+    return _error_page(request, 403, "Not for this role", sentence)
 
 
 def not_found(request: HttpRequest, exception: Any = None) -> HttpResponse:
-    said = _said(exception, "There is nothing at this address.")
-    return _answer(request, 404, "Not found", said)
+    sentence = _exception_sentence(exception, "There is nothing at this address.")
+    return _error_page(request, 404, "Not found", sentence)
 
 
-def gone(request: HttpRequest, said: str, *, link: str, label: str) -> HttpResponse:
+def gone(request: HttpRequest, sentence: str, *, link: str, label: str) -> HttpResponse:
     """410 for lost data: as a page or, if a page requested a fragment, as a fragment."""
     if request.headers.get("HX-Request"):
         return HttpResponse(
-            format_html('<p class="problem small">{} <a href="{}">{}</a></p>', said, link, label), status=410
+            format_html('<p class="problem small">{} <a href="{}">{}</a></p>', sentence, link, label), status=410
         )
-    context = {"code": 410, "title": "No longer there", "said": said, "link": link, "label": label}
+    context = {"code": 410, "title": "No longer there", "sentence": sentence, "link": link, "label": label}
     return render(request, "triage/error.html", context, status=410)
 
 
@@ -123,12 +123,14 @@ def server_error(request: HttpRequest) -> HttpResponse:
     broken.
     """
     refused = outage_refusal(sys.exc_info()[1]) or _BROKEN
-    status, title, said = refused.status, _TITLES[refused.code], refused.detail
+    status, title, sentence = refused.status, _TITLES[refused.code], refused.detail
     if request.path.startswith("/api/v1/"):
-        problem = problem_of(status, refused.code, said)
+        problem = problem_of(status, refused.code, sentence)
         response: HttpResponse = JsonResponse(problem, status=status, content_type="application/problem+json")
     else:
-        response = HttpResponse(format_html(_SERVER_ERROR, status=status, title=title, said=said), status=status)
+        response = HttpResponse(
+            format_html(_SERVER_ERROR, status=status, title=title, sentence=sentence), status=status
+        )
     if status == 503:
         response["Retry-After"] = "5"
     return response
@@ -151,11 +153,13 @@ _SERVER_ERROR = """<!doctype html><html lang="en"><head><meta charset="utf-8"><t
 <meta name="viewport" content="width=device-width, initial-scale=1">
 <link rel="stylesheet" href="/static/css/tokens.css"><link rel="stylesheet" href="/static/css/base.css">
 <link rel="stylesheet" href="/static/css/components.css"><link rel="stylesheet" href="/static/css/pages.css"></head>
-<body><main><section class="panel empty error-page"><p class="muted">{status}</p><h1>{title}</h1><p>{said}</p>
+<body><main><section class="panel empty error-page"><p class="muted">{status}</p><h1>{title}</h1><p>{sentence}</p>
 <p><a class="button primary" href="">Try again</a> <a class="button" href="/">Go to the queue</a></p>
 </section></main></body></html>"""
 
 
 def csrf_failed(request: HttpRequest, reason: str = "") -> HttpResponse:
-    said = "The form was too old, or cookies are blocked. Go back, reload the page, and send it again."
-    return render(request, "triage/error.html", {"code": 403, "title": "Send it again", "said": said}, status=403)
+    sentence = "The form was too old, or cookies are blocked. Go back, reload the page, and send it again."
+    return render(
+        request, "triage/error.html", {"code": 403, "title": "Send it again", "sentence": sentence}, status=403
+    )

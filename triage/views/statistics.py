@@ -18,11 +18,11 @@ from django.views.decorators.http import require_safe
 from ingest.roles import can
 from triage import search
 from triage.export import csv_lines
-from triage.selectors.calibration import LEAST
-from triage.selectors.demonstration import notice_of_figures, settled
-from triage.selectors.memory import remembered
+from triage.selectors.calibration import MIN_JUDGED
+from triage.selectors.demonstration import notice_of_figures, query_for_figures
+from triage.selectors.memory import cached_result
 from triage.selectors.statistics import DIMENSIONS, TABLES, Period, Statistics, statistics_of
-from triage.selectors.sums import UNUSABLE_DATES
+from triage.selectors.sums import INVALID_DATES
 from triage.views.common import demonstration
 
 if TYPE_CHECKING:
@@ -44,27 +44,25 @@ _DEFAULT_SPAN = "90d"
 def page(request: HttpRequest) -> HttpResponse:
     if not can(request.user, "statistics"):
         raise PermissionDenied("Statistics are for engineers and managers: ask an administrator for the role.")
-    asked, problem = asked_of(request)
-    shown = _statistics(request, asked)
+    state, problem = page_state(request)
+    shown = _statistics(request, state)
     links = _Links(shown)
     context = {
         "nav": "statistics",
-        "q": asked["q"],
+        "q": state["q"],
         "problem": problem,
         "shown": shown,
         "words": shown.query.words(),
         "spans": {name: words for name, (_, words) in _SPANS.items()},
-        "span": asked["span"],
+        "span": state["span"],
         "dimensions": list(DIMENSIONS),
-        "measure": asked["measure"],
+        "measure": state["measure"],
         "params": request.GET,
         "without_rejected": f"?{_params(request, q=str(shown.query.plus('is', 'rejected', is_negated=True)))}",
         "without_imported": f"?{_params(request, q=str(shown.query.plus('is', 'imported', is_negated=True)))}",
         "can_export": can(request.user, "export"),
-        "drawn": _remembered(
-            request, asked, "charts", asked["measure"], compute=lambda: _drawn(links, asked["measure"])
-        ),
-        "weeks": _rows(_by_week(shown.weeks, asked["measure"]), links.days()),
+        "drawn": _cached(request, state, "charts", state["measure"], compute=lambda: _charts(links, state["measure"])),
+        "weeks": _rows(_by_week(shown.weeks, state["measure"]), links.days()),
         "pareto": _rows(shown.pareto, links.categories(shown.pareto.category)),
         "precision": [
             {**row, "judged": judged}
@@ -78,7 +76,7 @@ def page(request: HttpRequest) -> HttpResponse:
             {**row, "is_known": row["share"] == row["share"]} for row in _rows(shown.calibration, links.bins())
         ],
         "has_calibration": bool(shown.calibration.share.notna().any()),
-        "least_judged": LEAST,
+        "least_judged": MIN_JUDGED,
         "dimension": _rows(shown.dimension, links.values()),
         "offenders": _rows(shown.offenders, [reverse("node", args=[name]) for name in shown.offenders.node]),
         "backlog": _rows(shown.backlog, links.terms(shown.backlog.term)),
@@ -94,48 +92,48 @@ def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
         raise PermissionDenied("Exports are for managers: ask an administrator for the role.")
     if table not in TABLES:
         raise Http404(f"There is no table “{table}”: there are {', '.join(TABLES)}.")
-    asked, problem = asked_of(request)
+    state, problem = page_state(request)
     if problem:
         raise Http404(problem)
-    frame = _statistics(request, asked).table(table)
+    frame = _statistics(request, state).table(table)
     lines = csv_lines(frame.columns, frame.itertuples(index=False))
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="faultline-{table}.csv"'
     return response
 
 
-def asked_of(request: HttpRequest) -> tuple[dict[str, Any], str]:
+def page_state(request: HttpRequest) -> tuple[dict[str, Any], str]:
     """The page's state from the address; an invalid value gives a sentence and its default."""
-    given: QueryDict = request.GET
+    params: QueryDict = request.GET
     today = timezone.now().date()
     problem = ""
-    text = given.get("q", "").strip()
+    text = params.get("q", "").strip()
     try:
         query = search.parse(text)
     except search.SearchError as error:
         query, problem = search.Query(), str(error)
-    query = settled(query, request.user)
-    span = given.get("span", "")
+    query = query_for_figures(query, request.user)
+    span = params.get("span", "")
     try:
-        end = date.fromisoformat(given.get("until", "")) if given.get("until") else today
-        if given.get("since"):
-            start, span = date.fromisoformat(given.get("since", "")), ""
+        end = date.fromisoformat(params.get("until", "")) if params.get("until") else today
+        if params.get("since"):
+            start, span = date.fromisoformat(params.get("since", "")), ""
         else:
             span = span if span in _SPANS else _DEFAULT_SPAN
             start, end = _days_of(span, end)
         period = Period.between(start, end)
     except (ValueError, OverflowError):
-        problem = problem or UNUSABLE_DATES
+        problem = problem or INVALID_DATES
         span = _DEFAULT_SPAN
         period = Period.between(*_days_of(span, today))
-    by = given.get("by", "cluster")
+    by = params.get("by", "cluster")
     return {
         "q": text,
         "query": query,
         "span": span,
         "period": period,
         "by": by if by in DIMENSIONS else "cluster",
-        "measure": "gpu_hours" if given.get("measure") == "gpu_hours" else "incidents",
+        "measure": "gpu_hours" if params.get("measure") == "gpu_hours" else "incidents",
     }, problem
 
 
@@ -159,23 +157,23 @@ def _days_of(span: str, end: date) -> tuple[date, date]:
     return last.replace(day=1), last
 
 
-def _remembered[T](request: HttpRequest, asked: dict[str, Any], name: str, *more: str, compute: Callable[[], T]) -> T:
-    parts = (asked["query"], asked["period"], asked["by"], *more)
-    personal = asked["query"].is_personal
+def _cached[T](request: HttpRequest, state: dict[str, Any], name: str, *more: str, compute: Callable[[], T]) -> T:
+    parts = (state["query"], state["period"], state["by"], *more)
+    personal = state["query"].is_personal
     now = timezone.now()
-    return remembered(name, user=request.user, parts=parts, is_personal=personal, now=now, compute=compute)
+    return cached_result(name, user=request.user, parts=parts, is_personal=personal, now=now, compute=compute)
 
 
-def _statistics(request: HttpRequest, asked: dict[str, Any]) -> Statistics:
-    given = {name: asked[name] for name in ("query", "period", "by")}
+def _statistics(request: HttpRequest, state: dict[str, Any]) -> Statistics:
+    params = {name: state[name] for name in ("query", "period", "by")}
     now = timezone.now()
-    return _remembered(request, asked, "statistics", compute=lambda: statistics_of(user=request.user, now=now, **given))
+    return _cached(request, state, "statistics", compute=lambda: statistics_of(user=request.user, now=now, **params))
 
 
-def _drawn(links: _Links, measure: str) -> dict[str, Any]:
+def _charts(links: _Links, measure: str) -> dict[str, Any]:
     from triage.charts import statistics as charts  # noqa: PLC0415  # heavy: pandas, which no other page needs
 
-    shown = links.shown
+    shown = links.statistics
     return {
         "weeks": charts.weeks_chart(shown.weeks, measure, links.weeks()),
         "pareto": charts.pareto_chart(shown.pareto, links.categories(shown.pareto.category)),
@@ -198,20 +196,20 @@ def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
 class _Links:
     """From a mark to its list of incidents: the page's query, narrowed to the mark."""
 
-    def __init__(self, shown: Statistics) -> None:
-        self.shown = shown
+    def __init__(self, statistics: Statistics) -> None:
+        self.statistics = statistics
         self.base = reverse("incidents")
 
     def _to(self, *extra: str, has_period: bool = True) -> str:
-        terms = [str(self.shown.query), self.shown.period.term if has_period else "", *extra]
+        terms = [str(self.statistics.query), self.statistics.period.term if has_period else "", *extra]
         return f"{self.base}?{urlencode({'q': ' '.join(term for term in terms if term)})}"
 
     def _week(self, week: date) -> str:
-        low, high = max(week, self.shown.period.start), min(week + timedelta(days=6), self.shown.period.end)
+        low, high = max(week, self.statistics.period.start), min(week + timedelta(days=6), self.statistics.period.end)
         return f"happened:{low}..{high}"
 
     def weeks(self) -> dict[tuple[str, str], str]:
-        pairs = zip(self.shown.weeks.week, self.shown.weeks.category, strict=True)
+        pairs = zip(self.statistics.weeks.week, self.statistics.weeks.category, strict=True)
         return {
             (str(week), name): self._to(self._week(week), f"category:{name}", has_period=False) for week, name in pairs
         }
@@ -225,19 +223,19 @@ class _Links:
         }
         return {
             (str(week), name): self._to(self._week(week), term, has_period=False)
-            for week in self.shown.verdicts.week
+            for week in self.statistics.verdicts.week
             for name, term in terms.items()
         }
 
     def bins(self) -> list[str]:
         """The judged incidents of each bin of confidence."""
         judged = "!machine:unknown !is:[unreviewed,inconclusive] !is:imported"
-        pairs = zip(self.shown.calibration.low, self.shown.calibration.high, strict=True)
+        pairs = zip(self.statistics.calibration.low, self.statistics.calibration.high, strict=True)
         ends = [(f"confidence:>={low:g}", f"confidence:<{high:g}" if high < 1 else "") for low, high in pairs]
         return [self._to(low, *([high] if high else []), judged) for low, high in ends]
 
     def days(self) -> list[str]:
-        weeks = _by_week(self.shown.weeks, "incidents").week
+        weeks = _by_week(self.statistics.weeks, "incidents").week
         return [self._to(self._week(week), has_period=False) for week in weeks]
 
     def categories(self, ids: Any) -> list[str]:
@@ -250,8 +248,10 @@ class _Links:
         return [self._to(f"machine:{name}", "verdict:[right,wrong]") for name in ids]
 
     def values(self) -> list[str]:
-        by = self.shown.by
-        return [self._to(str(search.Query().plus(by, value))) if value else "" for value in self.shown.dimension.value]
+        by = self.statistics.by
+        return [
+            self._to(str(search.Query().plus(by, value))) if value else "" for value in self.statistics.dimension.value
+        ]
 
     def terms(self, terms: Any) -> list[str]:
         return [self._to("is:unreviewed", term, has_period=False) for term in terms]

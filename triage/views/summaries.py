@@ -11,7 +11,7 @@ from django.views.decorators.http import require_http_methods
 from triage.domain.model_summary import UnusableAnswer
 from triage.models import Incident
 from triage.services import summarising
-from triage.views.common import Part, ability_required, incident_or_404, part_shown
+from triage.views.common import Part, ability_required, incident_or_404, render_part
 
 
 @require_http_methods(["GET", "HEAD"])
@@ -19,7 +19,7 @@ def summary(request: HttpRequest, number: int) -> HttpResponse:
     """What was made before, or a button. A part of the incident's page, or a page of its own."""
     found = incident_or_404(request, number)
     _must_be_on()
-    return _shown(request, found, summary=summarising.cached_summary(found))
+    return _render_summary(request, found, summary=summarising.cached_summary(found))
 
 
 @require_http_methods(["POST"])
@@ -29,9 +29,9 @@ def make(request: HttpRequest, number: int) -> HttpResponse:
     found = incident_or_404(request, number)
     _must_be_on()
     try:
-        return _shown(request, found, summary=summarising.summary_make(found))
+        return _render_summary(request, found, summary=summarising.summary_make(found))
     except UnusableAnswer as error:
-        return _shown(request, found, problem=str(error))
+        return _render_summary(request, found, problem=str(error))
 
 
 def _must_be_on() -> None:
@@ -39,7 +39,7 @@ def _must_be_on() -> None:
         raise Http404("Summaries by a language model are off on this site.")
 
 
-def _shown(request: HttpRequest, found: Incident, **context: Any) -> HttpResponse:
+def _render_summary(request: HttpRequest, found: Incident, **context: Any) -> HttpResponse:
     part = Part(f"#{found.pk}", reverse("incident", args=[found.pk]), found.headline, f"Summary of #{found.pk}")
     context |= {"incident": found, "nav": "incidents"}
-    return part_shown(request, "triage/incident/_summary.html", part, context)
+    return render_part(request, "triage/incident/_summary.html", part, context)

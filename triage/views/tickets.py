@@ -14,19 +14,19 @@ from ingest.refusals import Refused
 from triage.models import Incident
 from triage.selectors.tickets import tickets_of
 from triage.services.tickets import ticket_ask
-from triage.views.common import Part, ability_required, incident_or_404, node_or_404, part_shown
+from triage.views.common import Part, ability_required, incident_or_404, node_or_404, render_part
 
 
 @require_http_methods(["GET", "HEAD"])
 def of_incident(request: HttpRequest, number: int) -> HttpResponse:
     """The incident's tickets, and the routes that can make one. A part of its page, or a page of its own."""
-    return _shown(request, incident_or_404(request, number))
+    return _render_tickets(request, incident_or_404(request, number))
 
 
 @require_http_methods(["GET", "HEAD"])
 def of_node(request: HttpRequest, name: str) -> HttpResponse:
     """The same of a node."""
-    return _shown(request, node_or_404(request, name))
+    return _render_tickets(request, node_or_404(request, name))
 
 
 @require_http_methods(["POST"])
@@ -46,19 +46,19 @@ def make_for_node(request: HttpRequest, name: str) -> HttpResponse:
 def _make(request: HttpRequest, about: Incident | Node) -> HttpResponse:
     problem = ""
     try:
-        asked = ticket_ask(route_id=whole(request.POST.get("route", ""), 0), about=about, by=request.user)
+        delivery = ticket_ask(route_id=whole(request.POST.get("route", ""), 0), about=about, by=request.user)
     except Refused as refusal:
         problem = str(refusal)
     if request.headers.get("HX-Request"):
-        return _shown(request, about, problem)
+        return _render_tickets(request, about, problem)
     if problem:
         messages.error(request, problem)
     else:
-        messages.success(request, f"A ticket is made by {asked.route.name}. It is linked here in a moment.")
+        messages.success(request, f"A ticket is made by {delivery.route.name}. It is linked here in a moment.")
     return redirect(_url(about, "tickets"))
 
 
-def _shown(request: HttpRequest, about: Incident | Node, problem: str = "") -> HttpResponse:
+def _render_tickets(request: HttpRequest, about: Incident | Node, problem: str = "") -> HttpResponse:
     context = {"tickets": tickets_of(about), "problem": problem, "nav": "incidents"}
     context |= {"list_url": _url(about, "tickets"), "make_url": _url(about, "ticket")}
     if isinstance(about, Node):
@@ -66,7 +66,7 @@ def _shown(request: HttpRequest, about: Incident | Node, problem: str = "") -> H
         context["nav"] = "nodes"
     else:
         part = Part(f"#{about.pk}", _url(about), about.headline, f"Tickets of #{about.pk}")
-    return part_shown(request, "triage/tickets/_panel.html", part, context)
+    return render_part(request, "triage/tickets/_panel.html", part, context)
 
 
 def _url(about: Incident | Node, page: str = "") -> str:

@@ -21,13 +21,13 @@ from triage.views.common import ability_required, back, complain, incident_or_40
 def record(request: HttpRequest, number: int) -> HttpResponse:
     """Record an action: which, on which machines, its outcome."""
     found, request_id = incident_or_404(request, number), uuid.uuid4()
-    given = {name: request.POST.get(name, "") for name in ("action", "outcome", "targets", "reason")}
+    values = {name: request.POST.get(name, "") for name in ("action", "outcome", "targets", "reason")}
     try:
-        tried_record(incident=found, by=request.user, request_id=request_id, **given)
+        tried_record(incident=found, by=request.user, request_id=request_id, **values)
     except ReviewError as error:
         complain(request, str(error))
     else:
-        say(request, f"Recorded on #{number}: {ACTIONS[given['action']].lower()}.", undo=request_id)
+        say(request, f"Recorded on #{number}: {ACTIONS[values['action']].lower()}.", undo=request_id)
     return back(request, reverse("incident", args=[number]) + "#advice-title")
 
 

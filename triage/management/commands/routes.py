@@ -14,7 +14,7 @@ from ingest.roles import can
 from triage.destinations import ALL
 from triage.models import Delivery, Incident, Route
 from triage.selectors.incidents import incident_for
-from triage.selectors.nodes import nodes_named
+from triage.selectors.nodes import nodes_by_name
 from triage.selectors.routes import with_counts
 from triage.services import outbox
 from triage.services import routes as services
@@ -87,7 +87,7 @@ class Command(BaseCommand):
         name: str = options["node"] or ""
         about: Incident | Node | None = None
         if person is not None and name:
-            about = next(iter(nodes_named(person, name, cluster=options["cluster"])), None)
+            about = next(iter(nodes_by_name(person, name, cluster=options["cluster"])), None)
         elif person is not None:
             about = incident_for(person, options["incident"])
         if person is None or about is None:
