@@ -16,7 +16,7 @@ from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
 from diagnosis.conclusion.slowdowns import MIN_LOST_GPU_S
-from diagnosis.flows.stated import Stated, machines_of
+from diagnosis.flows.stated import StatedLayout, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, signatures
@@ -204,7 +204,7 @@ def _flows(
     )
 
 
-def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[int, str]) -> list[Stated]:
+def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[int, str]) -> list[StatedLayout]:
     """What the jobs' own words say of their layouts: of several described jobs each one's command lines, else the
     description, the command line and what the logs print.
     """
@@ -218,7 +218,7 @@ def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[in
     for places, plan in plans:
         is_sure = plan.known and not plan.assumed and not places  # of several jobs, whose ranks these are is not known
         groups = {kind: machines_of(plan.groups(kind), home) for kind in ("pp", "dp") if is_sure}
-        found.append(Stated(dict(plan.sizes), plan.world_size, {k: g for k, g in groups.items() if g}, places))
+        found.append(StatedLayout(dict(plan.sizes), plan.world_size, {k: g for k, g in groups.items() if g}, places))
     return found
 
 

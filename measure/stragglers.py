@@ -19,11 +19,11 @@ import numpy as np
 from scipy.optimize import minimize
 
 from diagnosis.flows import parse_flow
-from diagnosis.flows.capture import load
-from diagnosis.flows.delays import EVIDENCE, Held, held_up, raised
+from diagnosis.flows.capture import load_capture
+from diagnosis.flows.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays
 from diagnosis.flows.engine import analyse
 from diagnosis.flows.slowness import slow_steps
-from diagnosis.flows.stragglers import LEAST, is_judged, joined, probabilities, stretches
+from diagnosis.flows.stragglers import MIN_STEPS, is_judged, joined, probabilities, stretches
 from diagnosis.flows.windows import aligned
 from diagnosis.model import ParseHints
 from measure.recorded import Recording, recordings
@@ -61,7 +61,7 @@ def cases(recording: Recording) -> list[Case]:
         parsed = parse_flow(io.BytesIO(recording.files["flows.parquet"]), "flows.parquet", ParseHints(), Path(work))
         hosts = [(n, h) for j in json.loads(recording.files["job.json"])["jobs"] for n, h in j["hosts"].items()]
         known = [{"ip": h["ip"], "node": n, "switch": h["switch"]} for n, h in hosts]
-        capture = load([parsed], known)
+        capture = load_capture([parsed], known)
     if capture is None:
         return []
     capture = aligned(capture)
@@ -71,27 +71,27 @@ def cases(recording: Recording) -> list[Case]:
         return []
     mask, usual, _ = slow_steps(job.steps)
     dice = np.random.default_rng(0)
-    held = held_up(job.job, job.steps, capture)
+    held = measure_delays(job.job, job.steps, capture)
     if held is None:
         return []
     found: list[Case] = []
     injected = _injected(recording)
     judged = [s for s in stretches(mask) if is_judged(s, job.steps, usual)]
-    for stretch in joined(judged, raised(held, usual)):
+    for stretch in joined(judged, find_raised_stretches(held, usual)):
         hit = np.mean([np.abs(injected - (k + 1)).min() <= 1 for k in stretch.steps])
         if 0 < hit <= 0.5:
             continue
         right = _right(recording, held) if hit else (-1,)
         found += _case(recording.name, held, list(stretch.steps), right, 1.0, is_whole=True)
-        for _ in range(DRAWN if len(stretch.steps) > LEAST else 0):
-            part = dice.choice(stretch.steps, int(dice.integers(LEAST, len(stretch.steps) + 1)), replace=False)
+        for _ in range(DRAWN if len(stretch.steps) > MIN_STEPS else 0):
+            part = dice.choice(stretch.steps, int(dice.integers(MIN_STEPS, len(stretch.steps) + 1)), replace=False)
             found += _case(recording.name, held, sorted(part.tolist()), right, 1.0 / DRAWN)
     near = np.convolve(mask, np.ones(5), "same") > 0
     for _ in range(DRAWN):
-        begun, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(LEAST, 13))
+        begun, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(MIN_STEPS, 13))
         run = [k for k in range(begun, begun + length) if k < len(mask) and not near[k] and k in held.steps]
         run = [k for k in run if np.abs(injected - (k + 1)).min() > 1]
-        if len(run) >= LEAST:
+        if len(run) >= MIN_STEPS:
             found += _case(recording.name, held, run, (-1,), 1.0 / DRAWN)
     return found
 
@@ -108,7 +108,7 @@ def _injected(recording: Recording) -> np.ndarray:
     return np.array(sorted({*(job["slow_steps_injected"] or job["slow_steps_observed"] or [-9]), *long}))
 
 
-def _right(recording: Recording, held: Held) -> tuple[int, ...]:
+def _right(recording: Recording, held: Delays) -> tuple[int, ...]:
     """The numbers of the faulty candidates; -1 if there is none."""
     names = set(recording.truth["faulty_nodes"])
     if recording.is_uplink:
@@ -119,7 +119,7 @@ def _right(recording: Recording, held: Held) -> tuple[int, ...]:
 
 
 def _case(
-    name: str, held: Held, stretch: Sequence[int], right: tuple[int, ...], weight: float, *, is_whole: bool = False
+    name: str, held: Delays, stretch: Sequence[int], right: tuple[int, ...], weight: float, *, is_whole: bool = False
 ) -> list[Case]:
     evidence = held.evidence(stretch)
     if evidence is None:

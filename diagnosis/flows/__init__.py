@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
-from diagnosis.flows.stated import Stated
+from diagnosis.flows.stated import StatedLayout
 from diagnosis.model import OnStage, Parsed, ParseHints, Runner, ignore_progress
 
 __all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
@@ -36,7 +36,7 @@ def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
-    stated: Sequence[Stated] = (),
+    stated: Sequence[StatedLayout] = (),
     on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
     runner: Runner | None = None,

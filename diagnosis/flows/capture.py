@@ -16,10 +16,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.flows import pieces
-from diagnosis.flows.coded import coded_of
+from diagnosis.flows.coded import code_records
 from diagnosis.flows.packing import sent
-from diagnosis.flows.partitions import filled, partition, spread
-from diagnosis.flows.records_in_order import FAR_S, in_order
+from diagnosis.flows.partitions import fill_columns, partition, spread
+from diagnosis.flows.records_in_order import MAX_FROM_MIDDLE_S, order_records
 from diagnosis.flows.sharing import endpoint, host_of
 from diagnosis.model import Parsed
 
@@ -64,7 +64,7 @@ class Flows:
         if rows.dtype == bool and self.disk is not None and count > pieces.PIECE:
             held = [int(np.count_nonzero(rows[piece])) for piece in pieces.of(len(self))]
             kinds = [column.dtype for column in self.columns()]
-            columns, _ = filled(self.disk, _chosen, self._parts((), [rows]), held, kinds)
+            columns, _ = fill_columns(self.disk, _choose_rows, self._parts((), [rows]), held, kinds)
             return Flows(*columns, disk=self.disk)
         return Flows(*(pieces.chosen(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
 
@@ -113,12 +113,12 @@ class Flows:
         """A column of its own of the records, made of each piece of them (see :meth:`each`), for reading."""
         parts = self._parts(more, beside)
         rows = [piece.stop - piece.start for piece in pieces.of(len(self))]
-        return filled(self.disk, function, parts, rows, [dtype])[0][0]
+        return fill_columns(self.disk, function, parts, rows, [dtype])[0][0]
 
     def different(self, column: str, count: int) -> Ints:
         """The distinct values of a column of numbers below ``count``, from -1 on, sorted."""
         is_seen = np.zeros(count + 1, np.bool_)
-        for seen in self.each(_seen, column, count):
+        for seen in self.each(_values_seen, column, count):
             is_seen |= seen
         return np.flatnonzero(is_seen) - 1
 
@@ -134,13 +134,13 @@ type Group = list[tuple[Ints | Small, Flows]]
 
 
 @partition
-def _chosen(part: Flows, rows: Bools) -> list[npt.NDArray[Any]]:
+def _choose_rows(part: Flows, rows: Bools) -> list[npt.NDArray[Any]]:
     """The columns of the records that the mask chooses."""
     return [column[rows] for column in part.columns()]
 
 
 @partition
-def _seen(part: Flows, column: str, count: int) -> Bools:
+def _values_seen(part: Flows, column: str, count: int) -> Bools:
     """Which numbers from -1 on the column has."""
     is_seen = np.zeros(count + 1, np.bool_)
     is_seen[getattr(part, column) + 1] = True
@@ -154,7 +154,7 @@ def looked_up(part: Flows, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
 
 
 @partition
-def sizes_of(part: Flows, senders: Bools | None) -> tuple[Floats, Ints]:
+def distinct_sizes(part: Flows, senders: Bools | None) -> tuple[Floats, Ints]:
     """The distinct sizes of the records (of these senders), sorted, and how often each occurs."""
     return np.unique(part.size if senders is None else part.size[senders[part.src]], return_counts=True)
 
@@ -246,7 +246,7 @@ def pair_key(flows: Flows, count: int) -> Ints:
     return np.asarray(np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst))
 
 
-def load(
+def load_capture(
     parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = (), disk: pieces.Disk | None = None
 ) -> Capture | None:
     """Reads all artifacts' records, drops exact duplicates, sorts by start. None if nothing is usable. With a ``disk``,
@@ -255,10 +255,10 @@ def load(
     usable = [p for p in parsed if p.columns is not None and p.skipped is None and p.lines != 0]
     if not usable:
         return None
-    coded = coded_of([str(p.columns) for p in usable], disk)
+    coded = code_records([str(p.columns) for p in usable], disk)
     shared = coded.ranks["ip"].n_unique()
     resolution = max((float(p.facts.get("flow", {}).get("resolution_s", 1e-6)) for p in usable), default=1e-6)
-    read = in_order(coded, resolution, disk)
+    read = order_records(coded, resolution, disk)
     if read is None:
         return None
     known = ("start", "end", "src", "dst", "bytes", "port", "path", "control", "empty")
@@ -276,8 +276,8 @@ def load(
     capture.places = _places(coded.names, inventory)
     if read.astray:
         capture.notes.append(
-            f"{read.astray} record{'s lie' if read.astray > 1 else ' lies'} more than {FAR_S // 86_400} days from all "
-            "others (a clock that was not set): left out."
+            f"{read.astray} record{'s lie' if read.astray > 1 else ' lies'} more than "
+            f"{MAX_FROM_MIDDLE_S // 86_400} days from all others (a clock that was not set): left out."
         )
     if shared:
         capture.notes.append(

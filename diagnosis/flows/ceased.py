@@ -15,16 +15,16 @@ import polars as pl
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.waiting import last_words, shows_turns
+from diagnosis.flows.waiting import last_messages, shows_turns
 
 #: The capture continues for this many usual steps after the last one: the job did not end with the capture.
-GOES_ON: Final = 3.0
+MIN_STEPS_AFTER: Final = 3.0
 #: Number of steps before the end that are analysed.
-BEFORE: Final = 3
+STEPS_BEFORE: Final = 3
 #: A member that has not answered for this share of a usual step blocks the others.
-OWES: Final = 0.25
+MIN_OWED_SHARE: Final = 0.25
 #: Maximum number of rows.
-LISTED: Final = 64
+MAX_LISTED: Final = 64
 
 
 def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
@@ -35,12 +35,12 @@ def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]
     transfers. It shows little about a crash: survivors receive data until connections close.
     """
     usual = float(np.median(steps.seconds))
-    if capture.span_s - float(steps.end[-1]) < GOES_ON * usual or not shows_turns(job, steps, capture):
+    if capture.span_s - float(steps.end[-1]) < MIN_STEPS_AFTER * usual or not shows_turns(job, steps, capture):
         return []
-    since = float(steps.start[-min(BEFORE, len(steps))])
+    since = float(steps.start[-min(STEPS_BEFORE, len(steps))])
     found: dict[str, dict[str, Any]] = {}
-    until = float(steps.end[-1]) + GOES_ON * usual  # what comes later closes connections
-    words = last_words(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
+    until = float(steps.end[-1]) + MIN_STEPS_AFTER * usual  # what comes later closes connections
+    words = last_messages(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
     for src, dst, spoke, heard in words.select("src", "dst", "spoke", "heard").iter_rows():
         name = capture.machine(src)
         row = found.setdefault(name, {"name": name, "last_at": since, "unanswered_s": 0.0, "by": ""})
@@ -48,9 +48,9 @@ def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]
         if heard - spoke > row["unanswered_s"]:
             row["unanswered_s"], row["by"] = heard - spoke, capture.machine(dst)
     for row in found.values():
-        row["owes"] = bool(row["unanswered_s"] >= OWES * usual)
+        row["owes"] = bool(row["unanswered_s"] >= MIN_OWED_SHARE * usual)
     rows = sorted(found.values(), key=lambda r: (not r["owes"], r["last_at"], -r["unanswered_s"], r["name"]))
     return [
         row | {"last_at": capture.at(row["last_at"]), "unanswered_s": round(row["unanswered_s"], 4)}
-        for row in rows[:LISTED]
+        for row in rows[:MAX_LISTED]
     ]

@@ -54,7 +54,7 @@ def run_length_posterior(
         )
         belief = np.where(seen[:, None], moved, belief)
         mean, kappa, alpha, beta = (
-            np.where(seen[:, None], _shifted(new, first), old)
+            np.where(seen[:, None], _shift_runs(new, first), old)
             for new, first, old in zip(updated, (mean0, kappa0, alpha0, beta0), (mean, kappa, alpha, beta), strict=True)
         )
         recently[:, t] = belief[:, : recent + 1].sum(axis=1)
@@ -68,7 +68,7 @@ def _student(x: Array, mean: Array, alpha: Array, scale: Array) -> Array:
     return np.asarray(np.exp(log - (free + 1) / 2 * np.log1p((x - mean) ** 2 / (free * scale))))
 
 
-def _shifted(updated: Array, first: float) -> Array:
+def _shift_runs(updated: Array, first: float) -> Array:
     """Every run one longer; a new run begins from the prior; the last cell keeps the longest run's statistics."""
     out = np.empty_like(updated)
     out[:, 0] = first

@@ -18,35 +18,35 @@ from diagnosis.flows.jobs import JobFlows, recognise
 
 #: Number of longest pauses that are tried, each side's least share of the records, and the maximum number of jobs in
 #: sequence.
-PAUSES = 6
-LEAST = 0.08
-MOST = 8
+MAX_PAUSES = 6
+MIN_SIDE_SHARE = 0.08
+MAX_JOBS = 8
 #: Two sides are different jobs if they have less than this share of their bytes on the same pairs, or in the same
 #: sizes.
-PAIRS_ALIKE = 0.5
-SIZES_ALIKE = 0.1
-SLICES = 12
+MIN_COMMON_PAIRS = 0.5
+MIN_COMMON_SIZES = 0.1
+TIME_SLICES = 12
 #: Records that are compared, evenly spread.
 SAMPLE = 150_000
 
 
-def chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
+def split_chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
     """The jobs that one component of addresses ran one after another, mostly one. O(n log n) in records."""
     parts = [job]
-    for _ in range(MOST):
-        cut = [(i, at) for i, part in enumerate(parts) if (at := _turn(part, capture)) is not None]
+    for _ in range(MAX_JOBS):
+        cut = [(i, at) for i, part in enumerate(parts) if (at := _turning_row(part, capture)) is not None]
         if not cut:
             break
         i, at = cut[0]
         turn = float(parts[i].flows.start[at])
         parts[i : i + 1] = [
-            *_within(job, capture, -np.inf, turn, parts[i]),
-            *_within(job, capture, turn, np.inf, parts[i]),
+            *_jobs_within(job, capture, -np.inf, turn, parts[i]),
+            *_jobs_within(job, capture, turn, np.inf, parts[i]),
         ]
     return parts
 
 
-def _within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlows) -> list[JobFlows]:
+def _jobs_within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlows) -> list[JobFlows]:
     """The jobs of some addresses in a part of the time, recognised again: pairs that are silent later may belong to the
     earlier job.
     """
@@ -58,44 +58,47 @@ def _within(job: JobFlows, capture: Capture, t0: float, t1: float, part: JobFlow
     return recognise(replace(capture, flows=flows.take(rows))).jobs
 
 
-def _turn(job: JobFlows, capture: Capture) -> int | None:
+def _turning_row(job: JobFlows, capture: Capture) -> int | None:
     """The row after the pause with the most different sides; None if all rows belong to one job."""
     flows = job.flows
     stops, begins = idle_gaps(flows.start, flows.end)
-    longest = np.argsort(stops - begins)[:PAUSES]
+    longest = np.argsort(stops - begins)[:MAX_PAUSES]
     at = np.searchsorted(flows.start, begins[longest])
     # Pauses of training are similar; between two jobs there is a start-up.
     usual = float(np.median((begins - stops)[longest])) if len(longest) else 0.0
     best: tuple[float, int] | None = None
     for row, gap in zip(at.tolist(), (begins - stops)[longest].tolist(), strict=True):
-        if not LEAST * len(flows) <= row <= (1 - LEAST) * len(flows) or gap < usual:
+        if not MIN_SIDE_SHARE * len(flows) <= row <= (1 - MIN_SIDE_SHARE) * len(flows) or gap < usual:
             continue
-        alike = _alike(job, row, capture)
+        alike = _similarity(job, row, capture)
         if alike < 1.0 and (best is None or alike < best[0]):
             best = alike, row
     return None if best is None else best[1]
 
 
-def _alike(job: JobFlows, row: int, capture: Capture) -> float:
+def _similarity(job: JobFlows, row: int, capture: Capture) -> float:
     """The common part of both sides of a row, relative to that of one job with itself; 1 and more: one job."""
     every = max(1, len(job.flows) // SAMPLE)
     flows, row = job.flows.take(np.arange(0, len(job.flows), every)), -(-row // every)
     count = len(capture.names)
     volume = np.nan_to_num(flows.size) if capture.has_bytes else np.ones(len(flows))
     key = np.minimum(flows.src, flows.dst).astype(np.int64) * count + np.maximum(flows.src, flows.dst)
-    pairs = _common(key, volume, row) / PAIRS_ALIKE
+    pairs = _overlap(key, volume, row) / MIN_COMMON_PAIRS
     before, after = (np.union1d(flows.src[part], flows.dst[part]) for part in (slice(row), slice(row, None)))
     if pairs < 1 or not capture.has_bytes or not np.array_equal(before, after):
         return pairs
-    steady = _steady(flows.start[:row], flows.size[:row]), _steady(flows.start[row:], flows.size[row:])
+    steady = (
+        _has_steady_size(flows.start[:row], flows.size[:row]),
+        _has_steady_size(flows.start[row:], flows.size[row:]),
+    )
     sides = (slice(row), slice(row, None))
     if any(volume[side][kept].sum() <= 0.5 * volume[side].sum() for side, kept in zip(sides, steady, strict=True)):
         return 1.0
     sizes = np.round(np.log(np.maximum(np.nan_to_num(flows.size), 1.0)) / 0.01).astype(np.int64)
-    return _common(sizes, volume, row) / SIZES_ALIKE
+    return _overlap(sizes, volume, row) / MIN_COMMON_SIZES
 
 
-def _common(key: Ints, volume: np.ndarray, row: int) -> float:
+def _overlap(key: Ints, volume: np.ndarray, row: int) -> float:
     """The overlap of two distributions of bytes over keys, before and after a row: 0 to 1."""
     _, code = np.unique(key, return_inverse=True)
     total = int(code.max()) + 1
@@ -103,8 +106,8 @@ def _common(key: Ints, volume: np.ndarray, row: int) -> float:
     return float(np.minimum(first / max(first.sum(), 1.0), second / max(second.sum(), 1.0)).sum())
 
 
-def _steady(start: np.ndarray, size: np.ndarray) -> np.ndarray:
+def _has_steady_size(start: np.ndarray, size: np.ndarray) -> np.ndarray:
     """Records of a size that is seen in several slices of the time: lengths of sequences that vary are not."""
     span = max(float(start[-1] - start[0]), 1e-9)
-    table = pl.DataFrame({"size": size, "slice": ((start - start[0]) / span * SLICES).astype(np.int64)})
-    return table.select(pl.col("slice").n_unique().over("size") >= SLICES // 3)["slice"].to_numpy()
+    table = pl.DataFrame({"size": size, "slice": ((start - start[0]) / span * TIME_SLICES).astype(np.int64)})
+    return table.select(pl.col("slice").n_unique().over("size") >= TIME_SLICES // 3)["slice"].to_numpy()

@@ -24,21 +24,21 @@ from diagnosis.flows.parallelism import rings_of
 from diagnosis.flows.partitions import partition, spread
 
 #: Range of offsets, the grid of their histogram, and the smallest offset that is corrected.
-FURTHEST = 2.0
+MAX_OFFSET_S = 2.0
 #: Pairs of records compared for one size; of more, every k-th record is taken.
-MOST_PAIRS = 4_000_000
-FINE = 2.5e-4
-COARSE = 4e-3
-LEAST = 2e-3
+MAX_PAIRS = 4_000_000
+FINE_GRID_S = 2.5e-4
+COARSE_GRID_S = 4e-3
+MIN_OFFSET_S = 2e-3
 #: Number of transfers of one collector that are compared, and of collectors that are tried before the search ends.
-EVENTS = 1500
-TRIED = 48
+MAX_TRANSFERS = 1500
+MAX_TRIED = 48
 #: Rings without a common collector that are compared in one part.
-BATCH = 16
+BATCH_RINGS = 16
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
+class SeenTransfers:
     """Transfers (of one ring) as one collector saw them: ends and sizes, sorted by end; ``length``: their usual length;
     ``nodes``: the ring's machines.
     """
@@ -50,13 +50,13 @@ class Heard:
 
 
 #: What the collectors of a ring heard, and one of them.
-type Seen = tuple[dict[int, Heard], int]
+type Seen = tuple[dict[int, SeenTransfers], int]
 
 
 def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, list[Offset]]:
     """The job on one clock, and the corrections; the unchanged job and none if the clocks agree.
 
-    O(n) for the columns, O(collectors · EVENTS) for the comparison.
+    O(n) for the columns, O(collectors · MAX_TRANSFERS) for the comparison.
     """
     count = len(capture.names)
     rings = rings_of(pairs, DP, count)
@@ -67,25 +67,27 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     nodes = [frozenset(capture.places[int(m)].node for m in r if int(m) in capture.places) - {""} for r in rings]
-    heard = _heard(job, pairs, capture, of, ring_of, nodes)
-    offset, exact = _aligned(heard, len(names), max(FINE, 2 * capture.resolution_s), job.flows.disk)
+    heard = _transfers_by_ring(job, pairs, capture, of, ring_of, nodes)
+    offset, exact = _find_offsets(heard, len(names), max(FINE_GRID_S, 2 * capture.resolution_s), job.flows.disk)
     if offset is None:
         return job, []
     offset -= float(np.median(offset))
     flows = job.flows
-    start, end = (flows.column(np.float64, _moved, of.table, of.by_path, offset, is_end) for is_end in (False, True))
+    start, end = (
+        flows.column(np.float64, _without_offset, of.table, of.by_path, offset, is_end) for is_end in (False, True)
+    )
     moved = replace(flows, start=start, end=end).take(np.argsort(start, kind="stable"))
     found = [Offset(names[i], float(offset[i]), bool(exact[i])) for i in np.argsort(-np.abs(offset))]
     return JobFlows(job.members, moved), found
 
 
 @partition
-def _moved(part: Flows, table: Small, by_path: bool, offset: Floats, is_end: bool) -> Floats:
+def _without_offset(part: Flows, table: Small, by_path: bool, offset: Floats, is_end: bool) -> Floats:
     """The ends or the starts without the offset of their collectors."""
     return np.asarray((part.end if is_end else part.start) - offset[Collector(table, by_path=by_path)(part)])
 
 
-def together(before: list[Offset], found: list[Offset]) -> list[Offset]:
+def merge_offsets(before: list[Offset], found: list[Offset]) -> list[Offset]:
     """All offsets, one row a collector and job: a later offset is added to an earlier one."""
     rough = {o.collector: o.seconds for o in before if not o.exact}
     added = [Offset(o.collector, o.seconds + rough.get(o.collector, 0.0), o.exact) for o in found]
@@ -119,24 +121,24 @@ def collector_of(flows: Flows, capture: Capture) -> tuple[Collector, list[str]]:
     return Collector(of, by_path=True), names
 
 
-def _heard(
+def _transfers_by_ring(
     job: JobFlows,
     pairs: Pairs,
     capture: Capture,
     collector: Collector,
     ring_of: Ints,
     nodes: list[frozenset[str]],
-) -> dict[int, dict[int, Heard]]:
+) -> dict[int, dict[int, SeenTransfers]]:
     """Ring → collector → its transfers, of sizes that recur."""
     chosen = pairs.carried(job.flows, len(capture.names), DP)
-    out: dict[int, dict[int, Heard]] = {}
+    out: dict[int, dict[int, SeenTransfers]] = {}
     ring_of_each = chosen.column(np.int32, looked_up, ring_of.astype(np.int32))
     groups = [(group, collector.table, collector.by_path) for group in chosen.grouped(ring_of_each, len(nodes))]
     for table in spread(chosen.disk, _events, groups):
         for (number_of, who), own in table.group_by("ring", "collector", maintain_order=True):
             number = int(str(number_of))
             length = float(own["length"][0])
-            out.setdefault(number, {})[int(str(who))] = Heard(
+            out.setdefault(number, {})[int(str(who))] = SeenTransfers(
                 own["end"].to_numpy(), own["size"].to_numpy(), length, nodes[number]
             )
     return out
@@ -161,13 +163,13 @@ def _events(group: Group, table: Small, by_path: bool) -> pl.DataFrame:
     events = events.filter(often >= 0.1 * often.max().over("ring")).sort("ring", "collector", "end")
     own = ["ring", "collector"]
     at, held = pl.int_range(pl.len()).over(own), pl.len().over(own).cast(pl.Int64)
-    middle = ((held - EVENTS) // 2).clip(lower_bound=0)
-    events = events.filter((at >= middle) & (at < middle + EVENTS))
+    middle = ((held - MAX_TRANSFERS) // 2).clip(lower_bound=0)
+    events = events.filter((at >= middle) & (at < middle + MAX_TRANSFERS))
     return events.with_columns(pl.col("length").quantile(0.5).over(own))
 
 
-def _aligned(
-    heard: dict[int, dict[int, Heard]], count: int, grid: float, disk: pieces.Disk | None
+def _find_offsets(
+    heard: dict[int, dict[int, SeenTransfers]], count: int, grid: float, disk: pieces.Disk | None
 ) -> tuple[Floats | None, np.ndarray]:
     """Each collector's offset, and whether it comes from a common ring; None if no clock is wrong."""
     offset = np.zeros(count)
@@ -176,37 +178,39 @@ def _aligned(
     for ring in heard.values():
         first, *others = sorted(ring, key=lambda c: -len(ring[c].end))
         for other in others:
-            if group[first] == group[other] or (off == 0 and tried >= TRIED):
+            if group[first] == group[other] or (off == 0 and tried >= MAX_TRIED):
                 continue
-            apart = pile(ring[first], ring[other], grid, sharp=True)
+            apart = most_frequent_difference(ring[first], ring[other], grid, sharp=True)
             if apart is None:
                 continue
             tried += 1
             # Hops of one collective overlap: only a clock difference can make them end further apart than they last.
-            off += abs(apart) >= max(LEAST, ring[first].length, ring[other].length)
-            _join(offset, group, first, other, apart)
+            off += abs(apart) >= max(MIN_OFFSET_S, ring[first].length, ring[other].length)
+            _join_groups(offset, group, first, other, apart)
     loose = [c for ring in heard.values() for c in ring]
     hub = int(np.bincount(group[loose]).argmax())
     exact = group == hub
     known = [(ring, c) for ring in heard.values() for c in ring if group[c] == hub]
     apart_from_hub = [m for m in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)) if group[m[0]] != hub]
-    compared = [_compared(known, heard, members) for members in apart_from_hub]
-    batches = [compared[low : low + BATCH] for low in range(0, len(compared), BATCH)]
-    sent = [([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, COARSE)) for batch in batches]
-    answers = itertools.chain.from_iterable(spread(disk, _between, sent))
+    compared = [_rings_to_compare(known, heard, members) for members in apart_from_hub]
+    batches = [compared[low : low + BATCH_RINGS] for low in range(0, len(compared), BATCH_RINGS)]
+    sent = [([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, COARSE_GRID_S)) for batch in batches]
+    answers = itertools.chain.from_iterable(spread(disk, _offsets_between, sent))
     for (_, ((far, b), *two)), (which, seconds) in zip(compared, answers, strict=True):
         if which < 0:
             continue
         near, a = two[which]
         # Rings on the same machines (tensor ranks) are synchronous too; stages of a pipeline need not be. With
         # millisecond times the peak is too broad to prove a clock difference by itself.
-        peers = grid <= 2 * FINE and bool(near[a].nodes) and near[a].nodes == far[b].nodes
-        off += peers and abs(seconds) >= max(2 * COARSE, near[a].length, far[b].length)
-        _join(offset, group, a, b, seconds)
+        peers = grid <= 2 * FINE_GRID_S and bool(near[a].nodes) and near[a].nodes == far[b].nodes
+        off += peers and abs(seconds) >= max(2 * COARSE_GRID_S, near[a].length, far[b].length)
+        _join_groups(offset, group, a, b, seconds)
     return (offset if off else None), exact
 
 
-def _compared(known: list[Seen], heard: dict[int, dict[int, Heard]], members: Ints) -> tuple[list[Heard], list[Seen]]:
+def _rings_to_compare(
+    known: list[Seen], heard: dict[int, dict[int, SeenTransfers]], members: Ints
+) -> tuple[list[SeenTransfers], list[Seen]]:
     """The first ring that these collectors saw, and the two known ones that are most like it: what each collector
     heard, and whose that is.
     """
@@ -221,48 +225,48 @@ def _compared(known: list[Seen], heard: dict[int, dict[int, Heard]], members: In
 
 
 @partition
-def _between(batch: list[list[tuple[Floats, Floats]]], grid: float) -> list[tuple[int, float]]:
+def _offsets_between(batch: list[list[tuple[Floats, Floats]]], grid: float) -> list[tuple[int, float]]:
     """For each first ring the offset to one of the others: by equal transfers, else by any two rings' bursts; which of
     the others that is, -1 for none.
     """
     found = []
     for rows in batch:
-        own, *peers = (Heard(end, size) for end, size in rows)
-        forms = ((own, peers), (_bursts(own), [_bursts(peer) for peer in peers]))
+        own, *peers = (SeenTransfers(end, size) for end, size in rows)
+        forms = ((own, peers), (_burst_ends(own), [_burst_ends(peer) for peer in peers]))
         offsets = (
             (at, apart)
             for mine, others in forms
             for at, other in enumerate(others)
-            if (apart := pile(other, mine, grid, sharp=False)) is not None
+            if (apart := most_frequent_difference(other, mine, grid, sharp=False)) is not None
         )
         found.append(next(offsets, (-1, 0.0)))
     return found
 
 
-def _bursts(heard: Heard) -> Heard:
+def _burst_ends(heard: SeenTransfers) -> SeenTransfers:
     """The end of each burst of a ring, for all sizes."""
     stops, begins = idle_gaps(heard.end, heard.end)
     gaps = begins - stops
     long = stops[gaps >= 0.3 * np.quantile(gaps, 0.98)] if len(gaps) else stops
-    return Heard(long, np.zeros(len(long)))
+    return SeenTransfers(long, np.zeros(len(long)))
 
 
-def _join(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
+def _join_groups(offset: Floats, group: Ints, a: int, b: int, apart: float) -> None:
     """Puts b's group on a's clock: b is ``apart`` seconds ahead of a."""
     moved = group == group[b]
     offset[moved] += offset[a] + apart - offset[b]
     group[moved] = group[a]
 
 
-def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
+def most_frequent_difference(a: SeenTransfers, b: SeenTransfers, grid: float, *, sharp: bool) -> float | None:
     """The most frequent difference between ends of equal transfers; None if there is no peak (``sharp``: a clear
     one).
     """
     differences = []
     for size in np.intersect1d(a.size, b.size):
         x, y = a.end[a.size == size], b.end[b.size == size]
-        low, high = np.searchsorted(y, x - FURTHEST), np.searchsorted(y, x + FURTHEST)
-        every = 1 + int((high - low).sum()) // MOST_PAIRS
+        low, high = np.searchsorted(y, x - MAX_OFFSET_S), np.searchsorted(y, x + MAX_OFFSET_S)
+        every = 1 + int((high - low).sum()) // MAX_PAIRS
         x, low, high = x[::every], low[::every], high[::every]
         which = np.repeat(np.arange(len(x)), high - low)
         at = np.arange(len(which)) - np.repeat(np.cumsum(high - low) - (high - low), high - low) + low[which]
@@ -272,10 +276,10 @@ def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
     apart = np.concatenate(differences)
     if len(apart) < 8:
         return None
-    bins = np.floor((apart + FURTHEST) / grid).astype(np.int64)
+    bins = np.floor((apart + MAX_OFFSET_S) / grid).astype(np.int64)
     tall = np.bincount(bins)
     tall = tall + np.append(tall[1:], 0)  # a peak on the edge of two bins
-    centre = (np.arange(len(tall)) + 1) * grid - FURTHEST
+    centre = (np.arange(len(tall)) + 1) * grid - MAX_OFFSET_S
     good = np.flatnonzero(tall >= (0.9 if sharp else 0.75) * tall.max())
     best = int(good[np.argmin(np.abs(centre[good]))])
     agreeing = np.flatnonzero(np.abs(centre) <= 3 * grid)
@@ -284,7 +288,7 @@ def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
     elif not sharp:
         # Offsets plus whole steps have peaks too, but these scatter with the variation of steps.
         good = good[np.argsort(np.abs(centre[good]))][:60]
-        scatter = np.array([_scatter(apart, float(centre[k]), grid) for k in good])
+        scatter = np.array([_spread_around(apart, float(centre[k]), grid) for k in good])
         best = int(good[np.flatnonzero(scatter <= 1.2 * scatter.min())[0]])
     if tall[best] < max(5.0, (0.3 if sharp else 0.1) * min(len(a.end), len(b.end))):
         return None
@@ -292,7 +296,7 @@ def pile(a: Heard, b: Heard, grid: float, *, sharp: bool) -> float | None:
     return float(np.median(near))
 
 
-def _scatter(apart: Floats, centre: float, grid: float) -> float:
+def _spread_around(apart: Floats, centre: float, grid: float) -> float:
     """How far the differences around one pile lie from it, typically."""
     near = apart[np.abs(apart - centre) <= 4 * grid]
     return float(np.median(np.abs(near - np.median(near)))) if len(near) else np.inf

@@ -24,25 +24,25 @@ from diagnosis.flows.partitions import partition
 from diagnosis.flows.steps import Steps
 
 #: A connection shows how steps close if it does so in this share of them; fewer steps show no habit.
-HABIT: Final = 0.5
-FEW: Final = 6
+MIN_HABIT_SHARE: Final = 0.5
+MIN_STEPS: Final = 6
 #: Closing messages come at most this many quartile ranges later than usual.
-WHISKER: Final = 3.0
+MAX_QUARTILE_RANGES: Final = 3.0
 #: In the last step, which nothing follows, they come within this share of a usual step.
-LAST: Final = 0.3
+LAST_STEP_SHARE: Final = 0.3
 #: All connections of a pair of machines that carry no gradients, as one.
-BESIDE: Final = -1
+OTHER_CONNECTIONS: Final = -1
 #: Coarser stamps show no order inside a step.
 FINE_S: Final = 0.01
 
 
-def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
+def close_steps(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
     """The steps with ends at their closing messages; unchanged if the capture has none. ``edges`` stay: they assign
     records to steps by the gradients.
     """
-    if steps.pace != DP or len(steps) < FEW or capture.resolution_s > FINE_S or clocks_disagree(pairs):
+    if steps.pace != DP or len(steps) < MIN_STEPS or capture.resolution_s > FINE_S or clocks_disagree(pairs):
         return steps
-    words = _words(job, capture)
+    words = _small_messages(job, capture)
     if not len(words):
         return steps
     count = len(capture.names)
@@ -52,14 +52,14 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
     # Some connections at a time, each whole.
     groups = 1 + (len(data) + len(words)) // pieces.PIECE
     parts = [flows.split(flows.column(np.int32, _group, count, groups), groups) for flows in (data, words)]
-    last_s = LAST * float(np.median(steps.seconds))
-    found = [_closing(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
+    last_s = LAST_STEP_SHARE * float(np.median(steps.seconds))
+    found = [_closing_ends(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
     each = pl.concat(found)
-    is_beside = pl.col("port") == BESIDE
+    is_beside = pl.col("port") == OTHER_CONNECTIONS
     paired = len(np.unique(np.concatenate([pair_key(part, count) for _, part in data.parts()])))
-    if each.filter(is_beside).select("a", "b").n_unique() <= HABIT * paired:
+    if each.filter(is_beside).select("a", "b").n_unique() <= MIN_HABIT_SHARE * paired:
         each = each.filter(~is_beside)  # of a single machine: the launcher's store, a monitor
-    ends = _by_step(each, len(steps))
+    ends = _ends_by_step(each, len(steps))
     later = np.fmax(steps.end, ends)
     # A step cannot end after the next one's gradients.
     later[:-1] = np.minimum(later[:-1], steps.end[1:])
@@ -67,16 +67,16 @@ def closed(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps
     return replace(steps, start=np.append(steps.start[:1], start), end=later)
 
 
-def _words(job: JobFlows, capture: Capture) -> Flows:
+def _small_messages(job: JobFlows, capture: Capture) -> Flows:
     """The small records with payload among the members."""
     flows = capture.flows
     inside = np.zeros(len(capture.names), dtype=bool)
     inside[job.members] = True
-    return flows.take(flows.column(np.bool_, _are_words, inside))
+    return flows.take(flows.column(np.bool_, _are_small_messages, inside))
 
 
 @partition
-def _are_words(part: Flows, inside: Bools) -> Bools:
+def _are_small_messages(part: Flows, inside: Bools) -> Bools:
     return np.asarray(part.control & ~part.empty & inside[part.src] & inside[part.dst])
 
 
@@ -89,7 +89,7 @@ def _group(part: Flows, count: int, groups: int) -> Small:
 def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     """Records of the gradients' connections, in order of time on each: ``hop`` columns, start, end, is_data, step (of
     the last gradient until then), until (the latest end until then), paced (the end of the step's gradients). A pair's
-    other connections are one more (:data:`BESIDE`), with its gradients.
+    other connections are one more (:data:`OTHER_CONNECTIONS`), with its gradients.
     """
 
     def rows(flows: Flows, *, is_data: bool) -> pl.DataFrame:
@@ -107,9 +107,11 @@ def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     big = rows(data, is_data=True)
     big = big.with_columns(step=pl.Series(steps.of(data.start)))
     small = rows(words, is_data=False).with_columns(step=pl.lit(None, dtype=big["step"].dtype))
-    beside = small.join(big, on=hop, how="anti").with_columns(port=pl.lit(BESIDE, dtype=big["port"].dtype))
+    beside = small.join(big, on=hop, how="anti").with_columns(port=pl.lit(OTHER_CONNECTIONS, dtype=big["port"].dtype))
     beside = beside.join(big, on=["a", "b"], how="semi")
-    again = big.join(beside, on=["a", "b"], how="semi").with_columns(port=pl.lit(BESIDE, dtype=big["port"].dtype))
+    again = big.join(beside, on=["a", "b"], how="semi").with_columns(
+        port=pl.lit(OTHER_CONNECTIONS, dtype=big["port"].dtype)
+    )
     table = pl.concat([big, small.join(big, on=hop, how="semi"), again, beside]).sort(*hop, "start")
     table = table.with_columns(
         pl.col("step").forward_fill().over(hop),
@@ -118,7 +120,7 @@ def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     return table.with_columns(paced=pl.Series(steps.end[table["step"].to_numpy()]))
 
 
-def _closing(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFrame:
+def _closing_ends(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFrame:
     """For each connection and step the end of its last closing message, in the last step no later than ``last_s`` after
     its gradients.
     """
@@ -133,13 +135,13 @@ def _closing(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFrame:
     lags = _before_longest(tail).filter(pl.col("step") < count - 1).group_by(*hop, "step").agg(pl.col("lag").max())
     low, high = pl.col("lag").quantile(0.25), pl.col("lag").quantile(0.75)
     usual = lags.group_by(hop).agg(
-        closes=(pl.col("lag") > 0).sum(), most=high + WHISKER * (high - low), typical=pl.col("lag").median()
+        closes=(pl.col("lag") > 0).sum(), most=high + MAX_QUARTILE_RANGES * (high - low), typical=pl.col("lag").median()
     )
-    is_soon = (pl.col("port") != BESIDE) | (pl.col("typical") <= last_s)
-    usual = usual.filter((pl.col("closes") >= HABIT * (count - 1)) & is_soon)
+    is_soon = (pl.col("port") != OTHER_CONNECTIONS) | (pl.col("typical") <= last_s)
+    usual = usual.filter((pl.col("closes") >= MIN_HABIT_SHARE * (count - 1)) & is_soon)
     # A rank that waits for another announces its gradients long before them; and after the last step a job closes. The
     # optimizer's first step takes longer than any other.
-    is_last, is_beside = pl.col("step") == count - 1, pl.col("port") == BESIDE
+    is_last, is_beside = pl.col("step") == count - 1, pl.col("port") == OTHER_CONNECTIONS
     most = pl.when(is_last & ~is_beside).then(pl.max_horizontal("most", pl.lit(last_s))).otherwise("most")
     # Connections that carry no gradients are those that a job closes with.
     most = pl.when(is_beside).then(pl.min_horizontal("most", pl.lit(last_s))).otherwise(most)
@@ -149,7 +151,7 @@ def _closing(table: pl.DataFrame, count: int, last_s: float) -> pl.DataFrame:
     return _before_longest(near).filter(~pl.col("is_data")).group_by(*hop, "step").agg(pl.col("end").max())
 
 
-def _by_step(ends: pl.DataFrame, count: int) -> Floats:
+def _ends_by_step(ends: pl.DataFrame, count: int) -> Floats:
     """For each step the end of its last closing message on any connection; NaN without one."""
     # The latest but one: on one connection, what is announced to a slow rank waits longer than a step's pause.
     which = pl.when(pl.col("step").first() == count - 1).then(0).otherwise(pl.min_horizontal(1, pl.len() // 3))
@@ -164,4 +166,4 @@ def _before_longest(tail: pl.DataFrame) -> pl.DataFrame:
     part = ["a", "b", "port", "step"]
     longest = pl.col("pause") == pl.col("pause").max().over(part)
     before = pl.col("start") <= pl.col("start").filter(longest).min().over(part)
-    return tail.filter(before | (pl.col("port") == BESIDE))
+    return tail.filter(before | (pl.col("port") == OTHER_CONNECTIONS))

@@ -1,6 +1,7 @@
 """The records of all files of a capture, with small integers in place of addresses and paths.
 
-All that a process needs to read any part of them is a :class:`Coded`: the files, and what all of them have in common.
+All that a process needs to read any part of them is a :class:`CodedRecords`: the files, and what all of them have in
+common.
 """
 
 from __future__ import annotations
@@ -14,17 +15,17 @@ import polars as pl
 from diagnosis.flows import pieces
 from diagnosis.flows.packing import sent
 from diagnosis.flows.partitions import partition, spread
-from diagnosis.flows.sharing import by_port, ranks_by_port
+from diagnosis.flows.sharing import ranks_by_port, split_by_port
 
 #: Bytes a packet below which a record has no relevant payload.
-CONTROL = 250
+MAX_CONTROL_BYTES = 250
 #: A packet with up to this many bytes more than the smallest one has options, but no payload.
-OPTIONS = 14
+MAX_OPTION_BYTES = 14
 
 
 @sent
 @dataclass(frozen=True, slots=True)
-class Coded:
+class CodedRecords:
     """``files`` (Parquet, as parsing wrote them) with ``total`` records; the ``names`` of addresses and ``paths`` in
     the order of their numbers; ``ranks`` that share an address (:func:`ranks_by_port`); ``header``: bytes of a packet
     without payload as the capture counts them.
@@ -48,28 +49,28 @@ class Coded:
             pl.min_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("port"),
             pl.max_horizontal("src_port", "dst_port").fill_null(0).cast(pl.Int32).alias("high"),
             pl.col("path").cast(pl.Enum(self.paths)).to_physical().cast(pl.Int32).fill_null(-1),
-            control=(pl.col("bytes") < CONTROL * pl.col("packets")).fill_null(False),
-            empty=(pl.col("bytes") <= (self.header + OPTIONS) * pl.col("packets")).fill_null(False),
+            control=(pl.col("bytes") < MAX_CONTROL_BYTES * pl.col("packets")).fill_null(False),
+            empty=(pl.col("bytes") <= (self.header + MAX_OPTION_BYTES) * pl.col("packets")).fill_null(False),
         )
 
 
-def coded_of(files: Sequence[str], disk: pieces.Disk | None) -> Coded:
+def code_records(files: Sequence[str], disk: pieces.Disk | None) -> CodedRecords:
     """What the files have in common. O(records)."""
     ranks = ranks_by_port(pl.concat([pl.scan_parquet(file) for file in files]))
     scan = _scan(files, ranks)
     total = int(scan.select(pl.len()).collect().item())
     parts = [(list(files), ranks, piece.start, piece.stop - piece.start) for piece in pieces.of(total)]
-    found = list(spread(disk, _named, parts))
+    found = list(spread(disk, _distinct_names, parts))
     names, paths = (sorted(set().union(*(part[at] for part in found))) for at in (0, 1))
-    return Coded(list(files), names, paths, ranks, _header(scan), total)
+    return CodedRecords(list(files), names, paths, ranks, _header_bytes(scan), total)
 
 
 def _scan(files: Sequence[str], ranks: pl.DataFrame) -> pl.LazyFrame:
-    return by_port(pl.concat([pl.scan_parquet(file) for file in files]), ranks)
+    return split_by_port(pl.concat([pl.scan_parquet(file) for file in files]), ranks)
 
 
 @partition
-def _named(files: Sequence[str], ranks: pl.DataFrame, first: int, count: int) -> tuple[list[str], list[str]]:
+def _distinct_names(files: Sequence[str], ranks: pl.DataFrame, first: int, count: int) -> tuple[list[str], list[str]]:
     """The different addresses and paths of some records."""
     scan = _scan(files, ranks).slice(first, count)
     found = scan.select(
@@ -79,10 +80,10 @@ def _named(files: Sequence[str], ranks: pl.DataFrame, first: int, count: int) ->
     return [x for x in found["names"][0] if x is not None], [x for x in found["paths"][0] if x is not None]
 
 
-def _header(scan: pl.LazyFrame) -> float:
+def _header_bytes(scan: pl.LazyFrame) -> float:
     """Bytes of a packet without payload as this capture counts them; if no record is that small, a number below all
     records.
     """
     each = pl.col("bytes") / pl.col("packets")
-    low = scan.select(each.filter(each < CONTROL).quantile(0.01)).collect().item()
-    return -float(OPTIONS) if low is None or not np.isfinite(low) else float(low)
+    low = scan.select(each.filter(each < MAX_CONTROL_BYTES).quantile(0.01)).collect().item()
+    return -float(MAX_OPTION_BYTES) if low is None or not np.isfinite(low) else float(low)

@@ -19,20 +19,20 @@ from diagnosis.flows.capture import Bools, Capture, Floats
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import slow_steps
 from diagnosis.flows.steps import Steps
-from diagnosis.flows.waiting import Waiting, waiting
+from diagnosis.flows.waiting import HopDelays, measure_waiting
 from diagnosis.stats import MAD_TO_SIGMA
 
 #: More steps than this with the same evidence add no certainty.
-VOICES: Final = 16
+MAX_COUNTED_STEPS: Final = 16
 #: A candidate may have delayed more than the step lost (others would have waited anyway), but at most this counts.
-MOST: Final = 1.5
+MAX_SHARE: Final = 1.5
 #: Seconds count beyond this many standard errors, by their variation in usual steps or in the stretch itself: a machine
 #: that a few steps of a noisy stretch waited for by chance is not slow.
-NOISE: Final = 2.0
+NOISE_ERRORS: Final = 2.0
 #: A slow uplink delays more than one of the pairs across it: all but the slowest together this share of the slowest.
-OTHERS: Final = 0.4
+MIN_OTHERS_SHARE: Final = 0.4
 #: Slow steps of one stretch may have this many usual ones between them.
-BETWEEN: Final = 2
+MAX_USUAL_BETWEEN: Final = 2
 
 #: The evidence on a candidate, as shares of the lost time: ``late``: it should have sent; ``into``, ``sent``: transfers
 #: to it or from it hung (for uplinks, ``into``: those of one pair of machines across them alone, which the port of one
@@ -46,18 +46,18 @@ EVIDENCE: Final = ("late", "into", "sent", "silent", "across", "beside", "elsewh
 _UPLINK: Final = [EVIDENCE.index(name) for name in ("across", "into", "beside")]
 
 #: A candidate's delay is raised from this many standard deviations, and this share of a usual step.
-RAISED: Final = 4.0
-RAISED_SHARE: Final = 0.03
+RAISED_DEVIATIONS: Final = 4.0
+MIN_RAISED_SHARE: Final = 0.03
 #: So many steps, and this share of their stretch, must have it.
-RAISED_STEPS: Final = 5
-RAISED_PART: Final = 0.5
+MIN_RAISED_STEPS: Final = 5
+MIN_RAISED_PART: Final = 0.5
 #: Its delays must be this share of the time that those steps lost.
-EXPLAINS: Final = 0.25
+MIN_EXPLAINED_SHARE: Final = 0.25
 #: Those steps must lose this share of the usual time, and this many times as much as steps outside lose.
-LOST: Final = 0.03
-LOST_MORE: Final = 1.5
+MIN_LOST_SHARE: Final = 0.03
+MIN_LOST_RATIO: Final = 1.5
 #: A capture with more records is not searched for stretches without slow steps.
-SEARCHED: Final = 600_000
+MAX_SEARCHED_RECORDS: Final = 600_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -94,7 +94,7 @@ class Pairs:
         hung, silent = (
             np.maximum(
                 np.clip(part[rows], -most[:, None], most[:, None]).mean(axis=0)
-                - NOISE * _scatter(part[self.calm]) / np.sqrt(len(rows)),
+                - NOISE_ERRORS * _scatter(part[self.calm]) / np.sqrt(len(rows)),
                 0.0,
             )
             for part in (self.hanging, self.thinking)
@@ -103,13 +103,13 @@ class Pairs:
         largest = float(hung[at])
         several = total
         if len(hung) > 1:
-            several *= min(1.0, (total - largest) / (OTHERS * max(largest, 1e-9)))
+            several *= min(1.0, (total - largest) / (MIN_OTHERS_SHARE * max(largest, 1e-9)))
         narrow = max(largest - several, 0.0)  # of one pair alone
         return np.array([several, narrow, min(float(np.delete(silent, at).sum()), narrow)])
 
 
 @dataclass(frozen=True, slots=True)
-class Held:
+class Delays:
     """The delays by each candidate: ``seconds`` [analysed steps, candidates, evidence] beyond the usual (``lost``: 0 or
     1, less the share in usual steps), ``scatter`` [candidates, evidence]: their variation in usual steps; ``excess``
     [steps]: how much longer than usual each step took; ``least``: an excess below which a step lost nothing.
@@ -129,7 +129,7 @@ class Held:
         shares = self.shares(stretch)
         if shares is None:
             return None
-        voices = float(np.sqrt(min(len(self._rows(stretch)), VOICES)))
+        voices = float(np.sqrt(min(len(self._rows(stretch)), MAX_COUNTED_STEPS)))
         return np.asarray(shares * np.array([1.0 if name == "silent" else voices for name in EVIDENCE]))
 
     def shares(self, stretch: Iterable[int]) -> Floats | None:
@@ -138,17 +138,17 @@ class Held:
         if not rows:
             return None
         counted = EVIDENCE.index("lost")
-        most = MOST * np.maximum(self.excess[rows], self.least)[:, None, None]
+        most = MAX_SHARE * np.maximum(self.excess[rows], self.least)[:, None, None]
         capped = np.clip(self.seconds[rows], -most, most)
         capped[:, :, counted] = self.seconds[rows][:, :, counted]
         noise = np.maximum(self.scatter, _scatter(capped))
-        beyond = capped.mean(axis=0) - NOISE * noise / np.sqrt(len(rows))
+        beyond = capped.mean(axis=0) - NOISE_ERRORS * noise / np.sqrt(len(rows))
         lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.least))
         lost[counted] = 1.0
-        shares = np.clip(beyond / lost, 0.0, MOST)
+        shares = np.clip(beyond / lost, 0.0, MAX_SHARE)
         for at, pairs in self.pairs.items():
             shares[at, _UPLINK] = pairs.shares(rows, most[:, 0, 0]) / lost[0]
-        shares = np.minimum(shares, MOST)
+        shares = np.minimum(shares, MAX_SHARE)
         other = EVIDENCE.index("elsewhere")
         shares[:, other] = shares[:, other].min() - shares[:, other]
         late = shares[:, EVIDENCE.index("late")]
@@ -161,12 +161,12 @@ class Held:
         return [number[k] for k in stretch if k in number]
 
 
-def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
+def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | None:
     """The delays by all candidates in the analysed steps (all steps of a small capture); None if the records do not
     show pauses.
     """
     slow, usual, limit = slow_steps(steps)
-    found = waiting(job, steps, slow, capture, all_steps=len(job.flows) <= SEARCHED)
+    found = measure_waiting(job, steps, slow, capture, all_steps=len(job.flows) <= MAX_SEARCHED_RECORDS)
     if found is None:
         return None
     calm = ~slow[found.steps]
@@ -192,7 +192,7 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
         is_link = len(names) == 2 and set(names) == set(leaf_of.values()) - {""}
         path = Candidate("link", ("-".join(names),), (), leaves=names) if is_link else Candidate("switch", names, ())
         candidates.append(path)
-        pairs[len(seconds)] = across = _pairs(found, hops, crossing, calm)
+        pairs[len(seconds)] = across = _pair_delays(found, hops, crossing, calm)
         row = [nothing] * 4 + [across.hanging.sum(axis=1), nothing]
         seconds.append(np.stack([*row, found.hanging[:, ~crossing].sum(axis=1), nothing, nothing], axis=1))
     table = np.stack(seconds, axis=1)
@@ -202,51 +202,51 @@ def held_up(job: JobFlows, steps: Steps, capture: Capture) -> Held | None:
     scatter[:, at] = table[calm, :, at].std(axis=0)
     excess = steps.judged[found.steps] - usual
     numbers = tuple(int(k) for k in found.steps)
-    return Held(tuple(candidates), numbers, table, scatter, excess, 0.5 * (limit - usual), pairs)
+    return Delays(tuple(candidates), numbers, table, scatter, excess, 0.5 * (limit - usual), pairs)
 
 
-def raised(held: Held, usual: float) -> list[tuple[int, ...]]:
+def find_raised_stretches(held: Delays, usual: float) -> list[tuple[int, ...]]:
     """Stretches in which one candidate delayed the job in step after step, although the single steps need not be
     slow: a fault of little strength in a noisy job. Those with the longest delays first. Only where consecutive steps
     were analysed.
     """
     found: list[tuple[float, tuple[int, ...]]] = []
-    if len(held.steps) < 4 * RAISED_STEPS or np.any(np.diff(held.steps) != 1):
+    if len(held.steps) < 4 * MIN_RAISED_STEPS or np.any(np.diff(held.steps) != 1):
         return []
     own = [at for at, name in enumerate(EVIDENCE) if name not in ("elsewhere", "others", "lost")]
-    least = np.maximum(RAISED_SHARE * usual, RAISED * held.scatter[:, own])
+    least = np.maximum(MIN_RAISED_SHARE * usual, RAISED_DEVIATIONS * held.scatter[:, own])
     lost = np.maximum(held.excess, 0.0)
     for at in range(len(held.candidates)):
         series = held.seconds[:, at]
         high = (series[:, own] > least[at]).any(axis=1) | (series[:, -1] > 0)
         delay = np.clip(series[:, own].max(axis=1), 0.0, np.maximum(lost, held.least))
-        for first, last in runs(closed(high)):
+        for first, last in runs(close_holes(high)):
             inside = np.zeros(len(high), dtype=bool)
             inside[first : last + 1] = True
-            often = high[inside].sum() >= RAISED_STEPS and high[inside].mean() >= RAISED_PART
+            often = high[inside].sum() >= MIN_RAISED_STEPS and high[inside].mean() >= MIN_RAISED_PART
             explained = float(delay[inside].sum())
             if (
                 often
                 and inside.mean() <= 0.5
-                and explained >= EXPLAINS * lost[inside].sum()
-                and _loses(held.excess, inside, usual)
+                and explained >= MIN_EXPLAINED_SHARE * lost[inside].sum()
+                and _loses_time(held.excess, inside, usual)
             ):
                 found.append((explained, tuple(held.steps[k] for k in range(first, last + 1))))
     return [steps for _, steps in sorted(found, key=lambda row: -row[0])]
 
 
-def _loses(excess: Floats, inside: Bools, usual: float) -> bool:
+def _loses_time(excess: Floats, inside: Bools, usual: float) -> bool:
     """Whether the steps inside lose time, more than those outside do."""
     lost = np.maximum(excess, 0.0)
     mean = float(lost[inside].mean())
-    return mean >= LOST * usual and mean >= LOST_MORE * float(lost[~inside].mean())
+    return mean >= MIN_LOST_SHARE * usual and mean >= MIN_LOST_RATIO * float(lost[~inside].mean())
 
 
-def closed(mask: Bools) -> Bools:
-    """The mask without holes of at most ``BETWEEN`` steps."""
+def close_holes(mask: Bools) -> Bools:
+    """The mask without holes of at most ``MAX_USUAL_BETWEEN`` steps."""
     closed = mask.copy()
     for first, last in runs(~mask):
-        if first > 0 and last < len(mask) - 1 and last - first + 1 <= BETWEEN:
+        if first > 0 and last < len(mask) - 1 and last - first + 1 <= MAX_USUAL_BETWEEN:
             closed[first : last + 1] = True
     return closed
 
@@ -256,7 +256,7 @@ def _scatter(calm: Floats) -> Floats:
     return np.asarray(MAD_TO_SIGMA * np.median(np.abs(calm - np.median(calm, axis=0)), axis=0))
 
 
-def _pairs(found: Waiting, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> Pairs:
+def _pair_delays(found: HopDelays, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> Pairs:
     """The seconds of each pair of machines across uplinks, both directions together."""
     pairs: dict[frozenset[str], list[int]] = {}
     for at in np.flatnonzero(crossing).tolist():
@@ -278,7 +278,7 @@ def leaves_of(members: Iterable[int], capture: Capture) -> dict[int, str]:
     if len(known) < len(members) and capture.paths:
         count = len(capture.paths)
         sent = (part.take(part.path >= 0) for _, part in capture.flows.parts())
-        ways, _ = pieces.tally(part.src.astype(np.int64) * count + part.path for part in sent)
+        ways, _ = pieces.count_values(part.src.astype(np.int64) * count + part.path for part in sent)
         for way in ways.tolist():
             entered.setdefault(way // count, set()).update(capture.paths[way % count][:1])
     seen = {m: next(iter(names)) for m, names in entered.items() if len(names) == 1}

@@ -11,11 +11,11 @@ import numpy as np
 
 from diagnosis.flows import pieces
 from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Capture, load
-from diagnosis.flows.chapters import chapters
-from diagnosis.flows.clock_offsets import corrected, together
-from diagnosis.flows.closing import closed
-from diagnosis.flows.flow_report import blocked, capture_panel, describe, empty_report
+from diagnosis.flows.capture import Capture, load_capture
+from diagnosis.flows.chapters import split_chapters
+from diagnosis.flows.clock_offsets import corrected, merge_offsets
+from diagnosis.flows.closing import close_steps
+from diagnosis.flows.flow_report import capture_panel, describe, empty_report, why_not_usable
 from diagnosis.flows.grid import as_stated
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.moving import moving
@@ -26,16 +26,16 @@ from diagnosis.flows.pipeline_stages import stage_times
 from diagnosis.flows.planned import PLANNED, without_planned
 from diagnosis.flows.ports import port_captures
 from diagnosis.flows.slow_reasons import explain
-from diagnosis.flows.slow_stages import lasting, narrowed, uneven_stages
+from diagnosis.flows.slow_stages import lasting_slow_stages, narrow_to_stage, uneven_stages
 from diagnosis.flows.slowness import (
     Episode,
     Slow,
     late_members,
-    merged,
+    merge_findings,
     slow_steps,
     slow_transfers,
 )
-from diagnosis.flows.stated import Stated, compare, statement_of
+from diagnosis.flows.stated import StatedLayout, compare_stated, statement_of
 from diagnosis.flows.steps import Steps, find_steps, with_work
 from diagnosis.flows.stragglers import Named, settled, stragglers, weighed
 from diagnosis.flows.transfers import measure
@@ -43,8 +43,8 @@ from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
 
 #: A pause of this many usual steps is no slow step but a standstill.
-STOOD_STILL = 3.0
-COUNTERS_ONLY = (
+STANDSTILL_FACTOR = 3.0
+COUNTERS_ONLY_TEXT = (
     "Port counters show bandwidth over time, not which machines exchange data: "
     "add flow records to see jobs, steps and slow groups."
 )
@@ -55,7 +55,7 @@ def analyse(
     on_stage: OnStage = ignore_progress,
     *,
     steps: bool = True,
-    stated: Sequence[Stated] = (),
+    stated: Sequence[StatedLayout] = (),
     without: frozenset[str] = frozenset(),
 ) -> tuple[list[Analysed], list[Slow], float]:
     """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
@@ -68,29 +68,29 @@ def analyse(
     total = len(recognition.jobs)
     for number, seen in enumerate(recognition.jobs):
         on_stage("flows", number, total)
-        parts = chapters(seen, capture) if steps else [seen]
+        parts = split_chapters(seen, capture) if steps else [seen]
         names = [capture.machine(int(m)) for m in seen.members]
         known = statement_of(stated, names, is_largest=number == 0)
-        found = [_analysed(part, capture, known, steps=steps) for part in parts]
+        found = [_analyse_job(part, capture, known, steps=steps) for part in parts]
         if len(parts) > 1 and any(a.steps is None for a in found):
-            found = [_analysed(seen, capture, known, steps=steps)]  # not every part is a training job
+            found = [_analyse_job(seen, capture, known, steps=steps)]  # not every part is a training job
         jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
     on_stage("flows", total, total)
-    fabric = _slowness(jobs, capture, without)
+    fabric = _find_slowness(jobs, capture, without)
     return jobs, fabric, recognition.background
 
 
-def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps: bool) -> Analysed:
+def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool) -> Analysed:
     """Phases 2 and 3 of one job, on one clock."""
     pairs = classify(seen, capture)
     job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
     if offsets:
-        capture.clocks = together(capture.clocks, offsets)
+        capture.clocks = merge_offsets(capture.clocks, offsets)
         pairs = classify(job, capture)
     known = {} if stated is None else stated.as_json()
     shown, pairs = pairs, as_stated(pairs, job.flows, len(capture.names), known)
     found = find_steps(job, pairs, capture) if steps else None
-    found = found and closed(found, job, pairs, capture)
+    found = found and close_steps(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
     if found is not None:
         found, pauses = without_planned(found, job)
@@ -102,7 +102,7 @@ def _analysed(seen: JobFlows, capture: Capture, stated: Stated | None, *, steps:
     return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
 
 
-def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -> list[Slow]:
+def _find_slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -> list[Slow]:
     """Fills each job's findings; returns those of switches."""
     episodes: list[Episode] = []
     paced = [a for a in jobs if a.steps is not None]
@@ -119,9 +119,9 @@ def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -
         if times is not None and a.steps.work is not None:
             times = a.stages = replace(times, seconds=times.seconds / a.steps.work)
         if times is not None:
-            a.slow = narrowed(a.slow, times, a.steps, a.layout, capture)
+            a.slow = narrow_to_stage(a.slow, times, a.steps, a.layout, capture)
             a.slow.extend(uneven_stages(times, a.steps, capture))
-        a.slow = merged(a.slow) + ([] if a.moving is None else [a.moving.slow])
+        a.slow = merge_findings(a.slow) + ([] if a.moving is None else [a.moving.slow])
         episodes.extend(slow_transfers(a.transfers, a.steps, number))
     fabric: list[Slow] = []
     tables = [a.transfers for a in paced if a.transfers is not None]
@@ -139,18 +139,18 @@ def _slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -
             a.slow = [s for s in both if s.kind != "slow_switch"]
             fabric[:] = [s for s in both if s.kind == "slow_switch"]
         if a.moving is None:
-            a.slow.extend(weighed(lasting(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named))
-        a.slow.extend(_unexplained(a, fabric))
+            a.slow.extend(weighed(lasting_slow_stages(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named))
+        a.slow.extend(_unexplained_steps(a, fabric))
     return fabric
 
 
-def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
+def _unexplained_steps(a: Analysed, fabric: list[Slow]) -> list[Slow]:
     """Slow steps that no slow group or switch explains."""
     assert a.steps is not None
     mask, usual, limit = slow_steps(a.steps)
     if a.moving is not None:
         mask = mask & ~a.moving.explains(a.steps, usual)
-    found = [_pause(a.steps, k) for k in a.steps.planned]
+    found = [_planned_pause(a.steps, k) for k in a.steps.planned]
     for k in np.flatnonzero(mask):
         t0, t1 = float(a.steps.start[k]), float(a.steps.end[k])
         whole = 0.9 * (float(a.steps.end[-1]) - float(a.steps.start[0]))
@@ -165,7 +165,7 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
             f"the limit {limit * work:.3f} s."
         )
         factor = (t1 - t0) / (usual * work)
-        if begun > max(1.0, STOOD_STILL * usual):
+        if begun > max(1.0, STANDSTILL_FACTOR * usual):
             reason = (
                 f"No traffic for {begun:.1f} s before step {k + 1}: the job stood still (restarted, evaluating on its "
                 "own, or writing a checkpoint)."
@@ -174,7 +174,7 @@ def _unexplained(a: Analysed, fabric: list[Slow]) -> list[Slow]:
     return found
 
 
-def _pause(steps: Steps, k: int) -> Slow:
+def _planned_pause(steps: Steps, k: int) -> Slow:
     """A planned pause before a step: it is told, and is no slowness of the job."""
     t0, t1 = float(steps.end[k - 1] if k else steps.start[k]), float(steps.end[k])
     begun = float(steps.start[k]) - t0
@@ -187,7 +187,7 @@ def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
     inventory: Sequence[Mapping[str, Any]] = (),
-    stated: Sequence[Stated] = (),
+    stated: Sequence[StatedLayout] = (),
     on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
     runner: Runner | None = None,
@@ -202,18 +202,20 @@ def diagnose_flows(
     than a piece of records, if there are ``tables``; the report does not depend on it.
     """
     usable = [p for p in parsed if p.skipped is None]
-    why_not = blocked(usable)
+    why_not = why_not_usable(usable)
     panel = capture_panel(parsed)
     usable, twice = one_view(usable)
-    capture = load(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
+    capture = load_capture(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
     if capture is not None and why_not is None:
         capture = aligned(capture)
     ports = port_captures(parsed, tables)
     if capture is None:
-        reasons = [p.skipped for p in parsed if p.skipped] or [COUNTERS_ONLY if ports else "There are no flow records."]
+        reasons = [p.skipped for p in parsed if p.skipped] or [
+            COUNTERS_ONLY_TEXT if ports else "There are no flow records."
+        ]
         return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
     capture.notes.extend(twice)
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
-    compare(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
+    compare_stated(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
     return report | {"ports": ports}

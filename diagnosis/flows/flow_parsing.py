@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis import faults
 from diagnosis.flows.flow_records import RecordWriter, quality
-from diagnosis.flows.readers import READERS, Unusable, sniff
+from diagnosis.flows.readers import READERS, UnusableFlows, sniff
 from diagnosis.model import Kind, Parsed, ParseHints
 
 
@@ -47,7 +47,7 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     out = RecordWriter(work)
     try:
         reading = READERS[name](_Replay(head, stream), path, hints, out)  # type: ignore[arg-type]
-    except Unusable as why:
+    except UnusableFlows as why:
         return Parsed(path, Kind.FLOW, skipped=str(why))
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, ValueError, OSError, EOFError) as error:
         if faults.is_of_machine(error):

@@ -38,10 +38,10 @@ PROTOCOLS = {
 }
 
 #: More than this in one record is a wrapped counter, not a transfer (800 Gb/s for three hours).
-MOST_BYTES = 10**15
+MAX_BYTES = 10**15
 
 #: Nanoseconds since 1970 (the year 2096) after which a time is a broken field.
-LATEST = 4 * 10**18
+MAX_TIME_NS = 4 * 10**18
 
 PART_ROWS = 4_000_000
 
@@ -69,9 +69,11 @@ class RecordWriter:
             for name, kind in SCHEMA.items()
         ]
         table = table.select(wanted)
-        whole = pl.all_horizontal(pl.col("start", "src", "dst").is_not_null()) & pl.col("start").is_between(0, LATEST)
-        whole &= pl.col("end").is_null() | pl.col("end").is_between(-LATEST, LATEST)
-        kept = table.filter(whole & (pl.col("bytes").is_null() | pl.col("bytes").is_between(0, MOST_BYTES)))
+        whole = pl.all_horizontal(pl.col("start", "src", "dst").is_not_null()) & pl.col("start").is_between(
+            0, MAX_TIME_NS
+        )
+        whole &= pl.col("end").is_null() | pl.col("end").is_between(-MAX_TIME_NS, MAX_TIME_NS)
+        kept = table.filter(whole & (pl.col("bytes").is_null() | pl.col("bytes").is_between(0, MAX_BYTES)))
         self.dropped += table.height - kept.height
         back = kept.select((pl.col("end") < pl.col("start")).sum()).item()
         self.reversed += int(back or 0)

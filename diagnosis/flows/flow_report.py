@@ -13,7 +13,7 @@ from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Bools, Capture, Flows, Ints, Small
 from diagnosis.flows.ceased import ceased
 from diagnosis.flows.changepoint import onsets
-from diagnosis.flows.pairs import BLIND, DP, EP, PP, clocks_disagree
+from diagnosis.flows.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
 from diagnosis.flows.partitions import partition
 from diagnosis.flows.rank_lanes import write_table
 from diagnosis.flows.slowness import Slow, slow_steps
@@ -25,12 +25,12 @@ from diagnosis.model import Parsed
 #: More rank-steps than this are not listed in the report; the separate table holds them.
 SPELLED_OUT = 400_000
 #: A step of a stretch with a known culprit is slow if it took this many times the usual time.
-LONGER = 1.15
+MIN_LONGER_FACTOR = 1.15
 #: Records as long as this hold several steps.
-TOO_LONG_S = 30.0
+MAX_RECORD_S = 30.0
 
 
-def blocked(parsed: Sequence[Parsed]) -> str | None:
+def why_not_usable(parsed: Sequence[Parsed]) -> str | None:
     """Why no timeline can be drawn from these artifacts, or None. The worst of them decides."""
     for part in parsed:
         facts = part.facts.get("flow", {})
@@ -39,9 +39,9 @@ def blocked(parsed: Sequence[Parsed]) -> str | None:
         if facts["resolution_s"] >= 1.0 and facts["records"] > 1:
             return (
                 "The times are whole seconds, so steps cannot be separated: the records show jobs and volumes "
-                f"only. {_finer(str(facts['format']))}"
+                f"only. {_finer_times_text(str(facts['format']))}"
             )
-        if facts["median_s"] > TOO_LONG_S:
+        if facts["median_s"] > MAX_RECORD_S:
             return (
                 f"A record covers {facts['median_s']:.0f} s and holds several steps: the records show jobs "
                 "and volumes only. Shorten the exporter's active timeout, or capture packets."
@@ -52,7 +52,7 @@ def blocked(parsed: Sequence[Parsed]) -> str | None:
     return None
 
 
-def _finer(form: str) -> str:
+def _finer_times_text(form: str) -> str:
     """How to get finer times from the exporter that wrote this form."""
     if form == "aws-vpc":
         return "VPC flow logs are never finer: capture packets on the nodes instead (tcpdump -s 96)."
@@ -119,7 +119,7 @@ def describe(
         ],
         "jobs": rows,
         "switches": switches(capture),
-        "diagnoses": [_slow(s, capture) for s in fabric],
+        "diagnoses": [_slow_row(s, capture) for s in fabric],
         "limits": _limits(capture, jobs, is_one_way=is_one_way),
         "late_unknown": is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
         "suspects": suspects(jobs, fabric, capture, [row.get("ceased") or [] for row in rows]),
@@ -151,13 +151,13 @@ def _job(
         "how": a.layout.how,
         "steps": [],
         "rank_steps": {},
-        "diagnoses": [_slow(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
+        "diagnoses": [_slow_row(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
     }
     if a.steps is None:
         return row
     seconds = a.steps.judged
     mask, usual, limit = slow_steps(a.steps)
-    mask = mask | _within(a.steps, usual, [*a.slow, *fabric])
+    mask = mask | _longer_steps(a.steps, usual, [*a.slow, *fabric])
     row["steps"] = [
         {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3), "slow": bool(m)}
         for s, e, c, m in zip(a.steps.start, a.steps.end, a.steps.confidence, mask, strict=True)
@@ -165,7 +165,7 @@ def _job(
     row["step_s"] = {"median": round(usual, 6), "limit": round(limit, 6), "onsets": [k + 1 for k in onsets(seconds)]}
     row["step_s"]["varies"] = a.steps.work is not None
     row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
-    row["peers"] = _peers(a, capture)
+    row["peers"] = _peer_rows(a, capture)
     row["ceased"] = ceased(a.job, a.steps, capture)
     if tables is not None:
         row["table"] = write_table(a, capture, tables / f"{row['id']}.parquet").name
@@ -174,14 +174,14 @@ def _job(
     return row
 
 
-def _within(steps: Steps, usual: float, found: Sequence[Slow]) -> Bools:
+def _longer_steps(steps: Steps, usual: float, found: Sequence[Slow]) -> Bools:
     """The longer steps of stretches for which somebody is named: they are slow although each is within the noise."""
     middle = (steps.start + steps.end) / 2.0
     inside = np.zeros(len(steps), dtype=bool)
     for slow in found:
         if slow.shares:
             inside |= (middle > slow.t0) & (middle < slow.t1)
-    return np.asarray(inside & (steps.judged > LONGER * usual))
+    return np.asarray(inside & (steps.judged > MIN_LONGER_FACTOR * usual))
 
 
 def _sizes(a: Analysed) -> dict[str, int | None]:
@@ -191,7 +191,7 @@ def _sizes(a: Analysed) -> dict[str, int | None]:
     return {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp}
 
 
-def _peers(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
+def _peer_rows(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
     """Comparison of groups: the worst and the overall factor of each ring's transfer times against the usual."""
     if a.transfers is None or a.transfers.cells.is_empty():
         return []
@@ -236,7 +236,7 @@ def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float
     return out
 
 
-def _slow(slow: Slow, capture: Capture) -> dict[str, Any]:
+def _slow_row(slow: Slow, capture: Capture) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": slow.kind,
         "t0": capture.at(slow.t0),
@@ -281,7 +281,7 @@ def _limits(capture: Capture, jobs: list[Analysed], *, is_one_way: bool) -> list
         said.append(
             f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
         )
-    if capture.resolution_s >= BLIND:
+    if capture.resolution_s >= BLIND_RESOLUTION_S:
         said.append(
             "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
             "the sizes of groups come from byte counts alone, and are left out if these do not recur."
@@ -327,14 +327,14 @@ def _one_way(a: Analysed, count: int) -> bool:
     flows = a.job.flows
     number = a.pairs.index(flows, count)
     ways = np.zeros(2 * len(a.pairs.a), bool)
-    for seen in flows.each(_ways, len(a.pairs.a), beside=[number]):
+    for seen in flows.each(_directions_seen, len(a.pairs.a), beside=[number]):
         ways |= seen
     there = ways.reshape(-1, 2)
     return bool(ways.sum() > 2 and there.all(axis=1).sum() * 2 < 0.05 * ways.sum())
 
 
 @partition
-def _ways(part: Flows, number: Small, pairs: int) -> Bools:
+def _directions_seen(part: Flows, number: Small, pairs: int) -> Bools:
     """Which of two directions of each pair has a record."""
     ways = np.zeros(2 * pairs, np.bool_)
     ways[2 * number + (part.src > part.dst)] = True

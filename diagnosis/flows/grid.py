@@ -18,15 +18,15 @@ import numpy as np
 from diagnosis.flows.arrays import components
 from diagnosis.flows.capture import Bools, Floats, Flows
 from diagnosis.flows.pairs import DP, OTHER, PP, Pairs
-from diagnosis.flows.stated import fits
+from diagnosis.flows.stated import may_be_stated
 
 #: Pairs exchange rarely, or little, if others exchange this many times as often, or as much.
-RARER: Final = 2.0
+MIN_GAP_FACTOR: Final = 2.0
 
 
-def seldom(traffic: Flows, pairs: Pairs, count: int) -> Bools | None:
+def find_rare_pairs(traffic: Flows, pairs: Pairs, count: int) -> Bools | None:
     """The pairs that exchange far less often than the others; None if all exchange about as often."""
-    return _below(_exchanged(traffic, pairs, count)[0])
+    return _below_gap(_exchange_amounts(traffic, pairs, count)[0])
 
 
 def as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str, int]) -> Pairs:
@@ -34,7 +34,7 @@ def as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str, int
     if they form it: of several ways the one that changes the fewest types. Unchanged if they do not, or already do.
     """
     if stated.get("pp") == stated.get("tp", 1) == 1:
-        return _as_replicas(pairs, count, stated)
+        return _type_as_replicas(pairs, count, stated)
     if stated.get("pp", 1) > 1:
         kind, ways = PP, _pipelines(traffic, pairs, count)
     elif stated.get("tp", 1) > 1:
@@ -51,7 +51,7 @@ def as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str, int
     return replace(pairs, type=found[changes.index(min(changes))]) if found else pairs
 
 
-def _as_replicas(pairs: Pairs, count: int, stated: Mapping[str, int]) -> Pairs:
+def _type_as_replicas(pairs: Pairs, count: int, stated: Mapping[str, int]) -> Pairs:
     """The pairs of a job that states neither tensor ranks nor stages: what looks like a pipeline is of the gradients,
     if all together are one group of the stated size.
     """
@@ -60,14 +60,14 @@ def _as_replicas(pairs: Pairs, count: int, stated: Mapping[str, int]) -> Pairs:
         return pairs
     members = np.unique(np.concatenate([pairs.a[either], pairs.b[either]]))
     label = components(pairs.a[either], pairs.b[either], count)[members]
-    if len(np.unique(label)) > 1 or not fits(stated, "dp", len(members), len(members)):
+    if len(np.unique(label)) > 1 or not may_be_stated(stated, "dp", len(members), len(members)):
         return pairs
     return replace(pairs, type=[DP if t == PP else t for t in pairs.type])
 
 
 def _tensor_ranks(traffic: Flows, pairs: Pairs, count: int) -> Iterator[Bools]:
     """The pairs that may be tensor ranks: they exchange more often than replicas."""
-    rare = _below(_exchanged(traffic, pairs, count)[0])
+    rare = _below_gap(_exchange_amounts(traffic, pairs, count)[0])
     if rare is not None:
         yield ~rare
 
@@ -78,7 +78,7 @@ def _pipelines(traffic: Flows, pairs: Pairs, count: int) -> Iterator[Bools]:
     """
     typed = pairs.of(PP)
     yield typed
-    for below in map(_below, _exchanged(traffic, pairs, count)):
+    for below in map(_below_gap, _exchange_amounts(traffic, pairs, count)):
         if below is not None:
             yield from (way for way in (below, ~below) if 2 * np.count_nonzero(way != typed) <= len(typed))
 
@@ -93,13 +93,13 @@ def _is_grid(pairs: Pairs, model: Bools, data: Bools, count: int, stated: Mappin
         return False
     (own,), (replicas,) = sizes
     kind = "pp" if stated.get("pp", 1) > 1 else "tp"
-    is_stated = own == stated[kind] if kind == "tp" else fits(stated, kind, own, len(members))
-    is_stated &= "dp" not in stated or kind == "tp" or fits(stated, "dp", replicas, len(members))
+    is_stated = own == stated[kind] if kind == "tp" else may_be_stated(stated, kind, own, len(members))
+    is_stated &= "dp" not in stated or kind == "tp" or may_be_stated(stated, "dp", replicas, len(members))
     meets = np.unique(np.stack(of), axis=1).shape[1] == len(members)
     return bool(is_stated and meets and min(own, replicas) > 1 and (kind == "tp" or own * replicas == len(members)))
 
 
-def _exchanged(traffic: Flows, pairs: Pairs, count: int) -> tuple[Floats, Floats]:
+def _exchange_amounts(traffic: Flows, pairs: Pairs, count: int) -> tuple[Floats, Floats]:
     """How many transfers, and how many bytes, each pair exchanged."""
     times, moved = np.zeros((2, len(pairs.a)))
     for _, part in traffic.parts():
@@ -109,11 +109,11 @@ def _exchanged(traffic: Flows, pairs: Pairs, count: int) -> tuple[Floats, Floats
     return times, moved
 
 
-def _below(amount: Floats) -> Bools | None:
+def _below_gap(amount: Floats) -> Bools | None:
     """The pairs below the widest gap of an amount; None if there is no wide one."""
     known = np.sort(amount[amount > 0])
     if len(known) < 2:
         return None
     jump = known[1:] / known[:-1]
     at = int(jump.argmax())
-    return None if jump[at] < RARER else np.asarray(amount <= known[at])
+    return None if jump[at] < MIN_GAP_FACTOR else np.asarray(amount <= known[at])

@@ -9,7 +9,7 @@ from typing import Any
 from diagnosis.plain import times_as_long
 
 #: More names than this are counted.
-NAMED = 2
+MAX_NAMED = 2
 
 
 def headline(flows: Mapping[str, Any]) -> str:
@@ -26,29 +26,33 @@ def headline(flows: Mapping[str, Any]) -> str:
     steps = [pair for pair in found if pair[0]["kind"] == "slow_step"]
     if causes:
         causes.sort(key=lambda pair: (-float(pair[0]["confidence"]), -float(pair[0]["factor"])))
-        more = _more(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
-        alone = _more(len(steps), "slow step without a cause", "slow steps without a cause")
+        more = _and_more(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
+        alone = _and_more(len(steps), "slow step without a cause", "slow steps without a cause")
         rest = " and ".join(part for part in (more, alone) if part)
         return _cause(*causes[0], many=len(jobs) > 1) + (f" Besides: {rest}." if rest else "")
     if steps:
-        return _steps(steps, many=len(jobs) > 1)
+        return _steps_text(steps, many=len(jobs) > 1)
     return _nothing_slow(flows, jobs)
 
 
-def _more(count: int, one: str, several: str) -> str:
+def _and_more(count: int, one: str, several: str) -> str:
     return f"{count} {one if count == 1 else several}" if count else ""
 
 
 def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool) -> str:
-    when = _when(slow, list((job or {}).get("steps") or []))
+    when = _time_text(slow, list((job or {}).get("steps") or []))
     if slow["kind"] == "slow_switch":
         if slow.get("link"):
-            return f"The link {slow['link']} is slow: transfers across it take {_times(slow)} {when}."
+            return f"The link {slow['link']} is slow: transfers across it take {_factor_text(slow)} {when}."
         alike = [str(c) for c in slow.get("candidates") or []] or [str(slow["switch"])]
         if len(alike) == 1:
-            return f"Switch {alike[0]} is slow: transfers across it take {_times(slow)} {when}."
-        named = f"{', '.join(alike[:-1])} and {alike[-1]}" if len(alike) <= 2 * NAMED else f"{alike[0]}, {alike[1]}, …"
-        return f"One of {len(alike)} switches ({named}) is slow: transfers across them take {_times(slow)} {when}."
+            return f"Switch {alike[0]} is slow: transfers across it take {_factor_text(slow)} {when}."
+        named = (
+            f"{', '.join(alike[:-1])} and {alike[-1]}" if len(alike) <= 2 * MAX_NAMED else f"{alike[0]}, {alike[1]}, …"
+        )
+        return (
+            f"One of {len(alike)} switches ({named}) is slow: transfers across them take {_factor_text(slow)} {when}."
+        )
     of = f" of {job['id']}" if job is not None and many else ""
     culprits = [str(c) for c in slow.get("culprits") or []]
     who = [c for c in culprits if c in set((job or {}).get("nodes") or [])] or culprits
@@ -56,16 +60,16 @@ def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool
         who = [str(m) for m in slow.get("members") or []]
     if slow.get("measure") == "uneven":
         return str(slow["reason"])
-    if len(who) > NAMED:
-        return f"A group of {len(who)} ({', '.join(who[:NAMED])}, …){of} is slow: {_times(slow)} {when}."
-    return f"{' and '.join(who)}{of} {'is' if len(who) == 1 else 'are'} slow: {_times(slow)} {when}."
+    if len(who) > MAX_NAMED:
+        return f"A group of {len(who)} ({', '.join(who[:MAX_NAMED])}, …){of} is slow: {_factor_text(slow)} {when}."
+    return f"{' and '.join(who)}{of} {'is' if len(who) == 1 else 'are'} slow: {_factor_text(slow)} {when}."
 
 
-def _times(slow: Mapping[str, Any]) -> str:
+def _factor_text(slow: Mapping[str, Any]) -> str:
     return f"{times_as_long(float(slow['factor']))} as usual"
 
 
-def _when(slow: Mapping[str, Any], steps: list[Mapping[str, Any]]) -> str:
+def _time_text(slow: Mapping[str, Any], steps: list[Mapping[str, Any]]) -> str:
     """The affected steps and the time; only the time if the finding belongs to no job."""
     t0, t1 = float(slow["t0"]), float(slow["t1"])
     inside = [n for n, s in enumerate(steps, 1) if t0 <= (float(s["start"]) + float(s["end"])) / 2 <= t1]
@@ -80,10 +84,10 @@ def _when(slow: Mapping[str, Any], steps: list[Mapping[str, Any]]) -> str:
     return f"in steps {inside[0]} to {inside[-1]}, from {_clock(t0)}"
 
 
-def _steps(found: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]], *, many: bool) -> str:
+def _steps_text(found: list[tuple[Mapping[str, Any], Mapping[str, Any] | None]], *, many: bool) -> str:
     worst, job = max(found, key=lambda pair: float(pair[0]["factor"]))
     step = f"step {worst['step']}{f' of {job["id"]}' if job is not None and many else ''}"
-    took = f"took {_times(worst)} at {_clock(worst['t0'])}; flows show no cause."
+    took = f"took {_factor_text(worst)} at {_clock(worst['t0'])}; flows show no cause."
     if len(found) == 1:
         return f"One step is slow: {step} {took}"
     total = sum(len(j["steps"]) for j in {id(j): j for _, j in found if j is not None}.values())

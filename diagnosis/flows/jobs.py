@@ -19,7 +19,7 @@ import polars as pl
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up, pair_key
-from diagnosis.flows.edges import LEAST, edges_of, one_way, without_hubs, without_strangers
+from diagnosis.flows.edges import MAX_TINY_SHARE, edges_of, one_way, without_hubs, without_strangers
 from diagnosis.flows.partitions import partition
 
 #: Ports of services on the training machines that are no training.
@@ -66,14 +66,14 @@ SERVICE_PORTS = np.array(
         20048,
     ]
 )
-BINS = 4096
+RHYTHM_BINS = 4096
 #: The rhythms of components agree if their activity correlates by more than this; this number of them is compared
 #: again, if this share of their bytes has common sizes.
-ALIKE = 0.35
-COMPARED = 64
-SHARED = 0.2
+MIN_CORRELATION = 0.35
+MAX_COMPARED = 64
+MIN_SHARED_BYTES = 0.2
 #: Records in which recurring sizes are looked for.
-LOOK = 300_000
+SAMPLE_RECORDS = 300_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -97,7 +97,7 @@ def recognise(capture: Capture) -> Recognition:
     """Splits a multi-tenant capture into jobs, largest first. O(n log n) in records."""
     flows = capture.flows
     count = len(capture.names)
-    known = _known(capture)
+    known = _training_addresses(capture)
     keep = flows.column(np.bool_, _may_train, known)
     edges = edges_of(flows, keep)
     if edges.is_empty():
@@ -107,13 +107,13 @@ def recognise(capture: Capture) -> Recognition:
     a, b = edges["a"].to_numpy(), edges["b"].to_numpy()
     label = components(a, b, count)
     inside = np.unique(np.concatenate([a, b])) if len(a) else np.empty(0, dtype=np.int64)
-    kept = _training(flows, keep, a, b, capture)
+    kept = _training_records(flows, keep, a, b, capture)
     label = _merge_by_rhythm(capture, kept, label, inside)
     groups = members_of(label, inside)
     owner = np.full(count, -1, dtype=np.int64)
     for number, group in enumerate(groups):
         owner[group] = number
-    sums = _adding_up(a, b, capture)
+    sums = _reduction_points(a, b, capture)
     own = kept.split(kept.column(np.int32, looked_up, owner.astype(np.int32)), len(groups))
     jobs = [JobFlows(group[~sums[group]], part) for group, part in zip(groups, own, strict=True)]
     return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
@@ -126,7 +126,7 @@ def _may_train(part: Flows, known: Bools) -> Bools:
     return np.asarray(between & ~part.control & ~np.isin(part.port, SERVICE_PORTS))
 
 
-def _known(capture: Capture) -> Bools:
+def _training_addresses(capture: Capture) -> Bools:
     """The addresses between which records may be training: those that the inventory lists, provided that it lists the
     ends of most records or bytes; else all.
 
@@ -138,7 +138,7 @@ def _known(capture: Capture) -> Bools:
     known[list(capture.places)] = True
     inside = known.copy()
     records, moved = np.zeros(2), np.zeros(2)  # outside, all
-    for own_records, own_moved in flows.each(_outside, inside):
+    for own_records, own_moved in flows.each(_outside_amounts, inside):
         records += own_records
         moved += own_moved
     share = moved[0] / max(moved[1], 1.0) if capture.has_bytes else 1.0
@@ -147,12 +147,12 @@ def _known(capture: Capture) -> Bools:
         return np.ones(len(known), dtype=bool)
     ends = flows.column(np.int8, _ends_inside, inside)
     for number in (2, 0):
-        known |= _alike(flows, inside, _recurring(flows.size, ends == number), len(known))
+        known |= _addresses_of_sizes(flows, inside, _recurring_sizes(flows.size, ends == number), len(known))
     return known
 
 
 @partition
-def _outside(part: Flows, inside: Bools) -> tuple[Floats, Floats]:
+def _outside_amounts(part: Flows, inside: Bools) -> tuple[Floats, Floats]:
     """Records and bytes of which an end is outside, and of all."""
     outside, size = ~(inside[part.src] & inside[part.dst]), np.nan_to_num(part.size)
     return np.array([outside.sum(), len(part)], float), np.array([size[outside].sum(), size.sum()])
@@ -164,17 +164,17 @@ def _ends_inside(part: Flows, inside: Bools) -> npt.NDArray[np.int8]:
     return np.asarray(inside[part.src].astype(np.int8) + inside[part.dst])
 
 
-def _alike(flows: Flows, inside: Bools, sizes: Floats, count: int) -> Bools:
+def _addresses_of_sizes(flows: Flows, inside: Bools, sizes: Floats, count: int) -> Bools:
     """Addresses that move most of their bytes in records of these sizes, of those that do not have both ends inside."""
     moved, own = np.zeros(count), np.zeros(count)
-    for own_moved, own_of_these in flows.each(_of_sizes, inside, sizes):
+    for own_moved, own_of_these in flows.each(_amounts_of_sizes, inside, sizes):
         moved += own_moved
         own += own_of_these
     return np.asarray((moved > 0) & (own >= 0.5 * moved))
 
 
 @partition
-def _of_sizes(part: Flows, inside: Bools, sizes: Floats) -> tuple[Floats, Floats]:
+def _amounts_of_sizes(part: Flows, inside: Bools, sizes: Floats) -> tuple[Floats, Floats]:
     """What each address moves in records that do not have both ends inside, and in those of these sizes."""
     rows = ~(inside[part.src] & inside[part.dst]) & np.isfinite(part.size)
     size = part.size[rows]
@@ -184,21 +184,21 @@ def _of_sizes(part: Flows, inside: Bools, sizes: Floats) -> tuple[Floats, Floats
     return np.asarray(moved), np.asarray(own)
 
 
-def _recurring(size: Floats, rows: Bools) -> Floats:
+def _recurring_sizes(size: Floats, rows: Bools) -> Floats:
     """Relevant sizes that recur exactly in these rows, in a stretch from the middle of them."""
     count = int(np.count_nonzero(rows))
-    low, seen = max(0, (count - LOOK) // 2), 0
+    low, seen = max(0, (count - SAMPLE_RECORDS) // 2), 0
     parts = [size[:0]]
     for piece in pieces.of(len(size)):
         here = int(np.count_nonzero(rows[piece]))
-        if seen < low + LOOK and seen + here > low:
-            parts.append(size[piece][rows[piece]][max(0, low - seen) : low + LOOK - seen])
+        if seen < low + SAMPLE_RECORDS and seen + here > low:
+            parts.append(size[piece][rows[piece]][max(0, low - seen) : low + SAMPLE_RECORDS - seen])
         seen += here
     values, times = np.unique(np.concatenate(parts), return_counts=True)
     return np.asarray(values[(times >= 5) & (values >= 0.001 * values.max(initial=0.0))])
 
 
-def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
+def _reduction_points(a: Ints, b: Ints, capture: Capture) -> Bools:
     """Addresses that the inventory does not list and that exchange with far more peers than its machines do: reduction
     points inside the fabric (in-network reduction), or parameter servers.
     """
@@ -210,7 +210,7 @@ def _adding_up(a: Ints, b: Ints, capture: Capture) -> Bools:
     return np.asarray(~listed & (degree >= 4) & (degree >= 2.5 * usual))
 
 
-def _training(flows: Flows, keep: Bools, a: Ints, b: Ints, capture: Capture) -> Flows:
+def _training_records(flows: Flows, keep: Bools, a: Ints, b: Ints, capture: Capture) -> Flows:
     """The records of the kept pairs, without connections that move next to nothing in small pieces beside others of
     their pair: stores, heartbeats.
     """
@@ -219,7 +219,7 @@ def _training(flows: Flows, keep: Bools, a: Ints, b: Ints, capture: Capture) -> 
         return flows.take(wanted)
     mask = pieces.empty(len(flows), np.bool_, flows.disk)
     tables = []
-    parts = flows.each(_of_pairs, wanted, len(capture.names), beside=[keep])
+    parts = flows.each(_records_of_pairs, wanted, len(capture.names), beside=[keep])
     for piece, (is_wanted, table) in zip(pieces.of(len(flows)), parts, strict=True):
         mask[piece] = is_wanted
         tables.append(table)
@@ -228,16 +228,16 @@ def _training(flows: Flows, keep: Bools, a: Ints, b: Ints, capture: Capture) -> 
         return flows.take(mask)
     each = each.with_columns(mean=pl.col("size") / pl.col("len"))
     tiny = each.filter(
-        (pl.col("size") < LEAST * pl.col("size").max().over("a", "b"))
-        & (pl.col("mean") < 4 * LEAST * pl.col("mean").max().over("a", "b"))
+        (pl.col("size") < MAX_TINY_SHARE * pl.col("size").max().over("a", "b"))
+        & (pl.col("mean") < 4 * MAX_TINY_SHARE * pl.col("mean").max().over("a", "b"))
     )
     if not tiny.is_empty():
-        mask = flows.column(np.bool_, _left, tiny.select("a", "b", "port"), beside=[mask])
+        mask = flows.column(np.bool_, _of_other_connections, tiny.select("a", "b", "port"), beside=[mask])
     return flows.take(mask)
 
 
 @partition
-def _of_pairs(part: Flows, keep: Bools, wanted: Ints, count: int) -> tuple[Bools, pl.DataFrame]:
+def _records_of_pairs(part: Flows, keep: Bools, wanted: Ints, count: int) -> tuple[Bools, pl.DataFrame]:
     """Which of the kept records are of these pairs, and what each of their connections moves."""
     key = pair_key(part, count)
     mask = keep & (wanted[np.minimum(np.searchsorted(wanted, key), len(wanted) - 1)] == key)
@@ -247,7 +247,7 @@ def _of_pairs(part: Flows, keep: Bools, wanted: Ints, count: int) -> tuple[Bools
 
 
 @partition
-def _left(part: Flows, mask: Bools, tiny: pl.DataFrame) -> Bools:
+def _of_other_connections(part: Flows, mask: Bools, tiny: pl.DataFrame) -> Bools:
     """Which of the chosen records are of other connections than these."""
     marked = tiny.with_columns(is_tiny=pl.lit(value=True))
     found = _connections(part).join(marked, on=["a", "b", "port"], how="left", maintain_order="left")
@@ -265,7 +265,7 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
     """Joins components with the same rhythm; with an inventory they must also share a server (all of the smaller's, or
     two).
 
-    Rhythm: correlation of the components' activity in ``BINS`` time bins. Rails of one job correlate near 1.
+    Rhythm: correlation of the components' activity in ``RHYTHM_BINS`` time bins. Rails of one job correlate near 1.
     Independent jobs drift and stay near 0, even with equal periods, unless their phases agree by chance.
     """
     groups = members_of(label, inside)
@@ -274,21 +274,21 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
     rank = np.full(len(label), -1, dtype=np.int64)
     for number, group in enumerate(groups):
         rank[group] = number
-    beat = _beats(flows, rank, len(groups), capture.span_s)
+    beat = _rhythms(flows, rank, len(groups), capture.span_s)
     servers = [frozenset(capture.places[int(m)].node for m in g if int(m) in capture.places) - {""} for g in groups]
     left: list[int] = []
     right: list[int] = []
     likeness = beat @ beat.T
-    for i, j in np.argwhere(np.triu(likeness > ALIKE, 1)):
+    for i, j in np.argwhere(np.triu(likeness > MIN_CORRELATION, 1)):
         common = len(servers[i] & servers[j])
         fewest = min(len(servers[i]), len(servers[j]))
         on_common = fewest > 0 and (common == fewest or common >= 2)
         known = bool(servers[i]) and bool(servers[j])
-        if (on_common and likeness[i, j] > ALIKE) or (not known and likeness[i, j] > 0.7):
+        if (on_common and likeness[i, j] > MIN_CORRELATION) or (not known and likeness[i, j] > 0.7):
             left.append(int(i))
             right.append(int(j))
     merged = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(groups))
-    if 1 < len(np.unique(merged)) <= COMPARED and capture.has_bytes:
+    if 1 < len(np.unique(merged)) <= MAX_COMPARED and capture.has_bytes:
         owner = flows.column(np.int64, looked_up, merged[rank])
         merged = _merge_by_sizes(capture, flows, owner, merged, servers)
     out = label.copy()
@@ -303,7 +303,7 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
     """
     numbers = np.unique(merged)
     machines = [frozenset[str]().union(*(servers[g] for g in np.flatnonzero(merged == n))) for n in numbers]
-    sizes = [_recurring(flows.size, owner == n) for n in numbers]
+    sizes = [_recurring_sizes(flows.size, owner == n) for n in numbers]
     left: list[int] = []
     right: list[int] = []
     for i, j in itertools.combinations(range(len(numbers)), 2):
@@ -313,22 +313,22 @@ def _merge_by_sizes(capture: Capture, flows: Flows, owner: Ints, merged: Ints, s
         rows = own & np.isin(flows.size, np.intersect1d(sizes[i], sizes[j]))
         which = (owner == numbers[j]).astype(np.int64)
         whole, common = (np.bincount(which[mask], flows.size[mask], 2) for mask in (own, rows))
-        if (common < SHARED * whole).any():
+        if (common < MIN_SHARED_BYTES * whole).any():
             continue
         part = flows.take(rows)
         side = np.zeros(len(capture.names), np.int64)
         side[part.src] = which[rows]
-        first, second = _beats(part, side, 2, capture.span_s)
-        if float(first @ second) > ALIKE:
+        first, second = _rhythms(part, side, 2, capture.span_s)
+        if float(first @ second) > MIN_CORRELATION:
             left.append(i)
             right.append(j)
     joined = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(numbers))
     return joined[np.searchsorted(numbers, merged)]
 
 
-def _beats(flows: Flows, owner: Ints, groups: int, span: float) -> Floats:
+def _rhythms(flows: Flows, owner: Ints, groups: int, span: float) -> Floats:
     """Unit vectors of activity against time, one row an owner, without their means. ``owner``: of each sender."""
-    bins = min(BINS, max(64, int(4e8 / 8 / max(1, groups))))
+    bins = min(RHYTHM_BINS, max(64, int(4e8 / 8 / max(1, groups))))
     flat = np.zeros(groups * bins)
     for _, part in flows.parts():
         middle = (part.start + part.end) / 2

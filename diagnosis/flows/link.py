@@ -15,15 +15,15 @@ from diagnosis.stats import median_and_spread
 
 #: A flow job may be a job if this share of the larger side's machines is common, and they ran at the same time for this
 #: share of the shorter one's time.
-COMMON = 0.5
-TOGETHER = 0.5
+MIN_COMMON_MACHINES = 0.5
+MIN_COMMON_TIME = 0.5
 #: Number of steps by which clocks may differ, and of iterations that are compared.
-REACH = 300
-LOOK = 1000
+MAX_STEPS_APART = 300
+MAX_ITERATIONS = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Known:
+class KnownJob:
     """What is known of a job: names and addresses of its machines; epoch seconds of its begin and end, if known."""
 
     machines: Sequence[str]
@@ -50,7 +50,7 @@ class Match:
         return self.common / self.larger
 
 
-def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, Known]) -> list[Match]:
+def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[Match]:
     """Proposes the job for each recognised flow job, best first; a job at most once.
 
     Machines are compared with machines and addresses with addresses, by the share of the larger side: two common
@@ -67,14 +67,14 @@ def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, Known]) -> list[Matc
                 ((len(own & theirs), max(len(own), len(theirs))) for own, theirs in zip(sides[job], seen, strict=True)),
                 key=lambda pair: pair[0] / max(1, pair[1]),
             )
-            if not common or common < COMMON * larger:
+            if not common or common < MIN_COMMON_MACHINES * larger:
                 continue
             t0, t1 = None, None
             if begin is not None and end is not None and (known.t0 is not None or known.t1 is not None):
                 first = begin if known.t0 is None else known.t0
                 last = end if known.t1 is None else known.t1
                 t0, t1 = max(begin, first), min(end, last)
-                if t1 < t0 or t1 - t0 < TOGETHER * min(end - begin, last - first):
+                if t1 < t0 or t1 - t0 < MIN_COMMON_TIME * min(end - begin, last - first):
                     continue
             rank = (common / larger, (t1 or 0.0) - (t0 or 0.0))
             if job not in best or rank > best[job][0]:
@@ -104,14 +104,16 @@ def _time(row: Mapping[str, Any], flows: Mapping[str, Any]) -> tuple[float | Non
     return min((float(c["t0"]) for c in captures), default=None), max((float(c["t1"]) for c in captures), default=None)
 
 
-def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str, float]]) -> dict[str, Any] | None:
+def align_iterations(
+    steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str, float]]
+) -> dict[str, Any] | None:
     """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None if they
     do not fit.
 
     ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Shifts of the numbering are tried up to
-    ``REACH`` steps away from where the clocks agree, on ``LOOK`` iterations; the right one has the most constant
-    difference between printed times and step ends, because both clocks run at the same rate. ``offset_s``: add it to
-    log times.
+    ``MAX_STEPS_APART`` steps away from where the clocks agree, on ``MAX_ITERATIONS`` iterations; the right one has the
+    most constant difference between printed times and step ends, because both clocks run at the same rate.
+    ``offset_s``: add it to log times.
     """
     ends = np.array([float(s["end"]) for s in steps])
     order = sorted(iterations, key=lambda row: row["n"])
@@ -121,8 +123,8 @@ def align(steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str
         return None
     usual = float(np.median(np.diff(ends)))
     best: tuple[float, int, float, int] | None = None
-    guess, reach = _first_guess(ends, number, printed, usual), min(len(ends), REACH)
-    near = np.flatnonzero((number >= guess - reach) & (number < guess + len(ends) + reach))[:LOOK]
+    guess, reach = _first_guess(ends, number, printed, usual), min(len(ends), MAX_STEPS_APART)
+    near = np.flatnonzero((number >= guess - reach) & (number < guess + len(ends) + reach))[:MAX_ITERATIONS]
     number, printed = number[near], printed[near]
     for first in range(guess - reach, guess + reach + 1):
         at = number - first

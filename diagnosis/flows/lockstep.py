@@ -12,18 +12,18 @@ from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.flows.partitions import partition, spread
 
 #: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
-APART = 1.6
+MAX_GROUP_SCATTER = 1.6
 #: Transfers of a ring that are compared.
-LOOK = 6000
+MAX_TRANSFERS = 6000
 #: The least contrast (of logarithms) that lockstep needs.
-CONTRAST = 0.25
+MIN_CONTRAST = 0.25
 #: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
 #: a ring; the second number is the scatter that then counts.
-UNLIKE = 0.3
-STRANGERS = 8.0
+MIN_EQUAL_SIZES = 0.3
+STRANGER_SCATTER = 8.0
 
 
-def scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Iterator[Floats]:
+def ring_scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Iterator[Floats]:
     """For each family of rings the scatter of the ends of matching transfers between two of them, divided by the
     scatter within rings. 1 = lockstep.
 
@@ -32,7 +32,7 @@ def scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Iterator
     """
     parts = []
     for numbers in families:
-        first = _first_of(numbers, flows, ring_of)
+        first = _first_transfers(numbers, flows, ring_of)
         hops: list[list[tuple[Floats, Floats]]] = []
         for number in numbers:
             own = flows.take(first[number])
@@ -57,21 +57,21 @@ def _scatter(hops: list[list[tuple[Floats, Floats]]]) -> Floats:
     base = max(float(np.median(within)), 1e-7) if within else None
     if base is None:
         return out
-    one = float(np.median([_same(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
+    one = float(np.median([_equal_size_share(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
     for i in range(total):
         for j in range(i + 1, total):
             seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
-            if hops[i] and hops[j] and one >= 0.5 and _same(hops[i][0], hops[j][0]) < UNLIKE * one:
-                out[i, j] = out[j, i] = STRANGERS
+            if hops[i] and hops[j] and one >= 0.5 and _equal_size_share(hops[i][0], hops[j][0]) < MIN_EQUAL_SIZES * one:
+                out[i, j] = out[j, i] = STRANGER_SCATTER
             elif seen:
                 out[i, j] = out[j, i] = float(np.median(seen)) / base
     return out
 
 
-def _first_of(numbers: list[int], flows: Flows, ring_of: Ints) -> dict[int, Ints]:
+def _first_transfers(numbers: list[int], flows: Flows, ring_of: Ints) -> dict[int, Ints]:
     """The rows of each ring's first transfers."""
     found = {number: [np.empty(0, np.int64)] for number in numbers}
-    left = dict.fromkeys(numbers, LOOK)
+    left = dict.fromkeys(numbers, MAX_TRANSFERS)
     for piece, part in flows.parts():
         ring = ring_of[part.src]
         for number in [n for n in numbers if left[n]]:
@@ -90,7 +90,7 @@ def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:
     return np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
 
 
-def _same(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
+def _equal_size_share(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
     """The share of transfers with the same size as the nearest one of the other ring: data that is compressed in every
     step has one size in all rings of a group, and another in every group.
     """
@@ -116,7 +116,7 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
     return float(np.median(np.abs(apart - np.median(apart))))
 
 
-def lockstep(apart: Floats, groups: int, together: float) -> float:
+def lockstep_evidence(apart: Floats, groups: int, together: float) -> float:
     """How much more synchronous rings of one group are than rings of different ones, if they are divided in turn into
     ``groups`` groups; ``together``: the evidence if all of them are synchronous. Only the contrast counts, because the
     absolute scatter depends on the fabric.
@@ -128,12 +128,12 @@ def lockstep(apart: Floats, groups: int, together: float) -> float:
     same = kind[i] == kind[j]
     if same.all():
         typical = float(np.median(distance))
-        far_off = (typical - np.log(2 * APART)) / np.log(2.0)
-        return together if typical < np.log(APART) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
+        far_off = (typical - np.log(2 * MAX_GROUP_SCATTER)) / np.log(2.0)
+        return together if typical < np.log(MAX_GROUP_SCATTER) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
     if not same.any():
         return 0.0
     near, far = distance[same], distance[~same]
     spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
     chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
-    most = 6.0 if far.mean() - near.mean() >= CONTRAST else 0.0  # rings that differ by less may do so by luck
+    most = 6.0 if far.mean() - near.mean() >= MIN_CONTRAST else 0.0  # rings that differ by less may do so by luck
     return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, most))

@@ -17,19 +17,19 @@ from scipy.sparse.linalg import svds
 
 from diagnosis.flows.capture import Bools, Floats
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.slowness import Slow, by_step
+from diagnosis.flows.slowness import Slow, lateness_by_step
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 from diagnosis.plain import percent
 
 #: Steps to judge by, at least.
-LEAST: Final = 12
+MIN_STEPS: Final = 12
 #: The lost time is this share of a usual step, as mean over the steps.
-COSTS: Final = 0.05
+MIN_LOST_SHARE: Final = 0.05
 #: Steps with more waiting last longer: rank correlation of both, at least.
-LASTS: Final = 0.3
+MIN_CORRELATION: Final = 0.3
 #: A slow step is explained if its waiting is this share of its excess.
-EXPLAINS: Final = 0.5
+MIN_EXPLAINED_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +41,7 @@ class Moving:
 
     def explains(self, steps: Steps, usual: float) -> Bools:
         """The steps whose excess is mostly the wait for their last replica."""
-        return np.asarray(self.lost >= EXPLAINS * (steps.judged - usual))
+        return np.asarray(self.lost >= MIN_EXPLAINED_SHARE * (steps.judged - usual))
 
 
 def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> Moving | None:
@@ -52,7 +52,11 @@ def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> 
     lost = waits.max(axis=0)
     share, number = float(lost.mean()) / usual, layout.dp or len(waits)
     # Halfway from replicas that are late equally often to one that always is.
-    if share < COSTS or _of_one(waits, lost) > (1 + 1 / number) / 2 or _agree(lost, steps.judged) < LASTS:
+    if (
+        share < MIN_LOST_SHARE
+        or _strongest_share(waits, lost) > (1 + 1 / number) / 2
+        or _rank_correlation(lost, steps.judged) < MIN_CORRELATION
+    ):
         return None
     reason = (
         f"In each step another of {number} replicas began the gradient exchange last; the others waited, "
@@ -71,14 +75,14 @@ def _waits(transfers: Transfers, steps: Steps) -> Floats | None:
     [members, steps].
     """
     late = transfers.late
-    if late.is_empty() or len(steps) < LEAST:
+    if late.is_empty() or len(steps) < MIN_STEPS:
         return None
     members = np.unique(late["src"].to_numpy())
-    waits = np.nan_to_num(by_step(late, members, "added", len(steps)))
+    waits = np.nan_to_num(lateness_by_step(late, members, "added", len(steps)))
     return np.maximum(waits - waits.mean(axis=0), 0.0) if len(waits) > 1 else None
 
 
-def _of_one(waits: Floats, lost: Floats) -> float:
+def _strongest_share(waits: Floats, lost: Floats) -> float:
     """The share of the lost time in the strongest pattern of late replicas (those that are late together), by the first
     singular value. Each step counts with the time that it ``lost``, not with its square: by chance, a few long steps
     belong to one replica. Only that value is computed: all of them need members² · steps.
@@ -91,7 +95,7 @@ def _of_one(waits: Floats, lost: Floats) -> float:
     return float(first**2 / lost.sum())
 
 
-def _agree(one: Floats, other: Floats) -> float:
+def _rank_correlation(one: Floats, other: Floats) -> float:
     """Spearman's rank correlation; 0 if one of them is constant."""
     known = ~np.isnan(other)
     a, b = (np.argsort(np.argsort(x[known])).astype(float) for x in (one, other))

@@ -14,20 +14,20 @@ import polars as pl
 from diagnosis.model import Parsed
 
 #: The packets show nothing else if the records have this share of their pairs in that time.
-COMMON: Final = 0.95
-_PACKETS: Final = ("pcap", "pcapng")
+MIN_COMMON_PAIRS: Final = 0.95
+_PACKET_FORMATS: Final = ("pcap", "pcapng")
 
 
 def one_view(parsed: Sequence[Parsed]) -> tuple[list[Parsed], list[str]]:
     """The artifacts without packet captures whose pairs and time flow records show as well, and a note for each of
     these. O(records) where both exist.
     """
-    packets = [p for p in parsed if _of(p).get("format") in _PACKETS]
-    records = [p for p in parsed if p not in packets and "t0" in _of(p)]
-    spans = [(float(_of(p)["t0"]), float(_of(p)["t1"])) for p in records]
+    packets = [p for p in parsed if _records_of(p).get("format") in _PACKET_FORMATS]
+    records = [p for p in parsed if p not in packets and "t0" in _records_of(p)]
+    spans = [(float(_records_of(p)["t0"]), float(_records_of(p)["t1"])) for p in records]
     kept, notes = list(parsed), []
     for part in packets if records else ():
-        own = _of(part)
+        own = _records_of(part)
         begin, end = float(own.get("t0", 0.0)), float(own.get("t1", 0.0))
         if min(a for a, _ in spans) <= begin and end <= max(b for _, b in spans) and _are_known(part, records):
             kept.remove(part)
@@ -35,7 +35,7 @@ def one_view(parsed: Sequence[Parsed]) -> tuple[list[Parsed], list[str]]:
     return kept, notes
 
 
-def _of(part: Parsed) -> dict[str, Any]:
+def _records_of(part: Parsed) -> dict[str, Any]:
     return dict(part.facts.get("flow") or {}) if part.columns is not None else {}
 
 
@@ -46,4 +46,4 @@ def _are_known(part: Parsed, records: Sequence[Parsed]) -> bool:
     pairs = mine.select("src", "dst").unique().collect()
     others = pl.concat([pl.scan_parquet(str(p.columns)).select("src", "dst", "start", "end") for p in records])
     meanwhile = others.filter((pl.col("start") <= last) & (pl.col("end") >= first)).select("src", "dst").unique()
-    return pairs.join(meanwhile.collect(), on=["src", "dst"], how="semi").height >= COMMON * pairs.height
+    return pairs.join(meanwhile.collect(), on=["src", "dst"], how="semi").height >= MIN_COMMON_PAIRS * pairs.height

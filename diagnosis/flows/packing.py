@@ -16,11 +16,11 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.flows.pieces import LONG, Disk
+from diagnosis.flows.pieces import MIN_FILE_BYTES, Disk
 
 _LENGTH: Final = struct.Struct("<Q")
-_KINDS: Final = "biuf"
-_ALIGNED: Final = 8
+_ARRAY_KINDS: Final = "biuf"
+_ALIGN_BYTES: Final = 8
 _classes: Final[dict[str, type]] = {}
 
 
@@ -30,7 +30,7 @@ def sent[T: type](kind: T) -> T:
     return kind
 
 
-def packed(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> bytes:
+def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> bytes:
     """The value as bytes. ``is_kept``: long arrays are written to files of the disk, which the reader then owns."""
     parts: list[bytes | memoryview] = []
     at = 0
@@ -38,8 +38,8 @@ def packed(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> by
     def add(data: bytes | memoryview) -> list[int]:
         nonlocal at
         begin, size = at, len(data)
-        parts.extend((data, bytes(-size % _ALIGNED)))
-        at += size + -size % _ALIGNED
+        parts.extend((data, bytes(-size % _ALIGN_BYTES)))
+        at += size + -size % _ALIGN_BYTES
         return [begin, size]
 
     def told(one: Any) -> Any:
@@ -62,7 +62,7 @@ def packed(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> by
 
     def _array(one: npt.NDArray[Any]) -> dict[str, Any]:
         kind = {"dtype": one.dtype.str, "shape": list(one.shape)}
-        if disk is not None and is_kept and one.nbytes >= LONG:
+        if disk is not None and is_kept and one.nbytes >= MIN_FILE_BYTES:
             return {"file": disk.written(one), "from": 0, **kind}
         place = disk.place(one) if disk is not None else None
         if place is not None:
@@ -70,12 +70,12 @@ def packed(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> by
         return {"array": add(memoryview(one.reshape(-1).view(np.uint8))), **kind}
 
     head = json.dumps(told(value), separators=(",", ":")).encode()
-    head += b" " * (-len(head) % _ALIGNED)
+    head += b" " * (-len(head) % _ALIGN_BYTES)
     return b"".join([_LENGTH.pack(len(head)), head, *parts])
 
 
 def unpacked(data: bytes, disk: Disk) -> Any:
-    """The value that :func:`packed` packed. Raises ``ValueError`` for other bytes."""
+    """The value that :func:`pack` packed. Raises ``ValueError`` for other bytes."""
     (length,) = _LENGTH.unpack_from(data)
     begin = _LENGTH.size + length
 
@@ -91,7 +91,7 @@ def unpacked(data: bytes, disk: Disk) -> Any:
                 at, size = one["table"]
                 return pl.read_ipc_stream(data[begin + at : begin + at + size])
             dtype, shape = np.dtype(one["dtype"]), tuple(one["shape"])
-            if dtype.kind not in _KINDS:
+            if dtype.kind not in _ARRAY_KINDS:
                 raise ValueError(f"{dtype} is no type of a column")
             if "file" in one:
                 count = int(np.prod(shape, dtype=np.int64))

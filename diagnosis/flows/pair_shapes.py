@@ -11,10 +11,10 @@ from diagnosis.flows.capture import Bools, Ints
 from diagnosis.flows.sizes import Sizes
 
 #: No all-to-all joins more members over the network.
-CLIQUE = 1024
+MAX_CLIQUE = 1024
 
 
-def chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bools:
+def find_chords(a: Ints, b: Ints, bucketed: Bools, sizes: Sizes, count: int) -> Bools:
     """Pairs across a ring of gradients that carry one size only, and none of the ring's own: one that its neighbours
     exchange in addition to their gradients (the way back of a smaller ring, as in context parallelism).
     """
@@ -36,7 +36,7 @@ def in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
     found = np.zeros(len(chosen), dtype=bool)
     inside = label[a] == label[b]
     for group in members_of(label, np.unique(np.concatenate([a[chosen], b[chosen]]))):
-        if not 4 <= len(group) <= CLIQUE:
+        if not 4 <= len(group) <= MAX_CLIQUE:
             continue
         own = chosen & inside & (label[a] == label[group[0]])
         beside = np.zeros((len(group), len(group)), dtype=np.int64)

@@ -25,7 +25,7 @@ from diagnosis.flows import pieces
 from diagnosis.flows.arrays import Load, components, idle_gaps
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Small, pair_key
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.pair_shapes import chords, in_clique
+from diagnosis.flows.pair_shapes import find_chords, in_clique
 from diagnosis.flows.partitions import partition
 from diagnosis.flows.sizes import Sizes, recurring_sizes
 
@@ -34,19 +34,19 @@ DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
 SAMPLE = 300_000
 EACH = 60
 #: With this time resolution (seconds) or a coarser one all transfers of a step seem simultaneous.
-BLIND = 0.5
+BLIND_RESOLUTION_S = 0.5
 #: Less than this share of the bytes in one direction counts as nothing.
-ONE_WAY = 0.02
+MAX_ONE_WAY_SHARE = 0.02
 #: The hops of a ring carry this share the other way (the broadcast of the first weights), and move the same bytes, but
 #: for repeated packets: at most this many times as much as another.
-RING_WAY = 0.1
-EVEN = 1.15
+MAX_RING_BACK_SHARE = 0.1
+MAX_RING_RATIO = 1.15
 #: Number of transfers whose acknowledgements are looked for, how soon those begin, and the share that needs one.
-ACKNOWLEDGED = 20_000
+MAX_ACKNOWLEDGED = 20_000
 AT_ONCE_S = 0.002
-ANSWERED = 0.7
+MIN_ANSWERED_SHARE = 0.7
 #: Sizes with this share of a pair's bytes do not recur by chance.
-WEIGHTY = 0.1
+MIN_SIZE_SHARE = 0.1
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,7 +77,7 @@ class Pairs:
         """The pair number of each record."""
         if self.numbered is not None and flows is self.numbered[0]:
             return self.numbered[1]
-        return flows.column(np.int32, _number, self.a * count + self.b, count)
+        return flows.column(np.int32, _pair_numbers, self.a * count + self.b, count)
 
     def carried(self, flows: Flows, count: int, *types: str) -> Flows:
         """The records that :meth:`carries` chooses; of the job's own they are kept for the next who asks."""
@@ -116,18 +116,18 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     """Types every pair of a job. O(n log n) in records."""
     flows = job.flows
     count = len(capture.names)
-    keys, records = pieces.added(flows.each(_pairs, count))
-    pair = flows.column(np.int32, _number, keys, count)
+    keys, records = pieces.add_counts(flows.each(_pairs, count))
+    pair = flows.column(np.int32, _pair_numbers, keys, count)
     a, b = keys // count, keys % count
     sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     timing = _shared(timing, sizes)
-    if capture.resolution_s >= BLIND:
+    if capture.resolution_s >= BLIND_RESOLUTION_S:
         timing = (np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys)))  # sizes alone decide
 
     def accompanies(gradients: Bools) -> Floats:
-        return _accompanies(flows, pair, gradients, sizes.main)
+        return _gradient_time_share(flows, pair, gradients, sizes.main)
 
     telling = capture.has_bytes and bool((sizes.covered >= 0.3).any())  # sampled byte counts never recur
     types = _types(a, b, sizes, timing, count=count, has_bytes=telling, accompanies=accompanies)
@@ -135,18 +135,18 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     for own_forth, own_moved in flows.each(_volumes, len(a), beside=[pair]):
         forth += own_forth
         moved += own_moved
-    one_way = _one_way(forth, moved, a, b, count)
-    circled = _circled(forth, moved, a, b, count) & _several(types, sizes, a, b, count)
+    one_way = _one_way_pairs(forth, moved, a, b, count)
+    circled = _closed_rings(forth, moved, a, b, count) & _beside_gradients(types, sizes, a, b, count)
     types = [
         DP if circle else OTHER if t == PP and alone else t
         for t, alone, circle in zip(types, one_way, circled, strict=True)
     ]
-    if capture.resolution_s >= BLIND and DP not in types:
+    if capture.resolution_s >= BLIND_RESOLUTION_S and DP not in types:
         types = [OTHER] * len(types)  # no sizes either: nothing is known
-    types = _transitive(a, b, types, records, count, fixed=sizes.guest)
+    types = _follow_component(a, b, types, records, count, fixed=sizes.guest)
     together = np.maximum(timing[0], timing[1])
-    beside = np.where(_beside(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
-    is_one, records = _one_clock(flows, capture), records.astype(np.int64)
+    beside = np.where(_frequent_sizes(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
+    is_one, records = _has_one_clock(flows, capture), records.astype(np.int64)
     return Pairs(a, b, types, sizes.often, together, records, sizes.main, beside, is_one, (flows, pair))
 
 
@@ -173,16 +173,16 @@ def _is_carried(part: Flows, index: Small, wanted: Bools, beside: Floats | None)
 
 
 @partition
-def _number(part: Flows, keys: Ints, count: int) -> Small:
+def _pair_numbers(part: Flows, keys: Ints, count: int) -> Small:
     """The place of each record's pair among ``keys``."""
     return np.searchsorted(keys, pair_key(part, count)).astype(np.int32)
 
 
-def _one_clock(flows: Flows, capture: Capture) -> bool:
+def _has_one_clock(flows: Flows, capture: Capture) -> bool:
     """Whether transfers are acknowledged while they run, though another collector may have seen the acknowledgement.
     Looks at a stretch from the middle; False where nothing is acknowledged.
     """
-    data = flows.take(_window(flows, ACKNOWLEDGED))
+    data = flows.take(_window(flows, MAX_ACKNOWLEDGED))
     if capture.resolution_s >= AT_ONCE_S or not len(data):
         return False
     first, last = np.searchsorted(capture.flows.start, [data.start[0] - 1.0, data.start[-1] + 1.0])
@@ -200,25 +200,25 @@ def _one_clock(flows: Flows, capture: Capture) -> bool:
         tolerance=AT_ONCE_S,
         check_sortedness=False,  # both are in order of start
     )
-    return int(near["ack"].is_not_null().sum()) >= ANSWERED * near.height
+    return int(near["ack"].is_not_null().sum()) >= MIN_ANSWERED_SHARE * near.height
 
 
-def _one_way(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
+def _one_way_pairs(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
     """Pairs in which only one side sends although both send and receive elsewhere: no pipeline, which returns
     gradients, but a hop of a ring. ``forth``: bytes from a to b, of ``moved``.
     """
     back = moved - forth
     sent = np.bincount(a, forth, count) + np.bincount(b, back, count)
     heard = np.bincount(b, forth, count) + np.bincount(a, back, count)
-    both = np.minimum(sent, heard) > ONE_WAY * np.maximum(sent, heard)
-    return np.asarray((np.minimum(forth, back) <= ONE_WAY * moved) & both[a] & both[b])
+    both = np.minimum(sent, heard) > MAX_ONE_WAY_SHARE * np.maximum(sent, heard)
+    return np.asarray((np.minimum(forth, back) <= MAX_ONE_WAY_SHARE * moved) & both[a] & both[b])
 
 
-def _circled(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
+def _closed_rings(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bools:
     """Pairs of a closed ring: every member sends to one other and hears from one other, and all hops move about the
     same.
     """
-    chosen = np.minimum(forth, moved - forth) <= RING_WAY * moved
+    chosen = np.minimum(forth, moved - forth) <= MAX_RING_BACK_SHARE * moved
     src, dst = np.where(2 * forth > moved, a, b), np.where(2 * forth > moved, b, a)
     out, into = np.bincount(src[chosen], minlength=count), np.bincount(dst[chosen], minlength=count)
     once = (out == 1) & (into == 1)
@@ -228,11 +228,11 @@ def _circled(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -> Bool
     low, high = np.full(count, np.inf), np.zeros(count)
     np.minimum.at(low, label[a[chosen]], moved[chosen])
     np.maximum.at(high, label[a[chosen]], moved[chosen])
-    even = high <= EVEN * low
+    even = high <= MAX_RING_RATIO * low
     return np.asarray(chosen & whole[label[a]] & even[label[a]] & (label[a] == label[b]))
 
 
-def _several(types: list[str], sizes: Sizes, a: Ints, b: Ints, count: int) -> Bools:
+def _beside_gradients(types: list[str], sizes: Sizes, a: Ints, b: Ints, count: int) -> Bools:
     """Pairs in a component in which some pair shows gradients: it is recognised as such, or has several sizes."""
     gradient = np.array([t == DP for t in types], dtype=bool) | (sizes.often >= 3)
     label = components(a, b, count)
@@ -241,7 +241,7 @@ def _several(types: list[str], sizes: Sizes, a: Ints, b: Ints, count: int) -> Bo
     return np.asarray(shown[label[a]])
 
 
-def _beside(sizes: Sizes) -> Bools:
+def _frequent_sizes(sizes: Sizes) -> Bools:
     """Pairs with gradients and with another exchange many times a step (context parallelism, activations)."""
     return np.asarray((sizes.often == 1) & (sizes.kinds >= 3) & (sizes.rarer >= 0.2))
 
@@ -290,7 +290,7 @@ def _timing(flows: Flows, pair: Small, pairs: int, count: int, resolution: float
     return out[0], out[1], out[2]
 
 
-def _accompanies(flows: Flows, pair: Small, gradients: Bools, main: Floats) -> Floats:
+def _gradient_time_share(flows: Flows, pair: Small, gradients: Bools, main: Floats) -> Floats:
     """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a separate
     group (the experts' gradients) if it has the rhythm of the others, and context parallelism if it has another.
     """
@@ -340,9 +340,9 @@ def _types(
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
     by_chance = float(np.median(sizes.again[clique])) if clique.any() else 1.0
     if by_chance < 0.5:
-        extra = clique & (sizes.again >= max(WEIGHTY, 2.5 * by_chance))
+        extra = clique & (sizes.again >= max(MIN_SIZE_SHARE, 2.5 * by_chance))
     clique = clique & ~extra
-    extra |= ~clique & _beside(sizes)
+    extra |= ~clique & _frequent_sizes(sizes)
     # Counting every thousandth packet turns one size into a dozen that cover half of the records.
     some = (sizes.often >= 3) & (sizes.often <= 8) & (sizes.covered >= 0.45)
     bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | some | (sizes.covered >= 0.6)))
@@ -361,7 +361,7 @@ def _types(
     # A pipeline hands over several times for each exchange of gradients.
     once = seldom & lonely
     exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not seldom.all()) & (exchange.any() or others)
-    chord = ring & ~fanned & chords(a, b, bucketed, sizes, count)
+    chord = ring & ~fanned & find_chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
         if chord[i]:
@@ -379,7 +379,7 @@ def _types(
     return types
 
 
-def _transitive(a: Ints, b: Ints, types: list[str], records: Ints, count: int, *, fixed: Bools) -> list[str]:
+def _follow_component(a: Ints, b: Ints, types: list[str], records: Ints, count: int, *, fixed: Bools) -> list[str]:
     """Within a component of DP pairs every pair is DP, but ``fixed`` ones: a pair seen too rarely to judge follows its
     component's majority.
     """

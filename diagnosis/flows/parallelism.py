@@ -24,24 +24,24 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up, sizes_of
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, looked_up
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.lockstep import lockstep, scatters
+from diagnosis.flows.lockstep import lockstep_evidence, ring_scatters
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
 from diagnosis.flows.partitions import partition
-from diagnosis.flows.presence import AtOnce
+from diagnosis.flows.presence import Presence
 from diagnosis.flows.stars import split
-from diagnosis.flows.stated import fits
+from diagnosis.flows.stated import may_be_stated
 from diagnosis.numbers import whole
 
 #: Times of this resolution or a coarser one do not show lockstep.
-COARSE = 2e-4
+COARSE_RESOLUTION_S = 2e-4
 #: Log-odds against reducing inside the machines first.
-SELDOM = 1.5
+INSIDE_FIRST_LOG_ODDS = 1.5
 #: Log-odds for a stated size: lockstep or divisibility alone do not outweigh it, both together do.
-STATED = 7.0
+STATED_LOG_ODDS = 7.0
 #: Maximum number of families of rings that are compared; more would only agree.
-FAMILIES = 8
+MAX_FAMILIES = 8
 
 
 @dataclass(slots=True)
@@ -71,17 +71,19 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[s
     rings = split(rings_of(pairs, DP, count), job.members, pp_groups, shared)
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
-    at_once = AtOnce.of(job.flows, count)
-    dp_groups = _joined(rings, shared, job, pairs, capture, how, at_once=at_once, stated=stated or {}) if rings else []
+    at_once = Presence.of(job.flows, count)
+    dp_groups = (
+        _join_rings(rings, shared, job, pairs, capture, how, at_once=at_once, stated=stated or {}) if rings else []
+    )
     dp_groups = [own for g in dp_groups if len(own := np.intersect1d(g, job.members)) > 1]
-    pp = _commonest([at_once(g) for g in pp_groups]) if pp_groups else 1
-    dp = _commonest([at_once(g) for g in dp_groups]) if dp_groups else 1
-    world = _gpus(job, capture, at_once)
+    pp = _most_common([at_once(g) for g in pp_groups]) if pp_groups else 1
+    dp = _most_common([at_once(g) for g in dp_groups]) if dp_groups else 1
+    world = _simultaneous_gpus(job, capture, at_once)
     tp: int | None = None
-    ends = _ends(dp_groups, pp_groups, at_once, how)
+    ends = _pipeline_ends(dp_groups, pp_groups, at_once, how)
     if capture.places or world == pp * dp:
         tp = max(1, round(world / (pp * dp / ends)))
-    elif stated and fits(stated, "pp", pp, 1) and "tp" in stated:
+    elif stated and may_be_stated(stated, "pp", pp, 1) and "tp" in stated:
         tp = stated["tp"]
         how.append(f"The job states tp {tp}; without an inventory the flows do not show it.")
     else:
@@ -89,7 +91,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[s
     return Layout(tp, pp, dp, dp_groups, pp_groups, ep_groups, how, ends)
 
 
-def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
+def _simultaneous_gpus(job: JobFlows, capture: Capture, at_once: Presence) -> int:
     """Number of simultaneous GPUs of the job: its addresses, with two ports of one GPU in the inventory counted
     once.
     """
@@ -99,10 +101,10 @@ def _gpus(job: JobFlows, capture: Capture, at_once: AtOnce) -> int:
         place = capture.places.get(m)
         one = own.setdefault((place.node, place.gpu) if place is not None and place.node and place.gpu else m, m)
         first[one], last[one] = min(first[one], first[m]), max(last[one], last[m])
-    return AtOnce(first, last)(np.array(list(own.values()), dtype=np.int64))
+    return Presence(first, last)(np.array(list(own.values()), dtype=np.int64))
 
 
-def _ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: AtOnce, how: list[str]) -> int:
+def _pipeline_ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: Presence, how: list[str]) -> int:
     """The number of stages of one pipeline that exchange gradients with each other: 2 if it runs from both ends, with
     the first and the last stage's weights on the same GPUs (DualPipe), else 1.
     """
@@ -114,7 +116,7 @@ def _ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: AtOnce, how: li
             if m in chain:
                 own[chain[m]].append(m)
         shared.append(max((at_once(np.array(members)) for members in own.values()), default=1))
-    often = _commonest(shared) if shared else 1
+    often = _most_common(shared) if shared else 1
     if often > 1:
         how.append(f"{often} members of each pipeline exchange gradients with each other: it is run from both ends.")
     return often
@@ -129,12 +131,12 @@ def rings_of(pairs: Pairs, kind: str, count: int) -> list[Ints]:
     return members_of(components(a, b, count), np.unique(np.concatenate([a, b])))
 
 
-def _commonest(sizes: list[int]) -> int:
+def _most_common(sizes: list[int]) -> int:
     most = Counter(sizes).most_common()
     return max(size for size, times in most if times == most[0][1])
 
 
-def _joined(
+def _join_rings(
     rings: list[Ints],
     flows: Flows,
     job: JobFlows,
@@ -142,7 +144,7 @@ def _joined(
     capture: Capture,
     how: list[str],
     *,
-    at_once: AtOnce,
+    at_once: Presence,
     stated: Mapping[str, int],
 ) -> list[Ints]:
     """Joins rings to groups, one family after another (rings on the same machines that move the same). ``flows``: the
@@ -155,11 +157,11 @@ def _joined(
     if (ring_of < 0).any():
         flows = flows.take(flows.column(np.bool_, looked_up, ring_of >= 0))
     families = _families(rings, present, flows, ring_of, capture)
-    strange = _strange(flows, rings, present, capture)
+    strange = _strange_sizes(flows, rings, present, capture)
     if len(strange):
-        flows = flows.take(flows.column(np.bool_, _is_of_others, strange))
-    sizes = _recurring(flows, ring_of, len(rings), capture.has_bytes)
-    circles = _circles(rings, present, pairs, ring_of)
+        flows = flows.take(flows.column(np.bool_, _has_other_size, strange))
+    sizes = _recurring_sizes(flows, ring_of, len(rings), capture.has_bytes)
+    circles = _true_rings(rings, present, pairs, ring_of)
     sizes = [own if circle else own[:0] for own, circle in zip(sizes, circles, strict=True)]
     several = [family for family in families if len(family) > 1]
     tensor = {
@@ -169,9 +171,9 @@ def _joined(
             sizes,
             flows,
             ring_of=ring_of,
-            fine=capture.resolution_s < COARSE,
+            fine=capture.resolution_s < COARSE_RESOLUTION_S,
             how=how,
-            agrees=lambda size: "dp" in stated and fits(stated, "dp", size, len(job.members)),
+            agrees=lambda size: "dp" in stated and may_be_stated(stated, "dp", size, len(job.members)),
         )
         for total in {len(f) for f in several}
     }
@@ -182,7 +184,7 @@ def _joined(
     return sorted(groups, key=lambda g: (-len(g), int(g[0])))
 
 
-def _circles(rings: list[Ints], present: list[int], pairs: Pairs, ring_of: Ints) -> list[bool]:
+def _true_rings(rings: list[Ints], present: list[int], pairs: Pairs, ring_of: Ints) -> list[bool]:
     """The components that are rings: every member has two neighbours (except replaced ones). Only there chunks show the
     number of ranks; a tree's do not.
     """
@@ -203,7 +205,7 @@ def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints
     Stages of a pipeline that share machines differ in bytes unless they hold equal layers.
     """
     moved = np.zeros(len(rings))
-    for own_moved in flows.each(_moved, ring_of, len(rings)):
+    for own_moved in flows.each(_ring_bytes, ring_of, len(rings)):
         moved += own_moved
     alike: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
     for number, ring in enumerate(rings):
@@ -223,51 +225,51 @@ def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints
             part.append(n)
         families.append(part)
     for family in families:
-        family.sort(key=lambda n: _rail(rings[n], capture))
+        family.sort(key=lambda n: _rail_of(rings[n], capture))
     return families
 
 
 @partition
-def _moved(part: Flows, ring_of: Ints, rings: int) -> Floats:
+def _ring_bytes(part: Flows, ring_of: Ints, rings: int) -> Floats:
     """The bytes of each ring."""
     return np.bincount(ring_of[part.src], np.nan_to_num(part.size), rings)
 
 
 @partition
-def _sizes(part: Flows, ring_of: Ints) -> pl.DataFrame:
+def _ring_sizes(part: Flows, ring_of: Ints) -> pl.DataFrame:
     """How often each ring moved each size."""
     table = pl.DataFrame({"ring": ring_of[part.src], "size": part.size}).filter(pl.col("size").is_finite())
     return table.group_by("ring", "size").len()
 
 
 @partition
-def _is_of_others(part: Flows, sizes: Floats) -> Bools:
+def _has_other_size(part: Flows, sizes: Floats) -> Bools:
     """The records of none of these sizes."""
     return np.asarray(~np.isin(part.size, sizes))
 
 
-def _rail(ring: Ints, capture: Capture) -> tuple[float, int]:
+def _rail_of(ring: Ints, capture: Capture) -> tuple[float, int]:
     """Sorts rings by the GPU number they use in their machines."""
     names = [capture.places[int(m)].gpu for m in ring if int(m) in capture.places]
     usable = [number for name in names if (number := whole(name)) is not None]
     return (float(np.median(usable)) if usable else 0.0, int(ring[0]))
 
 
-def _recurring(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list[Ints]:
+def _recurring_sizes(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -> list[Ints]:
     """The exact sizes that recur in each ring."""
     if not has_bytes:
         return [np.empty(0, dtype=np.int64)] * rings
-    each = list(flows.each(_sizes, ring_of))
+    each = list(flows.each(_ring_sizes, ring_of))
     table = pl.concat(each)
     table = table.group_by("ring", "size").agg(pl.col("len").sum()) if len(each) > 1 else table
     often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
         "ring", "size"
     )
     ring, size = often["ring"].to_numpy(), often["size"].to_numpy().astype(np.int64)
-    return [size[ring == r] for r in range(rings)] if rings <= 64 else _split(ring, size, rings)
+    return [size[ring == r] for r in range(rings)] if rings <= 64 else _split_sizes(ring, size, rings)
 
 
-def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Capture) -> Floats:
+def _strange_sizes(flows: Flows, rings: list[Ints], present: list[int], capture: Capture) -> Floats:
     """Sizes in rings that are no gradients: they are far more frequent than others and do not divide into a ring's
     chunks, as the others do (context parallelism between neighbours of the ring).
     """
@@ -277,7 +279,7 @@ def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Captu
         return np.empty(0)
     inside = np.zeros(len(capture.names), np.bool_)
     inside[largest] = True
-    values, times = pieces.added(flows.each(sizes_of, inside))
+    values, times = pieces.add_counts(flows.each(distinct_sizes, inside))
     hops = present[widest]
     steady = (times >= 3 * hops) & (times >= 0.01 * times.max(initial=0))
     fits = steady & (values % chunks == 0)
@@ -286,7 +288,7 @@ def _strange(flows: Flows, rings: list[Ints], present: list[int], capture: Captu
     return np.asarray(values[steady & ~fits & (times > 4 * np.median(times[fits]))])
 
 
-def _split(ring: Ints, size: Ints, rings: int) -> list[Ints]:
+def _split_sizes(ring: Ints, size: Ints, rings: int) -> list[Ints]:
     cuts = np.searchsorted(ring, np.arange(rings + 1))
     return [size[cuts[r] : cuts[r + 1]] for r in range(rings)]
 
@@ -311,17 +313,17 @@ def _tensor_ranks(
     score = {t: 0.3 if t == total else 0.0 for t in options}
     all_members = sum(present[n] for n in families[0])
     for t in options:
-        score[t] += STATED if agrees(all_members // t) else 0.0
-    looked = families[:FAMILIES]
-    for numbers, apart in zip(looked, scatters(looked, flows, ring_of), strict=True):
+        score[t] += STATED_LOG_ODDS if agrees(all_members // t) else 0.0
+    looked = families[:MAX_FAMILIES]
+    for numbers, apart in zip(looked, ring_scatters(looked, flows, ring_of), strict=True):
         members = sum(present[n] for n in numbers)
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
-        own = _divides(values, present[numbers[0]])
+        own = _divisibility(values, present[numbers[0]])
         for t in options:
-            whole, near = _divides(values, members // t), lockstep(apart, t, 2.0 if fine else 0.6)
+            whole, near = _divisibility(values, members // t), lockstep_evidence(apart, t, 2.0 if fine else 0.6)
             # machines that reduce first are in lockstep: without lockstep, it is just a ring
             if near > 0 and t < total:
-                whole = max(whole, own - (SELDOM if fine else 3 * SELDOM))
+                whole = max(whole, own - (INSIDE_FIRST_LOG_ODDS if fine else 3 * INSIDE_FIRST_LOG_ODDS))
             score[t] += near + whole
     best, runner = sorted(options, key=lambda t: -score[t])[:2]
     how.append(
@@ -332,7 +334,7 @@ def _tensor_ranks(
     return best
 
 
-def _divides(values: Ints, ranks: int) -> float:
+def _divisibility(values: Ints, ranks: int) -> float:
     """Log-likelihood ratio that the sizes are ranks-1 equal chunks rather than anything."""
     if ranks <= 2 or not len(values):
         return 0.0

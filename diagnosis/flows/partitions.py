@@ -20,12 +20,12 @@ import numpy.typing as npt
 from diagnosis.flows import packing, pieces
 
 _PACKAGE: Final = "diagnosis.flows."
-_known: Final[dict[str, Callable[..., Any]]] = {}
+_functions: Final[dict[str, Callable[..., Any]]] = {}
 
 
 def partition[F: Callable[..., Any]](function: F) -> F:
     """Marks a function of a module of this package that a runner may call by its name."""
-    _known[_name(function)] = function
+    _functions[_name(function)] = function
     return function
 
 
@@ -53,7 +53,7 @@ def spread(
     assert disk.runner is not None
     disk.folder.mkdir(parents=True, exist_ok=True)
     sent = [
-        packing.packed([list(part), None if places is None else places[number]], disk)
+        packing.pack([list(part), None if places is None else places[number]], disk)
         for number, part in enumerate(parts)
     ]
     for answer in disk.runner(_name(function), sent, disk.folder):
@@ -62,11 +62,11 @@ def spread(
 
 def is_shared(disk: pieces.Disk | None, function: Callable[..., Any], parts: int) -> bool:
     """Whether a runner does so many parts."""
-    is_known = _known.get(_name(function)) is function
+    is_known = _functions.get(_name(function)) is function
     return disk is not None and disk.runner is not None and parts > 1 and is_known
 
 
-def filled(
+def fill_columns(
     disk: pieces.Disk | None,
     function: Callable[..., Any],
     parts: Sequence[tuple[Any, ...]],
@@ -83,9 +83,9 @@ def filled(
         columns = [pieces.empty(total, kind, disk) for kind in kinds]
         counts = []
         for low, values in zip(first, spread(disk, function, parts), strict=True):
-            for column, value in zip(columns, _listed(values), strict=True):
+            for column, value in zip(columns, _as_list(values), strict=True):
                 column[low : low + len(value)] = value
-            counts.append(len(_listed(values)[0]))
+            counts.append(len(_as_list(values)[0]))
         return columns, counts
     sizes = [np.dtype(kind).itemsize for kind in kinds]
     names = disk.made([total * size for size in sizes])
@@ -99,18 +99,18 @@ def do(function: str, part: bytes, folder: Path) -> bytes:
     module, _, _ = function.partition(":")
     if module.startswith(_PACKAGE):
         importlib.import_module(module)
-    if function not in _known:
+    if function not in _functions:
         raise ValueError(f"{function} is no partition function")
     disk = pieces.Disk(folder)
     given, places = packing.unpacked(part, disk)
-    answer = _known[function](*given)
+    answer = _functions[function](*given)
     if places is None:
-        return packing.packed(answer, disk, is_kept=True)
-    columns = _listed(answer)
+        return packing.pack(answer, disk, is_kept=True)
+    columns = _as_list(answer)
     for (name, begin), values in zip(places, columns, strict=True):
         disk.put(name, begin, values)
-    return packing.packed(len(columns[0]))
+    return packing.pack(len(columns[0]))
 
 
-def _listed(answer: Any) -> list[npt.NDArray[Any]]:
+def _as_list(answer: Any) -> list[npt.NDArray[Any]]:
     return answer if isinstance(answer, list) else [answer]

@@ -15,13 +15,13 @@ from diagnosis.flows.capture import Floats, Flows, Ints
 from diagnosis.flows.segment import Bursts, Cut, bursts_of, judge
 
 #: Number of bursts used to find the period, and the longest period in bursts.
-LOOK = 6000
-LONGEST = 1500
+MAX_BURSTS = 6000
+MAX_PERIOD = 1500
 #: How much the sequence may differ from itself under a shift by one step (median of log volume plus log distance).
-UNLIKE = 0.25
+MAX_DIFFERENCE = 0.25
 
 
-def by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | None:
+def cut_by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | None:
     """Cuts at each new beginning of the pattern of bursts. None if no pattern repeats at least three times. O(n log
     n).
     """
@@ -57,12 +57,12 @@ def _cut(used: Bursts, stops: Floats, begins: Floats) -> Cut | None:
         return None
     moved = np.diff(used.before(begins))
     shape = np.stack([np.log(np.maximum(moved, 1.0)), np.log(np.diff(begins))])
-    period = _period(shape[:, :LOOK])
+    period = _period(shape[:, :MAX_BURSTS])
     if period is None:
         return None
     seed = _most_alike(shape, period)
     template = np.median(np.stack([shape[:, seed + k * period : seed + (k + 1) * period] for k in range(2)]), axis=0)
-    anchors = _follow(shape, template, seed)
+    anchors = _follow_template(shape, template, seed)
     if len(anchors) < 3:
         return None
     gap = begins - stops
@@ -72,7 +72,7 @@ def _cut(used: Bursts, stops: Floats, begins: Floats) -> Cut | None:
     phase = _phase(gaps, sizes)
     # The burst that begins a step is found again around every anchor, so that a slip inside one step does not shift its
     # neighbour.
-    starts = np.unique(np.clip(_settled(anchors + phase, gap, float(gaps[phase])), 0, len(begins) - 1))
+    starts = np.unique(np.clip(_correct_slips(anchors + phase, gap, float(gaps[phase])), 0, len(begins) - 1))
     if phase and anchors[0] + phase - period >= 0:
         starts = np.unique(np.concatenate([[anchors[0] + phase - period], starts]))
     return judge(used, stops[starts], begins[starts], "pattern")
@@ -80,18 +80,18 @@ def _cut(used: Bursts, stops: Floats, begins: Floats) -> Cut | None:
 
 def _period(shape: Floats) -> int | None:
     """The smallest shift that is nearly as good as the best."""
-    longest = min(LONGEST, shape.shape[1] // 3)
+    longest = min(MAX_PERIOD, shape.shape[1] // 3)
     if longest < 2:
         return None
-    unlike = np.array([_unlike(shape, shift) for shift in range(1, longest + 1)])
+    unlike = np.array([_difference(shape, shift) for shift in range(1, longest + 1)])
     least = float(unlike.min())
-    if least > UNLIKE:
+    if least > MAX_DIFFERENCE:
         return None
     good = np.flatnonzero(unlike <= least * 1.6 + 0.01) + 1
     return int(good[0])
 
 
-def _unlike(shape: Floats, shift: int) -> float:
+def _difference(shape: Floats, shift: int) -> float:
     apart = np.abs(shape[:, shift:] - shape[:, :-shift])
     # The mean of the upper half counts as well: a pattern of many equal bursts and a few others resembles itself under
     # any shift.
@@ -107,7 +107,7 @@ def _most_alike(shape: Floats, period: int) -> int:
     return int(np.argmin(window))
 
 
-def _follow(shape: Floats, template: Floats, seed: int) -> Ints:
+def _follow_template(shape: Floats, template: Floats, seed: int) -> Ints:
     """Places where the template begins, followed from ``seed`` both ways; each time the best of the nearby offsets is
     taken.
     """
@@ -156,7 +156,7 @@ def _phase(gaps: Floats, sizes: Floats) -> int:
     return int(close[int(np.argmax(fall))])
 
 
-def _settled(places: Ints, gap: Floats, usual: float) -> Ints:
+def _correct_slips(places: Ints, gap: Floats, usual: float) -> Ints:
     """Each place, or the neighbour whose gap before it is far longer (a slip by one burst), where the gap before the
     place is not the one that usually opens a step; in slow steps other gaps grow.
     """

@@ -27,7 +27,7 @@ from diagnosis.model import Runner
 #: Records looked at together. More of them are kept in files.
 PIECE = 1 << 21
 #: An answer of a part keeps arrays from this many bytes on in files.
-LONG: Final = 1 << 16
+MIN_FILE_BYTES: Final = 1 << 16
 _SUFFIX: Final = ".column"
 _NAME: Final = re.compile(r"[a-z0-9_]+\.column")
 
@@ -39,7 +39,7 @@ def of(count: int) -> Iterator[slice]:
 
 
 @dataclass(slots=True)
-class _Held:
+class _MappedFile:
     """A file of columns whose arrays are there; ``is_written``: other machines see what it holds."""
 
     size: int
@@ -56,7 +56,7 @@ class Disk:
 
     folder: Path
     runner: Runner | None = None
-    _held: dict[int, _Held] = field(default_factory=dict, repr=False, compare=False)
+    _held: dict[int, _MappedFile] = field(default_factory=dict, repr=False, compare=False)
     _open: dict[str, mmap.mmap] = field(default_factory=dict, repr=False, compare=False)
 
     def empty(self, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -71,7 +71,7 @@ class Disk:
 
     def stored(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The same values in a file, if they are long enough for one."""
-        if values.nbytes < LONG or self.place(values) is not None:
+        if values.nbytes < MIN_FILE_BYTES or self.place(values) is not None:
             return values
         self.folder.mkdir(parents=True, exist_ok=True)
         out = self._new(values.nbytes, values.dtype)
@@ -151,22 +151,22 @@ class Disk:
             mapped = mmap.mmap(file.fileno(), size)
         array = np.frombuffer(mapped, dtype)
         address = array.__array_interface__["data"][0]
-        self._held[address] = _Held(size, name, weakref.ref(mapped))
-        weakref.finalize(mapped, _released, self._held, address, path)
+        self._held[address] = _MappedFile(size, name, weakref.ref(mapped))
+        weakref.finalize(mapped, _release, self._held, address, path)
         return array
 
 
-def _released(held: dict[int, _Held], address: int, path: Path) -> None:
+def _release(held: dict[int, _MappedFile], address: int, path: Path) -> None:
     held.pop(address, None)
     path.unlink(missing_ok=True)
 
 
-def tally(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
+def count_values(parts_of: Iterable[npt.NDArray[Any]]) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The distinct values of all parts, sorted, and how often each occurs."""
-    return added(np.unique(part, return_counts=True) for part in parts_of)
+    return add_counts(np.unique(part, return_counts=True) for part in parts_of)
 
 
-def added(
+def add_counts(
     counted: Iterable[tuple[npt.NDArray[Any], npt.NDArray[np.int64]]],
 ) -> tuple[npt.NDArray[Any], npt.NDArray[np.int64]]:
     """The distinct values of parts and how often each occurs, from those of each part."""

@@ -23,9 +23,9 @@ from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps, whole_steps
 
 #: A stage is slow if it computes this many times as long as the others, or as itself before.
-SLOWER = 1.25
+MIN_SLOW_FACTOR = 1.25
 #: An uneven split of the model needs a larger factor, because stages are never quite equal.
-UNEVEN = 1.25
+MIN_UNEVEN_FACTOR = 1.25
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,7 +49,7 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
     place = np.full(count, -1, dtype=np.int64)
     chain = np.full(count, -1, dtype=np.int64)
     for number, group in enumerate(layout.pp_groups):
-        path = _path(group, pairs.a[chosen], pairs.b[chosen])
+        path = _chain_order(group, pairs.a[chosen], pairs.b[chosen])
         if path is not None:
             place[path] = np.arange(len(path))
             chain[path] = number
@@ -60,14 +60,14 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
         return None
 
     parts = whole_steps(flows, steps)
-    first = list(spread(flows.disk, _begun, [(part, steps, chain, place) for part in parts]))
+    first = list(spread(flows.disk, _first_directions, [(part, steps, chain, place) for part in parts]))
     if not first:
         return None
     for number, up in pl.concat(first).group_by("chain").agg(pl.col("up").mean()).iter_rows():
         if up < 0.5:
             inside = chain == number
             place[inside] = place[inside].max() - place[inside]
-    seconds = spread(flows.disk, _through, [(part, steps, chain, place) for part in parts])
+    seconds = spread(flows.disk, _passage_times, [(part, steps, chain, place) for part in parts])
     return _times(list(seconds), place, len(steps))
 
 
@@ -78,7 +78,7 @@ def _table(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
 
 
 @partition
-def _begun(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
+def _first_directions(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
     """The direction of the first transfer of each chain and step: a step begins with forward transfers, which show
     which end of each chain is the first stage.
     """
@@ -86,7 +86,7 @@ def _begun(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
     return table.group_by("chain", "step", maintain_order=True).agg(pl.col("up").first())
 
 
-def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
+def _chain_order(group: Ints, a: Ints, b: Ints) -> list[int] | None:
     """The nodes of a group in the order of their chain; None if it is no plain chain (interleaved stages form a
     ring).
     """
@@ -109,7 +109,7 @@ def _path(group: Ints, a: Ints, b: Ints) -> list[int] | None:
 
 
 @partition
-def _through(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
+def _passage_times(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
     """First-in to first-out forward, last-in to last-out backward, and the turn at the last stage (``up``: forward)."""
     table = _table(part, steps, chain, place).rename({"up": "forward"})
     came = table.group_by("dst", "step").agg(
@@ -140,19 +140,19 @@ def _times(parts: list[pl.DataFrame], place: Ints, steps: int) -> StageTimes | N
     return StageTimes(nodes, place[nodes], int(place.max()) + 1, seconds)
 
 
-def unbalanced(times: StageTimes) -> list[tuple[int, float, float]]:
+def unbalanced_stages(times: StageTimes) -> list[tuple[int, float, float]]:
     """Stages that compute longer than the others all the time: (stage from 0, its seconds, the others' seconds)."""
     usual = np.nanmedian(times.seconds, axis=1)
     level = {s: float(np.nanmedian(usual[times.stage == s])) for s in sorted(set(times.stage.tolist()))}
     found = []
     for stage, seconds in level.items():
         others = [x for s, x in level.items() if s != stage and np.isfinite(x)]
-        if others and seconds > UNEVEN * float(np.median(others)):
+        if others and seconds > MIN_UNEVEN_FACTOR * float(np.median(others)):
             found.append((stage, seconds, float(np.median(others))))
     return found
 
 
-def _against_before(times: StageTimes, first: int, last: int) -> Floats:
+def _factor_against_before(times: StageTimes, first: int, last: int) -> Floats:
     """How many times as long each node computed in steps first..last as otherwise; NaN if unknown."""
     inside = np.zeros(times.seconds.shape[1], dtype=bool)
     inside[first : last + 1] = True
@@ -164,19 +164,21 @@ def _against_before(times: StageTimes, first: int, last: int) -> Floats:
         return np.asarray(np.nanmedian(times.seconds[:, inside], axis=1) / usual)
 
 
-def as_usual(times: StageTimes, first: int, last: int) -> set[int]:
+def nodes_as_usual(times: StageTimes, first: int, last: int) -> set[int]:
     """Nodes that certainly computed no longer in steps first..last than otherwise."""
-    ratio = _against_before(times, first, last)
-    return {int(n) for n in times.nodes[ratio < 1 + 0.3 * (SLOWER - 1)]}
+    ratio = _factor_against_before(times, first, last)
+    return {int(n) for n in times.nodes[ratio < 1 + 0.3 * (MIN_SLOW_FACTOR - 1)]}
 
 
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
     """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none if no node
     differs.
     """
-    ratio = _against_before(times, first, last)
+    ratio = _factor_against_before(times, first, last)
     worst = float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 0.0
-    if worst < SLOWER:
+    if worst < MIN_SLOW_FACTOR:
         return []
-    order = [int(i) for i in np.argsort(-np.nan_to_num(ratio)) if ratio[i] >= max(SLOWER, 1 + 0.7 * (worst - 1))]
+    order = [
+        int(i) for i in np.argsort(-np.nan_to_num(ratio)) if ratio[i] >= max(MIN_SLOW_FACTOR, 1 + 0.7 * (worst - 1))
+    ]
     return [(int(times.nodes[i]), float(ratio[i])) for i in order]

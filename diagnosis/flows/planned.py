@@ -17,31 +17,31 @@ from diagnosis.flows.steps import Steps
 #: The measure of the findings about such pauses.
 PLANNED: Final = "planned"
 #: A pause before a step is longer than the usual time until something is sent by this share of a usual step.
-PAUSE: Final = 0.5
+MIN_PAUSE_SHARE: Final = 0.5
 #: So many pauses at even distances prove a plan.
-RECURS: Final = 3
+MIN_PAUSES: Final = 3
 #: Numbers of steps that a sentence names.
-SHOWN: Final = 6
+MAX_SHOWN: Final = 6
 #: Steps between two of them, at least and at most.
-EVERY: Final = 3
-MOST_APART: Final = 2000
+MIN_STEPS_APART: Final = 3
+MAX_STEPS_APART: Final = 2000
 
 
 def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     """The steps, begun after the planned pauses before them, and a sentence about these (empty: none). O(records +
     steps).
     """
-    if len(steps) < RECURS * EVERY or not len(job.flows):
+    if len(steps) < MIN_PAUSES * MIN_STEPS_APART or not len(job.flows):
         return steps, ""
     first = np.minimum(np.searchsorted(job.flows.start, steps.start), len(job.flows) - 1)
     silent = np.clip(job.flows.start[first] - steps.start, 0.0, steps.seconds)
     beyond = silent - float(np.median(silent))
-    planned = recurring(np.flatnonzero(beyond > PAUSE * float(np.median(steps.seconds))), len(steps))
+    planned = recurring(np.flatnonzero(beyond > MIN_PAUSE_SHARE * float(np.median(steps.seconds))), len(steps))
     if not len(planned):
         return steps, ""
     start: Floats = steps.start.copy()
     start[planned] += beyond[planned]
-    shown = ", ".join(str(k + 1) for k in planned[:SHOWN]) + (", …" if len(planned) > SHOWN else "")
+    shown = ", ".join(str(k + 1) for k in planned[:MAX_SHOWN]) + (", …" if len(planned) > MAX_SHOWN else "")
     said = (
         f"Nobody sent for {float(np.median(beyond[planned])):.1f} s before each of {len(planned)} steps at even "
         f"distances ({shown}): an evaluation or a checkpoint, no part of these steps."
@@ -52,21 +52,21 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
 def recurring(found: Ints, count: int) -> Ints:
     """Those of the found numbers below ``count`` that recur at one distance without an exception, each alone, for every
     such distance: from the first of the steps to the last, because a plan begins with the job. What is before step 0 is
-    not seen. Pauses of steps that follow each other are no plan. O(count × :data:`MOST_APART`).
+    not seen. Pauses of steps that follow each other are no plan. O(count × :data:`MAX_STEPS_APART`).
     """
-    if len(found) < RECURS:
+    if len(found) < MIN_PAUSES:
         return np.empty(0, dtype=np.int64)
-    padded = count + MOST_APART
+    padded = count + MAX_STEPS_APART
     held, near, out = (np.zeros(padded, dtype=np.bool_) for _ in range(3))
     held[found] = True
     near[1:] = held[:-1]
     near[:-1] |= held[1:]
     is_due = np.arange(padded) < count
     is_due[0] = False
-    for apart in range(EVERY, min(MOST_APART, count // (RECURS - 1)) + 1):
+    for apart in range(MIN_STEPS_APART, min(MAX_STEPS_APART, count // (MIN_PAUSES - 1)) + 1):
         rows = -(-count // apart)
         table, is_near, is_missing = (one[: rows * apart].reshape(rows, apart) for one in (held, near, is_due & ~held))
-        is_plan = ~is_missing.any(axis=0) & (table.sum(axis=0) >= RECURS)
+        is_plan = ~is_missing.any(axis=0) & (table.sum(axis=0) >= MIN_PAUSES)
         is_plan &= ~(table & is_near).any(axis=0)
         out[: rows * apart] |= (table & is_plan).ravel()
     return np.flatnonzero(out)

@@ -13,7 +13,7 @@ from diagnosis.model import Parsed
 from diagnosis.plain import csv_cell
 
 #: Ports drawn at once, the busiest first.
-DRAWN = 64
+MAX_DRAWN = 64
 
 
 def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[dict[str, Any]]:
@@ -31,7 +31,7 @@ def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[dict[st
         if tables is not None:
             tables.mkdir(parents=True, exist_ok=True)
             row["table"] = f"{row['id']}.parquet"
-            _long(bandwidth).write_parquet(tables / row["table"], compression="lz4")
+            _long_table(bandwidth).write_parquet(tables / row["table"], compression="lz4")
         rows.append(row)
     return rows
 
@@ -47,7 +47,7 @@ def _summary(port: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _long(bandwidth: dict[str, Any]) -> pl.DataFrame:
+def _long_table(bandwidth: dict[str, Any]) -> pl.DataFrame:
     """A row a port and slice: ``port``, ``time`` (epoch seconds, the slice's begin), ``in_bps``, ``out_bps``."""
     slices = len(bandwidth["ports"][0]["in_bps"])
     time = bandwidth["t0"] + bandwidth["slice_s"] * np.arange(slices)
@@ -63,14 +63,14 @@ def _long(bandwidth: dict[str, Any]) -> pl.DataFrame:
 
 
 def ports_view(table: Path, t0: float, t1: float) -> dict[str, Any]:
-    """The busiest ``DRAWN`` ports in [t0, t1): ``ports``, ``times`` (epoch seconds) and ``bps`` [port][time], both
+    """The busiest ``MAX_DRAWN`` ports in [t0, t1): ``ports``, ``times`` (epoch seconds) and ``bps`` [port][time], both
     directions together.
     """
     inside = pl.scan_parquet(table).filter(pl.col("time").is_between(t0, t1))
     rows = inside.select("port", "time", bps=pl.col("in_bps") + pl.col("out_bps")).collect()
     if rows.is_empty():
         return {"ports": [], "times": [], "bps": []}
-    order = rows.group_by("port").agg(pl.col("bps").sum()).sort("bps", "port", descending=[True, False]).head(DRAWN)
+    order = rows.group_by("port").agg(pl.col("bps").sum()).sort("bps", "port", descending=[True, False]).head(MAX_DRAWN)
     wide = rows.pivot("port", index="time", values="bps").sort("time")
     ports = order["port"].to_list()
     return {"ports": ports, "times": wide["time"].to_list(), "bps": [wide[p].to_list() for p in ports]}

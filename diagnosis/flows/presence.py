@@ -9,11 +9,11 @@ import numpy as np
 from diagnosis.flows.capture import Floats, Flows, Ints
 
 #: Number of times at which members are counted.
-MOMENTS = 64
+COUNTED_MOMENTS = 64
 
 
 @dataclass(frozen=True, slots=True)
-class AtOnce:
+class Presence:
     """The number of addresses at the same time: an address that begins when another ends (a spare machine, a second
     adapter) replaced it. ``first`` and ``last``: first and last time of each address.
     """
@@ -22,7 +22,7 @@ class AtOnce:
     last: Floats
 
     @classmethod
-    def of(cls, flows: Flows, count: int) -> AtOnce:
+    def of(cls, flows: Flows, count: int) -> Presence:
         first, last = np.full(count, np.inf), np.full(count, -np.inf)
         for _, part in flows.parts():
             for end in (part.src, part.dst):
@@ -34,6 +34,6 @@ class AtOnce:
         begin, end = np.sort(self.first[members]), np.sort(self.last[members])
         if not len(members) or begin[-1] <= end[0]:
             return len(members)
-        moment = np.linspace(begin[0], end[-1], MOMENTS)
+        moment = np.linspace(begin[0], end[-1], COUNTED_MOMENTS)
         present = np.searchsorted(begin, moment, side="right") - np.searchsorted(end, moment)
         return int(np.quantile(present, 0.9))

@@ -22,8 +22,8 @@ from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps, whole_steps
 
 #: Rows and columns of a view, and the most segments it holds.
-LANES = 256
-SEGMENTS = 12_000
+MAX_LANES = 256
+MAX_SEGMENTS = 12_000
 _KINDS = (PP, DP, EP)
 
 
@@ -135,8 +135,8 @@ def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[s
     """The data of a page for the window [t0, t1) (epoch seconds) at ``width`` pixels.
 
     Few steps: ``segments`` [{lane, kind, t0, t1, step}]. Many: ``heat`` = for each lane and column the share of time
-    spent in PP and DP and how late the lane's gradient exchange began (0..100, -1 unseen). More than ``LANES`` ranks
-    are folded by machine, or by neighbours.
+    spent in PP and DP and how late the lane's gradient exchange began (0..100, -1 unseen). More than ``MAX_LANES``
+    ranks are folded by machine, or by neighbours.
     """
     within = (pl.col("end") > t0) & (pl.col("start") < t1)
     lanes = pl.scan_parquet(_lanes_path(table)).filter(within).collect()
@@ -149,7 +149,7 @@ def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[s
     number = dict(zip(names["lane"].to_list(), range(names.height), strict=True))
     view["lanes"] = names["name"].to_list()
     view["steps"] = [{"n": n, "start": s, "end": e} for n, s, e in shown.iter_rows()]
-    if steps.height * names.height * 2 <= SEGMENTS:
+    if steps.height * names.height * 2 <= MAX_SEGMENTS:
         rows = pl.scan_parquet(table).filter(within).select(pl.exclude("rank", "node")).collect()
         view["segments"] = _segments(rows.with_columns(pl.col("lane").replace_strict(number)))
     else:
@@ -159,13 +159,13 @@ def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[s
 
 
 def lanes_of(rank: pl.Series, node: pl.Series) -> pl.Series:
-    """The lane of each row: one a rank; one a machine, or a few neighbours, if there are more than ``LANES`` ranks."""
+    """The lane of each row: one a rank; one a machine, or a few neighbours, of more than ``MAX_LANES`` ranks."""
     key = rank
-    if rank.n_unique() > LANES and bool((node != "").all()) and node.n_unique() <= LANES:
+    if rank.n_unique() > MAX_LANES and bool((node != "").all()) and node.n_unique() <= MAX_LANES:
         key = node
     distinct = key.unique().sort()
     number = key.replace_strict(distinct, pl.Series(range(len(distinct))), return_dtype=pl.UInt16)
-    return (number // -(-len(distinct) // LANES)).alias("lane")
+    return (number // -(-len(distinct) // MAX_LANES)).alias("lane")
 
 
 def _names(members: pl.DataFrame) -> pl.DataFrame:

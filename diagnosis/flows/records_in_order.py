@@ -16,15 +16,15 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.coded import Coded
-from diagnosis.flows.partitions import filled, partition, spread
+from diagnosis.flows.coded import CodedRecords
+from diagnosis.flows.partitions import fill_columns, partition, spread
 
 #: A few records further than this many seconds from the middle do not belong to this capture.
-FAR_S: Final = 30 * 86_400
+MAX_FROM_MIDDLE_S: Final = 30 * 86_400
 #: Starts from which the middle and the stretches are taken, evenly spread over the files.
 SAMPLE: Final = 1 << 20
 
-_KINDS: Final[dict[str, type[np.generic]]] = {
+_COLUMN_TYPES: Final[dict[str, type[np.generic]]] = {
     "start": np.int64,
     "end": np.int64,
     "src": np.int32,
@@ -36,18 +36,18 @@ _KINDS: Final[dict[str, type[np.generic]]] = {
     "control": np.bool_,
     "empty": np.bool_,
 }
-_REPEATED: Final = ("start", "end", "src", "dst", "port", "high", "bytes")
+_KEY_COLUMNS: Final = ("start", "end", "src", "dst", "port", "high", "bytes")
 
 _TIMES: Final = ("start", "end")
 _NEVER: Final = np.iinfo(np.int64).max
 
 Columns = dict[str, npt.NDArray[Any]]
-#: The columns of some rows, in the order of ``_KINDS``.
+#: The columns of some rows, in the order of ``_COLUMN_TYPES``.
 _Values = list[npt.NDArray[Any]]
 
 
 @dataclass(frozen=True, slots=True)
-class InOrder:
+class OrderedRecords:
     """``columns`` of equal length in order of start: ``start`` and ``end`` seconds from ``t0`` (ns UTC), the others as
     read; how many records were ``duplicates``, and how many ``astray`` (their time is far from all others').
     """
@@ -58,25 +58,25 @@ class InOrder:
     astray: int
 
 
-def in_order(coded: Coded, resolution_s: float, disk: pieces.Disk | None) -> InOrder | None:
+def order_records(coded: CodedRecords, resolution_s: float, disk: pieces.Disk | None) -> OrderedRecords | None:
     """The records in order; None if there are none. O(n log n)."""
     if not coded.total:
         return None
     if disk is None or coded.total <= pieces.PIECE:
-        table, astray = _of_one_time(coded.scan().collect())
+        table, astray = _without_astray(coded.scan().collect())
         held = table.height
         table = table.sort("start", maintain_order=True)
-        if _is_to_clear(held, _different(table), resolution_s):
-            table = _cleared(table)
-        columns = {name: table[name].to_numpy() for name in _KINDS if name != "bytes"}
+        if _has_repeats(held, _first_of_each(table), resolution_s):
+            table = _without_repeats(table)
+        columns = {name: table[name].to_numpy() for name in _COLUMN_TYPES if name != "bytes"}
         columns["bytes"] = table["bytes"].fill_null(float("nan")).to_numpy()
         t0 = int(columns["start"][0])
         columns |= {name: (columns[name] - t0) / 1e9 for name in ("start", "end")}
-        return InOrder(columns, t0, held - table.height, astray)
-    return _in_stretches(coded, resolution_s, disk)
+        return OrderedRecords(columns, t0, held - table.height, astray)
+    return _order_stretches(coded, resolution_s, disk)
 
 
-def _in_stretches(coded: Coded, resolution_s: float, disk: pieces.Disk) -> InOrder:
+def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk) -> OrderedRecords:
     every = -(-coded.total // SAMPLE)
     starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
     middle = float(starts.median())  # type: ignore[arg-type]
@@ -86,7 +86,7 @@ def _in_stretches(coded: Coded, resolution_s: float, disk: pieces.Disk) -> InOrd
     stretches: list[list[_Values]] = [[] for _ in range(len(bounds) + 1)]
     begins, far = np.full(2, _NEVER), 0
     reading = [(coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in pieces.of(coded.total)]
-    for values, cuts, first, own_far in spread(disk, _divided, reading):
+    for values, cuts, first, own_far in spread(disk, _divide, reading):
         kept = [pieces.stored(column, disk) for column in values]
         for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
             if low < high:
@@ -98,22 +98,22 @@ def _in_stretches(coded: Coded, resolution_s: float, disk: pieces.Disk) -> InOrd
     is_to_clear = True
     if resolution_s > 1e-5:
         different = sum(spread(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
-        is_to_clear = _is_to_clear(held, different, resolution_s)
+        is_to_clear = _has_repeats(held, different, resolution_s)
     t0 = int(begins[0 if astray else 1].min())
-    kinds = [np.float64 if name in _TIMES else kind for name, kind in _KINDS.items()]
+    kinds = [np.float64 if name in _TIMES else kind for name, kind in _COLUMN_TYPES.items()]
     parts = [(stretch, near, t0, is_to_clear) for stretch in stretches if stretch]
     most = [sum(len(values[0]) for values in stretch) for stretch, *_ in parts]
-    columns, counts = filled(disk, _sorted, parts, most, kinds)
+    columns, counts = fill_columns(disk, _sort_stretch, parts, most, kinds)
     if counts != most:
         first = itertools.accumulate(most, initial=0)
         runs = [([column[low : low + n] for column in columns],) for low, n in zip(first, counts, strict=False)]
-        columns, _ = filled(disk, _copied, runs, counts, kinds)
-    return InOrder(dict(zip(_KINDS, columns, strict=True)), t0, held - sum(counts), astray)
+        columns, _ = fill_columns(disk, _kept_rows, runs, counts, kinds)
+    return OrderedRecords(dict(zip(_COLUMN_TYPES, columns, strict=True)), t0, held - sum(counts), astray)
 
 
 @partition
-def _divided(
-    coded: Coded, first: int, count: int, bounds: npt.NDArray[np.int64], middle: float
+def _divide(
+    coded: CodedRecords, first: int, count: int, bounds: npt.NDArray[np.int64], middle: float
 ) -> tuple[_Values, npt.NDArray[np.int64], npt.NDArray[np.int64], int]:
     """Some rows of the files, by stretches in the order of the files: their columns, where each stretch begins, the
     first start of those near ``middle`` and of all, and how many are far from it.
@@ -124,34 +124,34 @@ def _divided(
     order = np.argsort(stretch, kind="stable")
     far = _is_far(start, part["end"].to_numpy(), middle)
     filled = part.with_columns(pl.col("bytes").fill_null(float("nan")))
-    values = [filled[name].to_numpy()[order] for name in _KINDS]
+    values = [filled[name].to_numpy()[order] for name in _COLUMN_TYPES]
     begins = np.array([start[~far].min(initial=_NEVER), start.min(initial=_NEVER)])
     return values, np.searchsorted(stretch[order], np.arange(len(bounds) + 2)), begins, int(far.sum())
 
 
 @partition
-def _sorted(stretch: list[_Values], near: float | None, t0: int, is_to_clear: bool) -> _Values:
+def _sort_stretch(stretch: list[_Values], near: float | None, t0: int, is_to_clear: bool) -> _Values:
     """The columns of a stretch in order of time, in seconds from ``t0``, without repeated records if wished."""
     table = _table(stretch, near).sort("start", maintain_order=True)
-    table = _cleared(table) if is_to_clear else table
-    columns = {name: table[name].to_numpy() for name in _KINDS}
+    table = _without_repeats(table) if is_to_clear else table
+    columns = {name: table[name].to_numpy() for name in _COLUMN_TYPES}
     return list((columns | {name: (columns[name] - t0) / 1e9 for name in _TIMES}).values())
 
 
 @partition
-def _copied(columns: _Values) -> _Values:
+def _kept_rows(columns: _Values) -> _Values:
     """The rows of a stretch that were kept: what follows them in the file is left out."""
     return columns
 
 
 @partition
 def _count_different(stretch: list[_Values], near: float | None) -> int:
-    return _different(_table(stretch, near))
+    return _first_of_each(_table(stretch, near))
 
 
 def _table(stretch: list[_Values], near: float | None) -> pl.DataFrame:
     """The rows of a stretch in the order of the files, without those far from ``near``."""
-    parts = [pl.DataFrame(dict(zip(_KINDS, values, strict=True))) for values in stretch]
+    parts = [pl.DataFrame(dict(zip(_COLUMN_TYPES, values, strict=True))) for values in stretch]
     table = pl.concat(parts) if parts else pl.DataFrame(schema={"start": pl.Int64})
     if near is None or not parts:
         return table
@@ -159,10 +159,12 @@ def _table(stretch: list[_Values], near: float | None) -> pl.DataFrame:
 
 
 def _is_far(start: npt.NDArray[Any], end: npt.NDArray[Any], middle: float) -> npt.NDArray[np.bool_]:
-    return np.asarray((np.abs(start - middle) > FAR_S * 1e9) | (np.abs(end - middle) > FAR_S * 1e9))
+    return np.asarray(
+        (np.abs(start - middle) > MAX_FROM_MIDDLE_S * 1e9) | (np.abs(end - middle) > MAX_FROM_MIDDLE_S * 1e9)
+    )
 
 
-def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
+def _without_astray(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     """Leaves out the few records with times months or decades from the others, and counts them."""
     start, end = table["start"].to_numpy(), table["end"].to_numpy()
     far = pl.Series(_is_far(start, end, float(table["start"].median())))  # type: ignore[arg-type]
@@ -170,7 +172,7 @@ def _of_one_time(table: pl.DataFrame) -> tuple[pl.DataFrame, int]:
     return (table.filter(~far), count) if 0 < count < 0.01 * table.height else (table, 0)
 
 
-def _is_to_clear(records: int, different: int, resolution_s: float) -> bool:
+def _has_repeats(records: int, different: int, resolution_s: float) -> bool:
     """Whether repeated records are to be left out. With millisecond times two real transfers of one size may look
     alike, so only a duplication of the whole capture is removed.
     """
@@ -180,12 +182,12 @@ def _is_to_clear(records: int, different: int, resolution_s: float) -> bool:
 
 def _key(table: pl.DataFrame) -> pl.Series:
     """A number for what a record that repeats another has in common with it: time, ends, ports and volume."""
-    return table.select(pl.struct(_REPEATED).hash(seed=7).alias("key"))["key"]
+    return table.select(pl.struct(_KEY_COLUMNS).hash(seed=7).alias("key"))["key"]
 
 
-def _different(table: pl.DataFrame) -> int:
+def _first_of_each(table: pl.DataFrame) -> int:
     return _key(table).n_unique()
 
 
-def _cleared(table: pl.DataFrame) -> pl.DataFrame:
+def _without_repeats(table: pl.DataFrame) -> pl.DataFrame:
     return table.filter(_key(table).is_first_distinct())

@@ -1,9 +1,9 @@
 """Phase 3a: the boundaries between training steps, from the traffic that paces the job.
 
 Two laws hold for every framework: every step moves the same bytes, and steps follow each other without holes. They
-judge each possible cut of the traffic. Cuts are tried at idle gaps of growing length (``by_gaps``). If communication
-fills the step (ZeRO-3, context parallelism), no gap is long enough, and the repeating pattern of bursts is followed
-instead (``pattern.by_pattern``).
+judge each possible cut of the traffic. Cuts are tried at idle gaps of growing length (``cut_by_gaps``). If
+communication fills the step (ZeRO-3, context parallelism), no gap is long enough, and the repeating pattern of bursts
+is followed instead (``pattern.cut_by_pattern``).
 """
 
 from __future__ import annotations
@@ -16,29 +16,29 @@ import numpy as np
 from scipy.ndimage import median_filter
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Bools, Floats, Flows, Ints, sizes_of
+from diagnosis.flows.capture import Bools, Floats, Flows, Ints, distinct_sizes
 from diagnosis.stats import median_and_spread
 
 #: How uneven a plausible cut may be: scatter of the bytes as a share of the median; share of neighbours whose durations
-#: differ by more than a factor of e**LEAP.
-UNEVEN_BYTES = 0.15
-UNEVEN_TIME = 0.34
-LEAP = 0.6
+#: differ by more than a factor of e**LEAP_LOG.
+MAX_UNEVEN_BYTES = 0.15
+MAX_UNEVEN_TIME = 0.34
+LEAP_LOG = 0.6
 #: The start and the end of a job may move this share of the bytes.
-OUTSIDE = 0.25
+MAX_OUTSIDE_SHARE = 0.25
 #: Cuts with more odd parts than this, or with fewer boundaries, are doubted.
-DOUBT = 0.02
-FEW = 6
+MAX_SURE_ODD = 0.02
+MIN_BOUNDARIES = 6
 #: Parts this even leave no doubt about which records count.
-CERTAIN = 0.002
+CERTAIN_UNEVEN = 0.002
 #: A boundary is compared with so many others, at least and at most; the smallest bucket moves about this share of a
 #: step.
-FEWEST, NEAR = 11, 61
-BUCKET = 0.006
+MIN_NEIGHBOURS, MAX_NEIGHBOURS = 11, 61
+MIN_BUCKET_SHARE = 0.006
 #: The smallest records are ignored if they move at most this share of the bytes.
-NOTHING = 0.003
+MAX_IGNORED_SHARE = 0.003
 #: Records from which the usual length is taken, evenly spread.
-LENGTHS: Final = 1 << 22
+SAMPLE_LENGTHS: Final = 1 << 22
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,8 +61,8 @@ class Cut:
     @property
     def believable(self) -> bool:
         """True if the parts obey both laws."""
-        even = self.uneven_bytes <= UNEVEN_BYTES and self.uneven_time <= UNEVEN_TIME
-        return len(self.stop) >= 3 and even and self.outside <= OUTSIDE
+        even = self.uneven_bytes <= MAX_UNEVEN_BYTES and self.uneven_time <= MAX_UNEVEN_TIME
+        return len(self.stop) >= 3 and even and self.outside <= MAX_OUTSIDE_SHARE
 
 
 def volumes(flows: Flows, has_bytes: bool) -> Floats:
@@ -88,16 +88,18 @@ def is_plain(flows: Flows) -> Callable[[Flows], Bools]:
     step).
     """
     if len(flows) < 20:
-        return all_of
-    some = flows.take(np.arange(0, len(flows), -(-len(flows) // LENGTHS))) if len(flows) > LENGTHS else flows
+        return all_records
+    some = (
+        flows.take(np.arange(0, len(flows), -(-len(flows) // SAMPLE_LENGTHS))) if len(flows) > SAMPLE_LENGTHS else flows
+    )
     most = max(4.0 * float(np.quantile(some.end - some.start, 0.9)), 1e-9)
-    sizes, times = pieces.added(flows.each(sizes_of, None))
+    sizes, times = pieces.add_counts(flows.each(distinct_sizes, None))
     if not np.isfinite(sizes).all():
         return lambda part: np.asarray(part.end - part.start <= most)
     # A long record of a usual size is one transfer that waited, not several.
     is_usual = times >= max(5, int(0.002 * len(flows)))
     moved = np.cumsum(sizes * times)
-    least = sizes[np.searchsorted(moved, NOTHING * moved[-1])]
+    least = sizes[np.searchsorted(moved, MAX_IGNORED_SHARE * moved[-1])]
 
     def plain(part: Flows) -> Bools:
         keep = part.end - part.start <= most
@@ -129,7 +131,7 @@ class Bursts:
         return self.total[np.searchsorted(self.start, begin)]
 
 
-def all_of(part: Flows) -> Bools:
+def all_records(part: Flows) -> Bools:
     """All records, for where long ones are transfers that waited."""
     return np.ones(len(part), dtype=bool)
 
@@ -138,7 +140,7 @@ def bursts_of(flows: Flows, has_bytes: bool, since: float = -np.inf, *, is_every
     """The bursts of the plain records (or of all, if ``is_every``) that begin ``since`` then. O(n log n); a few numbers
     a burst in memory.
     """
-    plain = all_of if is_every else is_plain(flows)
+    plain = all_records if is_every else is_plain(flows)
     records = 0
     starts, stops, moved = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     until, first = -np.inf, int(np.searchsorted(flows.start, since))
@@ -182,11 +184,11 @@ def judge(bursts: Bursts, stop: Floats, begin: Floats, how: str) -> Cut:
     uneven = float((high - low) / (2.56 * middle))
     # Parts that differ strongly from the next one: a slow stretch has two such places, alternating short and long parts
     # have them everywhere.
-    leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP
+    leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP_LOG
     return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd, float(outside), how)
 
 
-def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
+def cut_by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     """Cuts at all idle gaps longer than some length; the length is tried wherever the sorted gaps make a jump.
 
     Of the plausible cuts the one with the fewest odd parts wins, and of equals the finest, because a coarser one only
@@ -196,11 +198,11 @@ def by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     one shows odd parts, few parts or none. It is right as well where its bytes are much more even in as many parts.
     """
     plain = bursts_of(flows, has_bytes)
-    cut = _by_gaps(plain)
-    is_good = has_bytes and cut is not None and cut.odd <= DOUBT and len(cut.stop) >= FEW
-    if plain.records == len(flows) or (is_good and cut is not None and cut.uneven_bytes <= CERTAIN):
+    cut = _cut_by_gaps(plain)
+    is_good = has_bytes and cut is not None and cut.odd <= MAX_SURE_ODD and len(cut.stop) >= MIN_BOUNDARIES
+    if plain.records == len(flows) or (is_good and cut is not None and cut.uneven_bytes <= CERTAIN_UNEVEN):
         return cut
-    every = _by_gaps(bursts_of(flows, has_bytes, is_every=True))
+    every = _cut_by_gaps(bursts_of(flows, has_bytes, is_every=True))
     if is_good and cut is not None:
         is_finer = every is not None and len(every.stop) >= len(cut.stop)
         return every if every is not None and is_finer and is_much_more_even(every, cut) else cut
@@ -215,7 +217,7 @@ def is_much_more_even(every: Cut, plain: Cut) -> bool:
     return every.odd <= plain.odd and every.uneven_bytes <= 0.5 * plain.uneven_bytes
 
 
-def _by_gaps(used: Bursts) -> Cut | None:
+def _cut_by_gaps(used: Bursts) -> Cut | None:
     stops, begins = used.gaps
     gaps = begins - stops
     if len(gaps) < 3:
@@ -231,10 +233,10 @@ def _by_gaps(used: Bursts) -> Cut | None:
             best is None or (round(cut.odd, 2), -len(cut.stop)) < (round(best.odd, 2), -len(best.stop))
         ):
             best = cut
-    return _repaired(used, best) if best is not None else None
+    return _repair(used, best) if best is not None else None
 
 
-def _repaired(used: Bursts, cut: Cut) -> Cut:
+def _repair(used: Bursts, cut: Cut) -> Cut:
     """Removes boundaries inside a step (two neighbours that together move one step's bytes) and adds one if a part, or
     what follows the last boundary, moves two.
     """
@@ -249,28 +251,28 @@ def _repaired(used: Bursts, cut: Cut) -> Cut:
             kept[-1] = int(index)
             continue
         if part > 1.7:
-            kept.extend(_missing(edge, stops, begins, kept[-1], int(index)))
+            kept.extend(_missing_gaps(edge, stops, begins, kept[-1], int(index)))
         kept.append(int(index))
     if len(kept) > 2 and edge[kept[1]] - edge[kept[0]] < 0.75 and edge[kept[2]] - edge[kept[0]] < 1.25:
         del kept[1]  # inside the first step: nothing before it that it could be joined with
     if edge[-1] - edge[kept[-1]] > 1.7:
-        kept.extend(_missing(edge, stops, begins, kept[-1], len(begins)))
-    at = _moved_back(edge, begins - stops, np.array(kept))
+        kept.extend(_missing_gaps(edge, stops, begins, kept[-1], len(begins)))
+    at = _move_back(edge, begins - stops, np.array(kept))
     return judge(used, stops[at], begins[at], cut.how)
 
 
-def _moved_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:
+def _move_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:
     """The boundaries, each at a gap where whole steps' bytes have moved: inside a step, a wait for a slow member may be
     longer than the pause between two steps. Unchanged if steps do not move equal bytes.
 
     ``edge``: the bytes moved before each gap, in steps; ``gap``: its length; ``kept``: the chosen gaps.
     """
     over = edge[kept] - np.arange(len(kept))
-    usual = median_filter(over, size=min(NEAR, len(over)), mode="nearest")
+    usual = median_filter(over, size=min(MAX_NEIGHBOURS, len(over)), mode="nearest")
     middle, spread = median_and_spread(over - usual)
-    if len(kept) < FEWEST or spread > BUCKET:
+    if len(kept) < MIN_NEIGHBOURS or spread > MIN_BUCKET_SHARE:
         return kept
-    beyond = max(BUCKET / 2, min(3.0 * spread, BUCKET))
+    beyond = max(MIN_BUCKET_SHARE / 2, min(3.0 * spread, MIN_BUCKET_SHARE))
     out = kept.copy()
     for k in np.flatnonzero(np.abs(over - usual - middle) > beyond):
         before, after = out[k - 1] if k else -1, kept[k + 1] if k + 1 < len(kept) else len(gap)
@@ -281,7 +283,7 @@ def _moved_back(edge: Floats, gap: Floats, kept: Ints) -> Ints:
     return out
 
 
-def _missing(edge: Floats, stops: Floats, begins: Floats, first: int, last: int) -> list[int]:
+def _missing_gaps(edge: Floats, stops: Floats, begins: Floats, first: int, last: int) -> list[int]:
     """The longest gaps close to where whole steps' bytes have moved, strictly between two boundaries."""
     inside = np.arange(first + 1, last)
     moved = edge[inside] - edge[first]

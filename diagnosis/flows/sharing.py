@@ -9,8 +9,8 @@ from __future__ import annotations
 import polars as pl
 
 #: Number of records analysed, from the middle of the capture; maximum number of ranks of one address.
-LOOK = 200_000
-MOST_RANKS = 64
+SAMPLE_RECORDS = 200_000
+MAX_RANKS = 64
 _ROCE = 4791
 
 
@@ -31,12 +31,14 @@ def ranks_by_port(scan: pl.LazyFrame) -> pl.DataFrame:
     """One row a rank (ip, port, name) of those that share an address; empty if none do."""
     ports = pl.col("src_port", "dst_port").is_not_null()
     total = int(scan.select(pl.len()).collect().item())
-    part = scan.select("src", "dst", "src_port", "dst_port").slice(max(0, (total - LOOK) // 2), LOOK)
+    part = scan.select("src", "dst", "src_port", "dst_port").slice(
+        max(0, (total - SAMPLE_RECORDS) // 2), SAMPLE_RECORDS
+    )
     seen = part.filter(pl.all_horizontal(ports)).collect()
     return _ranks(seen)
 
 
-def by_port(scan: pl.LazyFrame, ranks: pl.DataFrame) -> pl.LazyFrame:
+def split_by_port(scan: pl.LazyFrame, ranks: pl.DataFrame) -> pl.LazyFrame:
     """The records with ``src`` and ``dst`` named ``address:port`` where ``ranks`` share an address. O(records) only
     where there are any.
     """
@@ -74,7 +76,7 @@ def _ranks(seen: pl.DataFrame) -> pl.DataFrame:
     per = own.group_by("ip").agg(ranks=pl.len(), several=pl.col("usual").mean(), of=pl.col("records").sum())
     whole = each.group_by("ip").agg(pl.col("records").sum())
     shared = per.join(whole, on="ip").filter(
-        pl.col("ranks").is_between(2, MOST_RANKS)
+        pl.col("ranks").is_between(2, MAX_RANKS)
         & (pl.col("several") >= 0.5)
         & (pl.col("of") >= 0.8 * pl.col("records"))
     )

@@ -12,9 +12,9 @@ from diagnosis.flows.capture import Bools, Floats, Flows, Ints, Small
 from diagnosis.flows.partitions import partition, spread
 
 #: A size recurs if it occurs in most of these slices of the capture, not only often within one step.
-SLICES = 12
+TIME_SLICES = 12
 #: Neighbouring sizes over a wider range than this are a continuum, unless many are exactly equal.
-ONE_SIZE = 1.03
+ONE_SIZE_RATIO = 1.03
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ def _counted(part: Flows, pair: Small, last: float, pairs: int, blocks: int) -> 
     """How often each pair moved each size, and the slices of the capture (bits) in which it did: a table for each block
     of pairs.
     """
-    slices = np.minimum((part.start / last * SLICES).astype(np.int64), SLICES - 1)
+    slices = np.minimum((part.start / last * TIME_SLICES).astype(np.int64), TIME_SLICES - 1)
     table = pl.DataFrame({"pair": pair, "size": part.size, "slice": np.left_shift(1, slices)})
     table = table.group_by("pair", "size").agg(pl.len(), pl.col("slice").bitwise_or())
     if blocks == 1:
@@ -50,7 +50,7 @@ def _counted(part: Flows, pair: Small, last: float, pairs: int, blocks: int) -> 
 
 
 @partition
-def _held(part: Flows, pair: Small, pairs: int) -> tuple[Ints, Floats]:
+def _pair_totals(part: Flows, pair: Small, pairs: int) -> tuple[Ints, Floats]:
     """The records and the bytes of each pair."""
     return np.bincount(pair, minlength=pairs), np.bincount(pair, np.nan_to_num(part.size), pairs)
 
@@ -82,7 +82,7 @@ def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> S
     rarer[rare["pair"].to_numpy()] = rare["bytes"].to_numpy()
     returning[rare["pair"].to_numpy()] = rare["again"].to_numpy()
     records, moved = np.zeros((2, pairs))
-    for own_records, own_moved in flows.each(_held, pairs, beside=[pair]):
+    for own_records, own_moved in flows.each(_pair_totals, pairs, beside=[pair]):
         records += own_records
         moved += own_moved
     moved = np.maximum(moved, 1.0)
@@ -110,7 +110,7 @@ def _recurring(tables: list[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame, 
         pl.col("len").sum(),
         seen.bitwise_count_ones(),
         # A continuous range is no size: sequences of varying length, pieces of split records.
-        one=(pl.col("size").max() <= ONE_SIZE * pl.col("size").min())
+        one=(pl.col("size").max() <= ONE_SIZE_RATIO * pl.col("size").min())
         | (5 * pl.col("len").max() >= pl.col("len").sum()),
     )
     table = table.join(present, on="pair")

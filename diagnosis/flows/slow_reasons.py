@@ -24,7 +24,7 @@ def explain(
     fabric, finding).
     """
     found: list[tuple[int | None, Slow]] = []
-    for cluster in _simultaneous(episodes):
+    for cluster in _simultaneous_episodes(episodes):
         slowed = {(e.job, u) for e in cluster for u in e.slowed}
         spared = {(e.job, u) for e in cluster for u in e.spared} - slowed
         spared |= _bystanders(cluster, episodes, transfers) - slowed
@@ -38,13 +38,13 @@ def explain(
     return found
 
 
-def _shown(member: int, capture: Capture) -> str:
+def _member_text(member: int, capture: Capture) -> str:
     """A member by its machine and its address, or the address alone where no machine is known."""
     name, address = capture.machine(member), capture.names[member]
     return address if name == address else f"{name} ({address})"
 
 
-def _simultaneous(episodes: list[Episode]) -> list[list[Episode]]:
+def _simultaneous_episodes(episodes: list[Episode]) -> list[list[Episode]]:
     """Episodes that begin and end together (within a quarter of their length), across jobs and kinds of traffic."""
     clusters: list[list[Episode]] = []
     for episode in sorted(episodes, key=lambda e: (e.t0, e.t1)):
@@ -120,7 +120,7 @@ def _explanation(
     group = group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
     nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
     if len(guilty) == 1:
-        whose = _shown(guilty[0], capture)
+        whose = _member_text(guilty[0], capture)
         reason = f"Transfers over {whose} took {times} while its peers kept their speed: a slow link or adapter."
     else:
         reason = (

@@ -7,13 +7,13 @@ import numpy as np
 from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.pipeline_stages import StageTimes, as_usual, slower_than_before, unbalanced
-from diagnosis.flows.slowness import LASTING, Slow, group_of, names_of, slow_steps
+from diagnosis.flows.pipeline_stages import StageTimes, nodes_as_usual, slower_than_before, unbalanced_stages
+from diagnosis.flows.slowness import MIN_STEPS, Slow, group_of, names_of, slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.plain import times_as_long
 
 
-def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout, capture: Capture) -> list[Slow]:
+def narrow_to_stage(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout, capture: Capture) -> list[Slow]:
     """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that computed longer than
     before, among the late ones and those that they wait for.
     """
@@ -29,7 +29,7 @@ def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout,
             nodes, who = names_of(members, capture)
             slow.reason = f"{who} computed {times_as_long(guilty[0][1])} as before; {slow.reason}"
             slow.culprits, slow.nodes = members, nodes
-        elif spared := as_usual(times, first, last) & set(slow.culprits):
+        elif spared := nodes_as_usual(times, first, last) & set(slow.culprits):
             # A member that computed as usual only waited for another of its stage, perhaps the first stage, whose time
             # is unknown.
             left = [m for m in slow.culprits if m not in spared]
@@ -43,7 +43,7 @@ def narrowed(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout,
 def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slow]:
     """Stages slower than the others in every step: an uneven split of the model rather than a broken machine."""
     found: list[Slow] = []
-    for stage, seconds, others in unbalanced(times):
+    for stage, seconds, others in unbalanced_stages(times):
         members = [int(m) for m in times.nodes[times.stage == stage]]
         nodes, who = names_of(members, capture)
         reason = (
@@ -67,14 +67,16 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
     return found
 
 
-def lasting(steps: Steps, known: list[Slow], layout: Layout, times: StageTimes | None, capture: Capture) -> list[Slow]:
+def lasting_slow_stages(
+    steps: Steps, known: list[Slow], layout: Layout, times: StageTimes | None, capture: Capture
+) -> list[Slow]:
     """Runs of unexplained slow steps: finds the stage that computed longer than before."""
     mask, usual, _ = slow_steps(steps)
     found: list[Slow] = []
     for first, last in runs(mask):
         t0, t1 = float(steps.start[first]), float(steps.end[last])
         explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < 0.9 * capture.span_s for s in known)
-        if last - first + 1 < LASTING or explained or times is None:
+        if last - first + 1 < MIN_STEPS or explained or times is None:
             continue
         guilty = slower_than_before(times, first, last)
         if guilty:

@@ -26,17 +26,17 @@ from diagnosis.flows.transfers import Transfers
 from diagnosis.stats import median_and_spread
 
 #: A unit's transfers are slow if they take this many times as long as usual.
-SLOWER = 1.35
+MIN_SLOW_FACTOR = 1.35
 #: Persistent: at least this many steps in a row.
-LASTING = 3
+MIN_STEPS = 3
 #: Steps of the running median, and the factor by which it must rise.
-RUNNING = 5
-RISE = 1.1
+MEDIAN_STEPS = 5
+MIN_RISE = 1.1
 #: The factor by which it must rise where it is compared with the other steps alone, and rounds until these are known.
-CLEAR = 1.25
-ROUNDS = 20
+MIN_CLEAR_RISE = 1.25
+MAX_ROUNDS = 20
 #: A member is late if it begins this share of a step after the others.
-LATE = 0.025
+MIN_LATE_SHARE = 0.025
 
 
 @dataclass(slots=True)
@@ -90,43 +90,47 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
     shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
     single = (seconds > limit) & ~shifted
-    return single | _lasting(seconds, single, middle, scatter), middle, limit
+    return single | _lasting_rise(seconds, single, middle, scatter), middle, limit
 
 
-def _lasting(seconds: Floats, single: Bools, middle: float, scatter: float) -> Bools:
+def _lasting_rise(seconds: Floats, single: Bools, middle: float, scatter: float) -> Bools:
     """The steps of stretches in which the running median stays high."""
     out = np.zeros(len(seconds), dtype=bool)
-    if len(seconds) < 4 * RUNNING:
+    if len(seconds) < 4 * MEDIAN_STEPS:
         return out
-    padded = np.pad(np.where(np.isnan(seconds), middle, seconds), RUNNING // 2, mode="edge")
-    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, RUNNING), axis=1)
+    padded = np.pad(np.where(np.isnan(seconds), middle, seconds), MEDIAN_STEPS // 2, mode="edge")
+    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, MEDIAN_STEPS), axis=1)
     level, noise = median_and_spread(running)
-    raised = (running > max(level + 3.5 * noise, RISE * middle)) | _apart(running)
+    raised = (running > max(level + 3.5 * noise, MIN_RISE * middle)) | _clearly_beyond(running)
     if raised.any():
         middle, scatter = median_and_spread(seconds[~raised])
     high = raised & (seconds > middle + max(scatter, 0.05 * middle))
-    for first, last in runs(_closed(high)):
+    for first, last in runs(_close_holes(high)):
         inside = slice(first, last + 1)
-        if last - first + 1 >= RUNNING and (high | single)[inside].mean() >= 0.7 and last - first + 1 <= 0.5 * len(out):
+        if (
+            last - first + 1 >= MEDIAN_STEPS
+            and (high | single)[inside].mean() >= 0.7
+            and last - first + 1 <= 0.5 * len(out)
+        ):
             out[inside] = high[inside]
     return out
 
 
-def _apart(running: Floats) -> Bools:
+def _clearly_beyond(running: Floats) -> Bools:
     """Which values are clearly beyond the level and noise of the others, at most half: a long stretch would widen the
     noise that it is judged by. Begun with the upper half, which then gives back what the rest explains.
     """
     high = np.asarray(running > np.median(running))
-    for _ in range(ROUNDS):
+    for _ in range(MAX_ROUNDS):
         level, noise = median_and_spread(running[~high])
-        now = running > max(level + 3.5 * noise, CLEAR * level)
+        now = running > max(level + 3.5 * noise, MIN_CLEAR_RISE * level)
         if np.array_equal(now, high):
             break
         high = now
     return high
 
 
-def matters(steps: Steps, first: int, last: int) -> bool:
+def is_significant(steps: Steps, first: int, last: int) -> bool:
     """True if the steps first..last took longer than the others, significantly and by 1.5 %: else nobody waited."""
     seconds = steps.judged
     inside = np.zeros(len(seconds), dtype=bool)
@@ -147,11 +151,11 @@ def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Epis
         units = np.unique(part["unit"].to_numpy())
         table = np.full((len(units), len(steps)), np.nan)
         table[np.searchsorted(units, part["unit"].to_numpy()), part["step"].to_numpy()] = part["slow"].to_numpy()
-        episodes.extend(_episodes(_smooth(table), units, steps, number))
+        episodes.extend(_episodes(_running_median(table), units, steps, number))
     return episodes
 
 
-def _smooth(table: Floats) -> Floats:
+def _running_median(table: Floats) -> Floats:
     """Running median over three steps; single long transfers are no episode."""
     padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
     three = np.sort(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0)  # NaN comes last
@@ -168,16 +172,16 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     scatter = _scatter(calm)
     common = np.quantile(calm, 0.25, axis=0) if len(units) > 1 else np.ones(len(steps))
     noise = float(np.median(scatter))
-    for first, last in runs(common > max(SLOWER, 1 + 4 * noise)):
-        if last - first + 1 >= LASTING and matters(steps, first, last):
+    for first, last in runs(common > max(MIN_SLOW_FACTOR, 1 + 4 * noise)):
+        if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
             factor = float(np.median(common[first : last + 1]))
             found.append(Episode(steps.start[first], steps.end[last], tuple(int(u) for u in units), (), factor, number))
     relative = calm / np.maximum(common, 1.0)
-    high = relative > np.maximum(SLOWER, 1 + 5 * scatter)[:, None]
+    high = relative > np.maximum(MIN_SLOW_FACTOR, 1 + 5 * scatter)[:, None]
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in np.flatnonzero(high.any(axis=1)).tolist():
-        for first, last in runs(_closed(high[row])):
-            if last - first + 1 >= LASTING and matters(steps, first, last):
+        for first, last in runs(_close_holes(high[row])):
+            if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
                 near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
                 spans[near].append(row)
     for (first, last), rows in spans.items():
@@ -185,7 +189,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
         spared = [
             int(units[i])
             for i in range(len(units))
-            if i not in set(rows) and np.median(inside[i]) < 1 + 0.4 * (SLOWER - 1)
+            if i not in set(rows) and np.median(inside[i]) < 1 + 0.4 * (MIN_SLOW_FACTOR - 1)
         ]
         factor = float(np.median(inside[rows]))
         found.append(
@@ -196,21 +200,21 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     return found
 
 
-def _closed(mask: Bools) -> Bools:
+def _close_holes(mask: Bools) -> Bools:
     """The mask without holes of one step: slow before and after means slow in between."""
     out = mask.copy()
     out[1:-1] |= mask[:-2] & mask[2:]
     return out
 
 
-def by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
+def lateness_by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
     """One measure of lateness as members × steps; NaN if nothing was seen."""
     table = np.full((len(members), steps), np.nan)
     table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late[column].to_numpy()
     return table
 
 
-def _throughout(transfers: Transfers, usual: float) -> bool:
+def _is_throughout(transfers: Transfers, usual: float) -> bool:
     """True if a unit's collectives are spread over most of the step rather than gathered at its end."""
     spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
     return isinstance(spread, float) and spread > 0.5 * usual
@@ -228,27 +232,30 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
         return []
     members = np.unique(late["src"].to_numpy())
     calm, added = (
-        np.nan_to_num(_smooth(by_step(late, members, column, len(steps))), nan=0.0) for column in ("behind", "added")
+        np.nan_to_num(_running_median(lateness_by_step(late, members, column, len(steps))), nan=0.0)
+        for column in ("behind", "added")
     )
-    least = max(LATE * usual, 3 * capture.resolution_s)
+    least = max(MIN_LATE_SHARE * usual, 3 * capture.resolution_s)
     limit = np.maximum(least, 6 * np.median(_scatter(calm)))
     # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
     # If this holds in nearly all steps, it is no change.
-    throughout = _throughout(transfers, usual)
+    throughout = _is_throughout(transfers, usual)
     often = np.maximum(least, 6 * np.median(_scatter(added)))
     spans: list[tuple[int, int, int]] = []
     is_late = (calm > limit).any(axis=1) | (throughout & (added > often).any(axis=1))
     for row in np.flatnonzero(is_late).tolist():
-        plain = runs(_closed(calm[row] > limit))
+        plain = runs(_close_holes(calm[row] > limit))
         summed = (
-            [(a, b) for a, b in runs(_closed(added[row] > often)) if b - a < 0.6 * len(steps)] if throughout else []
+            [(a, b) for a, b in runs(_close_holes(added[row] > often)) if b - a < 0.6 * len(steps)]
+            if throughout
+            else []
         )
         for first, last in plain or summed:
-            if last - first + 1 >= LASTING and matters(steps, first, last):
+            if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
                 spans.append((first, last, row))
     found: list[Slow] = []
     replica = _replicas(layout, capture)
-    for first, last, rows in _gathered(spans, [replica.get(int(m), -1) for m in members]):
+    for first, last, rows in _gather_spans(spans, [replica.get(int(m), -1) for m in members]):
         delay = float(np.median(calm[rows, first : last + 1]))
         guilty = [int(members[r]) for r in rows]
         whole = last - first + 1 >= 0.9 * len(steps)
@@ -284,7 +291,7 @@ def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
     return replica
 
 
-def _gathered(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
+def _gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
     """Spans (first step, last step, member) with the same begin and end, and overlapping ones of one pipeline: its
     stages wait for the same one, although not each is late enough in every step.
     """
@@ -303,7 +310,7 @@ def _gathered(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tup
     return [(first, last, sorted(set(rows))) for first, last, rows in out]
 
 
-def merged(found: list[Slow]) -> list[Slow]:
+def merge_findings(found: list[Slow]) -> list[Slow]:
     """Joins findings with the same machines (or addresses, if no machine is known) that overlap or follow each other
     closely.
     """

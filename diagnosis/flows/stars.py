@@ -13,14 +13,14 @@ import numpy as np
 from diagnosis.flows.capture import Flows, Ints
 
 #: Number of transfers of one member that are compared.
-EVENTS = 400
+MAX_TRANSFERS = 400
 
 
 def split(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) -> list[Ints]:
     """The rings, with a star's members divided by the time they send, into as many groups as members of one star share
     a pipeline of ``chains``; without the points themselves. ``flows``: the collectives' records.
 
-    O(members² / groups) comparisons in such a star, each of ``EVENTS`` transfers.
+    O(members² / groups) comparisons in such a star, each of ``MAX_TRANSFERS`` transfers.
     """
     chain = {int(m): number for number, group in enumerate(chains) for m in group}
     out: list[Ints] = []
@@ -31,17 +31,17 @@ def split(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) ->
         if len(own) == len(ring) or parts < 2 or len(own) % parts:
             out.append(ring)
             continue
-        ends = {m: np.sort(flows.end[flows.src == m])[:EVENTS] for m in own.tolist()}
+        ends = {m: np.sort(flows.end[flows.src == m])[:MAX_TRANSFERS] for m in own.tolist()}
         left = own.tolist()
         while left:
-            apart = [_apart(ends[left[0]], ends[m]) for m in left]
+            apart = [_time_apart(ends[left[0]], ends[m]) for m in left]
             near = [left[i] for i in np.argsort(apart, kind="stable")[: len(own) // parts]]
             out.append(np.sort(np.array(near, dtype=np.int64)))
             left = [m for m in left if m not in near]
     return sorted(out, key=lambda g: (-len(g), int(g[0])))
 
 
-def _apart(x: np.ndarray, y: np.ndarray) -> float:
+def _time_apart(x: np.ndarray, y: np.ndarray) -> float:
     """Seconds from a transfer of one member to the nearest of another, typically."""
     if not len(x) or len(y) < 2:
         return np.inf if len(x) or len(y) else 0.0

@@ -10,13 +10,13 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 #: Dimensions that a statement can be compared in.
-_COMPARED: Final = ("tp", "pp", "dp")
+_COMPARED_DIMENSIONS: Final = ("tp", "pp", "dp")
 #: Groups that are named in a sentence.
-_NAMED: Final = 2
+_MAX_NAMED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Stated:
+class StatedLayout:
     """``sizes``: tp, pp, dp, cp, ep as far as stated; ``ranks``: the number of ranks, if known; ``groups``: of pp or
     dp, the machines of each group, if the job states who is in them; ``places``: names and addresses of the job's
     machines, empty for the only job.
@@ -44,7 +44,9 @@ def machines_of(groups: Iterable[Sequence[int]], home: Mapping[int, str]) -> lis
     return sorted((g for g in found if len(g) > 1), key=sorted)
 
 
-def statement_of(statements: Sequence[Stated], names: Collection[str], *, is_largest: bool) -> Stated | None:
+def statement_of(
+    statements: Sequence[StatedLayout], names: Collection[str], *, is_largest: bool
+) -> StatedLayout | None:
     """Which statement is about a job with these machines (names and addresses): one with most of them among its places;
     one without places is about the capture's largest job.
     """
@@ -54,7 +56,7 @@ def statement_of(statements: Sequence[Stated], names: Collection[str], *, is_lar
     return next((one for one in statements if not one.places), None) if is_largest else None
 
 
-def fits(stated: Mapping[str, int], kind: str, seen: int, members: int) -> bool:
+def may_be_stated(stated: Mapping[str, int], kind: str, seen: int, members: int) -> bool:
     """Whether a size that flows show can be the stated one. Ranks behind one address are hidden: then a size may be
     smaller by a divisor of their number. Gradients may be summed over data and context parallel ranks together.
     """
@@ -65,25 +67,25 @@ def fits(stated: Mapping[str, int], kind: str, seen: int, members: int) -> bool:
     return hidden > 1 and not rest and any(size % seen == 0 and hidden % (size // seen) == 0 for size in wanted)
 
 
-def apart(stated: Mapping[str, int], seen: Mapping[str, int | None], members: int = 0) -> list[str]:
+def differing_sizes(stated: Mapping[str, int], seen: Mapping[str, int | None], members: int = 0) -> list[str]:
     """The sizes that the flows show differently than stated. ``dp`` is compared if the number of ranks is stated and
     all of them are in the capture: a part of them shows smaller groups.
     """
     found = []
-    for kind in _COMPARED:
+    for kind in _COMPARED_DIMENSIONS:
         size = seen.get(kind)
         is_whole = kind != "dp" or (members > 0 and stated.get("ranks", 0) % members == 0 < stated.get("ranks", 0))
-        if kind in stated and size is not None and is_whole and not fits(stated, kind, size, members):
+        if kind in stated and size is not None and is_whole and not may_be_stated(stated, kind, size, members):
             found.append(kind)
     return found
 
 
-def contradiction(one: Stated, job: Mapping[str, Any], node_of: Mapping[str, str]) -> dict[str, str]:
+def contradiction(one: StatedLayout, job: Mapping[str, Any], node_of: Mapping[str, str]) -> dict[str, str]:
     """What a job states and what its flows show instead (``stated``, ``shown``): sizes, else the members of groups of
     the same size; empty if they agree or one is unknown.
     """
     stated, seen = one.as_json(), job["parallelism"]
-    if sizes := apart(stated, seen, len(job["members"])):
+    if sizes := differing_sizes(stated, seen, len(job["members"])):
         said, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
         return {"stated": said, "shown": shown}
     for kind, said_groups in one.groups.items():
@@ -91,17 +93,17 @@ def contradiction(one: Stated, job: Mapping[str, Any], node_of: Mapping[str, str
         other = sorted((g for g in groups if g not in set(said_groups)), key=sorted)
         alike = {len(g) for g in groups} == {len(g) for g in said_groups}
         if other and alike:
-            return {"stated": f"the {kind} groups {_words(said_groups)}", "shown": _words(other)}
+            return {"stated": f"the {kind} groups {_groups_text(said_groups)}", "shown": _groups_text(other)}
     return {}
 
 
-def _words(groups: Sequence[frozenset[str]]) -> str:
+def _groups_text(groups: Sequence[frozenset[str]]) -> str:
     """Some groups by their machines."""
-    named = ", ".join("(" + " ".join(sorted(g)) + ")" for g in groups[:_NAMED])
-    return f"{named} and {len(groups) - _NAMED} more" if len(groups) > _NAMED else named
+    named = ", ".join("(" + " ".join(sorted(g)) + ")" for g in groups[:_MAX_NAMED])
+    return f"{named} and {len(groups) - _MAX_NAMED} more" if len(groups) > _MAX_NAMED else named
 
 
-def compare(report: dict[str, Any], statements: Sequence[Stated], node_of: Mapping[str, str]) -> None:
+def compare_stated(report: dict[str, Any], statements: Sequence[StatedLayout], node_of: Mapping[str, str]) -> None:
     """Adds ``stated`` to the jobs of a flow report, and a limit for each that shows other sizes or groups. ``node_of``:
     the machines of members.
     """

@@ -17,40 +17,40 @@ import polars as pl
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components
 from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up
-from diagnosis.flows.chain import by_bytes
-from diagnosis.flows.grid import seldom
+from diagnosis.flows.chain import cut_by_bytes
+from diagnosis.flows.grid import find_rare_pairs
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.packing import sent
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
 from diagnosis.flows.partitions import partition, spread
-from diagnosis.flows.pattern import by_pattern
-from diagnosis.flows.segment import FEW, Bursts, Cut, bursts_of, by_gaps, judge, moved_before, volumes
+from diagnosis.flows.pattern import cut_by_pattern
+from diagnosis.flows.segment import MIN_BOUNDARIES, Bursts, Cut, bursts_of, cut_by_gaps, judge, moved_before, volumes
 
 #: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
-WHOLE = 0.85
+MIN_WHOLE_SHARE = 0.85
 #: Less than this share before the first boundary is set-up (checks, broadcasts), not the end of a step.
-TORN = 0.2
+MIN_FIRST_SHARE = 0.2
 #: A first part that moves its bytes in less than this share of the shortest time is set-up.
-AT_ONCE = 0.5
+MIN_FIRST_TIME_SHARE = 0.5
 #: A cut with more odd parts than this is not accepted.
-ODD = 0.05
+MAX_ODD = 0.05
 #: Few parts prove little, unless they are this even.
-FEW_EVEN = 0.03
+MAX_FEW_UNEVEN = 0.03
 #: Pauses that are not between steps (evaluations, checkpoints) have this many steps between them, at least; a capture
 #: has fewer of them than this.
-MANY = 3
-ENOUGH = 24
+MIN_STEPS_BETWEEN = 3
+ENOUGH_BOUNDARIES = 24
 #: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
-EXACT = 0.004
-AS_EVEN = 3.0
+EXACT_UNEVEN = 0.004
+EVEN_RATIO = 3.0
 #: A cut of a part of the traffic shows more steps if it has this many times as many boundaries.
-FINER = 1.7
+MIN_FINER_RATIO = 1.7
 #: The bytes of a layer in which a step ends differ from those of the others by this share, at least.
-UNLIKE = 0.08
+MIN_LAYER_DIFFERENCE = 0.08
 #: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
 #: share of a step's bytes from its place.
-NEARLY = 0.1
-NEAR = 0.45
+WHOLE_STEPS_TOLERANCE = 0.1
+PLACE_TOLERANCE = 0.45
 
 
 @sent
@@ -99,19 +99,19 @@ def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
         if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
             continue
         traffic = pairs.carried(job.flows, len(capture.names), *types)
-        cut = _cut(traffic, pairs, mask, capture)
-        slower = _seldom(traffic, pairs, capture)
+        cut = _find_cut(traffic, pairs, mask, capture)
+        slower = _rare_traffic(traffic, pairs, capture)
         finer = None if slower is None else _best_cut(slower, capture)
         if slower is not None and finer is not None and _is_finer(finer, cut):
             traffic, cut = slower, finer
         if cut is not None:
-            return _steps(job.flows, traffic, cut, pace, capture)
+            return _whole_steps_of(job.flows, traffic, cut, pace, capture)
     return None
 
 
-def _seldom(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | None:
+def _rare_traffic(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | None:
     """The traffic of the pairs that exchange far less often than the others, if there are both."""
-    rare = seldom(traffic, pairs, len(capture.names))
+    rare = find_rare_pairs(traffic, pairs, len(capture.names))
     if rare is None:
         return None
     return traffic.take(rare[pairs.index(traffic, len(capture.names))])
@@ -119,12 +119,12 @@ def _seldom(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | None:
 
 def _is_finer(finer: Cut, cut: Cut | None) -> bool:
     """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not find."""
-    if finer.odd > ODD or finer.uneven_bytes > FEW_EVEN or len(finer.stop) < FEW:
+    if finer.odd > MAX_ODD or finer.uneven_bytes > MAX_FEW_UNEVEN or len(finer.stop) < MIN_BOUNDARIES:
         return False
-    return cut is None or len(finer.stop) > FINER * len(cut.stop)
+    return cut is None or len(finer.stop) > MIN_FINER_RATIO * len(cut.stop)
 
 
-def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
+def _find_cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
     """The cut of all groups together, unless a single group shows a longer rhythm.
 
     Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group
@@ -143,13 +143,13 @@ def _cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | N
     def of_group(group: int) -> Flows:
         return traffic.take(traffic.column(np.bool_, looked_up, label == group))
 
-    if len(groups) < 2 or (together is not None and all(_even(of_group(int(g)), together, capture) for g in groups)):
+    if len(groups) < 2 or (together is not None and all(_is_even(of_group(int(g)), together, capture) for g in groups)):
         return together
     alone = _best_cut(of_group(int(groups[0])), capture)
-    if alone is None or alone.odd > ODD:
+    if alone is None or alone.odd > MAX_ODD:
         return together
     moved = np.diff(moved_before(traffic, np.nextafter(alone.begin, np.inf), capture.has_bytes))
-    return by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or alone
+    return cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or alone
 
 
 def _busiest_sender(traffic: Flows) -> Flows:
@@ -160,14 +160,14 @@ def _busiest_sender(traffic: Flows) -> Flows:
     return traffic.take(traffic.src == sent.argmax())
 
 
-def _even(flows: Flows, cut: Cut, capture: Capture) -> bool:
+def _is_even(flows: Flows, cut: Cut, capture: Capture) -> bool:
     """True if a group moves about the same in every part of a cut."""
-    moved = _moved(flows, cut, capture)
+    moved = _part_volumes(flows, cut, capture)
     usual = max(float(np.median(moved)), 1.0) if len(moved) else 1.0
     return len(moved) < 2 or bool((np.abs(moved / usual - 1) > 0.6).mean() < 0.25)
 
 
-def _moved(flows: Flows, cut: Cut, capture: Capture) -> Floats:
+def _part_volumes(flows: Flows, cut: Cut, capture: Capture) -> Floats:
     """The volume of each part between two boundaries."""
     return np.diff(moved_before(flows, cut.begin, capture.has_bytes))
 
@@ -176,44 +176,46 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     """Long pauses decide, if there are enough. Otherwise the chain of even bytes or the pattern of bursts: of those
     without odd parts and with about the best evenness, the finer one, because pairs of steps look even too.
     """
-    plain = by_gaps(traffic, capture.has_bytes)
-    is_plain = plain is not None and plain.odd <= ODD
-    if plain is not None and is_plain and len(plain.stop) >= ENOUGH:
+    plain = cut_by_gaps(traffic, capture.has_bytes)
+    is_plain = plain is not None and plain.odd <= MAX_ODD
+    if plain is not None and is_plain and len(plain.stop) >= ENOUGH_BOUNDARIES:
         return plain
-    even = by_bytes(traffic, capture.has_bytes)
-    if plain is not None and is_plain and (len(plain.stop) >= FEW or plain.uneven_bytes <= FEW_EVEN):
+    even = cut_by_bytes(traffic, capture.has_bytes)
+    if plain is not None and is_plain and (len(plain.stop) >= MIN_BOUNDARIES or plain.uneven_bytes <= MAX_FEW_UNEVEN):
         # regular pauses between groups of steps divide the bytes evenly as well
-        is_finer = even is not None and len(even.stop) >= MANY * len(plain.stop)
-        return even if even is not None and is_finer and even.odd <= ODD and even.uneven_bytes <= EXACT else plain
-    layered = None if even is None or even.odd <= ODD else _of_layers(traffic, even, capture)
+        is_finer = even is not None and len(even.stop) >= MIN_STEPS_BETWEEN * len(plain.stop)
+        if even is not None and is_finer and even.odd <= MAX_ODD and even.uneven_bytes <= EXACT_UNEVEN:
+            return even
+        return plain
+    layered = None if even is None or even.odd <= MAX_ODD else _cut_at_layers(traffic, even, capture)
     if layered is not None:
         return layered
-    pattern = by_pattern(traffic, capture.has_bytes, capture.resolution_s)
+    pattern = cut_by_pattern(traffic, capture.has_bytes, capture.resolution_s)
     # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
-    if even is not None and pattern is not None and pattern.odd <= ODD and len(even.stop) > 2.5 * len(pattern.stop):
+    if even is not None and pattern is not None and pattern.odd <= MAX_ODD and len(even.stop) > 2.5 * len(pattern.stop):
         even = None
     found = [cut for cut in (plain, even, pattern) if cut is not None]
-    good = [cut for cut in found if cut.odd <= ODD]
-    best = _finest(good) if good else min(found, key=lambda cut: cut.odd, default=None)
+    good = [cut for cut in found if cut.odd <= MAX_ODD]
+    best = _finest_cut(good) if good else min(found, key=lambda cut: cut.odd, default=None)
     if best is None:
         return None
-    moved = _moved(traffic, best, capture)
+    moved = _part_volumes(traffic, best, capture)
     if len(moved) and moved.max() > 1.7 * np.median(moved):  # a different stretch hides several steps
-        whole = by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
+        whole = cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
         if whole is not None and len(whole.stop) > len(best.stop) and whole.odd <= best.odd:
             return whole
-        return _filled(traffic, best, moved, capture)
+        return _fill_boundaries(traffic, best, moved, capture)
     return best
 
 
-def _of_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
+def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     """The cut at the ends of steps, if the parts of ``cut`` are layers: one of every so many moves other bytes, because
     a step ends in it, at its longest pause. None if these do not recur at one distance, or the steps are uneven.
     """
-    moved = _moved(traffic, cut, capture)
-    other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > UNLIKE)
+    moved = _part_volumes(traffic, cut, capture)
+    other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > MIN_LAYER_DIFFERENCE)
     apart = np.diff(other)
-    if len(other) < FEW or apart.min() < MANY or apart.max() > apart.min():
+    if len(other) < MIN_BOUNDARIES or apart.min() < MIN_STEPS_BETWEEN or apart.max() > apart.min():
         return None
     used = bursts_of(traffic, capture.has_bytes)
     stops, begins = used.gaps
@@ -221,23 +223,23 @@ def _of_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     inside = [np.arange(first, max(first + 1, last - 1)) for first, last in spans.tolist()]
     chosen = np.array([rows[np.argmax((begins - stops)[rows])] for rows in inside])
     whole = judge(used, stops[chosen], begins[chosen], cut.how)
-    return whole if whole.odd <= ODD and whole.uneven_bytes <= EXACT else None
+    return whole if whole.odd <= MAX_ODD and whole.uneven_bytes <= EXACT_UNEVEN else None
 
 
-def _filled(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
+def _fill_boundaries(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
     """The cut with the boundaries that are missing in parts of several whole steps: on a busy machine a few records
     begin after the pause that ends their step, so its bytes differ there. If their places are not found without the
     longest records, these are transfers that waited, and count. O(gaps · missing boundaries).
     """
     size = moved / np.median(moved)
-    several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= NEARLY))
-    if cut.uneven_bytes > FEW_EVEN or not len(several):
+    several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= WHOLE_STEPS_TOLERANCE))
+    if cut.uneven_bytes > MAX_FEW_UNEVEN or not len(several):
         return cut
     whole = {part: round(float(size[part])) for part in several.tolist()}
     for is_every in (False, True):
         used = bursts_of(traffic, capture.has_bytes, is_every=is_every)
         if not is_every or np.isin(cut.begin, used.start).all():
-            added = _missing(used, cut, whole)
+            added = _missing_gaps(used, cut, whole)
             if added is not None:
                 stops, begins = used.gaps
                 chosen = np.sort(np.concatenate([np.searchsorted(begins, cut.begin), added]))
@@ -245,7 +247,7 @@ def _filled(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
     return cut
 
 
-def _missing(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | None:
+def _missing_gaps(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | None:
     """The gaps of the missing boundaries in parts of so many ``whole`` steps: each is the longest pause near its place,
     and as long as others. None if one is not found.
     """
@@ -258,7 +260,7 @@ def _missing(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | No
         first, last = np.searchsorted(begins, cut.begin[[part, part + 1]])
         place = total - total[first]
         for k in range(1, count):
-            near = first + 1 + np.flatnonzero(np.abs(place[first + 1 : last] - k) < NEAR)
+            near = first + 1 + np.flatnonzero(np.abs(place[first + 1 : last] - k) < PLACE_TOLERANCE)
             best = near[np.argmax((begins - stops)[near])] if len(near) else first
             if best == first or begins[best] - stops[best] < least or best in added:
                 return None
@@ -266,7 +268,7 @@ def _missing(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | No
     return added
 
 
-def _finest(cuts: list[Cut]) -> Cut:
+def _finest_cut(cuts: list[Cut]) -> Cut:
     """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to n times less than
     steps, because errors of boundaries cancel between neighbours. If bytes agree exactly, no chance is left. One with
     fewer than twice the parts divides no part of the other: of such, the more even one.
@@ -275,14 +277,14 @@ def _finest(cuts: list[Cut]) -> Cut:
     even = [
         cut
         for cut, own in zip(cuts, scatter, strict=True)
-        if cut.uneven_bytes <= EXACT or own <= AS_EVEN * min(scatter)
+        if cut.uneven_bytes <= EXACT_UNEVEN or own <= EVEN_RATIO * min(scatter)
     ]
     finest = max(even, key=lambda cut: len(cut.stop))
-    alike = [cut for cut in even if FINER * len(cut.stop) > len(finest.stop)]
+    alike = [cut for cut in even if MIN_FINER_RATIO * len(cut.stop) > len(finest.stop)]
     return min(alike, key=lambda cut: (cut.uneven_bytes, -len(cut.stop)))
 
 
-def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
+def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
     """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show that it is
     whole.
     """
@@ -296,10 +298,12 @@ def _steps(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) 
     usual_s = float(np.median(np.diff(cut.stop)))
     edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
     # Setting up moves as much in far less time: nobody computes before the first weights are sent.
-    at_once = cut.stop[0] - traffic.start[0] < AT_ONCE * float(np.quantile(cut.stop[1:] - cut.begin[:-1], 0.05))
-    first = 0 if moved[0] >= WHOLE * usual and not at_once else 1
-    last = len(end) if moved[-1] >= WHOLE * usual else len(end) - 1
-    if first == 0 or moved[0] < TORN * usual:
+    at_once = cut.stop[0] - traffic.start[0] < MIN_FIRST_TIME_SHARE * float(
+        np.quantile(cut.stop[1:] - cut.begin[:-1], 0.05)
+    )
+    first = 0 if moved[0] >= MIN_WHOLE_SHARE * usual and not at_once else 1
+    last = len(end) if moved[-1] >= MIN_WHOLE_SHARE * usual else len(end) - 1
+    if first == 0 or moved[0] < MIN_FIRST_SHARE * usual:
         # The begin of the first step is unknown: traffic earlier than a usual step is set-up.
         start[first] = max(float(start[first]), float(end[first]) - usual_s)
     gap = np.concatenate([cut.begin - cut.stop, [np.inf]])
@@ -325,13 +329,13 @@ def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
     was none. Records that reach into the next step (merged ones) do not count.
     """
     out = np.full(len(steps) * owners, np.nan)
-    for cell, end in flows.each(_ends, steps, owner, owners):
+    for cell, end in flows.each(_last_ends, steps, owner, owners):
         out[cell] = np.fmax(out[cell], end)
     return out.reshape(len(steps), owners)
 
 
 @partition
-def _ends(part: Flows, steps: Steps, owner: Ints, owners: int) -> tuple[Ints, Floats]:
+def _last_ends(part: Flows, steps: Steps, owner: Ints, owners: int) -> tuple[Ints, Floats]:
     """The number of each step and owner, and the end of its last record in this part."""
     step, own = steps.of(part.start), owner[part.src]
     limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]

@@ -17,7 +17,15 @@ import numpy as np
 
 from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Bools, Capture, Floats
-from diagnosis.flows.delays import EVIDENCE, SEARCHED, Candidate, Held, closed, held_up, raised
+from diagnosis.flows.delays import (
+    EVIDENCE,
+    MAX_SEARCHED_RECORDS,
+    Candidate,
+    Delays,
+    close_holes,
+    find_raised_stretches,
+    measure_delays,
+)
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow, slow_steps
 from diagnosis.flows.steps import Steps
@@ -26,23 +34,23 @@ from diagnosis.plain import percent
 from diagnosis.stats import MAX_WEIGHT as MOST_SURE
 
 #: A stretch is judged from this many slow steps, or if one took this many times the usual time.
-LEAST: Final = 3
-STANDSTILL: Final = 4.0
+MIN_STEPS: Final = 3
+STANDSTILL_FACTOR: Final = 4.0
 #: Somebody is named if nobody is less probable than this.
-TOLD: Final = 0.5
+MAX_NOBODY_P: Final = 0.5
 #: Reported is the smallest set that is together this probable (of those that are not nobody), of at most this many, and
 #: of at most half of the candidates: a larger set says nothing.
-TOGETHER: Final = 0.8
-SET: Final = 4
+MIN_SET_P: Final = 0.8
+MAX_SET: Final = 4
 
 #: Evidence that a slow network shows and a slow machine does not; this share of the lateness is enough, because whoever
 #: waits for the network is late too.
-_NETWORK: Final = ("into", "sent", "silent", "across", "lost")
-NETWORK: Final = 0.35
+_NETWORK_EVIDENCE: Final = ("into", "sent", "silent", "across", "lost")
+NETWORK_SHARE: Final = 0.35
 
 #: Fitted weights of the evidence, and of nobody (per candidate).
 WEIGHTS: Final = np.array([4.0, 6.2, 1.7, 6.7, 7.8, 2.7, 7.3, 1.5, 4.4])
-NOBODY: Final = 3.4
+NOBODY_WEIGHT: Final = 3.4
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,26 +85,26 @@ def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
     """One finding for each stretch of slow steps that names a machine, an uplink, or few candidates."""
     mask, usual, _ = slow_steps(steps)
     wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]
-    held = held_up(job, steps, capture) if wanted or len(job.flows) <= SEARCHED else None
+    held = measure_delays(job, steps, capture) if wanted or len(job.flows) <= MAX_SEARCHED_RECORDS else None
     if held is None:
         return Named([], shows_turns(job, steps, capture))
     found: list[Slow] = []
     unnamed: list[tuple[float, float]] = []
-    for stretch in joined(wanted, raised(held, usual)):
+    for stretch in joined(wanted, find_raised_stretches(held, usual)):
         evidence = held.evidence(stretch.steps)
         if evidence is not None:
             sizes = np.array([float(len(c.names)) for c in held.candidates])
             p = probabilities(evidence)
-            if told := _told(p, sizes):
+            if told := _smallest_set(p, sizes):
                 found.append(_finding(told, held, stretch, steps, usual=usual))
-            elif p[-1] >= TOLD:
+            elif p[-1] >= MAX_NOBODY_P:
                 unnamed.append((float(steps.start[stretch.first]), float(steps.end[stretch.last])))
     return Named(found, shows_turns=True, unnamed=tuple(unnamed))
 
 
 def stretches(slow: Bools) -> list[Stretch]:
-    """Slow steps with at most ``BETWEEN`` usual ones between them."""
-    return [Stretch(tuple(k for k in range(first, last + 1) if slow[k])) for first, last in runs(closed(slow))]
+    """Slow steps with at most ``MAX_USUAL_BETWEEN`` usual ones between them."""
+    return [Stretch(tuple(k for k in range(first, last + 1) if slow[k])) for first, last in runs(close_holes(slow))]
 
 
 def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[Stretch]:
@@ -117,10 +125,12 @@ def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[
 
 def is_judged(stretch: Stretch, steps: Steps, usual: float) -> bool:
     """Whether a stretch is more than an occasional slow step."""
-    return len(stretch.steps) >= LEAST or float(steps.judged[list(stretch.steps)].max()) >= STANDSTILL * usual
+    return (
+        len(stretch.steps) >= MIN_STEPS or float(steps.judged[list(stretch.steps)].max()) >= STANDSTILL_FACTOR * usual
+    )
 
 
-def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = NOBODY) -> Floats:
+def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = NOBODY_WEIGHT) -> Floats:
     """The probability of each candidate, and last of nobody. ``evidence``: candidates × evidence."""
     value = np.append(evidence @ weights, nobody + np.log(len(evidence)))
     value = np.exp(value - value.max())
@@ -135,9 +145,11 @@ def settled(known: Sequence[Slow], named: Named) -> list[Slow]:
     """
     out = weighed([s for s in known if not (named.shows_turns and _is_vague(s))], named)
     for one in named.found:
-        beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _meanwhile(s, one.t0, one.t1)]
-        same = [s for s in beside if _who(s) == _who(one) and s.link == one.link]
-        surer = [s for s in beside if s.confidence >= one.confidence and len(_who(s)) <= max(1, len(_who(one)))]
+        beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _is_about_stretch(s, one.t0, one.t1)]
+        same = [s for s in beside if _names_in(s) == _names_in(one) and s.link == one.link]
+        surer = [
+            s for s in beside if s.confidence >= one.confidence and len(_names_in(s)) <= max(1, len(_names_in(one)))
+        ]
         if same:
             out = [s for s in out if s not in beside or s in same]
         elif not surer:
@@ -149,44 +161,44 @@ def weighed(known: Sequence[Slow], named: Named) -> list[Slow]:
     """The findings without members that were late in a stretch that nobody explains: single turns were weighed there,
     which show more than the sums of a step.
     """
-    return [s for s in known if s.measure != "late" or not any(_meanwhile(s, *span) for span in named.unnamed)]
+    return [s for s in known if s.measure != "late" or not any(_is_about_stretch(s, *span) for span in named.unnamed)]
 
 
 def _is_vague(slow: Slow) -> bool:
     """A group of transfers with one culprit that is not known."""
-    return slow.kind == "slow_group" and not slow.measure and len(_who(slow)) != 1
+    return slow.kind == "slow_group" and not slow.measure and len(_names_in(slow)) != 1
 
 
-def _who(slow: Slow) -> set[object]:
+def _names_in(slow: Slow) -> set[object]:
     """The names in a finding: machines, else members; for a switch, the candidate switches."""
     return set(slow.candidates) if slow.kind == "slow_switch" else set(slow.nodes or slow.culprits)
 
 
-def _meanwhile(known: Slow, t0: float, t1: float) -> bool:
+def _is_about_stretch(known: Slow, t0: float, t1: float) -> bool:
     """Whether a finding is about the stretch from t0 to t1: mostly at its time, and not of the whole capture."""
     common = min(known.t1, t1) - max(known.t0, t0)
     return common > 0.5 * (t1 - t0) and known.t1 - known.t0 <= 3 * (t1 - t0)
 
 
-def _told(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
+def _smallest_set(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
     """The candidates to report with their probabilities, the smallest set, in order of the probability of each name (a
     candidate has ``sizes`` of them); none if nobody is more likely, or the set is
     large.
     """
-    if p[-1] >= TOLD:
+    if p[-1] >= MAX_NOBODY_P:
         return []
     order = [int(at) for at in np.argsort(-p[:-1] / sizes, kind="stable")]
     total, told = 0.0, list[tuple[int, float]]()
-    for at in order[: min(SET, max(1, len(order) // 2))]:
+    for at in order[: min(MAX_SET, max(1, len(order) // 2))]:
         told.append((at, float(p[at])))
         total += float(p[at])
-        if total >= TOGETHER * (1.0 - float(p[-1])):
+        if total >= MIN_SET_P * (1.0 - float(p[-1])):
             return told
     return []
 
 
 #: The reason for a machine and for an uplink, by the strongest evidence.
-_WHY: Final = {
+_REASONS: Final = {
     "late": "the others waited for it",
     "into": "what was sent to it came through late",
     "sent": "what it sent came through late",
@@ -196,27 +208,27 @@ _WHY: Final = {
 }
 
 
-def _called(candidate: Candidate) -> str:
+def _candidate_text(candidate: Candidate) -> str:
     if candidate.kind == "link":
         return f"the link between {' and '.join(candidate.leaves)}"
     return f"the uplinks of {' and '.join(candidate.names)}" if candidate.is_path else candidate.names[0]
 
 
-def _finding(told: Sequence[tuple[int, float]], held: Held, stretch: Stretch, steps: Steps, *, usual: float) -> Slow:
+def _finding(told: Sequence[tuple[int, float]], held: Delays, stretch: Stretch, steps: Steps, *, usual: float) -> Slow:
     chosen = [held.candidates[at] for at, _ in told]
     first, p = told[0]
     shares = held.shares(stretch.steps)
     assert shares is not None
     mine = dict(zip(EVIDENCE, np.minimum(shares[first], 1.0).tolist(), strict=True))
-    network = max(_NETWORK, key=lambda name: mine[name])
-    is_late = mine[network] < NETWORK * mine["late"]
+    network = max(_NETWORK_EVIDENCE, key=lambda name: mine[name])
+    is_late = mine[network] < NETWORK_SHARE * mine["late"]
     kind = "late" if is_late else network
     is_path = chosen[0].is_path
     if is_path:
         kind = max(("across", "into"), key=lambda name: mine[name])
     of = "of the steps" if kind == "lost" else "of the lost time"
-    who = ", or ".join(_called(c) for c in chosen)
-    why = _WHY["across" if is_path else kind]
+    who = ", or ".join(_candidate_text(c) for c in chosen)
+    why = _REASONS["across" if is_path else kind]
     slow = Slow(
         "slow_switch" if is_path else "slow_group",
         float(steps.start[stretch.first]),

@@ -9,7 +9,7 @@ from diagnosis.flows.capture import Capture
 from diagnosis.flows.slowness import Slow
 
 #: Probability that the member that should have sent next is the one that stopped: right in three of three recordings.
-OWING = 0.6
+OWING_P = 0.6
 
 
 def suspects(
@@ -43,12 +43,13 @@ def suspects(
                 kind = "group" if len(slow.culprits) > 1 and not slow.shares else "node"
                 put(kind, name, slow.shares.get(name, score), slow.reason)
     rows = sorted(best.values(), key=lambda row: (-float(row["score"]), str(row["entity"])))
-    return rows + [_owing(row) for silent in stopped for row in silent[:1] if row["owes"]]
+    return rows + [_owing_suspect(row) for silent in stopped for row in silent[:1] if row["owes"]]
 
 
-def _owing(row: dict[str, Any]) -> dict[str, Any]:
+def _owing_suspect(row: dict[str, Any]) -> dict[str, Any]:
     sent = f"what {row['by']} sent to it in the last {row['unanswered_s']:.2f} s"
     reason = f"{row['name']} did not answer {sent}; then all waited."
     return {
-        "entity": row["name"], "kind": "node", "score": OWING, "from": ["flows"], "reasons": [reason], "how": "ceased",
+        "entity": row["name"], "kind": "node", "score": OWING_P,
+        "from": ["flows"], "reasons": [reason], "how": "ceased",
     }  # fmt: skip

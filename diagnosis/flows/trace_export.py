@@ -19,8 +19,8 @@ import polars as pl
 from diagnosis.flows.pairs import DP, EP, PP
 from diagnosis.plain import csv_cell, visible_json
 
-KINDS = {"step": 0, PP: 1, DP: 2, EP: 3}
-TITLES = {PP: "pipeline", DP: "gradients", EP: "experts"}
+THREAD_OF_KIND = {"step": 0, PP: 1, DP: 2, EP: 3}
+TITLE_OF_KIND = {PP: "pipeline", DP: "gradients", EP: "experts"}
 
 
 def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
@@ -33,17 +33,17 @@ def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[di
         return
     zero = float(rows["start"].min())  # type: ignore[arg-type]
     ranks = rows["rank"].unique().sort().to_list()
-    yield _named("process_name", 0, 0, "job")
-    yield _named("thread_name", 0, 0, "steps")
+    yield _name_event("process_name", 0, 0, "job")
+    yield _name_event("thread_name", 0, 0, "steps")
     until = 0
     for n, start, end in rows.select("step", "start", "end").unique().sort("step").iter_rows():
-        begin, until = max(_us(start - zero), until), max(_us(end - zero), until)
+        begin, until = max(_microseconds(start - zero), until), max(_microseconds(end - zero), until)
         yield {"ph": "X", "pid": 0, "tid": 0, "name": f"step {n}", "cat": "step", "ts": begin, "dur": until - begin}
     for tid, track in enumerate(tracks, 1):
-        yield _named("thread_name", 0, tid, str(track["name"]))
+        yield _name_event("thread_name", 0, tid, str(track["name"]))
         yield from _marks(track["marks"], tid, zero)
     for number, rank in enumerate(ranks, 1):
-        yield _named("process_name", number, 0, rank)
+        yield _name_event("process_name", number, 0, rank)
         yield {"ph": "M", "pid": number, "tid": 0, "name": "process_sort_index", "args": {"sort_index": number}}
         own = rows.filter(pl.col("rank") == rank)
         for kind in (PP, DP, EP):
@@ -55,18 +55,18 @@ def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[di
             )
             if part.is_empty():
                 continue
-            yield _named("thread_name", number, KINDS[kind], TITLES[kind])
+            yield _name_event("thread_name", number, THREAD_OF_KIND[kind], TITLE_OF_KIND[kind])
             yield from _slices(part, number, kind, zero)
 
 
 def _marks(marks: Sequence[Mapping[str, Any]], tid: int, zero: float) -> Iterator[dict[str, Any]]:
     until = -(1 << 62)  # marks may come before the first step
     for mark in sorted(marks, key=lambda m: float(m["t"])):
-        begin = _us(float(mark["t"]) - zero)
+        begin = _microseconds(float(mark["t"]) - zero)
         event = {"pid": 0, "tid": tid, "name": str(mark["name"]), "cat": "incident", "ts": begin}
         event["args"] = {"text": str(mark.get("text") or "")}
         if mark.get("until") is not None and begin >= until:
-            until = max(_us(float(mark["until"]) - zero), begin)
+            until = max(_microseconds(float(mark["until"]) - zero), begin)
             yield event | {"ph": "X", "dur": until - begin}
         else:
             yield event | {"ph": "i", "s": "t"}
@@ -75,14 +75,14 @@ def _marks(marks: Sequence[Mapping[str, Any]], tid: int, zero: float) -> Iterato
 def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[dict[str, Any]]:
     until = -1
     for n, start, end, busy in part.iter_rows():
-        begin = max(_us(start - zero), until)
-        last = max(_us(end - zero), begin)
+        begin = max(_microseconds(start - zero), until)
+        last = max(_microseconds(end - zero), begin)
         until = last
         yield {
             "ph": "X",
             "pid": pid,
-            "tid": KINDS[kind],
-            "name": TITLES[kind],
+            "tid": THREAD_OF_KIND[kind],
+            "name": TITLE_OF_KIND[kind],
             "cat": kind,
             "ts": begin,
             "dur": last - begin,
@@ -90,11 +90,11 @@ def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[di
         }
 
 
-def _named(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def _name_event(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
     return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {"name": name}}
 
 
-def _us(seconds: float) -> int:
+def _microseconds(seconds: float) -> int:
     return round(seconds * 1e6)
 
 

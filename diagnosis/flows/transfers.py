@@ -72,8 +72,8 @@ def _of_units(
     crossed = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
     is_ring = pl.col("unit") < rings
     table = table.drop("path")  # tables of millions of rows are sorted without it
-    of_rings, late = _collectives(table.filter(is_ring), resolution_s)
-    return pl.concat([of_rings, _handed(table.filter(~is_ring))]), late, crossed
+    of_rings, late = _collective_cells(table.filter(is_ring), resolution_s)
+    return pl.concat([of_rings, _pipeline_cells(table.filter(~is_ring))]), late, crossed
 
 
 def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Small:
@@ -111,7 +111,7 @@ def _table(flows: Flows, unit: Ints | Small, steps: Steps, has_bytes: bool) -> p
     return table.filter((often >= 3) & (often >= 0.1 * often.max().over("unit")))
 
 
-def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
+def _collective_cells(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Hops that end together become one collective; its shortest hop against the unit's usual. The cells, and how late
     each sender began.
     """
@@ -143,18 +143,18 @@ def _collectives(table: pl.DataFrame, resolution: float) -> tuple[pl.DataFrame, 
     behind = pl.col("apart_start") - pl.col("apart_end").median().over("src")
     began = began.with_columns(behind=behind)
     late = began.group_by("src", "step").agg(behind=pl.col("behind").mean(), added=pl.col("behind").sum())
-    return _cells(ops, DP), late
+    return _join_cells(ops, DP), late
 
 
-def _handed(table: pl.DataFrame) -> pl.DataFrame:
+def _pipeline_cells(table: pl.DataFrame) -> pl.DataFrame:
     """Transfers along the pipeline: each relative to the usual of its pair, direction and size."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-6)
     table = table.with_columns(length=length)
     slow = pl.col("length") / pl.col("length").median().over("unit", "src", "size")
-    return _cells(table.select("unit", "step", "end", slow=slow), PP)
+    return _join_cells(table.select("unit", "step", "end", slow=slow), PP)
 
 
-def _cells(ops: pl.DataFrame, kind: str) -> pl.DataFrame:
+def _join_cells(ops: pl.DataFrame, kind: str) -> pl.DataFrame:
     """Collectives or transfers to one row a unit and step."""
     slow = pl.col("slow").cast(pl.Float64).median()
     cells = ops.group_by("unit", "step").agg(slow=slow, first=pl.col("end").min(), last=pl.col("end").max())

@@ -33,36 +33,36 @@ from diagnosis.flows.steps import Steps
 from diagnosis.stats import MAD_TO_SIGMA
 
 #: Maximum number of records; in a large job fewer steps are analysed.
-LOOK: Final = 1_500_000
+MAX_RECORDS: Final = 1_500_000
 #: Usual steps to compare with, at most and at least.
-CALM: Final = 64
-CALM_LEAST: Final = 8
+MAX_USUAL_STEPS: Final = 64
+MIN_USUAL_STEPS: Final = 8
 #: Maximum number of slow steps.
-SLOW: Final = 64
+MAX_SLOW_STEPS: Final = 64
 #: Kernels delay the answer to a small packet by up to 40 ms, and repeat a lost packet after 200 ms.
-DELAYED_S: Final = 0.06
+ANSWER_DELAY_S: Final = 0.06
 #: A connection that moves less than this share of the busiest one's bytes only coordinates.
-TRAINING: Final = 0.005
+MIN_TRAINING_SHARE: Final = 0.005
 #: A connection shows answers if this share of its transfers in usual steps has one.
-ANSWERED: Final = 0.8
+MIN_ANSWERED_SHARE: Final = 0.8
 
 #: Bytes beyond the usual are repeated ones from this many, and from this share of the usual bytes of a step.
-REPEATED_BYTES: Final = 2_800.0
-REPEATED: Final = 0.004
+MIN_REPEATED_BYTES: Final = 2_800.0
+MIN_REPEATED_SHARE: Final = 0.004
 #: Only hops with this share of the busiest one's bytes; the others carry words whose number depends on the network.
-CARRIES: Final = 0.02
+MIN_CARRIED_SHARE: Final = 0.02
 #: They count beyond this many standard deviations of usual steps: in some jobs volumes vary.
-VARIES: Final = 4.0
+MIN_DEVIATIONS: Final = 4.0
 
 #: Small records must come back on this share of the hops that carry data.
-WORDS: Final = 0.5
+MIN_SMALL_SHARE: Final = 0.5
 
 _NEVER: Final = 1e18
 _ENDS: Final = ("src", "dst", "low")
 
 
 @dataclass(frozen=True, slots=True)
-class Waiting:
+class HopDelays:
     """Seconds beyond the usual, one row an analysed step and one column a hop (``src`` to ``dst``, member numbers):
     ``thinking``: of src before it sent to dst; ``hanging``: of transfers on the hop; ``unanswered``: of transfers to
     dst. ``steps``: the numbers of the rows. ``repeated``: bytes that were sent twice.
@@ -76,36 +76,42 @@ class Waiting:
     repeated: Floats
 
 
-def waiting(job: JobFlows, steps: Steps, slow: Bools, capture: Capture, *, all_steps: bool = False) -> Waiting | None:
+def measure_waiting(
+    job: JobFlows, steps: Steps, slow: Bools, capture: Capture, *, all_steps: bool = False
+) -> HopDelays | None:
     """The delays of each hop in the slow steps and in some usual ones, or in ``all_steps``; None if there is nothing to
     compare.
     """
     calm = np.flatnonzero(~slow)
     each = max(1.0, len(job.flows) / max(1, len(steps)))
-    most = int(LOOK / each)
-    chosen_calm = _spread(calm, max(CALM_LEAST, min(CALM, most // 2)))
+    most = int(MAX_RECORDS / each)
+    chosen_calm = _evenly_spread(calm, max(MIN_USUAL_STEPS, min(MAX_USUAL_STEPS, most // 2)))
     if all_steps:
         chosen_calm, chosen = calm, np.arange(len(steps))
     else:
-        chosen = np.unique(np.concatenate([chosen_calm, _spread(np.flatnonzero(slow), max(1, min(SLOW, most // 2)))]))
+        chosen = np.unique(
+            np.concatenate([chosen_calm, _evenly_spread(np.flatnonzero(slow), max(1, min(MAX_SLOW_STEPS, most // 2)))])
+        )
     if len(chosen_calm) < 3:
         return None
     table = records(job, steps, chosen, capture)
-    if not _shows_words(table):
+    if not _shows_answers(table):
         return None
-    every = _until(table, chosen_calm)
-    training = every.join(_training(every), on=["src", "dst", "low"], how="semi")
+    every = _transfers_until(table, chosen_calm)
+    training = every.join(_training_connections(every), on=["src", "dst", "low"], how="semi")
     hops = [(int(a), int(b)) for a, b in every.select("src", "dst").unique().sort("src", "dst").iter_rows()]
     rows = np.isin(chosen, chosen_calm)
     thinking, hanging, unanswered = (
-        _beyond(part, chosen, hops, rows)
-        for part in (_thinking(training, _ready(training, chosen_calm)), _hanging(training), _unanswered(every))
+        _beyond_usual(part, chosen, hops, rows)
+        for part in (_thinking_s(training, _ready_s(training, chosen_calm)), _hanging_s(training), _unanswered_s(every))
     )
     volume = every.group_by("step", "src", "dst").agg(seconds=pl.col("size").sum())
-    repeated = _repeated(_beyond(volume, chosen, hops, rows), _usual(volume, hops, len(chosen)), chosen, rows)
+    repeated = _repeated_bytes(
+        _beyond_usual(volume, chosen, hops, rows), _usual_bytes(volume, hops, len(chosen)), chosen, rows
+    )
     lost = (repeated > 0) & (thinking > 0)
     hanging = hanging + np.where(lost, thinking, 0.0)
-    return Waiting(chosen, hops, np.where(lost, 0.0, thinking), hanging, unanswered, repeated)
+    return HopDelays(chosen, hops, np.where(lost, 0.0, thinking), hanging, unanswered, repeated)
 
 
 def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.DataFrame:
@@ -113,7 +119,7 @@ def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.D
     empty, step, begun (when the step did); sorted by start.
     """
     flows: Flows = capture.flows
-    among = _among(job, capture)
+    among = _is_between_members(job, capture)
     rows = [np.empty(0, np.int64)]
     for first, last in np.searchsorted(flows.start, np.stack([steps.edges[chosen], steps.edges[chosen + 1]], axis=1)):
         rows.append(first + np.flatnonzero(among(flows.take(slice(first, last)))))
@@ -126,24 +132,24 @@ def shows_turns(job: JobFlows, steps: Steps, capture: Capture) -> bool:
     """Whether the records are fine enough for these measures, from a few steps in the middle."""
     middle = len(steps) // 2
     chosen = np.arange(max(0, middle - 2), min(len(steps), middle + 3))
-    return _shows_words(records(job, steps, chosen, capture))
+    return _shows_answers(records(job, steps, chosen, capture))
 
 
-def last_words(job: JobFlows, since: float, until: float, capture: Capture) -> pl.DataFrame:
+def last_messages(job: JobFlows, since: float, until: float, capture: Capture) -> pl.DataFrame:
     """For each direction of the training connections, of what began from ``since`` to ``until``: the last time src sent
     to dst (null if never), and the last time dst sent to src: columns src, dst, low, spoke, heard.
     """
     first, last = np.searchsorted(capture.flows.start, [since, np.nextafter(until, np.inf)])
     inside = capture.flows.take(slice(first, last))
-    table = _table(inside.take(_among(job, capture)(inside))).filter(~pl.col("empty"))
-    training = _training(table)
+    table = _table(inside.take(_is_between_members(job, capture)(inside))).filter(~pl.col("empty"))
+    training = _training_connections(table)
     spoke = table.group_by(*_ENDS).agg(spoke=pl.col("end").max())
     heard = spoke.select("low", src="dst", dst="src", heard="spoke")
     both = training.select(_ENDS).join(spoke, on=list(_ENDS), how="left")
     return both.join(heard, on=list(_ENDS), how="left").sort(_ENDS)
 
 
-def _among(job: JobFlows, capture: Capture) -> Callable[[Flows], Bools]:
+def _is_between_members(job: JobFlows, capture: Capture) -> Callable[[Flows], Bools]:
     """Which records are between two members of a job."""
     member = np.zeros(len(capture.names), dtype=bool)
     member[job.members] = True
@@ -165,24 +171,24 @@ def _table(mine: Flows) -> pl.DataFrame:
     )
 
 
-def _shows_words(table: pl.DataFrame) -> bool:
+def _shows_answers(table: pl.DataFrame) -> bool:
     """Whether the records show answers: small ones come back on most hops with data. If an exporter gives only whole
     transfers, all hops of a collective last until its last sender is ready, and silence does not show who delayed
     it.
     """
     data = table.filter("data").select("src", "dst").unique()
     words = table.filter(~pl.col("data")).select(src="dst", dst="src").unique()
-    return data.height > 0 and data.join(words, on=["src", "dst"]).height >= WORDS * data.height
+    return data.height > 0 and data.join(words, on=["src", "dst"]).height >= MIN_SMALL_SHARE * data.height
 
 
-def _spread(numbers: Ints, most: int) -> Ints:
+def _evenly_spread(numbers: Ints, most: int) -> Ints:
     """At most this many of the numbers, evenly spread."""
     if len(numbers) <= most:
         return numbers
     return numbers[np.linspace(0, len(numbers) - 1, most).astype(np.int64)]
 
 
-def _until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
+def _transfers_until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
     """The programs' transfers (no bare acknowledgements), with ``until``: the time of an answer or of the sender's next
     transfer; the end of the answers that began during it, or of the transfer if answers are not visible.
     """
@@ -205,30 +211,30 @@ def _until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
     until = pl.min_horizontal(answer.fill_null(_NEVER), pl.col("again").fill_null(_NEVER))
     until = pl.when(until < _NEVER).then(pl.max_horizontal(until, "end")).otherwise("end")
     said = said.with_columns(until=until)
-    quick = (pl.col("until") <= pl.col("end") + DELAYED_S) & pl.col("back_start").is_not_null()
+    quick = (pl.col("until") <= pl.col("end") + ANSWER_DELAY_S) & pl.col("back_start").is_not_null()
     usual = said.filter(pl.col("step").is_in(calm.tolist())).group_by(*_ENDS).agg(answered=quick.mean())
     said = said.join(usual, on=list(_ENDS), how="left", maintain_order="left")
     return said.with_columns(
-        until=pl.when(pl.col("answered").fill_null(0.0) >= ANSWERED).then("until").otherwise("end")
+        until=pl.when(pl.col("answered").fill_null(0.0) >= MIN_ANSWERED_SHARE).then("until").otherwise("end")
     )
 
 
-def _training(said: pl.DataFrame) -> pl.DataFrame:
+def _training_connections(said: pl.DataFrame) -> pl.DataFrame:
     """The connections with most of the training's bytes, both directions of each: src, dst, low."""
     volume = said.group_by(*_ENDS).agg(pl.col("size").sum())
     both = pl.concat([volume, volume.select(pl.col("dst").alias("src"), pl.col("src").alias("dst"), "low", "size")])
     both = both.group_by(*_ENDS).agg(pl.col("size").sum())
-    return both.filter(pl.col("size") >= TRAINING * pl.col("size").max())
+    return both.filter(pl.col("size") >= MIN_TRAINING_SHARE * pl.col("size").max())
 
 
-def _ready(said: pl.DataFrame, calm: Ints) -> float:
+def _ready_s(said: pl.DataFrame, calm: Ints) -> float:
     """The usual seconds from the begin of a step until its first member sends: all compute until then."""
     first = said.filter(pl.col("data") & pl.col("step").is_in(calm.tolist())).group_by("step")
     ready = first.agg((pl.col("start").min() - pl.col("begun").first()).alias("seconds"))["seconds"].median()
     return max(0.0, float(ready)) if isinstance(ready, float) else 0.0
 
 
-def _thinking(said: pl.DataFrame, ready: float) -> pl.DataFrame:
+def _thinking_s(said: pl.DataFrame, ready: float) -> pl.DataFrame:
     """For each step and hop: how long src was silent, with no transfer in progress, before it sent to dst. The time
     until the first member is usually ``ready`` is nobody's: else the fastest, which waits for no one, had all of it.
     Nor is the time from a word of src to its data, if dst said nothing in between: src was ready and waited for dst.
@@ -247,7 +253,7 @@ def _thinking(said: pl.DataFrame, ready: float) -> pl.DataFrame:
     return events.group_by("step", src="who", dst="whom").agg(pl.col("seconds").sum())
 
 
-def _hanging(said: pl.DataFrame) -> pl.DataFrame:
+def _hanging_s(said: pl.DataFrame) -> pl.DataFrame:
     """For each step and hop: how long transfers were in progress although nothing was sent, overlaps counted once."""
     data = said.filter("data").sort("src", "dst", "start")
 
@@ -259,13 +265,13 @@ def _hanging(said: pl.DataFrame) -> pl.DataFrame:
     return data.with_columns(seconds=seconds).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 
 
-def _unanswered(said: pl.DataFrame) -> pl.DataFrame:
+def _unanswered_s(said: pl.DataFrame) -> pl.DataFrame:
     """For each step and hop: how long transfers had no answer, beyond the delay of kernels."""
-    late = (pl.col("until") - pl.col("end") - DELAYED_S).clip(lower_bound=0.0)
+    late = (pl.col("until") - pl.col("end") - ANSWER_DELAY_S).clip(lower_bound=0.0)
     return said.with_columns(seconds=late).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 
 
-def _usual(volume: pl.DataFrame, hops: Sequence[tuple[int, int]], steps: int) -> Floats:
+def _usual_bytes(volume: pl.DataFrame, hops: Sequence[tuple[int, int]], steps: int) -> Floats:
     """The mean bytes of each hop in a step."""
     mean = {
         (a, b): size / steps for a, b, size in volume.group_by("src", "dst").agg(pl.col("seconds").sum()).iter_rows()
@@ -273,7 +279,7 @@ def _usual(volume: pl.DataFrame, hops: Sequence[tuple[int, int]], steps: int) ->
     return np.array([mean[hop] for hop in hops])
 
 
-def _repeated(beyond: Floats, usual: Floats, chosen: Ints, calm: Bools) -> Floats:
+def _repeated_bytes(beyond: Floats, usual: Floats, chosen: Ints, calm: Bools) -> Floats:
     """The bytes beyond the usual, without those that only moved from a neighbouring step: a boundary that is cut a
     little late adds to one step what it takes from the next.
     """
@@ -283,12 +289,12 @@ def _repeated(beyond: Floats, usual: Floats, chosen: Ints, calm: Bools) -> Float
     moved[:-1][near] = np.minimum(moved[:-1], beyond[:-1] + np.minimum(beyond[1:], 0.0))[near]
     moved = np.maximum(moved, 0.0)
     scatter = MAD_TO_SIGMA * np.median(moved[calm], axis=0)
-    least = np.maximum(np.maximum(REPEATED_BYTES, REPEATED * usual), VARIES * scatter)
-    carries = usual >= CARRIES * usual.max(initial=0.0)
+    least = np.maximum(np.maximum(MIN_REPEATED_BYTES, MIN_REPEATED_SHARE * usual), MIN_DEVIATIONS * scatter)
+    carries = usual >= MIN_CARRIED_SHARE * usual.max(initial=0.0)
     return np.where((moved > least) & carries, moved, 0.0)
 
 
-def _beyond(part: pl.DataFrame, chosen: Ints, hops: Sequence[tuple[int, int]], calm: Bools) -> Floats:
+def _beyond_usual(part: pl.DataFrame, chosen: Ints, hops: Sequence[tuple[int, int]], calm: Bools) -> Floats:
     """The seconds as steps × hops, less the median of usual steps."""
     number = {hop: at for at, hop in enumerate(hops)}
     table = np.zeros((len(chosen), len(hops)))

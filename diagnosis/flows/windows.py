@@ -11,21 +11,21 @@ import numpy as np
 
 from diagnosis.flows import pieces
 from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small
-from diagnosis.flows.clock_offsets import FINE, Heard, collector_of, pile
+from diagnosis.flows.clock_offsets import FINE_GRID_S, SeenTransfers, collector_of, most_frequent_difference
 from diagnosis.flows.partitions import partition
 
 #: Windows differ in their begin if it is by more than this, in seconds and as a share of their length.
-APART_S = 1.0
-APART = 0.05
+MIN_APART_S = 1.0
+MIN_APART_SHARE = 0.05
 #: Windows of one job differ in length by at most this share; rhythms that correlate less than this belong to different
 #: jobs.
-LENGTHS = 0.15
-ALIKE = 0.6
+MAX_LENGTH_DIFFERENCE = 0.15
+MIN_CORRELATION = 0.6
 #: Bins of a window, the most collectors and groups of them, records compared in full.
-BINS = 8192
-MOST = 4096
-GROUPS = 16
-EVENTS = 4000
+WINDOW_BINS = 8192
+MAX_COLLECTORS = 4096
+MAX_GROUPS = 16
+MAX_RECORDS = 4000
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,13 +47,13 @@ def aligned(capture: Capture) -> Capture:
     collector, names = collector_of(capture.flows, capture)
     of = capture.flows.column(np.int32, collector)
     windows = _windows(capture, of, len(names))
-    if not 1 < len(windows) <= GROUPS:
+    if not 1 < len(windows) <= MAX_GROUPS:
         return capture
     first, *others = sorted(windows, key=lambda w: -len(w.rows))
     shift = np.zeros(len(names))
     for other in others:
-        seconds = _apart(capture, first, other) if _belong_together(capture, first, other) else None
-        if seconds is not None and abs(seconds) > APART_S:
+        seconds = _clock_difference(capture, first, other) if _are_of_one_job(capture, first, other) else None
+        if seconds is not None and abs(seconds) > MIN_APART_S:
             shift[other.who] = seconds
     if not shift.any():
         return capture
@@ -68,7 +68,7 @@ def aligned(capture: Capture) -> Capture:
 
 def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     """Groups of collectors whose activity begins together, in order of time."""
-    if not 1 < count <= MOST:
+    if not 1 < count <= MAX_COLLECTORS:
         return []
     held = np.zeros(count, np.int64)
     for piece in pieces.of(len(of)):
@@ -78,7 +78,7 @@ def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     ordered = [int(i) for i in np.argsort(begin) if held[i]]
     groups: list[list[int]] = []
     for i in ordered:
-        if groups and begin[i] - begin[groups[-1][-1]] <= max(APART_S, APART * usual):
+        if groups and begin[i] - begin[groups[-1][-1]] <= max(MIN_APART_S, MIN_APART_SHARE * usual):
             groups[-1].append(i)
         else:
             groups.append([i])
@@ -115,11 +115,11 @@ def _window(who: Ints, rows: Ints, capture: Capture) -> _Window:
     return _Window(who, rows, first, last - first)
 
 
-def _belong_together(capture: Capture, a: _Window, b: _Window) -> bool:
+def _are_of_one_job(capture: Capture, a: _Window, b: _Window) -> bool:
     """True if both windows are equally long and an address that sends in one receives in the other, or most machines of
     the smaller are machines of the other.
     """
-    if not a.lasting or abs(b.lasting / a.lasting - 1) > LENGTHS:
+    if not a.lasting or abs(b.lasting / a.lasting - 1) > MAX_LENGTH_DIFFERENCE:
         return False
     flows = capture.flows
     ends = [(np.unique(flows.src[w.rows]), np.unique(flows.dst[w.rows])) for w in (a, b)]
@@ -130,35 +130,37 @@ def _belong_together(capture: Capture, a: _Window, b: _Window) -> bool:
     return len(nodes[0] & nodes[1]) >= max(2, 0.5 * min(len(nodes[0]), len(nodes[1])))
 
 
-def _apart(capture: Capture, a: _Window, b: _Window) -> float | None:
+def _clock_difference(capture: Capture, a: _Window, b: _Window) -> float | None:
     """How far b's clock is ahead, if the two rhythms agree at some lag; else None."""
-    width = max(1.2 * a.lasting / BINS, 2 * capture.resolution_s)
-    beats = [_beat(capture.flows.end[w.rows] - w.begin, width) for w in (a, b)]
-    size = 4 * BINS
+    width = max(1.2 * a.lasting / WINDOW_BINS, 2 * capture.resolution_s)
+    beats = [_rhythm(capture.flows.end[w.rows] - w.begin, width) for w in (a, b)]
+    size = 4 * WINDOW_BINS
     x, y = (np.fft.rfft(beat, size) for beat in beats)
     likeness = np.fft.irfft(np.conj(x) * y, size)
     lag = int(likeness.argmax())
-    if likeness[lag] < ALIKE:
+    if likeness[lag] < MIN_CORRELATION:
         return None
     rough = b.begin - a.begin + (lag if lag < size // 2 else lag - size) * width
-    return rough + _finer(capture, a, b, rough, width)
+    return rough + _refine_offset(capture, a, b, rough, width)
 
 
-def _beat(moment: Floats, width: float) -> Floats:
+def _rhythm(moment: Floats, width: float) -> Floats:
     """Activity in bins, without its mean, as a unit vector; neighbouring bins blended."""
     bins = (moment / width).astype(np.int64)
-    beat = np.sqrt(np.bincount(bins[(bins >= 0) & (bins < BINS)], minlength=BINS))
+    beat = np.sqrt(np.bincount(bins[(bins >= 0) & (bins < WINDOW_BINS)], minlength=WINDOW_BINS))
     beat = beat + 0.5 * (np.roll(beat, 1) + np.roll(beat, -1))
     beat -= beat.mean()
     return np.asarray(beat / max(float(np.linalg.norm(beat)), 1e-12))
 
 
-def _finer(capture: Capture, a: _Window, b: _Window, rough: float, width: float) -> float:
+def _refine_offset(capture: Capture, a: _Window, b: _Window, rough: float, width: float) -> float:
     """The correction of the offset found on bins, from the ends of equal transfers."""
     heard = []
     for w, moved in ((a, 0.0), (b, rough)):
-        rows = w.rows[max(0, (len(w.rows) - EVENTS) // 2) :][:EVENTS]
+        rows = w.rows[max(0, (len(w.rows) - MAX_RECORDS) // 2) :][:MAX_RECORDS]
         order = np.argsort(capture.flows.end[rows])
-        heard.append(Heard(capture.flows.end[rows][order] - moved, np.nan_to_num(capture.flows.size[rows][order])))
-    fine = pile(heard[0], heard[1], max(FINE, 2 * capture.resolution_s), sharp=False)
+        heard.append(
+            SeenTransfers(capture.flows.end[rows][order] - moved, np.nan_to_num(capture.flows.size[rows][order]))
+        )
+    fine = most_frequent_difference(heard[0], heard[1], max(FINE_GRID_S, 2 * capture.resolution_s), sharp=False)
     return fine if fine is not None and abs(fine) <= 2 * width else 0.0

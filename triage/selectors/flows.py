@@ -132,9 +132,9 @@ def _align_iterations(job: dict[str, Any], iterations: list[dict[str, Any]]) -> 
     timed = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
     if not timed or not job.get("steps"):
         return None
-    from diagnosis.flows.link import align  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.flows.link import align_iterations  # noqa: PLC0415  # heavy: SciPy
 
-    return align(job["steps"], timed)
+    return align_iterations(job["steps"], timed)
 
 
 def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, port: str) -> PortsView | None:

@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F, Max, Min, Q
 from django.db.models.functions import Coalesce
 
-from diagnosis.flows.link import Known, Match, match_jobs
+from diagnosis.flows.link import KnownJob, Match, match_jobs
 from ingest import storage
 from ingest.models import Artifact, Job
 from ingest.services import artifact_delete, artifact_receive, diagnosis_request
@@ -59,7 +59,7 @@ def capture_proposals(*, user: Any, diagnosis: Diagnosis) -> list[Proposal]:
         if over[slug] is not None and end is not None and candidates[slug].ended_at is None:
             over[slug] = max(float(end), over[slug] or 0.0)  # the attempt continued after its first diagnosis
     known = {
-        slug: Known(sorted(names), _seconds(candidates[slug].begun), over[slug])
+        slug: KnownJob(sorted(names), _seconds(candidates[slug].begun), over[slug])
         for slug, names in machines.items()
         if names
     }

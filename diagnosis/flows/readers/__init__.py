@@ -5,14 +5,14 @@ The content decides the format; :data:`READERS` maps its name to the function th
 
 from __future__ import annotations
 
-from diagnosis.flows.readers.base import Reader, Reading, Unusable
+from diagnosis.flows.readers.base import Reader, Reading, UnusableFlows
 from diagnosis.flows.readers.cloud import read_azure, read_google, sniff_cloud
 from diagnosis.flows.readers.delimited import read_delimited, sniff_delimited
 from diagnosis.flows.readers.jsonl import read_json_array, read_json_lines, sniff_json
 from diagnosis.flows.readers.parquet import read_parquet
 from diagnosis.flows.readers.pcap import read_pcap, sniff_pcap
 
-__all__ = ["READERS", "Reader", "Reading", "Unusable", "sniff"]
+__all__ = ["READERS", "Reader", "Reading", "UnusableFlows", "sniff"]
 
 READERS: dict[str, Reader] = {
     "parquet": read_parquet,

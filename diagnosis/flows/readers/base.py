@@ -9,10 +9,10 @@ from typing import Any, BinaryIO
 from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.model import ParseHints
 
-BLOCK = 16 << 20
+BLOCK_BYTES = 16 << 20
 
 
-class Unusable(Exception):
+class UnusableFlows(Exception):
     """The artifact cannot be used as flow evidence; the message states the reason and what to do."""
 
 
@@ -36,7 +36,7 @@ class Reading:
 Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]
 
 
-def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK) -> Iterator[bytes]:
+def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
     """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut, so memory stays bounded."""
     rest = first
     while True:

@@ -7,7 +7,7 @@ import polars as pl
 from diagnosis.flows.flow_records import RecordWriter
 
 #: A pause this long ends a transfer (as seen by the receiver's next packet).
-PAUSE_NS = 2_000_000
+MIN_PAUSE_NS = 2_000_000
 KEY = ["src", "dst", "src_port", "dst_port", "proto", "path"]
 COLUMNS = [*KEY, "start", "end", "bytes", "packets"]
 
@@ -27,7 +27,7 @@ class Bursts:
         part = packets if self._open is None else pl.concat([self._open, packets], how="vertical_relaxed")
         joined = self._join(part)
         newest = joined["end"].max()
-        done = pl.col("end") < pl.lit(newest) - PAUSE_NS
+        done = pl.col("end") < pl.lit(newest) - MIN_PAUSE_NS
         self._out.add(joined.filter(done))
         self._open = joined.filter(~done)
 
@@ -41,7 +41,7 @@ class Bursts:
     def _join(part: pl.DataFrame) -> pl.DataFrame:
         part = part.sort([*KEY, "start"], nulls_last=True)
         other = pl.any_horizontal(pl.col(c).ne_missing(pl.col(c).shift(1)) for c in KEY)
-        fresh = other | (pl.col("start") - pl.col("end").shift(1) > PAUSE_NS)
+        fresh = other | (pl.col("start") - pl.col("end").shift(1) > MIN_PAUSE_NS)
         part = part.with_columns(burst=fresh.fill_null(True).cum_sum())
         return (
             part.group_by("burst", maintain_order=True)

@@ -13,25 +13,25 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from diagnosis.flows.flow_records import RecordWriter
-from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
+from diagnosis.flows.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.flows.readers.columns import Columns
 from diagnosis.model import ParseHints
 
 #: JSON that is one value must be in memory as a whole, at about ten times its size.
-MOST_WHOLE = 128 << 20
+MAX_WHOLE_BYTES = 128 << 20
 #: Words that stand at the beginning of such files.
-_AZURE = (b'"flowTuples"', b'"flowRecords"', b"FlowEvent")
-_GOOGLE = (b"jsonPayload", b"connection", b"src_ip")
-_TUPLE = ("time", "src", "dst", "src_port", "dst_port", "proto")
-WINDOWS = "The provider counts over minutes: a time is when the count was logged, not when bytes moved."
+_AZURE_WORDS = (b'"flowTuples"', b'"flowRecords"', b"FlowEvent")
+_GOOGLE_WORDS = (b"jsonPayload", b"connection", b"src_ip")
+_TUPLE_FIELDS = ("time", "src", "dst", "src_port", "dst_port", "proto")
+WINDOWS_NOTE = "The provider counts over minutes: a time is when the count was logged, not when bytes moved."
 
 
 def sniff_cloud(head: bytes) -> str | None:
     """``azure``, ``google`` or None, by the words that every such file begins with."""
     text = head.lstrip(b"\xef\xbb\xbf \t\r\n")
-    if text[:1] == b"{" and b'"records"' in text[:200] and any(word in text for word in _AZURE):
+    if text[:1] == b"{" and b'"records"' in text[:200] and any(word in text for word in _AZURE_WORDS):
         return "azure"
-    if text[:1] in (b"{", b"[") and all(word in text[:8192] for word in _GOOGLE):
+    if text[:1] in (b"{", b"[") and all(word in text[:8192] for word in _GOOGLE_WORDS):
         return "google"
     return None
 
@@ -42,9 +42,9 @@ def read_azure(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter
     A tuple: time, source, destination, their ports, protocol, direction, decision or state, and in the later versions
     packets and bytes of both ways at its end.
     """
-    found = _whole(stream)
+    found = _read_whole(stream)
     records = found.get("records", []) if isinstance(found, dict) else []
-    reading = Reading("azure-flow-log", notes=[WINDOWS])
+    reading = Reading("azure-flow-log", notes=[WINDOWS_NOTE])
     texts = [text for record in records for text in _tuples(record)]
     rows = [row for text in texts if (row := _azure_row(text)) is not None]
     reading.lines = len(rows)
@@ -84,7 +84,7 @@ def _azure_row(text: str) -> dict[str, Any] | None:
     packets, size, back_packets, back_size = (int(part[:18]) for part in counts)
     if not size and not back_size:
         return None
-    row: dict[str, Any] = dict(zip(_TUPLE, parts, strict=False))
+    row: dict[str, Any] = dict(zip(_TUPLE_FIELDS, parts, strict=False))
     seconds = int(parts[0][:18]) // (1000 if len(parts[0]) > 11 else 1)
     row["proto"] = {"T": "TCP", "U": "UDP"}.get(parts[5], parts[5])
     return row | {
@@ -102,7 +102,7 @@ def read_google(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrite
     reading = Reading("google-vpc")
     first = stream.read(1 << 16)
     lines = first.lstrip(b"\xef\xbb\xbf \t\r\n")[:1] == b"{"
-    parts = (_entries(block) for block in blocks_of_lines(stream, first)) if lines else [_whole(stream, first)]
+    parts = (_entries(block) for block in blocks_of_lines(stream, first)) if lines else [_read_whole(stream, first)]
     for part in parts:
         rows = [row for entry in part if isinstance(entry, dict) and (row := _google_row(entry)) is not None]
         reading.lines += len(part)
@@ -144,13 +144,13 @@ def _google_row(entry: dict[str, Any]) -> dict[str, Any] | None:
     return {name: None if value is None else str(value) for name, value in names.items()}
 
 
-def _whole(stream: BinaryIO, first: bytes = b"") -> Any:
-    data = first + stream.read(MOST_WHOLE + 1 - len(first))
-    if len(data) > MOST_WHOLE:
-        raise Unusable(
+def _read_whole(stream: BinaryIO, first: bytes = b"") -> Any:
+    data = first + stream.read(MAX_WHOLE_BYTES + 1 - len(first))
+    if len(data) > MAX_WHOLE_BYTES:
+        raise UnusableFlows(
             "One JSON value of more than 128 MB cannot be read in pieces. Export one entry a line, or fewer."
         )
     try:
         return json.loads(data)
     except (ValueError, RecursionError) as error:
-        raise Unusable(f"The JSON is damaged ({str(error)[:120]}). Export it again.") from error
+        raise UnusableFlows(f"The JSON is damaged ({str(error)[:120]}). Export it again.") from error

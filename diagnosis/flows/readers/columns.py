@@ -12,7 +12,7 @@ from functools import lru_cache
 import polars as pl
 
 from diagnosis.flows.flow_records import PROTOCOLS
-from diagnosis.flows.readers.base import Reading, Unusable
+from diagnosis.flows.readers.base import Reading, UnusableFlows
 
 #: our name -> exporters' names (compared without case, blanks, `_`, `-` and `.`)
 ALIASES: dict[str, tuple[str, ...]] = {
@@ -128,15 +128,15 @@ ALIASES: dict[str, tuple[str, ...]] = {
     "sampling": ("samplingrate", "sampled", "samplinginterval"),
 }
 #: Number of values that decide a column's unit.
-SAMPLED = 4096
+SAMPLE_VALUES = 4096
 COUNTS = ("src_port", "dst_port", "bytes", "packets", "back_bytes", "back_packets")
 _BY_NAME = {alias: name for name, aliases in ALIASES.items() for alias in aliases}
 
 _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%S%.f", "%d/%b/%Y:%H:%M:%S%.f")
 
-INSTANTS = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be found."
+INSTANTS_NOTE = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be found."
 #: Longer words are no column names.
-_MOST_CHARS = 100
+_MAX_CHARS = 100
 _PACKED = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"
 _PUNCTUATION = re.compile(r"[\W_]+")
 
@@ -147,7 +147,7 @@ def plain(name: str) -> str:
 
 
 @lru_cache(4096)  # every small log is searched for a header, and they are similar
-def _ours(name: str) -> str | None:
+def _our_name(name: str) -> str | None:
     return _BY_NAME.get(plain(name))
 
 
@@ -161,7 +161,7 @@ class Columns:
     def of(cls, names: Iterable[str]) -> Columns:
         """Matches names to ours.
 
-        Raises ``Unusable`` and names the missing part if an address, the time, or both byte and packet counts are
+        Raises ``UnusableFlows`` and names the missing part if an address, the time, or both byte and packet counts are
         missing.
         """
         names = list(names)
@@ -181,7 +181,7 @@ class Columns:
             least = "start_time, duration (or end), src, dst and bytes"
             if any(plain(name) == "frametime" for name in names):
                 least = "frame.time_epoch (frame.time is for people), ip.src, ip.dst and frame.len"
-            raise Unusable(
+            raise UnusableFlows(
                 f"Columns are missing: {', '.join(missing)}. Found: {', '.join(names[:20])}. Export at least {least}."
             )
         return cls(found)
@@ -189,7 +189,7 @@ class Columns:
     @staticmethod
     def parts(names: Iterable[str]) -> int:
         """How many of source, destination, time and volume the names hold (0..4)."""
-        have = {_ours(name) if len(name) <= _MOST_CHARS else None for name in names}
+        have = {_our_name(name) if len(name) <= _MAX_CHARS else None for name in names}
         times, volumes = have & {"start", "end", "duration"}, have & {"bytes", "packets"}
         return ("src" in have) + ("dst" in have) + bool(times) + bool(volumes)
 
@@ -209,19 +209,19 @@ class Columns:
             start = end - length
         if start is None:  # a stretch without any time: its rows are left out
             start = pl.Series("start", [None], dtype=pl.Int64).new_from_index(0, table.height)
-        if end is None and length is None and reading.format != "tshark" and INSTANTS not in reading.notes:
-            reading.notes.append(INSTANTS)
-        if length is not None and (end is None or _coarse(start)):
+        if end is None and length is None and reading.format != "tshark" and INSTANTS_NOTE not in reading.notes:
+            reading.notes.append(INSTANTS_NOTE)
+        if length is not None and (end is None or _is_coarse(start)):
             end = start + length
         columns: list[pl.Series] = [start.alias("start"), (end if end is not None else start).alias("end")]
         for name, columns_of in self.found.items():
             if name in ("src", "dst", "path"):
                 columns.append(_address([table[c] for c in columns_of], name))
             elif name in COUNTS:
-                value = _first([_number(table[c]) for c in columns_of])
+                value = _first_present([_number(table[c]) for c in columns_of])
                 columns.append(value.cast(pl.Int64, strict=False).alias(name))
         if "proto" in self.found:
-            columns.append(_first([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
+            columns.append(_first_present([_protocol(table[c]) for c in self.found["proto"]]).alias("proto"))
         out = pl.DataFrame(columns)
         if "sampling" in self.found:
             out = self._scaled_up(out, table, reading)
@@ -250,7 +250,7 @@ class Columns:
         return (_number(table[name]) * unit).round(0).cast(pl.Int64, strict=False)
 
 
-def _first(series: list[pl.Series]) -> pl.Series:
+def _first_present(series: list[pl.Series]) -> pl.Series:
     """The first value that is present, for each row."""
     out = series[0]
     for other in series[1:]:
@@ -262,27 +262,27 @@ def _address(series: list[pl.Series], name: str) -> pl.Series:
     """Text without blanks; ``-`` and zeros of the other family are nothing; of several values in one field the
     innermost (last) counts.
     """
-    texts = [_tidy(s.cast(pl.String), innermost=name != "path") for s in series]
-    return _first(texts).alias(name)
+    texts = [_tidy_column(s.cast(pl.String), innermost=name != "path") for s in series]
+    return _first_present(texts).alias(name)
 
 
-def _tidy(text: pl.Series, *, innermost: bool) -> pl.Series:
+def _tidy_column(text: pl.Series, *, innermost: bool) -> pl.Series:
     """Checks the few different values first, because mostly nothing needs cleaning."""
     values = text.unique()
-    tidied = _tidied(values, innermost=innermost)
+    tidied = _tidy_values(values, innermost=innermost)
     if len(values) and values.drop_nulls().str.contains(_PACKED).all() and values.null_count() < len(values):
         return text.replace_strict(
-            values, [None if v is None else _unpacked(v) for v in values], return_dtype=pl.String
+            values, [None if v is None else _unpack_address(v) for v in values], return_dtype=pl.String
         )
-    return text if tidied.equals(values, null_equal=True) else _tidied(text, innermost=innermost)
+    return text if tidied.equals(values, null_equal=True) else _tidy_values(text, innermost=innermost)
 
 
-def _unpacked(value: str) -> str:
+def _unpack_address(value: str) -> str:
     """An address of four or sixteen bytes in base64, as JSON made of protocol buffers writes it."""
     return str(ipaddress.ip_address(base64.b64decode(value)))
 
 
-def _tidied(text: pl.Series, *, innermost: bool) -> pl.Series:
+def _tidy_values(text: pl.Series, *, innermost: bool) -> pl.Series:
     text = text.str.strip_chars(' "').replace({"": None, "-": None, "::": None, "0.0.0.0": None})  # noqa: S104 - an address read, not one bound
     return text.str.split(",").list.last() if innermost else text
 
@@ -307,7 +307,7 @@ def _both_ways(table: pl.DataFrame) -> pl.DataFrame:
     return pl.concat([forth, back.select([c for c in forth.columns if c in back.columns])], how="diagonal_relaxed")
 
 
-def _coarse(start: pl.Series) -> bool:
+def _is_coarse(start: pl.Series) -> bool:
     """True if the start times are whole seconds: then ``start + duration`` is better than an equally coarse end."""
     return bool((start % 1_000_000_000 == 0).all())
 
@@ -343,17 +343,17 @@ def to_ns(series: pl.Series, time_zone: str, reading: Reading) -> pl.Series:
         )
         return zoned.dt.convert_time_zone("UTC").dt.cast_time_unit("ns").to_physical()
     if series.dtype.is_numeric():
-        return _scaled(series)
+        return _scale_to_ns(series)
     text = series.cast(pl.String).str.strip_chars(' "')
     number = text.cast(pl.Float64, strict=False)
     if len(text) - number.null_count() > 0.5 * (len(text) - text.null_count()):
         whole = text.cast(pl.Int64, strict=False)
-        return _scaled(whole if whole.null_count() == number.null_count() else number)
+        return _scale_to_ns(whole if whole.null_count() == number.null_count() else number)
     return _from_text(text, time_zone, reading)
 
 
-def _scaled(series: pl.Series) -> pl.Series:
-    typical = abs(float(series.drop_nulls().head(SAMPLED).median() or 0.0))  # type: ignore[arg-type]
+def _scale_to_ns(series: pl.Series) -> pl.Series:
+    typical = abs(float(series.drop_nulls().head(SAMPLE_VALUES).median() or 0.0))  # type: ignore[arg-type]
     unit = 1e9 if typical < 1e11 else 1e6 if typical < 1e14 else 1e3 if typical < 1e17 else 1.0
     if not series.dtype.is_integer() and unit < 1e9 and bool((series == series.round(0)).all()):
         series = series.cast(pl.Int64, strict=False)  # whole milliseconds stay exact

@@ -12,18 +12,18 @@ from diagnosis.flows.readers.columns import plain
 
 TIMES = ("savetimeutc", "time", "timestamp", "ts")
 PORTS = ("portname", "port", "interface", "ifname")
-IN = ("inoctets", "inbytes", "rxbytes", "ifhcinoctets")
-OUT = ("outoctets", "outbytes", "txbytes", "ifhcoutoctets")
+IN_BYTES = ("inoctets", "inbytes", "rxbytes", "ifhcinoctets")
+OUT_BYTES = ("outoctets", "outbytes", "txbytes", "ifhcoutoctets")
 #: Number of points for each port, and of ports, the busiest first.
-POINTS = 600
-MOST_PORTS = 256
+MAX_POINTS = 600
+MAX_PORTS = 256
 
 
-def roles(names: Iterable[str]) -> dict[str, str] | None:
+def find_columns(names: Iterable[str]) -> dict[str, str] | None:
     """The columns of time, port, bytes in and out; None if the table is no counter table."""
     have = {plain(name): name for name in names}
     found: dict[str, str] = {}
-    for role, aliases in (("time", TIMES), ("port", PORTS), ("in", IN), ("out", OUT)):
+    for role, aliases in (("time", TIMES), ("port", PORTS), ("in", IN_BYTES), ("out", OUT_BYTES)):
         name = next((have[a] for a in aliases if a in have), None)
         if name is None:
             return None
@@ -32,7 +32,7 @@ def roles(names: Iterable[str]) -> dict[str, str] | None:
 
 
 def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
-    """Mean rates in ``POINTS`` equal slices: {t0, slice_s, ports: [{port, in_bps, out_bps, peak_bps}]}.
+    """Mean rates in ``MAX_POINTS`` equal slices: {t0, slice_s, ports: [{port, in_bps, out_bps, peak_bps}]}.
 
     Values that never fall are running counters and are differenced; others are bytes since the previous reading.
     """
@@ -51,14 +51,14 @@ def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
     if falling < 0.001:
         data = data.with_columns(pl.col("inside", "outside").diff().over("port").clip(lower_bound=0.0))
     t0, t1 = float(data["t"].min()), float(data["t"].max())  # type: ignore[arg-type]
-    width = max((t1 - t0) / POINTS, 1e-9)
-    edges = np.linspace(t0, t1, POINTS + 1)
+    width = max((t1 - t0) / MAX_POINTS, 1e-9)
+    edges = np.linspace(t0, t1, MAX_POINTS + 1)
     total = (
         data.group_by("port")
         .agg((pl.col("inside") + pl.col("outside")).sum().alias("bytes"))
         .sort("bytes", "port", descending=[True, False])
     )
-    chosen = total["port"].head(MOST_PORTS).to_list()
+    chosen = total["port"].head(MAX_PORTS).to_list()
     ports = []
     readings = data.filter(pl.col("port").is_in(chosen)).partition_by("port", as_dict=True)
     for port in chosen:

@@ -19,7 +19,7 @@ Ints = npt.NDArray[np.int64]
 
 ETHERNET, IPV4, IPV6, DONE, LOST = 0, 1, 2, 8, 9
 #: Link types (as in pcap headers) that can be read.
-LINKS = {
+LINK_TYPES = {
     0: "null",
     1: "ethernet",
     12: "raw",
@@ -32,7 +32,7 @@ LINKS = {
     276: "cooked2",
 }
 VXLAN_PORTS = (4789, 8472)
-ROUNDS = 5
+MAX_ROUNDS = 5
 
 
 @dataclass(slots=True)
@@ -66,19 +66,19 @@ def decode(data: Bytes, offset: Ints, captured: Ints, wire: Ints, link: Ints) ->
     left out.
     """
     p = Packets(data, offset.copy(), offset + captured, wire, offset.copy(), np.full(len(offset), LOST))
-    _enter(p, link)
+    _enter_link(p, link)
     count = len(offset)
     proto, sport, dport = (np.full(count, -1, dtype=np.int64) for _ in range(3))
     layer = np.full(count, -1, dtype=np.int64)
     version = np.zeros(count, dtype=np.int64)
-    for _ in range(ROUNDS):
-        active = _whole(p)
+    for _ in range(MAX_ROUNDS):
+        active = _give_up_cut(p)
         ether = p.kind == ETHERNET
         if not (active | ether).any():
             break
         if ether.any():
             _ethernet(p, ether)
-            active = _whole(p)
+            active = _give_up_cut(p)
         layer = np.where(active, p.at, layer)
         version = np.where(active, np.where(p.kind == IPV4, 4, 6), version)
         inner, first = _transport(p, active)
@@ -105,7 +105,7 @@ def decode(data: Bytes, offset: Ints, captured: Ints, wire: Ints, link: Ints) ->
     )
 
 
-def _enter(p: Packets, link: Ints) -> None:
+def _enter_link(p: Packets, link: Ints) -> None:
     """Places the cursors behind the link header."""
     p.kind[link == 1] = ETHERNET
     present = set(np.unique(link).tolist())
@@ -189,7 +189,7 @@ def _unwrap(p: Packets, active: npt.NDArray[np.bool_], proto: Ints, first: Ints,
         p.kind = np.where(nested, np.where(proto == 4, IPV4, IPV6), p.kind)
 
 
-def _whole(p: Packets) -> npt.NDArray[np.bool_]:
+def _give_up_cut(p: Packets) -> npt.NDArray[np.bool_]:
     """Packets whose next header is IP and captured whole; cut ones are given up."""
     cut = ((p.kind == IPV4) & (p.at + 20 > p.stop)) | ((p.kind == IPV6) & (p.at + 40 > p.stop))
     p.kind = np.where(cut, LOST, p.kind)

@@ -14,17 +14,17 @@ from typing import BinaryIO
 import polars as pl
 
 from diagnosis.flows.flow_records import RecordWriter
-from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
+from diagnosis.flows.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.flows.readers.bursts import COLUMNS, Bursts
 from diagnosis.flows.readers.columns import ALIASES, Columns, plain
 from diagnosis.model import ParseHints
 
 #: The column for fields beyond the last one of the header.
-BEYOND = "\0beyond"
+BEYOND_COLUMN = "\0beyond"
 #: Number of bytes in which the first hundred rows are searched.
-SAMPLED = 1 << 18
+SAMPLE_BYTES = 1 << 18
 
-UNCLOSED = "Some rows are malformed (a quotation mark is not closed): marks were read as any other sign."
+UNCLOSED_NOTE = "Some rows are malformed (a quotation mark is not closed): marks were read as any other sign."
 
 Schema = dict[str, pl.DataType | type[pl.DataType]]
 _SEPARATORS = (",", "\t", ";", " ", "|")
@@ -190,18 +190,20 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     head = stream.read(1 << 16)
     header = find_header(head)
     if header is None and is_sflowtool(head):
-        raise Unusable("sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump.")
+        raise UnusableFlows(
+            "sflowtool -l prints no time. Export with sflowtool -J (JSON with time), goflow2, or nfdump."
+        )
     if header is None and is_aws_custom(head):
-        raise Unusable(
+        raise UnusableFlows(
             "AWS flow logs in an order of their own need their header line: add the line of the log's format "
             "(version … srcaddr dstaddr … bytes packets start end …), as files in S3 have it."
         )
     if header is not None and len(header.separator) != 1:
-        raise Unusable(f"The columns are divided by '{header.separator}'. Export with one sign, such as a tab.")
+        raise UnusableFlows(f"The columns are divided by '{header.separator}'. Export with one sign, such as a tab.")
     if header is None and (separator := unknown_separator(head)):
-        raise Unusable(f"The columns are divided by '{separator}'. Export with commas, tabs, semicolons or |.")
+        raise UnusableFlows(f"The columns are divided by '{separator}'. Export with commas, tabs, semicolons or |.")
     if header is None:
-        raise Unusable(
+        raise UnusableFlows(
             "No header line with source, destination and time was found. "
             "Add one, for example: start_time,duration,src,dst,bytes."
         )
@@ -213,14 +215,14 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     for block in blocks_of_lines(stream, head[header.size :]):
         if schema is None:
             schema = _types(block, header)
-        swift = _clean(block, header, schema) if clean else None
+        swift = _clean_table(block, header, schema) if clean else None
         clean = swift is not None  # if the first block needs lenient reading, the others mostly need it too
-        table = _counted(_table(block, header, schema, reading.notes), reading) if swift is None else swift
+        table = _count_cut_rows(_table(block, header, schema, reading.notes), reading) if swift is None else swift
         reading.lines += table.height
         before = out.dropped
         rows = columns.normalise(table, hints.time_zone, reading)
         if bursts is not None:
-            packets = _packets(rows)
+            packets = _packet_rows(rows)
             reading.bad_lines += rows.height - packets.height
             bursts.add(packets)
         else:
@@ -232,7 +234,7 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
     return reading
 
 
-def _packets(rows: pl.DataFrame) -> pl.DataFrame:
+def _packet_rows(rows: pl.DataFrame) -> pl.DataFrame:
     """Packet rows in the form for ``Bursts``."""
     rows = rows.with_columns(packets=pl.lit(1, dtype=pl.Int64))
     for name, kind in (
@@ -249,7 +251,7 @@ def _packets(rows: pl.DataFrame) -> pl.DataFrame:
 
 def _types(block: bytes, header: Header) -> Schema:
     """Numbers if the first hundred rows have numbers: reading them directly is several times faster than as text."""
-    sample = b"\n".join(block[:SAMPLED].split(b"\n", 101)[:100]) + b"\n"
+    sample = b"\n".join(block[:SAMPLE_BYTES].split(b"\n", 101)[:100]) + b"\n"
     text: Schema = dict.fromkeys(header.names, pl.String)
     table = _table(sample, header, text)
     schema = dict(text)
@@ -266,7 +268,7 @@ def _types(block: bytes, header: Header) -> Schema:
     return schema
 
 
-def _clean(block: bytes, header: Header, schema: Schema) -> pl.DataFrame | None:
+def _clean_table(block: bytes, header: Header, schema: Schema) -> pl.DataFrame | None:
     """The columns of a block if every row fits, in half the time; None if a row may not fit, or if there is a comment,
     a quotation mark or a word for a missing value.
     """
@@ -289,33 +291,33 @@ def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None
     with warnings.catch_warnings(record=True) as told:
         warnings.simplefilter("always")
         try:
-            table = _lenient(block, header, schema, '"')
+            table = _lenient_table(block, header, schema, '"')
         except pl.exceptions.NoDataError:
             return pl.DataFrame(schema=schema)
         except pl.exceptions.PolarsError:
             table = None  # the marks are the reason: without them every row is read
         if table is not None and not told:
             return table
-        if notes is not None and UNCLOSED not in notes:
-            notes.append(UNCLOSED)
-        return _lenient(block, header, schema, None)
+        if notes is not None and UNCLOSED_NOTE not in notes:
+            notes.append(UNCLOSED_NOTE)
+        return _lenient_table(block, header, schema, None)
 
 
-def _counted(table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
+def _count_cut_rows(table: pl.DataFrame, reading: Reading) -> pl.DataFrame:
     """The columns that the header names; rows with something beyond them are counted."""
-    if BEYOND not in table.columns:
+    if BEYOND_COLUMN not in table.columns:
         return table
-    reading.cut_rows += table.height - table[BEYOND].null_count()
-    return table.drop(BEYOND)
+    reading.cut_rows += table.height - table[BEYOND_COLUMN].null_count()
+    return table.drop(BEYOND_COLUMN)
 
 
-def _lenient(block: bytes, header: Header, schema: Schema, quote: str | None) -> pl.DataFrame:
+def _lenient_table(block: bytes, header: Header, schema: Schema, quote: str | None) -> pl.DataFrame:
     """One column more than the header names, for fields beyond the last one with a name."""
     return pl.read_csv(
         block.lstrip(b"\r\n"),
         has_header=False,
         separator=header.separator,
-        schema={**schema, BEYOND: pl.String},
+        schema={**schema, BEYOND_COLUMN: pl.String},
         truncate_ragged_lines=True,
         missing_columns="insert",
         ignore_errors=True,

@@ -8,12 +8,12 @@ from typing import Any, BinaryIO
 import polars as pl
 
 from diagnosis.flows.flow_records import RecordWriter
-from diagnosis.flows.readers.base import Reading, Unusable, blocks_of_lines
+from diagnosis.flows.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.flows.readers.columns import Columns, plain
 from diagnosis.model import ParseHints
 
 #: A pretty-printed array must be in memory as a whole.
-MOST_ARRAY = 128 << 20
+MAX_ARRAY_BYTES = 128 << 20
 
 
 def sniff_json(head: bytes) -> str | None:
@@ -63,7 +63,7 @@ def read_json_lines(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
         if reading is None or columns is None:
             first = _object(block.lstrip(b"\xef\xbb\xbf \t\r\n").split(b"\n", 1)[0]) or {}
             if _is_hubble(first):
-                raise Unusable(
+                raise UnusableFlows(
                     "Hubble flows have neither bytes nor duration, so no steps can be seen in them. "
                     "Export records from the switches or from the nodes' capture (nfdump, goflow2, pcap)."
                 )
@@ -83,21 +83,21 @@ def read_json_lines(stream: BinaryIO, path: str, hints: ParseHints, out: RecordW
 
 def read_json_array(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
     """nfdump's ``-o json``: one array."""
-    data = stream.read(MOST_ARRAY + 1)
-    if len(data) > MOST_ARRAY:
-        raise Unusable("A JSON array of more than 128 MB cannot be read in pieces. Export with nfdump -o ndjson.")
+    data = stream.read(MAX_ARRAY_BYTES + 1)
+    if len(data) > MAX_ARRAY_BYTES:
+        raise UnusableFlows("A JSON array of more than 128 MB cannot be read in pieces. Export with nfdump -o ndjson.")
     try:
         found = json.loads(data)
         rows = [row for row in found if isinstance(row, dict)]
     except (ValueError, RecursionError) as error:
-        raise Unusable(
+        raise UnusableFlows(
             f"The JSON array is damaged ({str(error)[:120]}). "
             "Export with -o ndjson, which can be read up to the damage."
         ) from error
     reading = Reading(_format(rows[0]) if rows else "json", lines=len(rows), bad_lines=len(found) - len(rows))
     reading.bad_rows = reading.bad_lines
     if rows:
-        table = pl.from_dicts([_flat(row) for row in rows], infer_schema_length=None)
+        table = pl.from_dicts([_flatten(row) for row in rows], infer_schema_length=None)
         out.add(Columns.of(table.columns).normalise(table, hints.time_zone, reading))
     return reading
 
@@ -107,11 +107,11 @@ def _table(block: bytes) -> pl.DataFrame:
     try:
         return pl.read_ndjson(block, infer_schema_length=1000)
     except pl.exceptions.PolarsError:
-        rows = [_flat(row) for line in block.split(b"\n") if (row := _object(line)) is not None]
+        rows = [_flatten(row) for line in block.split(b"\n") if (row := _object(line)) is not None]
         return pl.from_dicts(rows, infer_schema_length=None, strict=False) if rows else pl.DataFrame()
 
 
-def _flat(row: dict[str, Any]) -> dict[str, Any]:
+def _flatten(row: dict[str, Any]) -> dict[str, Any]:
     return {k: v for k, v in row.items() if not isinstance(v, (dict, list))}
 
 

@@ -10,11 +10,11 @@ import polars as pl
 
 from diagnosis.flows.flow_records import RecordWriter
 from diagnosis.flows.readers import counters
-from diagnosis.flows.readers.base import Reading, Unusable
+from diagnosis.flows.readers.base import Reading, UnusableFlows
 from diagnosis.flows.readers.columns import Columns
 from diagnosis.model import ParseHints
 
-ROWS = 2_000_000
+SLICE_ROWS = 2_000_000
 
 
 def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
@@ -27,14 +27,14 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
             names = scan.collect_schema().names()
             total = scan.select(pl.len()).collect().item()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
-            raise Unusable(f"The Parquet file cannot be read ({_first_line(error)}). Export it again.") from error
-        ports = counters.roles(names)
+            raise UnusableFlows(f"The Parquet file cannot be read ({_first_line(error)}). Export it again.") from error
+        ports = counters.find_columns(names)
         if ports is not None:
             return _counters(scan, ports, total)
         columns = Columns.of(names)
         reading = Reading("canonical-parquet", lines=total)
-        for offset in range(0, total, ROWS):
-            table = scan.slice(offset, ROWS).collect()
+        for offset in range(0, total, SLICE_ROWS):
+            table = scan.slice(offset, SLICE_ROWS).collect()
             out.add(columns.normalise(table, hints.time_zone, reading))
     return reading
 

@@ -9,10 +9,10 @@ from typing import BinaryIO
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.flow_records import LATEST, RecordWriter
-from diagnosis.flows.readers.base import Reading, Unusable
+from diagnosis.flows.flow_records import MAX_TIME_NS, RecordWriter
+from diagnosis.flows.readers.base import Reading, UnusableFlows
 from diagnosis.flows.readers.bursts import Bursts
-from diagnosis.flows.readers.decode import LINKS, Ints, decode
+from diagnosis.flows.readers.decode import LINK_TYPES, Ints, decode
 from diagnosis.model import ParseHints
 
 MAGICS = {
@@ -22,9 +22,9 @@ MAGICS = {
     b"\xa1\xb2\x3c\x4d": (">", 1),
 }
 PCAPNG = b"\x0a\x0d\x0d\x0a"
-CHUNK = 32 << 20
+CHUNK_BYTES = 32 << 20
 #: No packet is longer; a larger length means that the file is damaged.
-LONGEST = 1 << 20
+MAX_PACKET_BYTES = 1 << 20
 
 
 @dataclass(slots=True)
@@ -55,12 +55,12 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
     head = stream.read(24)
     reading = Reading("pcapng" if head[:4] == PCAPNG else "pcap")
     bursts = Bursts(out)
-    walker: _Classic | _Next = _Next() if head[:4] == PCAPNG else _Classic(head)
+    walker: _Pcap | _PcapNg = _PcapNg() if head[:4] == PCAPNG else _Pcap(head)
     rest = head if head[:4] == PCAPNG else b""
     unknown: set[int] = set()
     seen = 0
     while True:
-        block = stream.read(CHUNK)
+        block = stream.read(CHUNK_BYTES)
         buffer = rest + block
         batch, used = walker.walk(buffer)
         if len(batch.offset):
@@ -69,7 +69,7 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
         rest = buffer[used:]
         if not block or walker.broken:
             break
-        if len(rest) > 2 * CHUNK:
+        if len(rest) > 2 * CHUNK_BYTES:
             walker.broken = True
             break
     bursts.finish()
@@ -88,7 +88,7 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
         reading.notes.append(f"{many} no whole IP header (ARP and the like, or cut); they were left out.")
     if unknown and not out.rows:
         names = ", ".join(str(u) for u in sorted(unknown))
-        raise Unusable(
+        raise UnusableFlows(
             f"Link type {names} is not known here. Capture on an Ethernet, cooked (-i any) or raw IP interface."
         )
     if unknown:
@@ -96,14 +96,14 @@ def read_pcap(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter)
             f"Packets of unknown link types ({', '.join(str(u) for u in sorted(unknown))}) were left out."
         )
     if not seen:
-        raise Unusable("The capture holds no whole packet. Check its filter and that the copy was complete.")
+        raise UnusableFlows("The capture holds no whole packet. Check its filter and that the copy was complete.")
     if not out.rows:
-        raise Unusable("The capture holds no IP packets.")
+        raise UnusableFlows("The capture holds no IP packets.")
     return reading
 
 
 def _pass_on(buffer: bytes, batch: _Batch, bursts: Bursts, reading: Reading, unknown: set[int]) -> None:
-    unknown.update(int(x) for x in np.unique(batch.link) if int(x) not in LINKS)
+    unknown.update(int(x) for x in np.unique(batch.link) if int(x) not in LINK_TYPES)
     table = decode(np.frombuffer(buffer, dtype=np.uint8), batch.offset, batch.captured, batch.wire, batch.link)
     reading.bad_rows += len(batch.offset) - table.height
     at = batch.time[table["row"].to_numpy()]
@@ -117,12 +117,12 @@ def _pass_on(buffer: bytes, batch: _Batch, bursts: Bursts, reading: Reading, unk
     )
 
 
-class _Classic:
+class _Pcap:
     """pcap: a 24-byte header, then 16 bytes before each packet."""
 
     def __init__(self, head: bytes) -> None:
         if len(head) < 24:
-            raise Unusable("The pcap file ends inside its header. Record it again.")
+            raise UnusableFlows("The pcap file ends inside its header. Record it again.")
         self._order, self._unit = MAGICS[head[:4]]
         self._length = struct.Struct(self._order + "I")
         self._link = struct.unpack(self._order + "I", head[20:24])[0] & 0xFFFF
@@ -138,7 +138,7 @@ class _Classic:
         at, last, unpack, note = 0, len(buffer) - 16, self._length.unpack_from, found.append
         while at <= last:
             length = unpack(buffer, at + 8)[0]
-            if length > LONGEST:
+            if length > MAX_PACKET_BYTES:
                 self.broken = True
                 break
             if at + 16 + length > last + 16:
@@ -162,7 +162,7 @@ class _Classic:
         return batch, at
 
 
-class _Next:
+class _PcapNg:
     """pcapng: typed blocks; interfaces say link type and clock, enhanced packets carry time."""
 
     def __init__(self) -> None:
@@ -180,7 +180,7 @@ class _Next:
                 self._order = "<" if buffer[at + 8 : at + 12] == b"\x4d\x3c\x2b\x1a" else ">"
                 self._interfaces = []
             kind, length = struct.unpack_from(self._order + "II", buffer, at)
-            if length < 12 or length % 4 or length > LONGEST * 16:
+            if length < 12 or length % 4 or length > MAX_PACKET_BYTES * 16:
                 self.broken = True
                 break
             if at + length > size:
@@ -221,4 +221,4 @@ class _Next:
         ticks = high << 32 | low
         time = ticks * 1_000_000_000 // interface.ticks + interface.shift * 1_000_000_000
         # an impossible time must only fit into the column; the writer counts it
-        found.append((at + 28, captured, full, min(max(time, -1), LATEST + 1), interface.link))
+        found.append((at + 28, captured, full, min(max(time, -1), MAX_TIME_NS + 1), interface.link))

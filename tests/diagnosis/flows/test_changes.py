@@ -10,8 +10,8 @@ import polars as pl
 import pytest
 
 from diagnosis.flows.capture import Flows
-from diagnosis.flows.lockstep import _same
-from diagnosis.flows.presence import AtOnce
+from diagnosis.flows.lockstep import _equal_size_share
+from diagnosis.flows.presence import Presence
 from tests.diagnosis.flows.helpers import analysed, job_of, layout, step_errors
 from tests.diagnosis.flows.simulate import T0, Capture, Job, simulate
 
@@ -26,7 +26,7 @@ def flows_between(rows: list[tuple[float, int, int]]) -> Flows:
 
 def test_one_that_ends_where_another_begins_took_its_place() -> None:
     rows = [(float(t), a, b) for t in range(100) for a, b in ((0, 1), (1, 2 if t < 50 else 3), (2 if t < 50 else 3, 0))]
-    at_once = AtOnce.of(flows_between(rows), 4)
+    at_once = Presence.of(flows_between(rows), 4)
     assert at_once(np.array([0, 1, 2, 3])) == 3
     assert at_once(np.array([0, 1])) == 2
     assert at_once(np.array([2, 3])) == 1
@@ -34,15 +34,15 @@ def test_one_that_ends_where_another_begins_took_its_place() -> None:
 
 def test_those_that_leave_at_the_end_are_counted() -> None:
     rows = [(float(t), a, (a + 1) % n) for t in range(100) for n in (6 if t < 60 else 4,) for a in range(n)]
-    assert AtOnce.of(flows_between(rows), 6)(np.arange(6)) == 6
+    assert Presence.of(flows_between(rows), 6)(np.arange(6)) == 6
 
 
 def test_rings_that_agree_in_time_but_not_in_size_are_strangers() -> None:
     rng = np.random.default_rng(5)
     end, size = np.arange(40.0), rng.integers(1 << 20, 1 << 22, 40).astype(float)
-    assert _same((end, size), (end + 1e-4, size)) == 1.0
-    assert _same((end, size), (end + 1e-4, np.roll(size, 1))) < 0.1
-    assert _same((end[:3], size[:3]), (end, size)) == 1.0  # too few to tell
+    assert _equal_size_share((end, size), (end + 1e-4, size)) == 1.0
+    assert _equal_size_share((end, size), (end + 1e-4, np.roll(size, 1))) < 0.1
+    assert _equal_size_share((end[:3], size[:3]), (end, size)) == 1.0  # too few to tell
 
 
 def with_addresses(capture: Capture, after: float, renamed: dict[str, str]) -> pl.DataFrame:

@@ -10,9 +10,9 @@ import pytest
 
 from diagnosis.flows.capture import Flows
 from diagnosis.flows.segment import Cut
-from diagnosis.flows.slowness import _gathered
+from diagnosis.flows.slowness import _gather_spans
 from diagnosis.flows.stars import split
-from diagnosis.flows.steps import _finest
+from diagnosis.flows.steps import _finest_cut
 from tests.diagnosis.flows.helpers import analysed, job_of, wrong_pairs
 from tests.diagnosis.flows.simulate import Job, noisy, simulate
 
@@ -35,7 +35,7 @@ def cut(parts: int, uneven: float) -> Cut:
     ids=["exact", "scatter of one step", "half as many", "slips", "both exact", "no parts"],
 )
 def test_the_finest_of_the_even_cuts_is_taken(cuts: list[Cut], chosen: int) -> None:
-    assert len(_finest(cuts).stop) == chosen
+    assert len(_finest_cut(cuts).stop) == chosen
 
 
 @pytest.mark.parametrize("loss", [0.0, 0.1], ids=["clean", "lossy"])
@@ -82,4 +82,4 @@ def test_stages_that_share_a_point_where_gradients_are_added_up_are_dealt_apart(
 def test_late_stages_of_one_pipeline_are_one_finding() -> None:
     spans = [(14, 22, 0), (14, 18, 1), (19, 22, 1), (15, 17, 2), (30, 35, 1), (15, 18, 5)]
     replica = [0, 0, 0, 1, 1, -1]
-    assert _gathered(spans, replica) == [(14, 22, [0, 1, 2]), (30, 35, [1]), (15, 18, [5])]
+    assert _gather_spans(spans, replica) == [(14, 22, [0, 1, 2]), (30, 35, [1]), (15, 18, [5])]

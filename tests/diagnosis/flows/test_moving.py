@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 from diagnosis.flows.capture import Floats
-from diagnosis.flows.moving import _of_one
+from diagnosis.flows.moving import _strongest_share
 
 
 def one(waits: Floats) -> float:
-    return _of_one(waits, waits.max(axis=0))
+    return _strongest_share(waits, waits.max(axis=0))
 
 
 def turns(replicas: int, steps: int = 40) -> Floats:

@@ -65,13 +65,13 @@ def test_the_report_is_the_same_wherever_the_parts_are_done(
         monkeypatch.setattr(pieces, "PIECE", size)
         runner = Elsewhere()
         assert_same(report_of(records, rows, tmp_path / str(size), parts=2, runner=runner), whole)
-        assert {"_divided", "_sorted", "_may_train", "_sizes", "_counted", "_phases"} <= runner.asked
+        assert {"_divide", "_sort_stretch", "_may_train", "_sizes", "_counted", "_phases"} <= runner.asked
 
 
 def test_columns_lie_in_files_as_long_as_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(pieces, "PIECE", 250)
-    monkeypatch.setattr(pieces, "LONG", 400)
-    monkeypatch.setattr(packing, "LONG", 400)
+    monkeypatch.setattr(pieces, "MIN_FILE_BYTES", 400)
+    monkeypatch.setattr(packing, "MIN_FILE_BYTES", 400)
     capture = simulate(Job(tp=1, pp=1, dp=8, gpus=1, steps=12))
     found = report_of(capture.records, capture.inventory, tmp_path / "cut", runner=Elsewhere(is_far=True, times=1))
     left = {path.suffix for path in (tmp_path / "cut" / "tables").iterdir()}
@@ -110,7 +110,7 @@ VALUES = st.recursive(
 @given(value=VALUES)
 @settings(max_examples=60, deadline=None)
 def test_small_values_arrive_as_they_were(value: Any) -> None:
-    assert packing.unpacked(packing.packed(value), pieces.Disk(Path("unused"))) == value
+    assert packing.unpacked(packing.pack(value), pieces.Disk(Path("unused"))) == value
 
 
 def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
     flows = flows_of([(0, 3, 1), (5, 1, 2)])
     for is_kept in (False, True):
         column = np.arange(50_000, dtype=np.int32)
-        got = packing.unpacked(packing.packed((column, table, flows, np.zeros((2, 3))), disk, is_kept=is_kept), disk)
+        got = packing.unpacked(packing.pack((column, table, flows, np.zeros((2, 3))), disk, is_kept=is_kept), disk)
         assert (got[0] == column).all()
         assert got[1].equals(table)
         assert got[1].schema == table.schema
@@ -136,12 +136,12 @@ def test_parts_fill_their_rows_of_common_columns(
     disk = pieces.Disk(tmp_path, runner)
     parts = [(flows_of([(at, 1, at % 3) for at in range(low, low + 5)]), np.arange(5) % 4 > 0) for low in (0, 5, 10)]
     kinds = [column.dtype for column in parts[0][0].columns()]
-    columns, counts = partitions.filled(disk, capture._chosen, parts, [6, 5, 5], kinds)
+    columns, counts = partitions.fill_columns(disk, capture._choose_rows, parts, [6, 5, 5], kinds)
     assert counts == [3, 3, 3]
     kept = [parts[number][0].start[parts[number][1]].tolist() for number in range(3)]
     assert [columns[0][low : low + 3].tolist() for low in (0, 6, 11)] == kept
 
-    (sender,), counts = partitions.filled(
+    (sender,), counts = partitions.fill_columns(
         disk, looked_up, [(part, np.arange(3) * 7) for part, _ in parts], [5] * 3, [int]
     )
     assert counts == [5, 5, 5]
@@ -159,13 +159,13 @@ def test_nothing_but_columns_of_the_folder_is_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):  # of an analysis that ended
         pieces.Disk(tmp_path).put("gone.column", 0, np.zeros(1))
     with pytest.raises(ValueError, match="no type of a column"):
-        packing.unpacked(packing.packed(np.zeros(1)).replace(b'"<f8"', b'"|O8"'), pieces.Disk(tmp_path))
+        packing.unpacked(packing.pack(np.zeros(1)).replace(b'"<f8"', b'"|O8"'), pieces.Disk(tmp_path))
 
 
 def test_only_partition_functions_are_called(tmp_path: Path) -> None:
     for name in ("os:system", "diagnosis.flows.capture:load", "diagnosis.flows.capture:Flows"):
         with pytest.raises(ValueError, match="no partition function"):
-            partitions.do(name, packing.packed([]), tmp_path)
+            partitions.do(name, packing.pack([]), tmp_path)
 
 
 def test_an_error_in_a_part_ends_the_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -176,6 +176,6 @@ def test_a_pause_splits_a_connection_into_transfers(tmp_path: Path) -> None:
 
 
 def test_transfers_continue_over_block_borders(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("diagnosis.flows.readers.pcap.CHUNK", 200)
+    monkeypatch.setattr("diagnosis.flows.readers.pcap.CHUNK_BYTES", 200)
     (row,) = records_of(parsed(pcap(*[FRAME] * 50), tmp_path))
     assert row["packets"] == 50

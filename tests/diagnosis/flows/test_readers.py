@@ -14,7 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from diagnosis.flows import diagnose_flows, parse_flow, sniff
-from diagnosis.flows.capture import load
+from diagnosis.flows.capture import load_capture
 from diagnosis.flows.readers.base import blocks_of_lines
 from diagnosis.model import ParseHints
 from tests.diagnosis.flows.helpers import parsed, records_of
@@ -264,7 +264,7 @@ def test_any_bytes_are_refused_or_read_but_never_raise(
 def test_a_record_of_decades_ago_does_not_stretch_the_capture(tmp_path: Path) -> None:
     rows = b"".join(b"%.3f,0.01,a,b,100\n" % (1_700_000_000 + k / 10) for k in range(400))
     part = parsed(b"start_time,duration,src,dst,bytes\n" + rows + b"12.5,0.01,a,b,100\n", tmp_path)
-    capture = load([part])
+    capture = load_capture([part])
     assert capture is not None
     assert capture.span_s < 60
     assert any("1 record lies more than 30 days" in note for note in capture.notes)

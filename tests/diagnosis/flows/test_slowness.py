@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from diagnosis.flows.slowness import matters, slow_steps
+from diagnosis.flows.slowness import is_significant, slow_steps
 from diagnosis.flows.steps import Steps
 from tests.diagnosis.flows.helpers import analysed, job_of
 from tests.diagnosis.flows.simulate import T0, Capture, Job, Slow, noisy, simulate, together
@@ -153,9 +153,9 @@ def test_a_step_is_slow_unless_its_neighbour_lacks_what_it_has_too_much(seconds:
 
 def test_what_lasts_for_most_of_a_capture_has_no_rest_to_be_compared_with() -> None:
     steps = of_lengths(*EVEN)
-    assert matters(steps, 0, 15)
-    assert not matters(steps, 0, 9)
-    assert matters(of_lengths(*EVEN, *(1.1 * s for s in EVEN[:5])), 20, 24)
+    assert is_significant(steps, 0, 15)
+    assert not is_significant(steps, 0, 9)
+    assert is_significant(of_lengths(*EVEN, *(1.1 * s for s in EVEN[:5])), 20, 24)
 
 
 def test_a_stretch_of_a_third_of_a_noisy_job_does_not_hide_itself() -> None:

@@ -9,35 +9,42 @@ import pytest
 
 from diagnosis.flows.capture import Flows
 from diagnosis.flows.parallelism import _tensor_ranks
-from diagnosis.flows.stated import Stated, apart, compare, fits, machines_of, statement_of
+from diagnosis.flows.stated import (
+    StatedLayout,
+    compare_stated,
+    differing_sizes,
+    machines_of,
+    may_be_stated,
+    statement_of,
+)
 
 EIGHT = {"tp": 1, "pp": 2, "dp": 4, "ranks": 8}
 
 
 def test_equal_sizes_and_unknown_ones_are_no_disagreement() -> None:
-    assert apart({"pp": 2, "tp": 8}, {"tp": None, "pp": 2, "dp": 4}) == []
-    assert apart({}, {"tp": 8, "pp": 2, "dp": 4}) == []
-    assert apart(EIGHT, {"tp": 1, "pp": 2, "dp": 4}, 8) == []
+    assert differing_sizes({"pp": 2, "tp": 8}, {"tp": None, "pp": 2, "dp": 4}) == []
+    assert differing_sizes({}, {"tp": 8, "pp": 2, "dp": 4}) == []
+    assert differing_sizes(EIGHT, {"tp": 1, "pp": 2, "dp": 4}, 8) == []
 
 
 def test_every_size_that_differs_is_named() -> None:
-    assert apart(EIGHT, {"tp": 1, "pp": 4, "dp": 2}, 8) == ["pp", "dp"]
+    assert differing_sizes(EIGHT, {"tp": 1, "pp": 4, "dp": 2}, 8) == ["pp", "dp"]
 
 
 @pytest.mark.parametrize(("seen", "members"), [({"tp": 1, "pp": 1, "dp": 4}, 4), ({"tp": 1, "pp": 1, "dp": 2}, 2)])
 def test_ranks_behind_one_address_make_groups_smaller_and_no_disagreement(seen: dict[str, int], members: int) -> None:
-    assert apart({"tp": 1, "dp": 8, "pp": 1, "ranks": 8}, seen, members) == []
-    assert apart({"tp": 2, "dp": 4, "pp": 1, "ranks": 8}, {"tp": 1, "pp": 1, "dp": 4}, 4) == []
+    assert differing_sizes({"tp": 1, "dp": 8, "pp": 1, "ranks": 8}, seen, members) == []
+    assert differing_sizes({"tp": 2, "dp": 4, "pp": 1, "ranks": 8}, {"tp": 1, "pp": 1, "dp": 4}, 4) == []
 
 
 def test_a_capture_of_some_machines_says_nothing_about_the_size_of_the_gradients_groups() -> None:
-    assert apart({"dp": 4, "ranks": 8}, {"tp": None, "pp": 1, "dp": 3}, 3) == []
-    assert apart({"dp": 4}, {"tp": None, "pp": 1, "dp": 3}, 3) == []
+    assert differing_sizes({"dp": 4, "ranks": 8}, {"tp": None, "pp": 1, "dp": 3}, 3) == []
+    assert differing_sizes({"dp": 4}, {"tp": None, "pp": 1, "dp": 3}, 3) == []
 
 
 def test_gradients_may_be_summed_over_data_and_context_ranks_together() -> None:
-    assert fits({"dp": 2, "cp": 4}, "dp", 8, 8)
-    assert not fits({"dp": 2}, "dp", 8, 8)
+    assert may_be_stated({"dp": 2, "cp": 4}, "dp", 8, 8)
+    assert not may_be_stated({"dp": 2}, "dp", 8, 8)
 
 
 def _job(members: list[str], nodes: list[str], **sizes: int) -> dict[str, Any]:
@@ -46,7 +53,7 @@ def _job(members: list[str], nodes: list[str], **sizes: int) -> dict[str, Any]:
 
 def test_a_contradiction_is_a_sentence_with_both_sides() -> None:
     report: dict[str, Any] = {"jobs": [_job(["a", "b"], [], pp=4)], "limits": []}
-    compare(report, [Stated({"pp": 2, "tp": 1})], {})
+    compare_stated(report, [StatedLayout({"pp": 2, "tp": 1})], {})
     assert report["jobs"][0]["apart"] == {"stated": "pp 2", "shown": "pp 4"}
     assert report["limits"] == ["The job states pp 2; its flows show pp 4. One of them is not of this job."]
 
@@ -55,13 +62,13 @@ def test_each_of_several_jobs_is_compared_with_its_own_description() -> None:
     small, large = _job(["10.0.0.1", "10.0.0.2"], ["a", "b"], pp=2), _job(["10.0.0.3"] * 4, ["c", "d"], dp=4)
     report: dict[str, Any] = {"jobs": [large, small], "limits": []}
     places = frozenset({"a", "b", "10.0.0.1"}), frozenset({"c", "d"})
-    compare(report, [Stated({"pp": 4}, places=places[0]), Stated({"pp": 1}, places=places[1])], {})
+    compare_stated(report, [StatedLayout({"pp": 4}, places=places[0]), StatedLayout({"pp": 1}, places=places[1])], {})
     assert (small["stated"], large["stated"]) == ({"pp": 4}, {"pp": 1})
     assert len(report["limits"]) == 1
 
 
 def test_a_statement_without_machines_is_about_the_largest_job_alone() -> None:
-    one = Stated({"pp": 2})
+    one = StatedLayout({"pp": 2})
     assert statement_of([one], ["a"], is_largest=True) is one
     assert statement_of([one], ["a"], is_largest=False) is None
 
@@ -70,13 +77,13 @@ def test_groups_of_the_stated_size_with_other_members_are_a_contradiction() -> N
     home = dict(enumerate("abcd"))
     job = _job(["1", "2", "3", "4"], list("abcd"), pp=2, dp=2) | {"groups": {"pp": [["1", "2"], ["3", "4"]]}}
     node_of = dict(zip("1234", "abcd", strict=True))
-    stated = Stated({"pp": 2, "dp": 2, "tp": 1}, 4, {"pp": machines_of([(0, 2), (1, 3)], home)})
+    stated = StatedLayout({"pp": 2, "dp": 2, "tp": 1}, 4, {"pp": machines_of([(0, 2), (1, 3)], home)})
     report: dict[str, Any] = {"jobs": [job], "limits": []}
-    compare(report, [stated], node_of)
+    compare_stated(report, [stated], node_of)
     assert job["apart"] == {"stated": "the pp groups (a c), (b d)", "shown": "(a b), (c d)"}
-    same = Stated({"pp": 2}, 4, {"pp": machines_of([(0, 1), (2, 3)], home)})
+    same = StatedLayout({"pp": 2}, 4, {"pp": machines_of([(0, 1), (2, 3)], home)})
     del job["apart"]
-    compare(report, [same], node_of)
+    compare_stated(report, [same], node_of)
     assert "apart" not in job
 
 

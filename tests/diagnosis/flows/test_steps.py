@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 from diagnosis.flows.capture import Capture, Flows
-from diagnosis.flows.chain import by_bytes
-from diagnosis.flows.segment import CERTAIN, Cut, _by_gaps, bursts_of, by_gaps, judge
-from diagnosis.flows.steps import _filled, _moved, _of_layers
+from diagnosis.flows.chain import cut_by_bytes
+from diagnosis.flows.segment import CERTAIN_UNEVEN, Cut, _cut_by_gaps, bursts_of, cut_by_gaps, judge
+from diagnosis.flows.steps import _cut_at_layers, _fill_boundaries, _part_volumes
 
 STEPS = 12
 
@@ -29,7 +29,7 @@ def cut_without(*missing: int) -> Cut:
 
 def filled(flows: Flows, cut: Cut) -> Cut:
     capture = Capture(flows, ["a", "b"], [], 0.0, resolution_s=1e-6, has_bytes=True, notes=[])
-    return _filled(flows, cut, _moved(flows, cut, capture), capture)
+    return _fill_boundaries(flows, cut, _part_volumes(flows, cut, capture), capture)
 
 
 @pytest.mark.parametrize("missing", [(5,), (5, 6), ()])
@@ -54,9 +54,9 @@ def test_if_all_records_divide_the_bytes_much_more_evenly_the_longest_ones_are_t
     end[own[::3]] += 0.4
     ids, no = np.zeros(len(start), dtype=np.int32), np.zeros(len(start), dtype=bool)
     flows = Flows(start, end, ids, ids + 1, size, ids, ids, no, no)
-    plain, cut = _by_gaps(bursts_of(flows, True)), by_gaps(flows, True)
+    plain, cut = _cut_by_gaps(bursts_of(flows, True)), cut_by_gaps(flows, True)
     assert plain is not None and cut is not None
-    assert plain.uneven_bytes > CERTAIN > 100 * cut.uneven_bytes
+    assert plain.uneven_bytes > CERTAIN_UNEVEN > 100 * cut.uneven_bytes
     assert cut.begin == pytest.approx(1.5 * np.arange(1, steps))
     assert cut.stop[2] == pytest.approx(start[own[2]] + 0.04) and cut.stop[3] == pytest.approx(start[own[3]] + 0.44)
 
@@ -92,7 +92,7 @@ def layers(steps: int, *, merged: float) -> Flows:
 def test_steps_whose_pauses_are_all_alike_are_found_where_the_places_of_the_pauses_repeat(
     merged: float, found: int
 ) -> None:
-    cut = by_bytes(layers(60, merged=merged), True)
+    cut = cut_by_bytes(layers(60, merged=merged), True)
     assert cut is not None
     assert found <= len(cut.stop) <= 61
     assert cut.odd < 0.1
@@ -101,7 +101,7 @@ def test_steps_whose_pauses_are_all_alike_are_found_where_the_places_of_the_paus
 def test_pauses_at_places_that_never_repeat_make_no_steps() -> None:
     flows = layers(60, merged=0.0)
     flows.size[:] = np.random.default_rng(6).lognormal(13.0, 1.0, len(flows))
-    assert by_bytes(flows, True) is None
+    assert cut_by_bytes(flows, True) is None
 
 
 def sharded(*, uneven: int = 0) -> tuple[Flows, Cut]:
@@ -122,7 +122,7 @@ def sharded(*, uneven: int = 0) -> tuple[Flows, Cut]:
 
 def layered(flows: Flows, cut: Cut) -> Cut | None:
     capture = Capture(flows, ["a", "b"], [], 0.0, resolution_s=1e-6, has_bytes=True, notes=[])
-    return _of_layers(flows, cut, capture)
+    return _cut_at_layers(flows, cut, capture)
 
 
 def test_parts_that_are_layers_are_joined_to_steps_that_end_in_the_part_that_differs() -> None:

@@ -13,15 +13,15 @@ import pytest
 
 from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.flows.capture import Capture, Flows, Place
-from diagnosis.flows.delays import EVIDENCE, MOST, Candidate, Held, held_up, raised
+from diagnosis.flows.delays import EVIDENCE, MAX_SHARE, Candidate, Delays, find_raised_stretches, measure_delays
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.slowness import Slow
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.stragglers import (
-    SET,
+    MAX_SET,
     Named,
     Stretch,
-    _told,
+    _smallest_set,
     joined,
     probabilities,
     settled,
@@ -30,7 +30,7 @@ from diagnosis.flows.stragglers import (
     weighed,
 )
 from diagnosis.flows.suspects import suspects
-from diagnosis.flows.waiting import _thinking
+from diagnosis.flows.waiting import _thinking_s
 from diagnosis.model import ParseHints
 
 RECORDINGS = Path(__file__).with_name("recordings")
@@ -122,7 +122,7 @@ def test_without_an_inventory_the_first_switch_of_what_a_machine_sends_is_its_le
 
 def test_if_only_one_pair_across_the_uplink_hangs_the_uplink_explains_it_as_well_as_the_port_of_the_receiver() -> None:
     job, steps, whole = capture(hangs=frozenset({(3, 0)}))
-    held = held_up(job, steps, whole)
+    held = measure_delays(job, steps, whole)
     assert held is not None
     evidence = held.evidence(SLOW)
     assert evidence is not None
@@ -132,8 +132,8 @@ def test_if_only_one_pair_across_the_uplink_hangs_the_uplink_explains_it_as_well
 
 
 def test_a_set_of_more_than_half_of_the_candidates_says_nothing() -> None:
-    assert _told(np.array([0.3, 0.2, 0.2, 0.0, 0.3]), np.ones(4)) == []
-    assert _told(np.array([0.4, 0.3, 0.0, 0.0, 0.3]), np.ones(4)) == [(0, 0.4), (1, 0.3)]
+    assert _smallest_set(np.array([0.3, 0.2, 0.2, 0.0, 0.3]), np.ones(4)) == []
+    assert _smallest_set(np.array([0.4, 0.3, 0.0, 0.0, 0.3]), np.ones(4)) == [(0, 0.4), (1, 0.3)]
 
 
 def test_a_steady_job_names_nobody() -> None:
@@ -157,15 +157,15 @@ def test_without_an_inventory_addresses_are_named() -> None:
 
 
 def test_shares_of_one_step_never_exceed_what_counts_at_most() -> None:
-    held = held_up(*capture(late=0))
+    held = measure_delays(*capture(late=0))
     assert held is not None
     shares = held.shares(SLOW)
     assert shares is not None
-    assert np.abs(shares).max() <= MOST
+    assert np.abs(shares).max() <= MAX_SHARE
     assert held.shares([10**6]) is None
 
 
-def made(seconds: dict[int, float], *, steps: int = 40, lost: range | None = None) -> Held:
+def made(seconds: dict[int, float], *, steps: int = 40, lost: range | None = None) -> Delays:
     """One machine that is late by these seconds in these steps, and a second one that never is; steps of 1 s."""
     table = np.zeros((steps, 2, len(EVIDENCE)))
     excess = np.zeros(steps)
@@ -174,26 +174,26 @@ def made(seconds: dict[int, float], *, steps: int = 40, lost: range | None = Non
     for k in lost or ():
         table[k, 0, EVIDENCE.index("lost")] = 1.0
     both = (Candidate("node", ("a",), (0,)), Candidate("node", ("b",), (1,)))
-    return Held(both, tuple(range(steps)), table, np.full((2, len(EVIDENCE)), 0.01), excess, 0.05)
+    return Delays(both, tuple(range(steps)), table, np.full((2, len(EVIDENCE)), 0.01), excess, 0.05)
 
 
 def test_a_machine_that_is_a_little_late_in_step_after_step_makes_a_stretch_without_slow_steps() -> None:
-    assert raised(made(dict.fromkeys(range(10, 20), 0.08)), 1.0) == [tuple(range(10, 20))]
-    assert raised(made(dict.fromkeys(range(10, 13), 0.08)), 1.0) == []
-    assert raised(made({}), 1.0) == []
+    assert find_raised_stretches(made(dict.fromkeys(range(10, 20), 0.08)), 1.0) == [tuple(range(10, 20))]
+    assert find_raised_stretches(made(dict.fromkeys(range(10, 13), 0.08)), 1.0) == []
+    assert find_raised_stretches(made({}), 1.0) == []
 
 
 def test_bytes_that_are_repeated_make_a_stretch_only_if_steps_lose_time() -> None:
     slow = dict.fromkeys(range(10, 20, 2), 0.3)
-    assert raised(made(slow, lost=range(10, 20)), 1.0) == [tuple(range(10, 20))]
-    assert raised(made({}, lost=range(10, 20)), 1.0) == []
+    assert find_raised_stretches(made(slow, lost=range(10, 20)), 1.0) == [tuple(range(10, 20))]
+    assert find_raised_stretches(made({}, lost=range(10, 20)), 1.0) == []
 
 
 def test_of_two_that_delay_at_the_same_time_the_one_with_the_longer_delays_shows_the_stretch() -> None:
     held = made(dict.fromkeys(range(10, 16), 0.4))
     held.seconds[12:24, 1, EVIDENCE.index("into")] = 0.06
     held.excess[16:24] = 0.06
-    (longest, *rest) = raised(held, 1.0)
+    (longest, *rest) = find_raised_stretches(held, 1.0)
     assert longest == tuple(range(10, 16))
     assert joined([], [longest, *rest]) == [Stretch(longest)]
 
@@ -201,7 +201,7 @@ def test_of_two_that_delay_at_the_same_time_the_one_with_the_longer_delays_shows
 def test_delays_that_explain_little_of_what_was_lost_make_no_stretch() -> None:
     held = made(dict.fromkeys(range(10, 20), 0.06))
     held.excess[10:20] = 0.8
-    assert raised(held, 1.0) == []
+    assert find_raised_stretches(held, 1.0) == []
 
 
 def test_a_stretch_of_slow_steps_comes_before_one_of_a_single_machine() -> None:
@@ -228,7 +228,7 @@ def test_evidence_that_cannot_separate_two_gives_both_the_same_probability() -> 
     p = probabilities(evidence)
     assert p[0] == pytest.approx(p[1])
     assert p.sum() == pytest.approx(1.0)
-    assert SET >= 2
+    assert MAX_SET >= 2
 
 
 def test_no_evidence_means_nobody_however_many_there_are() -> None:
@@ -290,10 +290,10 @@ def test_who_had_said_a_word_and_sends_when_the_other_does_only_waited() -> None
     start, step, src, data = (list(column) for column in zip(*rows, strict=True))
     said = pl.DataFrame({"start": start, "end": start, "until": start, "begun": step, "src": src, "data": data})
     said = said.with_columns(dst=1 - pl.col("src"), low=1, step=pl.col("begun").cast(pl.Int64))
-    seconds = dict(_thinking(said, 0.0).group_by("src").agg(pl.col("seconds").sum()).iter_rows())
+    seconds = dict(_thinking_s(said, 0.0).group_by("src").agg(pl.col("seconds").sum()).iter_rows())
     assert seconds[0] == pytest.approx(4 * 0.1)
     silent = said.filter(pl.col("data"))
-    seconds = dict(_thinking(silent, 0.0).group_by("src").agg(pl.col("seconds").sum()).iter_rows())
+    seconds = dict(_thinking_s(silent, 0.0).group_by("src").agg(pl.col("seconds").sum()).iter_rows())
     assert seconds[0] == pytest.approx(4 * 0.7)
 
 

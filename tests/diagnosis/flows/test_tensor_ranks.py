@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from diagnosis.flows import diagnose_flows, parse_flow
-from diagnosis.flows.stated import Stated
+from diagnosis.flows.stated import StatedLayout
 from diagnosis.model import ParseHints
 
 RECORDING = Path(__file__).with_name("recordings") / "tensor2_ddp4.parquet"
@@ -18,7 +18,7 @@ INVENTORY = [{"ip": f"10.77.0.{10 + n}", "node": f"gpu-node-{n:02d}", "switch": 
 ITERATIONS = 35
 
 
-def told(work: Path, *stated: Stated) -> dict[str, Any]:
+def told(work: Path, *stated: StatedLayout) -> dict[str, Any]:
     with RECORDING.open("rb") as stream:
         parsed = parse_flow(stream, "flows.parquet", ParseHints(), work)
     (job,) = diagnose_flows([parsed], inventory=INVENTORY, stated=stated)["jobs"]
@@ -33,7 +33,7 @@ def test_the_replicas_that_exchange_once_a_step_show_the_steps(tmp_path: Path) -
 def test_a_statement_about_tensor_ranks_binds_the_layout_if_the_flows_show_such_groups(
     tensor: int, tmp_path: Path
 ) -> None:
-    job = told(tmp_path, Stated({"tp": tensor, "dp": 8 // tensor}, ranks=8))
+    job = told(tmp_path, StatedLayout({"tp": tensor, "dp": 8 // tensor}, ranks=8))
     assert len(job["steps"]) == ITERATIONS
     if tensor == 2:
         assert (job["parallelism"], job.get("apart")) == ({"tp": 2, "pp": 1, "dp": 4}, None)

@@ -16,7 +16,7 @@ import polars as pl
 import pytest
 
 from diagnosis.flows import diagnose_flows, timeline_view
-from diagnosis.flows.link import Known, align, match_jobs
+from diagnosis.flows.link import KnownJob, align_iterations, match_jobs
 from diagnosis.flows.rank_lanes import write_phases
 from diagnosis.flows.trace_export import write_csv, write_trace
 from tests.diagnosis.flows.helpers import parsed
@@ -153,7 +153,7 @@ def test_a_capture_is_matched_to_the_job_with_its_nodes() -> None:
             {"id": "flows-2", "members": ["10.0.0.9"], "nodes": []},
         ]
     }
-    jobs = {"a": Known(["n1", "n2"]), "b": Known(["n3", "n4"]), "c": Known(["10.0.0.9"])}
+    jobs = {"a": KnownJob(["n1", "n2"]), "b": KnownJob(["n3", "n4"]), "c": KnownJob(["10.0.0.9"])}
     assert {(m.flow_job, m.job) for m in match_jobs(flows, jobs)} == {("flows-1", "a"), ("flows-2", "c")}
 
 
@@ -166,7 +166,7 @@ def seen_on(machines: int, t0: float = 0.0, t1: float = 100.0) -> dict[str, Any]
 def test_the_share_of_the_larger_side_decides() -> None:
     def of(machines: int, known: int) -> list[tuple[int, int]]:
         names = [f"N{i}.cluster.local" for i in range(known)]
-        return [(m.common, m.larger) for m in match_jobs(seen_on(machines), {"a": Known(names)})]
+        return [(m.common, m.larger) for m in match_jobs(seen_on(machines), {"a": KnownJob(names)})]
 
     assert of(12, 16) == [(12, 16)]
     assert of(16, 12) == [(12, 16)]
@@ -176,18 +176,18 @@ def test_the_share_of_the_larger_side_decides() -> None:
 
 def test_names_that_only_differ_in_their_domain_stay_apart() -> None:
     flows = {"jobs": [{"id": "flows-1", "members": [], "nodes": ["n1.east", "n1.west"], "steps": []}]}
-    assert match_jobs(flows, {"a": Known(["n1.north", "n1.south"])}) == []
-    assert match_jobs(flows, {"a": Known(["n1.east", "n1.west"])})[0].common == 2
+    assert match_jobs(flows, {"a": KnownJob(["n1.north", "n1.south"])}) == []
+    assert match_jobs(flows, {"a": KnownJob(["n1.east", "n1.west"])})[0].common == 2
 
 
 def test_jobs_must_have_run_meanwhile_where_their_times_are_known() -> None:
     names = [f"n{i}" for i in range(4)]
     jobs = {
-        "before": Known(names, -500.0, -100.0),
-        "whole": Known(names, -500.0, 500.0),
-        "touches": Known(names, 90.0, 500.0),
-        "goes-on": Known(names, 10.0, None),
-        "unknown": Known(names),
+        "before": KnownJob(names, -500.0, -100.0),
+        "whole": KnownJob(names, -500.0, 500.0),
+        "touches": KnownJob(names, 90.0, 500.0),
+        "goes-on": KnownJob(names, 10.0, None),
+        "unknown": KnownJob(names),
     }
     found = {m.job: (m.t0, m.t1) for m in match_jobs(seen_on(4), jobs)}
     assert found == {"whole": (0.0, 100.0), "goes-on": (10.0, 100.0), "unknown": (None, None)}
@@ -199,7 +199,7 @@ def test_iterations_of_the_log_fall_on_the_steps_of_the_flows() -> None:
     ends = T0 + np.cumsum(rng.normal(0.5, 0.03, 60))
     steps = [{"start": e - 0.5, "end": e} for e in ends]
     lines = [{"n": 100 + k, "t": ends[k] + 1.8 + rng.normal(0, 0.002)} for k in range(4, 60, 2)]
-    found = align(steps, lines)
+    found = align_iterations(steps, lines)
     assert found is not None
     assert found["iteration_of_first_step"] == 100
     assert found["offset_s"] == pytest.approx(-1.8, abs=0.01)
@@ -209,5 +209,5 @@ def test_iterations_that_do_not_fit_are_not_forced() -> None:
     rng = np.random.default_rng(2)
     steps = [{"start": T0 + k, "end": T0 + k + 1.0} for k in range(30)]
     lines = [{"n": k, "t": T0 + float(rng.uniform(0, 500))} for k in range(30)]
-    assert align(steps, lines) is None
-    assert align(steps[:2], lines) is None
+    assert align_iterations(steps, lines) is None
+    assert align_iterations(steps[:2], lines) is None

@@ -6,7 +6,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis.flows.waiting import _hanging, _ready, _thinking, _until
+from diagnosis.flows.waiting import _hanging_s, _ready_s, _thinking_s, _transfers_until
 
 COMPUTE_S = 1.0
 
@@ -26,8 +26,8 @@ def said(first: list[int], late_s: dict[tuple[int, int], float] | None = None) -
 
 
 def seconds(table: pl.DataFrame) -> dict[tuple[int, int], float]:
-    ready = _ready(table, np.arange(table["step"].max() + 1))  # type: ignore[operator]
-    rows = _thinking(table, ready).select("step", "src", "seconds").iter_rows()
+    ready = _ready_s(table, np.arange(table["step"].max() + 1))  # type: ignore[operator]
+    rows = _thinking_s(table, ready).select("step", "src", "seconds").iter_rows()
     return {(step, src): s for step, src, s in rows}
 
 
@@ -54,7 +54,7 @@ def hanging(sent: list[tuple[float, float]], answers: list[tuple[float, float]])
     rows += [(8, 80.0 + a, 80.0 + b, 1, 0, False) for a, b in answers]
     table = pl.DataFrame(rows, schema=["step", "start", "end", "src", "dst", "data"], orient="row").sort("start")
     table = table.with_columns(low=pl.lit(1), empty=~pl.col("data"), size=pl.lit(1e6), begun=10.0 * pl.col("step"))
-    found = _hanging(_until(table, np.arange(8))).filter(pl.col("step") == 8)
+    found = _hanging_s(_transfers_until(table, np.arange(8))).filter(pl.col("step") == 8)
     return float(found.filter(pl.col("src") == 0)["seconds"].sum())
 
 
