@@ -105,8 +105,8 @@ def _mismatched(stacks: Mapping[str, Any]) -> bool:
     """
     if (stacks.get("collectives") or {}).get("mismatched"):
         return True
-    apart = [g for g in stacks.get("groups") or () if not g.get("dominant")]
-    return stacks.get("rule") == "mismatch" and len(apart) == 1
+    is_split = [g for g in stacks.get("groups") or () if not g.get("dominant")]
+    return stacks.get("rule") == "mismatch" and len(is_split) == 1
 
 
 def _alerts(events: Iterable[Mapping[str, Any]], rungs: Ladder) -> int:
@@ -116,8 +116,8 @@ def _alerts(events: Iterable[Mapping[str, Any]], rungs: Ladder) -> int:
     leaves = rungs.leaves.get("network_events", frozenset())
     times: dict[str, list[float]] = defaultdict(list)
     for event in events:
-        told = f"{event.get('category') or ''} {event.get('subcategory') or ''} {event.get('signature') or ''}"
-        if not any(leaf in told or leaf.replace("_", ".") in told for leaf in leaves) and "network." not in told:
+        alerts = f"{event.get('category') or ''} {event.get('subcategory') or ''} {event.get('signature') or ''}"
+        if not any(leaf in alerts or leaf.replace("_", ".") in alerts for leaf in leaves) and "network." not in alerts:
             continue
         for line in event.get("lines") or ():
             at = line.get("time")
@@ -167,7 +167,7 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
     commands, unsafe = _commands(fired, targets, job, rungs)
     because = [_fill(fired.why, facts)]
     if passed:
-        done = "; ".join(dict.fromkeys(t.spoken for t in tried))
+        done = "; ".join(dict.fromkeys(t.label for t in tried))
         left = "No further action is known." if fired is rungs.rules[-1] else "This is the next action."
         because.insert(0, f"Already tried without success: {done}. {left}")
     if unsafe:

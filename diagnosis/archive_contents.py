@@ -12,15 +12,15 @@ class UniqueNames:
 
     def __init__(self) -> None:
         self._seen: dict[str, int] = {}
-        self.doubles = 0
+        self.duplicates = 0
         self.example = ""
 
-    def free(self, name: str) -> str:
+    def unique(self, name: str) -> str:
         count = self._seen.get(name, 0) + 1
         self._seen[name] = count
         if count == 1:
             return name
-        self.doubles += 1
+        self.duplicates += 1
         self.example = self.example or name
         folder, slash, last = name.rpartition("/")
         stem, dot, suffix = last.partition(".") if not last.startswith(".") else (last, "", "")

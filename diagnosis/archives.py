@@ -217,9 +217,9 @@ class _Walk:
         if count == 0:
             self.on_problem(path, "The archive holds no files: nothing to read in it.")
         elif not skipped.end_marks:
-            told = f"The archive ends after {count:,} members without its end mark: it may have been cut"
-            self.on_problem(path, f"{told} there. Compare the number with the original, and send it again if it is.")
-        self._say_doubles(path, names)
+            problem = f"The archive ends after {count:,} members without its end mark: it may have been cut"
+            self.on_problem(path, f"{problem} there. Compare the number with the original, and send it again if it is.")
+        self._report_duplicates(path, names)
 
     def _tar_member(
         self,
@@ -232,7 +232,7 @@ class _Walk:
     ) -> Iterator[Member]:
         name = self._name(info.name, prefix)
         if name and info.isreg():
-            name = names.free(name)
+            name = names.unique(name)
         if name and not info.isreg():
             kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
             self.on_problem(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
@@ -262,8 +262,8 @@ class _Walk:
                 names = UniqueNames()
                 for info in infos:
                     if name := self._name(info.filename, prefix):
-                        yield from self._zip_member(archive, info, names.free(name), depth)
-                self._say_doubles(path, names)
+                        yield from self._zip_member(archive, info, names.unique(name), depth)
+                self._report_duplicates(path, names)
                 if lost := count_unlisted(file, archive):
                     self.on_problem(
                         path,
@@ -317,11 +317,11 @@ class _Walk:
         if self.out_bytes > self.limits.total_bytes:
             raise Refused(self._too_large())
 
-    def _say_doubles(self, path: str, names: UniqueNames) -> None:
-        if names.doubles:
-            first = f"{names.example!r} the first" if names.doubles > 1 else f"{names.example!r}"
-            told = f"{names.doubles:,} members have the name of an earlier one, {first}"
-            self.on_problem(path, f"{told}: all were kept, the later ones as “name~2”, “name~3” and so on.")
+    def _report_duplicates(self, path: str, names: UniqueNames) -> None:
+        if names.duplicates:
+            first = f"{names.example!r} the first" if names.duplicates > 1 else f"{names.example!r}"
+            problem = f"{names.duplicates:,} members have the name of an earlier one, {first}"
+            self.on_problem(path, f"{problem}: all were kept, the later ones as “name~2”, “name~3” and so on.")
 
     def _name(self, raw: str, prefix: str) -> str:
         try:

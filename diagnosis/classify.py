@@ -142,12 +142,12 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
     probable = probability({"score": score, "share": score / total, "rival": rival, "by_rule": by_rule})
     # of two equal candidates neither is likelier than not; further apart the fitted weight of the rival is enough
     bound = 1.0 - (2 * rival) ** THRESHOLDS.equals / 2
-    told = round(min(most, bound, model.calibrated(probable) if model else probable), 4)
+    confidence = round(min(most, bound, model.calibrated(probable) if model else probable), 4)
     # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
-    left = min(told, (1.0 - told) * second[1] / (total - score)) if second else 0.0
+    left = min(confidence, (1.0 - confidence) * second[1] / (total - score)) if second else 0.0
     return Classification(
         category=tree.get(best),
-        confidence=told,
+        confidence=confidence,
         runner_up=tree.get(second[0]) if second else None,
         runner_up_confidence=round(left, 4),
         also=tuple(tree.get(name) for name, value in ranked[1:] if value >= THRESHOLDS.multi_label * score),

@@ -280,17 +280,19 @@ def admit(
         scores = evaluate(confirmed, None, rules)
         reason = f"Only {len(confirmed)} incidents are confirmed; {FOLDS} are needed to hold some out."
         return Admission(starter(), False, scores, scores, reason)
-    with_model, alone = [], []
-    for learned, held in KFold(FOLDS, shuffle=True, random_state=0).split(np.zeros(len(confirmed))):
+    with_model, rules_alone = [], []
+    for learned, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(np.zeros(len(confirmed))):
         part = train([confirmed[i] for i in learned], base)
-        test = [confirmed[i] for i in held]
+        test = [confirmed[i] for i in held_out]
         with_model.append(evaluate(test, part, rules))
-        alone.append(evaluate(test, None, rules))
-    mine, theirs = _mean(with_model), _mean(alone)
-    is_admitted = mine.leaf >= theirs.leaf and mine.domain >= theirs.domain
+        rules_alone.append(evaluate(test, None, rules))
+    with_mean, alone_mean = _mean(with_model), _mean(rules_alone)
+    is_admitted = with_mean.leaf >= alone_mean.leaf and with_mean.domain >= alone_mean.domain
     verb = "is admitted" if is_admitted else "is not admitted"
-    reason = f"The model {verb}: right on {mine.leaf:.1%} of held-out incidents, rules alone on {theirs.leaf:.1%}."
-    return Admission(train(confirmed, base), is_admitted, mine, theirs, reason)
+    reason = (
+        f"The model {verb}: right on {with_mean.leaf:.1%} of held-out incidents, rules alone on {alone_mean.leaf:.1%}."
+    )
+    return Admission(train(confirmed, base), is_admitted, with_mean, alone_mean, reason)
 
 
 def _tf_idf(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matrix]:

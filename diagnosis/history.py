@@ -50,26 +50,32 @@ class JobEvents:
 
 @dataclass(frozen=True, slots=True)
 class Pool:
-    """The healthy jobs for the comparison of one job; ``scope``: family, framework, all or none; ``unlike``: number of
-    jobs that were left out because they print other messages.
+    """The healthy jobs for the comparison of one job; ``scope``: family, framework, all or none; ``left_out``: number
+    of jobs that were left out because they print other messages.
     """
 
     jobs: tuple[JobEvents, ...]
     scope: str
-    unlike: int = 0
+    left_out: int = 0
 
-    def alike(self, texts: Collection[str]) -> Pool:
+    def similar(self, texts: Collection[str]) -> Pool:
         """Without jobs that print far fewer of the job's messages (``texts``, masked) than the most similar one does:
         after an upgrade of a framework, or a change of the log format, those before it say nothing of what is normal.
         ``MIN_POOL_JOBS`` healthy jobs of the new version replace them: fewer are not enough to call a message unknown.
         O(texts of the pool).
         """
-        said = frozenset(texts)
-        told = [len(said & job.counts.keys()) / max(1, min(len(said), len(job.counts))) for job in self.jobs]
-        least = THRESHOLDS.alike * max(told, default=0.0)
-        few = [min(len(said), len(job.counts)) < THRESHOLDS.telling for job in self.jobs]
-        kept = tuple(job for job, share, is_few in zip(self.jobs, told, few, strict=True) if is_few or share >= least)
-        return replace(self, jobs=kept, unlike=len(self.jobs) - len(kept)) if len(kept) >= MIN_POOL_JOBS else self
+        own_texts = frozenset(texts)
+        common_shares = [
+            len(own_texts & job.counts.keys()) / max(1, min(len(own_texts), len(job.counts))) for job in self.jobs
+        ]
+        least = THRESHOLDS.alike * max(common_shares, default=0.0)
+        is_small = [min(len(own_texts), len(job.counts)) < THRESHOLDS.telling for job in self.jobs]
+        kept = tuple(
+            job
+            for job, share, is_few in zip(self.jobs, common_shares, is_small, strict=True)
+            if is_few or share >= least
+        )
+        return replace(self, jobs=kept, left_out=len(self.jobs) - len(kept)) if len(kept) >= MIN_POOL_JOBS else self
 
 
 @dataclass(frozen=True, slots=True)

@@ -60,12 +60,12 @@ def condense(
     cited, wanted = cited_lines(report), verdict(report)
     for number, plan in enumerate(PLANS):
         kept = _texts(choose_rows(logs, cited, plan), read)
-        again, bytes_of = _parsed_again(kept, logs, hints, out.parent / f"tried-{number}")
+        parsed_kept, bytes_of = _parsed_again(kept, logs, hints, out.parent / f"tried-{number}")
 
         def from_kept(path: str, offset: int, length: int, kept: dict[str, bytes] = bytes_of) -> bytes:
             return kept[path][offset : offset + length] if path in kept else read(path, offset, length)
 
-        if verdict(to_json(diagnose([*others, *again], read=from_kept, **options))) == wanted:
+        if verdict(to_json(diagnose([*others, *parsed_kept], read=from_kept, **options))) == wanted:
             kept_lines.write(kept, out)
             if out.stat().st_size > LIMITS.worth * sum(p.bytes for p in logs):
                 return None
@@ -75,10 +75,10 @@ def condense(
 
 def verdict(report: Mapping[str, Any]) -> tuple[Any, ...]:
     """What a conclusion says: condition, category, where in the job, who is at fault."""
-    said = report.get("conclusion") or {}
-    moment = said.get("moment") or {}
-    fault = tuple((one.get("kind"), one.get("name"), one.get("rank")) for one in said.get("fault") or ())
-    return said.get("condition"), said.get("id"), moment.get("stage"), moment.get("iteration"), fault
+    parts = report.get("conclusion") or {}
+    moment = parts.get("moment") or {}
+    fault = tuple((one.get("kind"), one.get("name"), one.get("rank")) for one in parts.get("fault") or ())
+    return parts.get("condition"), parts.get("id"), moment.get("stage"), moment.get("iteration"), fault
 
 
 def cited_lines(report: Any) -> set[tuple[str, int]]:
@@ -182,17 +182,17 @@ def _texts(rows: pl.DataFrame, read: ReadRange) -> pl.DataFrame:
 
 def _blocks(rows: pl.DataFrame) -> Iterator[tuple[str, int, int, list[tuple[int, int]]]]:
     """Path, begin and end of ranges to read, and the lines (offset, length) in each."""
-    held: tuple[str, int, int, list[tuple[int, int]]] | None = None
+    block: tuple[str, int, int, list[tuple[int, int]]] | None = None
     for path, offset, length in rows.select("path", "offset", "length").iter_rows():
         end = offset + length
-        if held and held[0] == path and offset - held[2] < LIMITS.gap_bytes and end - held[1] < LIMITS.block_bytes:
-            held = (path, held[1], end, [*held[3], (offset, length)])
+        if block and block[0] == path and offset - block[2] < LIMITS.gap_bytes and end - block[1] < LIMITS.block_bytes:
+            block = (path, block[1], end, [*block[3], (offset, length)])
             continue
-        if held:
-            yield held
-        held = (path, offset, end, [(offset, length)])
-    if held:
-        yield held
+        if block:
+            yield block
+        block = (path, offset, end, [(offset, length)])
+    if block:
+        yield block
 
 
 def _parsed_again(
@@ -202,8 +202,8 @@ def _parsed_again(
     texts: dict[str, bytes] = {p.path: b"" for p in logs}
     for (path,), rows in kept.group_by("path", maintain_order=True):
         texts[str(path)] = b"\n".join(rows["text"]) + b"\n"
-    again = []
+    found = []
     for number, p in enumerate(logs):
         hint = hints.get(p.path) or ParseHints(kind=p.kind)
-        again.append(parse(io.BytesIO(texts[p.path]), p.path, hint, folder / str(number)))
-    return again, texts
+        found.append(parse(io.BytesIO(texts[p.path]), p.path, hint, folder / str(number)))
+    return found, texts

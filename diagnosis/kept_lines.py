@@ -39,12 +39,12 @@ def write(kept: pl.DataFrame, out: Path) -> None:
     line, ms = pl.col("line").cast(pl.Int64), pl.col("time") // _NS_PER_MS
     before = ms.forward_fill().shift().over("path")
     number = {masked: n for n, masked in enumerate(kept["masked"].unique(maintain_order=True))}
-    told = {
+    columns = {
         "skipped": line - line.shift(fill_value=0).over("path") - 1,
         "passed_ms": ms - before.fill_null(0),
         "message": pl.col("masked").replace_strict(number, return_dtype=pl.UInt32),
     }
-    _write(kept.with_columns(**told).select(pl.col(name).cast(kind) for name, kind in _STORED_SCHEMA.items()), out)
+    _write(kept.with_columns(**columns).select(pl.col(name).cast(kind) for name, kind in _STORED_SCHEMA.items()), out)
 
 
 def read(data: bytes) -> pl.DataFrame:
@@ -53,8 +53,8 @@ def read(data: bytes) -> pl.DataFrame:
     if "masked" in table.columns:  # stored by version 0.1
         return table
     line, time = pl.col("skipped").cast(pl.Int64) + 1, pl.col("passed_ms") * _NS_PER_MS
-    told = {"line": line.cum_sum().over("path"), "time": time.cum_sum().over("path"), "masked": pl.col("message")}
-    return table.with_columns(**told).select(pl.col(name).cast(kind) for name, kind in KEPT_SCHEMA.items())
+    columns = {"line": line.cum_sum().over("path"), "time": time.cum_sum().over("path"), "masked": pl.col("message")}
+    return table.with_columns(**columns).select(pl.col(name).cast(kind) for name, kind in KEPT_SCHEMA.items())
 
 
 def write_without(data: bytes, path: str, out: Path) -> None:

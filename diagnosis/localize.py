@@ -56,15 +56,15 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
 
 def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
     """``logs`` with the category of the stacks, if the logs have none; else unchanged."""
-    told = stack_cause(stack_part)
-    if told is None or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
+    found = stack_cause(stack_part)
+    if found is None or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
         return logs
-    leaf = taxonomy.load().get(told[0])
+    leaf = taxonomy.load().get(found[0])
     other = (logs.verdict.id, min(logs.verdict.confidence, 0.2)) if logs.verdict.confidence > 0 else None
     reason = f"The stacks show the cause: {stack_part.get('headline') or stack_part.get('reason')}"
     return replace(
         logs,
-        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, told[1], other),
+        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, found[1], other),
         inferred=(reason, *logs.inferred),
     )
 

@@ -110,20 +110,22 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
 
 def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
     """Large files alone, small ones together, in order."""
-    batch, held = list[Task](), 0
+    batch, size_so_far = list[Task](), 0
     for task in tasks:
         try:
             size = task.file.stat().st_size
         except OSError:
             size = 0  # the reader reports why it cannot be read
-        if batch and (size > _MAX_SMALL_BYTES or held + size > _MAX_BATCH_BYTES or len(batch) == _MAX_BATCH_FILES):
+        if batch and (
+            size > _MAX_SMALL_BYTES or size_so_far + size > _MAX_BATCH_BYTES or len(batch) == _MAX_BATCH_FILES
+        ):
             yield batch
-            batch, held = [], 0
+            batch, size_so_far = [], 0
         batch.append(task)
-        held += size
+        size_so_far += size
         if size > _MAX_SMALL_BYTES:
             yield batch
-            batch, held = [], 0
+            batch, size_so_far = [], 0
     if batch:
         yield batch
 
@@ -134,8 +136,8 @@ def _parse(batch: list[Task]) -> list[Parsed | str]:
     return [together[number] if number in together else parse_one(task) for number, task in enumerate(batch)]
 
 
-def read_together(batch: Sequence[Task], *, is_apart: bool = False) -> dict[int, Parsed]:
-    """The parsed small plain logs of a batch by their place in it, with common tables unless ``is_apart``.
+def read_together(batch: Sequence[Task], *, has_own_tables: bool = False) -> dict[int, Parsed]:
+    """The parsed small plain logs of a batch by their place in it, with common tables unless each ``has_own_tables``.
     :func:`parse_one` parses other files."""
     zone, kinds = batch[0].hints.time_zone, LogKinds()
     found = {
@@ -144,7 +146,7 @@ def read_together(batch: Sequence[Task], *, is_apart: bool = False) -> dict[int,
         if not task.hints.offset and task.hints.time_zone == zone and (small := _read_small(task, kinds))
     }
     try:
-        parsed = parse_together(list(found.values()), zone, is_apart=is_apart) if found else []
+        parsed = parse_together(list(found.values()), zone, has_own_tables=has_own_tables) if found else []
     except BaseException as error:  # parsed one by one, only the faulty file fails
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise

@@ -221,19 +221,19 @@ class SmallLog(NamedTuple):
     work: Path
 
 
-def parse_together(logs: Sequence[SmallLog], zone: str, *, is_apart: bool) -> list[Parsed]:
+def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool) -> list[Parsed]:
     """:func:`parse` of several small logs, whose lines are read as one block. Their tables are written into the
-    ``work`` of each, if ``is_apart``, or else together into that of the first. Raises ``ValueError`` if one has too
-    many messages.
+    ``work`` of each, if each ``has_own_tables``, or else together into that of the first. Raises ``ValueError`` if one
+    has too many messages.
     """
     notes: list[str] = []
     reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
     reader.take(prepare_files([log.data for log in logs], reader.time_zone))
     if any(told.messages > MOST_MESSAGES for told in reader.logs):
         raise ValueError("a log with many different messages is read alone")
-    for log in logs if is_apart else logs[:1]:
+    for log in logs if has_own_tables else logs[:1]:
         log.work.mkdir(parents=True, exist_ok=True)
-    if is_apart:
+    if has_own_tables:
         files = reader.finish_apart([log.work for log in logs])
     else:
         rows, sizes = reader.columns(), [told.lines for told in reader.logs]
@@ -244,11 +244,11 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, is_apart: bool) -> li
         years = cells.years(rows, sizes)
     found, line, message = [], 0, 0
     for number, (log, told, (columns, uniques)) in enumerate(zip(logs, reader.logs, files, strict=True)):
-        part = None if is_apart else Part(number, line, message, told.messages)
+        part = None if has_own_tables else Part(number, line, message, told.messages)
         digest = hashlib.sha256(log.data).hexdigest()
         parsed = Parsed(log.path, log.kind, digest, len(log.data), columns=columns, uniques=uniques, part=part)
         parsed = _described_log(parsed, told, notes, "utf-8")
-        if not is_apart:
+        if not has_own_tables:
             facts = parsed.facts | {"edges": list(edges[number]), "stamps": years[number]}
             parsed = replace(parsed, cells=reader.work / "cells.parquet", facts=facts)
         found.append(parsed)

@@ -42,7 +42,7 @@ def diagnose(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     tables: Path | None = None,
-    least_gpu_s: float = MIN_LOST_GPU_S,
+    min_gpu_s: float = MIN_LOST_GPU_S,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> Diagnosis:
@@ -56,7 +56,7 @@ def diagnose(
         read: raw bytes of an artifact by path, offset, length.
         rules: signatures, users' own included; default: the built-in ones.
         model: the learned part of classification; default: the one that ships.
-        least_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
+        min_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
         runner: does parts of the analysis of many flow records in other processes; default: this one does all.
         without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
@@ -106,7 +106,7 @@ def diagnose(
         suspects,
         hints=hints,
         gpus=described["world_size"],
-        least_gpu_s=least_gpu_s,
+        min_gpu_s=min_gpu_s,
         results=results,
     )
     stack_part.pop("suspects", None)
@@ -182,8 +182,8 @@ def _flows(
     runner: Runner | None,
     without: frozenset[str],
 ) -> dict[str, Any]:
-    mine = [p for p in parsed if p.kind == Kind.FLOW]
-    if not mine:
+    flow_files = [p for p in parsed if p.kind == Kind.FLOW]
+    if not flow_files:
         return {}
     home = known.home_of_rank()
     ranks: dict[str, list[int]] = {}
@@ -193,7 +193,7 @@ def _flows(
     rows = [{**row, "ranks": ranks.get(str(row["node"]), ())} for row in rows]
     return dict(
         flows.diagnose_flows(
-            mine,
+            flow_files,
             inventory=rows,
             stated=_stated_layouts(parsed, known, home),
             on_stage=on_stage,
@@ -216,7 +216,9 @@ def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[in
         plans = [(frozenset(), plan)]
     found = []
     for places, plan in plans:
-        is_sure = plan.known and not plan.assumed and not places  # of several jobs, whose ranks these are is not known
+        is_sure = (
+            plan.is_known and not plan.assumptions and not places
+        )  # of several jobs, whose ranks these are is not known
         groups = {kind: machines_of(plan.groups(kind), home) for kind in ("pp", "dp") if is_sure}
         found.append(StatedLayout(dict(plan.sizes), plan.world_size, {k: g for k, g in groups.items() if g}, places))
     return found

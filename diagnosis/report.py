@@ -41,10 +41,10 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         report["stacks"] = diagnosis.stacks
     if diagnosis.advice is not None:
         report["advice"] = diagnosis.advice
-    told: dict[str, Any] = plain(report)
-    for text in violations(told) if diagnosis.conclusion else ():
+    out: dict[str, Any] = plain(report)
+    for text in violations(out) if diagnosis.conclusion else ():
         log.error("The report contradicts itself: %s.", text)
-    return told
+    return out
 
 
 def logs_json(logs: LogDiagnosis, advice: dict[str, Any] | None = None) -> dict[str, Any]:

@@ -32,7 +32,7 @@ class TriedAction:
     targets: frozenset[str] = frozenset()
 
     @property
-    def spoken(self) -> str:
+    def label(self) -> str:
         """``Evict (node-3)``."""
         some = sorted(self.targets)
         shown = ", ".join(some[:4]) + (f" and {len(some) - 4} more" if len(some) > 4 else "")

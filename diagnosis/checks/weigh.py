@@ -67,13 +67,13 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Iterable[Resul
     rest = max(1.0 - sum(weights.values()), PRIOR_P)
     moved = False
     for result in results:
-        told: Mapping[str, float] = result.outcome.categories
-        for head, ratio in told.items():
-            mine = [name for name in weights if name == head or name.startswith(f"{head}.")]
-            if not mine and ratio > 1.0 and result.outcome.adds:
+        ratios: Mapping[str, float] = result.outcome.categories
+        for head, ratio in ratios.items():
+            matching = [name for name in weights if name == head or name.startswith(f"{head}.")]
+            if not matching and ratio > 1.0 and result.outcome.adds:
                 weights[result.outcome.adds] = PRIOR_P
-                mine = [result.outcome.adds]
-            for name in mine:
+                matching = [result.outcome.adds]
+            for name in matching:
                 weights[name] *= ratio
                 moved = True
     if not moved:

@@ -59,8 +59,8 @@ def _shares_from_evidence(
         return [(NONE, round(sure, 4))]
     if condition == "cancelled":
         return [("platform.scheduler.cancelled", 0.6)]
-    told = cause(stacks)
-    return [(UNKNOWN, 0.0)] if told is None else [told]
+    found = cause(stacks)
+    return [(UNKNOWN, 0.0)] if found is None else [found]
 
 
 def cap_shares(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

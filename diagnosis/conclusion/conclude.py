@@ -31,7 +31,7 @@ def conclude(
     *,
     hints: JobHints | None = None,
     gpus: int | None = None,
-    least_gpu_s: float = slowdowns.MIN_LOST_GPU_S,
+    min_gpu_s: float = slowdowns.MIN_LOST_GPU_S,
     results: Sequence[Result] = (),
 ) -> Conclusion:
     """Join the findings of logs, flows, stacks and the uploader.
@@ -43,7 +43,7 @@ def conclude(
         suspects: the fused ranking.
         hints: the uploader's description of the job.
         gpus: GPUs of the job, for the cost of slow steps.
-        least_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
+        min_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
         results: outcomes of checks; the ``suspects`` are already weighed by them.
 
     The caller adds advice and further checks.
@@ -51,7 +51,7 @@ def conclude(
     flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
-    slow = slowdowns.merge_slowdowns(of_logs, slowdowns.of_flows(flows, gpus, iterations), least_gpu_s)
+    slow = slowdowns.merge_slowdowns(of_logs, slowdowns.of_flows(flows, gpus, iterations), min_gpu_s)
     situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.watched)
     name, why = condition(situation)
     slow_places = _findings_in_stretches(findings.of_flows(flows), name, slow)
@@ -60,7 +60,7 @@ def conclude(
     accused: tuple[Fault, ...] = ()
     if name not in categories.CONDITIONS_WITHOUT_PROBLEM:
         accused = faults.find_faults(suspects, name, faults.node_of_ranks(logs, stacks), faults.root_writers(logs))
-    said = [
+    found = [
         *findings.of_logs(logs),
         *slow_places,
         *findings.of_slowdowns(slow),
@@ -70,34 +70,36 @@ def conclude(
         *findings.of_uploader(hints),
         *findings.of_alarms(hints),
     ]
-    shares = categories.shares(name, logs, said, stacks, results)
+    shares = categories.shares(name, logs, found, stacks, results)
     leaf, sure = shares[0]
     top, sub = categories.category_and_subcategory(leaf)
     ended = outcome(name, situation)
-    chain = _chain(said, ended)
+    chain = _chain(found, ended)
     return Conclusion(
         condition=name,
         id=leaf,
         category=top,
         subcategory=sub,
         confidence=sure,
-        sentence=sentence(name, logs, flows, stacks, accused, slow, said=hints.outcome, watched=hints.watched),
+        sentence=sentence(
+            name, logs, flows, stacks, accused, slow, stated_outcome=hints.outcome, watched=hints.watched
+        ),
         alternatives=tuple(shares),
         seen=faults.places_seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
         fault=accused,
         moment=_moment(name, why, logs, slow, chain),
         chain=chain,
-        disagreements=disagreements.find_disagreements(said, logs, suspects, results, flows),
+        disagreements=disagreements.find_disagreements(found, logs, suspects, results, flows),
         slowdowns=slow,
         outcome=ended,
     )
 
 
-def _chain(said: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
+def _chain(found: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
     """The causal chain: dated findings by time, undated ones of the cause before them. It ends with the conclusion's
     outcome.
     """
-    kept = [replace(f, text=outcome) if f.what == "outcome" else f for f in said if f.source != "uploader"]
+    kept = [replace(f, text=outcome) if f.what == "outcome" else f for f in found if f.source != "uploader"]
     return tuple(causal_order(kept, lambda f: (f.at, f.what, f.text))[:MAX_CHAIN])
 
 

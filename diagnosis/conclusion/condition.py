@@ -20,7 +20,7 @@ class Situation:
     flows: Mapping[str, Any]
     stacks: Mapping[str, Any]
     slowdowns: tuple[Slowdown, ...]
-    said: str = ""
+    stated_outcome: str = ""
     #: the alarms of a job while it runs, and those that ended
     watched: tuple[AlarmNote, ...] = ()
 
@@ -46,8 +46,8 @@ class Situation:
     @property
     def is_stuck(self) -> bool:
         """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good end."""
-        held = [alarm for alarm in self.watched if alarm.kind == hang.id and alarm.until is None]
-        return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in held)
+        hangs = [alarm for alarm in self.watched if alarm.kind == hang.id and alarm.until is None]
+        return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in hangs)
 
     @property
     def has_ended(self) -> bool:

@@ -40,10 +40,10 @@ def find_disagreements(
 
 def _layout(flows: Mapping[str, Any]) -> list[dict[str, Any]]:
     """Parallel sizes and groups that the job states and its flows contradict."""
-    apart = [job["apart"] for job in flows.get("jobs") or () if job.get("apart")]
+    differing = [job["apart"] for job in flows.get("jobs") or () if job.get("apart")]
     return [
         _disagreement("layout", ("the job", f"states {one['stated']}"), ("flows", f"show {one['shown']}"))
-        for one in apart[:MAX_LISTED]
+        for one in differing[:MAX_LISTED]
     ]
 
 
@@ -58,13 +58,13 @@ def _cleared_nodes(logs: LogDiagnosis | None, results: Sequence[Result]) -> list
 
 
 def _outcome(findings: Iterable[Finding], logs: LogDiagnosis | None) -> list[dict[str, Any]]:
-    said = next((f.text for f in findings if f.source == "uploader" and f.what == "outcome"), "")
-    if not said or logs is None or logs.outcome in AGREEING_OUTCOMES.get(said, (logs.outcome,)):
+    stated = next((f.text for f in findings if f.source == "uploader" and f.what == "outcome"), "")
+    if not stated or logs is None or logs.outcome in AGREEING_OUTCOMES.get(stated, (logs.outcome,)):
         return []
     return [
         _disagreement(
             "outcome",
-            ("the uploader", f"says that the job {_OUTCOME_WORDS.get(said, said)}"),
+            ("the uploader", f"says that the job {_OUTCOME_WORDS.get(stated, stated)}"),
             ("the logs", f"say that it {_OUTCOME_WORDS.get(logs.outcome, logs.outcome)}"),
         )
     ]
@@ -78,12 +78,12 @@ def _places(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
                 accused.setdefault(source, []).append(suspect.entity)
     rows = sorted(accused.items())
     out = []
-    for n, (source, mine) in enumerate(rows):
-        for other, theirs in rows[n + 1 :]:
-            if not set(mine) & set(theirs):
+    for n, (source, nodes) in enumerate(rows):
+        for other, other_nodes in rows[n + 1 :]:
+            if not set(nodes) & set(other_nodes):
                 sides = [
                     (s, f"accuse {', '.join(sorted(set(v))[:MAX_LISTED])}")
-                    for s, v in ((source, mine), (other, theirs))
+                    for s, v in ((source, nodes), (other, other_nodes))
                 ]
                 out.append(_disagreement("fault", *sides))
     return out

@@ -74,17 +74,17 @@ def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> 
     """The accused in groups of one culprit each: a node with those of its ranks that are accused as well."""
     at = {s.entity: [s] for s in named if s.kind == "node"}
     home = {**node_of, **{r: s.entity for s in named if s.kind == "node" for r in s.ranks}}
-    alone = []
+    single = []
     for s in named:
         if s.kind == "node":
             continue
         rank = _place(s).rank if s.kind == "rank" else None
-        mine = at.get(home.get(rank, "")) if rank is not None else None
-        if mine is None:
-            alone.append([s])
+        group = at.get(home.get(rank, "")) if rank is not None else None
+        if group is None:
+            single.append([s])
         else:
-            mine.append(s)
-    return [*at.values(), *alone]
+            group.append(s)
+    return [*at.values(), *single]
 
 
 def _merged_fault(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:

@@ -53,8 +53,8 @@ def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
         found += [_event_finding(e, what) for e in rows[:MAX_FINDINGS]]
     for attempt, following in list(pairwise(logs.attempts))[-MAX_FINDINGS:]:
         lost = repeated_iterations(attempt, following)
-        again = f" {iterations_text(lost)} had to be run again." if lost else ""
-        text = f"Launch {attempt.number} ended ({attempt.outcome}).{again}"
+        repeated_text = f" {iterations_text(lost)} had to be run again." if lost else ""
+        text = f"Launch {attempt.number} ended ({attempt.outcome}).{repeated_text}"
         found.append(Finding("logs", "restart", text, at=attempt.t1, amount=float(lost)))
     ends = [a.t1 for a in logs.attempts if a.number == logs.attempt and a.t1 is not None]
     found.append(Finding("logs", "outcome", logs.outcome, at=max(ends, default=None)))

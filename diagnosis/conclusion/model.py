@@ -118,16 +118,16 @@ class Conclusion:
     outcome: str = "unknown"
 
 
-def symptom_of(told: Mapping[str, Any], otherwise: str) -> str:
+def symptom_of(conclusion: Mapping[str, Any], otherwise: str) -> str:
     """The symptom that a conclusion (as in the report) implies; ``otherwise`` if it implies none.
 
     A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk slows no step yet.
     """
-    if told.get("condition") == "hung":
+    if conclusion.get("condition") == "hung":
         return "hang"
-    if told.get("condition") != "degraded":
+    if conclusion.get("condition") != "degraded":
         return otherwise
-    chain = told.get("chain") or ()
-    is_slow = told.get("slowdowns") or any(finding.get("what") == "slow" for finding in chain)
+    chain = conclusion.get("chain") or ()
+    is_slow = conclusion.get("slowdowns") or any(finding.get("what") == "slow" for finding in chain)
     is_watched = any(finding.get("source") == "watch" for finding in chain)
     return "slow" if is_slow or not is_watched else otherwise or "none"

@@ -39,12 +39,12 @@ def sentence(
     fault: Sequence[Fault],
     slowdowns: Sequence[Slowdown],
     *,
-    said: str = "",
+    stated_outcome: str = "",
     watched: Sequence[AlarmNote] = (),
 ) -> str:
     """One or two short sentences as an engineer would write them.
 
-    ``said``: the outcome that the uploader states; ``watched``: the alarms of a job that still runs.
+    ``stated_outcome``: the outcome that the uploader states; ``watched``: the alarms of a job that still runs.
     """
     if logs is not None and logs.is_failure:
         # stacks that show nobody say nothing where other evidence accuses somebody
@@ -66,7 +66,7 @@ def sentence(
         text = flow_headline(flows)
     else:
         text = "Nothing to diagnose: no logs, flows or stacks could be read."
-    return _with_culprit(sentences.with_stated_outcome(said, logs, text), fault)
+    return _with_culprit(sentences.with_stated_outcome(stated_outcome, logs, text), fault)
 
 
 def _alarm_sentence(alarms: Sequence[AlarmNote]) -> str:

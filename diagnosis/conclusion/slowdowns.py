@@ -95,20 +95,18 @@ def of_logs(
     ]
 
 
-def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], least_gpu_s: float) -> tuple[Slowdown, ...]:
+def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], min_gpu_s: float) -> tuple[Slowdown, ...]:
     """The stretches to report, largest loss first. A stretch that both show is one, with the times of the flows, which
     see each step end; that of the logs remains if the flows show only a part of it: a capture may be shorter than the
     job.
     """
-    kept = [s for s in logs if is_reportable(s, least_gpu_s)]
+    kept = [s for s in logs if is_reportable(s, min_gpu_s)]
     for stretch in flows:
         same = [other for other in kept if other.source == "logs" and _overlap(stretch, other)]
         lead = max(same, key=lambda s: s.lost_s, default=None)
         if lead is not None and stretch.count >= MIN_SEEN_SHARE * lead.count:
             kept[kept.index(lead)] = replace(stretch, is_over=lead.is_over and stretch.is_over)
-        elif (
-            lead is None and is_reportable(stretch, least_gpu_s) and not any(_overlap(stretch, other) for other in kept)
-        ):
+        elif lead is None and is_reportable(stretch, min_gpu_s) and not any(_overlap(stretch, other) for other in kept):
             kept.append(stretch)
     return tuple(sorted(kept, key=lambda s: (-s.lost_s, s.steps)))
 
@@ -128,18 +126,18 @@ def step_offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping
     if inside.sum() < 3:
         return 0
     nearest = np.abs(ends[None, :] - t[inside][:, None]).argmin(axis=1) + 1
-    apart = n[inside] - nearest
-    middle = float(np.median(apart))
-    steady = spread(apart) <= 2.0 and abs(middle) > 1.0  # a line may be printed late
+    differences = n[inside] - nearest
+    middle = float(np.median(differences))
+    steady = spread(differences) <= 2.0 and abs(middle) > 1.0  # a line may be printed late
     return round(middle) if steady else 0
 
 
-def is_reportable(stretch: Slowdown, least_gpu_s: float) -> bool:
+def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
     """Whether a stretch is reported: it is long enough to be no noise, and costs enough. A quarter of the cost is
     enough if flows show who caused it.
     """
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
-    least = least_gpu_s * (NAMED_COST_SHARE if stretch.is_named else 1.0)
+    least = min_gpu_s * (NAMED_COST_SHARE if stretch.is_named else 1.0)
     return (stretch.count >= MIN_SLOW_STEPS or stretch.is_standstill) and lost >= least
 
 
@@ -183,20 +181,20 @@ def _stretch(
     gpus: int | None,
     is_named: bool,
 ) -> Slowdown:
-    mine = lengths[list(part)]
+    slow_lengths = lengths[list(part)]
     lost = float(np.maximum(lengths[list(whole)] - usual, 0.0).sum())
     standstill = STANDSTILL_FACTOR_NAMED if is_named else STANDSTILL_FACTOR
     return Slowdown(
         "flows",
         (whole[0] + 1, whole[-1] + 1),
         len(part),
-        float(mine.mean() / usual) if usual > 0 else 1.0,
+        float(slow_lengths.mean() / usual) if usual > 0 else 1.0,
         lost,
         None if gpus is None else lost * gpus,
         float(steps[whole[0]]["start"]),
         float(steps[whole[-1]]["end"]),
         is_over=whole[-1] + 1 < len(steps),
-        is_standstill=bool(usual > 0 and mine.max() >= standstill * usual),
+        is_standstill=bool(usual > 0 and slow_lengths.max() >= standstill * usual),
         is_named=is_named,
     )
 

@@ -33,9 +33,9 @@ def record(state: dict[str, Any], alarms: Sequence[Alarm], now: float) -> bool:
     current, is_news = [], False
     for alarm in alarms:
         row = was_open.pop(alarm.kind, {"since": alarm.since, "said": -1})
-        said = sum(1 for age in REPEAT_AGES_S if now - row["since"] >= age)
-        is_news |= said > row["said"]
-        current.append({**alarm._asdict(), "since": row["since"], "until": None, "said": said})
+        ages_passed = sum(1 for age in REPEAT_AGES_S if now - row["since"] >= age)
+        is_news |= ages_passed > row["said"]
+        current.append({**alarm._asdict(), "since": row["since"], "until": None, "said": ages_passed})
     ended = [{**row, "until": now} for row in was_open.values()]
     state["alarms"] = [*current, *[*ended, *former][:MAX_FORMER_ALARMS]]
     return is_news or bool(ended)

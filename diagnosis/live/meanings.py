@@ -71,8 +71,8 @@ def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
     hits = signatures.load().match(messages)
     hits = hits.filter((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "decisive"))
     causes = {masked: pair for masked, *pair in hits.select("masked", "signature", "category").iter_rows()}
-    again = messages.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
-    retries = set(again["masked"].to_list())
+    about_retries = messages.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
+    retries = set(about_retries["masked"].to_list())
     states_use = words.regex("watched", "disk")
     found = {}
     for masked, example in messages.select("masked", "example").iter_rows():

@@ -89,8 +89,8 @@ def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[dict[str, Any]]:
         seen = _observe_block(
             [ranges[number].path for number in plain], prepare_files([ranges[n].data for n in plain], zone)
         )
-        for number, told in zip(plain, seen, strict=True):
-            found[number] = told
+        for number, observation in zip(plain, seen, strict=True):
+            found[number] = observation
     return found
 
 
@@ -150,10 +150,11 @@ class _Block:
         return log.times(self._prepared.time[rows], self._prepared.facts.flags[rows])
 
     def _marks(self, log: Log, rows: Places) -> list[_StageMark]:
-        said = [self._known[message] for message in self._prepared.message[rows].tolist()]
+        of_lines = [self._known[message] for message in self._prepared.message[rows].tolist()]
         times = self._times(log, rows)
         return [
-            _StageMark(row, at, one.stage, one.is_end) for row, at, one in zip(rows.tolist(), times, said, strict=True)
+            _StageMark(row, at, one.stage, one.is_end)
+            for row, at, one in zip(rows.tolist(), times, of_lines, strict=True)
         ]
 
     def _counters(
@@ -195,11 +196,11 @@ class _Block:
         first: dict[str, tuple[int, int]] = {}
         for place, message in sorted(zip(places.tolist(), messages.tolist(), strict=True)):
             first.setdefault(self._known[message].signature, (int(rows[place]), message))
-        told = list(first.items())[:MAX_ERRORS]
-        times = self._times(log, np.array([row for _, (row, _) in told]))
-        texts = examples(prepared, np.array([message for _, (_, message) in told]))["example"].to_list()
+        listed = list(first.items())[:MAX_ERRORS]
+        times = self._times(log, np.array([row for _, (row, _) in listed]))
+        texts = examples(prepared, np.array([message for _, (_, message) in listed]))["example"].to_list()
         rules, out = signatures.load(), []
-        for (signature, (_, message)), at, text in zip(told, times, texts, strict=True):
+        for (signature, (_, message)), at, text in zip(listed, times, texts, strict=True):
             rule, category = rules.rule(signature), self._known[message].category
             title = rule.title if rule is not None else signature
             out.append(
@@ -236,9 +237,9 @@ def _announced(marks: Sequence[_StageMark], after: int = -1) -> list[list[Any]]:
     """Rows of line, stage and time: the stage that a marker begins, or that follows what it ends."""
     found: list[list[Any]] = []
     for row, at, stage, is_end in marks:
-        said = stages.after_end(stage, trained=True) if is_end else stage
-        if row > after and (not found or found[-1][1] != said):
-            found.append([row, said, at])
+        entered = stages.after_end(stage, trained=True) if is_end else stage
+        if row > after and (not found or found[-1][1] != entered):
+            found.append([row, entered, at])
     return found
 
 

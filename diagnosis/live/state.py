@@ -91,8 +91,8 @@ def _learn_stage(state: State, seen: Mapping[str, Any], news: News) -> None:
     rows = state["marks"]
     if news.has_advanced:
         rows = [row for row in rows if last is not None and row[1] is not None and row[1] > last]
-    told = [*seen.get("announced", ()), *([[seen["stage"], seen.get("stage_at")]] if seen["stage"] else ())]
-    for stage, stamp in told:
+    announced = [*seen.get("announced", ()), *([[seen["stage"], seen.get("stage_at")]] if seen["stage"] else ())]
+    for stage, stamp in announced:
         is_new = stage not in [row[0] for row in rows] or (stage == "training" and rows[-1][0] != stage)
         rows = [*rows, [stage, stamp, news.now]] if is_new else rows
     state["marks"] = rows

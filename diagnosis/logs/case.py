@@ -95,7 +95,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
     pool = given.history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
-    pool = pool.alike(table.messages["text"].to_list())
+    pool = pool.similar(table.messages["text"].to_list())
     catalogue = catalogues.build(table, cells, given.rules, pool, _node_hours(table))
     given.on_stage("temporal", 2, 5)
     found = progress.find(replace(table, cells=cells), read)
@@ -110,7 +110,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         marks=stages.mark(table.messages),
         scope=pool.scope,
         healthy=len(pool.jobs),
-        unlike=pool.unlike,
+        unlike=pool.left_out,
         is_complete=progress.is_complete(found, table, read),
         roster=listed,
         homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),

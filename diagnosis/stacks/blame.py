@@ -49,7 +49,7 @@ class Scene:
     missing: Sequence[int] = ()
     failed: Sequence[int] = ()
     empty: Sequence[int] = ()
-    odd: list[Group] = field(default_factory=list)
+    odd_groups: list[Group] = field(default_factory=list)
     outliers: tuple[int, ...] = ()
 
     @property
@@ -82,8 +82,8 @@ def blame(
     """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
     absent = [] if expected and len(missing) > MAX_MISSING_SHARE * expected else sorted(missing)
     scene = Scene(groups, layout, absent, failed, empty)
-    scene.odd = _odd_groups(scene)
-    scene.outliers = tuple(sorted({r for g in scene.odd for r in g.ranks} | set(absent)))
+    scene.odd_groups = _odd_groups(scene)
+    scene.outliers = tuple(sorted({r for g in scene.odd_groups for r in g.ranks} | set(absent)))
     return next(found for rule in _RULES if (found := rule(scene)) is not None)
 
 
@@ -112,11 +112,11 @@ def _odd_groups(scene: Scene) -> list[Group]:
 def _not_comparable(scene: Scene) -> Blame | None:
     total = scene.total
     if total < 2 and not scene.missing:
-        told = "Only one rank could be read; with nothing to compare it with, no rank is named."
-        return accuse_nobody(told if total else "No rank's stack could be read.", "too_few")
+        text = "Only one rank could be read; with nothing to compare it with, no rank is named."
+        return accuse_nobody(text if total else "No rank's stack could be read.", "too_few")
     if total > 2 and len(scene.groups) == total:
-        told = f"All {total} ranks are in different places: this is no hang at one point, or frames are cut."
-        return accuse_nobody(f"{told} Take several rounds of dumps.", "all_differ")
+        text = f"All {total} ranks are in different places: this is no hang at one point, or frames are cut."
+        return accuse_nobody(f"{text} Take several rounds of dumps.", "all_differ")
     return None
 
 
@@ -127,8 +127,8 @@ def _busy_ranks(scene: Scene) -> Blame | None:
 def _missing_ranks(scene: Scene) -> Blame | None:
     if not scene.missing:
         return None
-    told = f"No process of {ranks_text(scene.missing)} was dumped although its peers were"
-    sentence = f"{told}: it is gone, or was not reachable{_waiting_text(scene.groups, ())}."
+    text = f"No process of {ranks_text(scene.missing)} was dumped although its peers were"
+    sentence = f"{text}: it is gone, or was not reachable{_waiting_text(scene.groups, ())}."
     return accuse(scene.missing, 0.85, "was not dumped although its peers were", scene, sentence, "missing")
 
 
@@ -141,7 +141,7 @@ def _device_ranks(scene: Scene) -> Blame | None:
 
 
 def _accuse_activities(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None:
-    chosen = [g for g in scene.odd if g.activity.kind in kinds]
+    chosen = [g for g in scene.odd_groups if g.activity.kind in kinds]
     if not chosen:
         return None
     chosen.sort(key=lambda g: (-_SCORE[g.activity.kind], len(g.ranks), g.ranks))
@@ -187,10 +187,10 @@ def ranks_text(ranks: Iterable[int]) -> str:
 
 
 def _empty_dumps(scene: Scene) -> Blame | None:
-    if not scene.empty or scene.odd or len(scene.empty) > MAX_MISSING_SHARE * max(1, scene.total):
+    if not scene.empty or scene.odd_groups or len(scene.empty) > MAX_MISSING_SHARE * max(1, scene.total):
         return None
-    told = f"All other ranks are alike; the dump of {ranks_text(scene.empty)} is empty, so its process may be gone."
-    return accuse(scene.empty, 0.5, "its dump is empty", scene, told, "empty")
+    text = f"All other ranks are alike; the dump of {ranks_text(scene.empty)} is empty, so its process may be gone."
+    return accuse(scene.empty, 0.5, "its dump is empty", scene, text, "empty")
 
 
 def _all_equal(scene: Scene) -> Blame | None:
@@ -211,9 +211,9 @@ def _chain_ends(scene: Scene) -> Blame | None:
     """All ranks communicate: the chain of waits ends in a small set, or is a circle that a minority broke."""
     ends = find_chain_ends(scene.groups, scene.layout, scene.outliers, scene.failed)
     if ends.unread:
-        told = f"All readable ranks wait; the chain of waits ends at rank {fold_ranks(ends.unread)}, whose dump failed."
+        text = f"All readable ranks wait; the chain of waits ends at rank {fold_ranks(ends.unread)}, whose dump failed."
         return accuse(
-            ends.unread, 0.55, "could not be dumped, and the chain of waits ends at it", scene, told, "unread"
+            ends.unread, 0.55, "could not be dumped, and the chain of waits ends at it", scene, text, "unread"
         )
     if ends.ranks:
         of = {r: g for g in scene.groups for r in g.ranks}
@@ -221,13 +221,13 @@ def _chain_ends(scene: Scene) -> Blame | None:
             r: f"{of[r].activity.what}; it waits for no rank outside its own group, while others wait for it"
             for r in ends.ranks
         }
-        told = (
+        text = (
             f"All ranks communicate; the chain of waits ends at {ranks_text(ends.ranks)}, "
             "all of whose group have arrived: the collective itself does not finish there."
         )
-        return accuse(ends.ranks, 0.7, why, scene, told, "sink")
+        return accuse(ends.ranks, 0.7, why, scene, text, "sink")
     largest = max(scene.groups, key=lambda g: len(g.ranks))
-    odd = ends.apart or [g for g in scene.groups if not g.dominant]
+    odd = ends.separate or [g for g in scene.groups if not g.dominant]
     if not odd:
         parts = "; ".join(f"{ranks_text(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
         return accuse_nobody(
@@ -235,10 +235,10 @@ def _chain_ends(scene: Scene) -> Blame | None:
         )
     odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
     why = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}
-    theirs, ours = odd[0].activity.what, largest.activity.what
-    told = f"{ranks_text(why)} entered another call ({theirs}) than the other ranks ({ours})."
-    told = told[0].upper() + told[1:]
-    return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, told, "mismatch")
+    other_call, main_call = odd[0].activity.what, largest.activity.what
+    text = f"{ranks_text(why)} entered another call ({other_call}) than the other ranks ({main_call})."
+    text = text[0].upper() + text[1:]
+    return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, text, "mismatch")
 
 
 #: The first rule with an answer decides; the last rule always answers.

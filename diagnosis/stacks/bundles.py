@@ -143,13 +143,13 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
     formats: dict[str, int] = {}
     strange = 0
     for each in sections.values():
-        mine = each.finish()
+        own = each.finish()
         for name, count in each.formats.items():
             formats[name] = formats.get(name, 0) + count
         strange += each.strange
-        if mine and mine[-1].status == OK:
-            _mark_cut(mine[-1], cut=each is section and not whole and bool(each.strange))
-        dumps += mine
+        if own and own[-1].status == OK:
+            _mark_cut(own[-1], cut=each is section and not whole and bool(each.strange))
+        dumps += own
     return dumps, formats, strange
 
 

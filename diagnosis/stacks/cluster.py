@@ -100,12 +100,12 @@ def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:
     """
     kept: dict[tuple[str, ...], Group] = {}
     for key in sorted(groups, key=lambda k: (len(k), k)):
-        mine = groups[key]
+        group = groups[key]
         outer = next((kept[key[n:]] for n in range(1, len(key)) if key[n:] in kept), None)
-        if outer is not None and outer.activity.kind == COMM == mine.activity.kind:
-            outer.ranks += mine.ranks
+        if outer is not None and outer.activity.kind == COMM == group.activity.kind:
+            outer.ranks += group.ranks
         else:
-            kept[key] = mine
+            kept[key] = group
     return list(kept.values())
 
 

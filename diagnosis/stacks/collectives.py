@@ -175,16 +175,16 @@ def _find_mismatches(label: str, members: Mapping[int, State], verdict: Verdict)
             if not entry["p2p"]:
                 at[entry["seq"]][rank] = entry
     for seq, entries in sorted(at.items()):
-        said = Counter(e["op"] for e in entries.values())
-        if len(said) > 1:
-            common = said.most_common(1)[0][0]
+        ops = Counter(e["op"] for e in entries.values())
+        if len(ops) > 1:
+            common = ops.most_common(1)[0][0]
             for rank, e in sorted(entries.items()):
                 if e["op"] != common:
                     verdict.mismatch.setdefault(
                         rank, f"called {e['op']} as #{seq} of {label} where its peers called {common}"
                     )
             return
-        op = next(iter(said), "")
+        op = next(iter(ops), "")
         if any(word in op for word in _UNEVEN_OPS) or len(entries) < 3:
             continue
         sizes = Counter(str(e["sizes"]) for e in entries.values())

@@ -57,9 +57,9 @@ def diagnose_stacks(
     states = [s for p in artifacts for s in _states(p, plan, known)]
     plan = with_world(plan, trainers, [r for r, _, _ in recorders])
     if not plan.sizes and (groups := collectives.parallel_groups(states)):
-        plan = replace(plan, told=groups, source="process groups of the Flight Recorder dumps")
+        plan = replace(plan, listed=groups, source="process groups of the Flight Recorder dumps")
     _note_unnamed(trainers, found.notes)
-    found.notes[:0] = [*plan.problems, *plan.assumed]
+    found.notes[:0] = [*plan.problems, *plan.assumptions]
     found.layout = plan
     found.processes = sorted((p for p in trainers if p.rank is not None), key=lambda p: (p.rank or 0, p.round))
     found.artifacts = {r: path for r, _, path in recorders}
@@ -97,18 +97,18 @@ def _nodes_of(
     trainers: Sequence[Process], recorders: Iterable[tuple[int, str | None, str]], plan: Layout
 ) -> dict[int, str]:
     """Node of each rank; of a rank without a dump, the node of the dumped ranks around it."""
-    told = {p.rank: p.node for p in trainers if p.rank is not None and p.node} | dict(plan.node_of)
-    told |= {rank: node for rank, node, _ in recorders if node}
+    node_of = {p.rank: p.node for p in trainers if p.rank is not None and p.node} | dict(plan.node_of)
+    node_of |= {rank: node for rank, node, _ in recorders if node}
     on: dict[str, list[int]] = {}
-    for rank, node in told.items():
+    for rank, node in node_of.items():
         on.setdefault(node, []).append(rank)
     size = max((len(v) for v in on.values()), default=0)
     blocks = {v[0] // size: n for n, v in on.items() if size and len({r // size for r in v}) == 1}
     if blocks and len(blocks) == len(on):
         for rank in range(plan.world_size or 0):
-            if rank not in told and rank // size in blocks:
-                told[rank] = blocks[rank // size]
-    return told
+            if rank not in node_of and rank // size in blocks:
+                node_of[rank] = blocks[rank // size]
+    return node_of
 
 
 def _compare(found: Findings, others: Sequence[Process]) -> None:

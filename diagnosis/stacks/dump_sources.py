@@ -26,13 +26,13 @@ def find_layout(
     if isinstance(given, Layout):
         return given
     files = [dict(p.facts.get("json") or p.facts) for p in parsed if p.kind == Kind.LAYOUT]
-    told = {k: v for k, v in dict(given or {}).items() if v not in (None, "", 0)}
-    for source, data in [("given", told), *(("layout file", f) for f in files)]:
+    stated = {k: v for k, v in dict(given or {}).items() if v not in (None, "", 0)}
+    for source, data in [("given", stated), *(("layout file", f) for f in files)]:
         if data:
             # A caller's layout rarely has the nodes and process ids that a file with the same sizes lists.
-            beside = {k: next((f[k] for f in files if f.get(k)), None) for k in ("ranks", "world_size")}
-            beside["world_size"] = beside["world_size"] or world_size
-            whole = {**{k: v for k, v in beside.items() if v}, **{k: v for k, v in data.items() if v}}
+            details = {k: next((f[k] for f in files if f.get(k)), None) for k in ("ranks", "world_size")}
+            details["world_size"] = details["world_size"] or world_size
+            whole = {**{k: v for k, v in details.items() if v}, **{k: v for k, v in data.items() if v}}
             found = from_json(whole, framework=framework, source=source)
             if found.sizes or found.node_of:
                 return found if found.world_size or not world_size else replace(found, world_size=world_size)
@@ -158,5 +158,5 @@ def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int
         coordinates=plan.coordinates,
         expert_tp=plan.expert_tp,
         problems=(*problems, *known.problems),
-        assumed=plan.assumed,
+        assumptions=plan.assumptions,
     )

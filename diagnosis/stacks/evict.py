@@ -37,7 +37,7 @@ def candidates(outliers: Iterable[int], layout: Layout, *, limit: int = 24) -> l
     """Single groups that touch an outlier, and per kind the union that covers all; best first. O(kinds × world
     size)."""
     odd = frozenset(outliers)
-    if not odd or not layout.known:
+    if not odd or not layout.is_known:
         return []
     found: list[Candidate] = []
     for kind in layout.kinds():

@@ -99,13 +99,13 @@ def compact(data: Any) -> dict[str, Any]:
     config = data.get("pg_config") if isinstance(data.get("pg_config"), Mapping) else {}
     status = data.get("pg_status") if isinstance(data.get("pg_status"), Mapping) else {}
     groups: dict[str, dict[str, Any]] = {}
-    for told in (config or {}).values():
-        if isinstance(told, Mapping):
-            name = str(told.get("name"))
+    for described in (config or {}).values():
+        if isinstance(described, Mapping):
+            name = str(described.get("name"))
             groups[name] = {
                 "name": name,
-                "desc": str(told.get("desc") or ""),
-                "ranks": _to_span(_ranks(told.get("ranks"))),
+                "desc": str(described.get("desc") or ""),
+                "ranks": _to_span(_ranks(described.get("ranks"))),
                 "open": [],
                 "last": None,
             }
@@ -117,18 +117,18 @@ def compact(data: Any) -> dict[str, Any]:
             if isinstance(group, (list, tuple)) and len(group) > 1
             else (str(row.get("pg_id")), "")
         )
-        held = groups.setdefault(name, {"name": name, "desc": desc, "ranks": [], "open": [], "last": None})
+        summary = groups.setdefault(name, {"name": name, "desc": desc, "ranks": [], "open": [], "last": None})
         counters = (status or {}).get(str(row.get("pg_id")), (status or {}).get(row.get("pg_id")))
-        if isinstance(counters, Mapping) and "enqueued" not in held:
-            held |= {
+        if isinstance(counters, Mapping) and "enqueued" not in summary:
+            summary |= {
                 k: int(counters.get(f"last_{k}_collective", -1) or 0) for k in ("enqueued", "started", "completed")
             }
         entry = _entry(row)
         if not entry["done"]:
-            held["open"].append(entry)
-        if held["last"] is None or entry["seq"] >= held["last"]["seq"]:
-            held["last"] = entry
-    for held in groups.values():
-        if len(held["open"]) > MAX_ENTRIES:
-            held["open"] = held["open"][: MAX_ENTRIES // 2] + held["open"][-MAX_ENTRIES // 2 :]
+            summary["open"].append(entry)
+        if summary["last"] is None or entry["seq"] >= summary["last"]["seq"]:
+            summary["last"] = entry
+    for summary in groups.values():
+        if len(summary["open"]) > MAX_ENTRIES:
+            summary["open"] = summary["open"][: MAX_ENTRIES // 2] + summary["open"][-MAX_ENTRIES // 2 :]
     return {"version": str(data.get("version") or ""), "entries": len(rows), "groups": list(groups.values())}

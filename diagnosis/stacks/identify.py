@@ -294,10 +294,10 @@ def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> 
 
 def _slots(layout: Layout, nodes: Sequence[str], per_node: int) -> dict[str, Sequence[int]]:
     """Each node's ranks: from the layout, else ``per_node`` in order of nodes. O(nodes)."""
-    told: dict[str, list[int]] = defaultdict(list)
+    stated: dict[str, list[int]] = defaultdict(list)
     for rank, node in sorted(layout.node_of.items()):
-        told[node].append(rank)
-    return {n: told.get(n) or range(i * per_node, (i + 1) * per_node) for i, n in enumerate(nodes)}
+        stated[node].append(rank)
+    return {n: stated.get(n) or range(i * per_node, (i + 1) * per_node) for i, n in enumerate(nodes)}
 
 
 def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None:
@@ -355,7 +355,7 @@ def _rounds(found: list[Process]) -> tuple[list[Process], int]:
     for p in found:
         seen[p.round, p.role, p.rank, p.node, p.dump.pid if p.role != TRAINER or p.rank is None else None].append(p)
     kept: list[Process] = []
-    again = 0
+    repeats = 0
     for (_, role, rank, _, pid), members in seen.items():
         if rank is None and pid is None:
             kept += members
@@ -366,15 +366,15 @@ def _rounds(found: list[Process]) -> tuple[list[Process], int]:
             nth = count[p.path, _stem(p.path)]
             count[p.path, _stem(p.path)] += 1
             at = (p.path.rpartition("/")[0] + "/" + _stem(p.path), nth if role == TRAINER else 0)
-            held = by_stem.get(at)
-            if held is None or (_STATUS_ORDER[p.dump.status], not p.dump.command) < (
-                _STATUS_ORDER[held.dump.status],
-                not held.dump.command,
+            earlier = by_stem.get(at)
+            if earlier is None or (_STATUS_ORDER[p.dump.status], not p.dump.command) < (
+                _STATUS_ORDER[earlier.dump.status],
+                not earlier.dump.command,
             ):
                 by_stem[at] = p
         for extra, p in enumerate(by_stem.values()):
             if extra:
-                again = max(again, extra)
+                repeats = max(repeats, extra)
                 p.round += extra
             kept.append(p)
     rounds = sorted({p.round for p in kept})

@@ -103,7 +103,7 @@ _KINDS = {"tensor": "tp", "pipeline": "pp", "data": "dp", "context": "cp"}
 @dataclass(frozen=True, slots=True)
 class Layout:
     """Sizes per dimension (only those above 1 need be present), the order, and given facts of each rank. ``problems``
-    are sentences for a reader; a layout with problems gives no groups. ``assumed``: sentences about assumptions.
+    are sentences for a reader; a layout with problems gives no groups. ``assumptions``: sentences about assumptions.
     """
 
     sizes: Mapping[str, int] = field(default_factory=dict)
@@ -114,13 +114,13 @@ class Layout:
     coordinates: Mapping[int, Mapping[str, int]] = field(default_factory=dict)
     expert_tp: int = 1
     problems: tuple[str, ...] = ()
-    assumed: tuple[str, ...] = ()
+    assumptions: tuple[str, ...] = ()
     source: str = ""
-    told: Mapping[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)  # groups that the job itself states
+    listed: Mapping[str, Sequence[tuple[int, ...]]] = field(default_factory=dict)  # groups that the job itself states
 
     @property
-    def known(self) -> bool:
-        return bool(self.sizes or self.coordinates or self.told) and not self.problems
+    def is_known(self) -> bool:
+        return bool(self.sizes or self.coordinates or self.listed) and not self.problems
 
     def _radix(self, *, expert: bool) -> list[tuple[str, int]]:
         sizes = {d: self.sizes.get(d, 1) for d in DIMENSIONS}
@@ -143,10 +143,10 @@ class Layout:
 
     def groups(self, kind: str) -> list[tuple[int, ...]]:
         """All groups of one kind, each sorted. O(world size). Empty if the layout is not known."""
-        if not self.known or not self.world_size:
+        if not self.is_known or not self.world_size:
             return []
-        if self.told and (kind in self.told or not self.sizes):
-            return list(self.told.get(kind, ()))
+        if self.listed and (kind in self.listed or not self.sizes):
+            return list(self.listed.get(kind, ()))
         members: dict[tuple[int, ...], list[int]] = {}
         if self.coordinates and kind != "ep":
             for rank, at in sorted(self.coordinates.items()):
@@ -164,7 +164,7 @@ class Layout:
 
     def kinds(self) -> list[str]:
         """Dimensions that have a group of more than one rank, and those of size 1 that the layout names."""
-        named = set(self.sizes) | set(self.told) | {d for at in self.coordinates.values() for d in at}
+        named = set(self.sizes) | set(self.listed) | {d for at in self.coordinates.values() for d in at}
         return [d for d in DIMENSIONS if d in named or self.sizes.get(d, 1) > 1]
 
     def stages(self) -> int:
@@ -295,8 +295,8 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
     {'tp': 2, 'pp': 8, 'dp': 2}
     """
     sizes = {dim: n for dim in (*DIMENSIONS, "etp", "world_size") if (n := _find_size(dim, text))}
-    told = _listed_groups(text)
-    for kind, groups in told.items():
+    listed = _listed_groups(text)
+    for kind, groups in listed.items():
         sizes.setdefault(kind, len(groups[0]))
         world_size = world_size or sum(map(len, groups))
     if not any(d in sizes for d in ("tp", "pp", "dp", "cp", "ep")):
@@ -311,19 +311,19 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
         source=source,
         expert_tp=sizes.get("etp", 1),
     )
-    whole = {kind: groups for kind, groups in told.items() if sum(map(len, groups)) == plan.world_size}
+    whole = {kind: groups for kind, groups in listed.items() if sum(map(len, groups)) == plan.world_size}
     return _with_listed_groups(plan, whole) if whole else plan
 
 
-def _with_listed_groups(plan: Layout, told: Mapping[str, Sequence[tuple[int, ...]]]) -> Layout:
+def _with_listed_groups(plan: Layout, listed: Mapping[str, Sequence[tuple[int, ...]]]) -> Layout:
     """The layout with the first order that gives the groups which the job states; without one, with only these."""
     wide = [d for d in plan.order.split("-") if plan.sizes.get(d, 1) > 1]
     rest = [d for d in plan.order.split("-") if d not in wide]
     for order in itertools.permutations(wide):
-        tried = replace(plan, order="-".join((*order, *rest)), assumed=())
-        if all(sorted(tried.groups(kind)) == list(groups) for kind, groups in told.items()):
-            return tried if order != tuple(wide) else replace(plan, assumed=())
-    return replace(plan, sizes={}, told=told, assumed=(), problems=())
+        tried = replace(plan, order="-".join((*order, *rest)), assumptions=())
+        if all(sorted(tried.groups(kind)) == list(groups) for kind, groups in listed.items()):
+            return tried if order != tuple(wide) else replace(plan, assumptions=())
+    return replace(plan, sizes={}, listed=listed, assumptions=(), problems=())
 
 
 def _listed_groups(text: str) -> dict[str, list[tuple[int, ...]]]:

@@ -34,8 +34,8 @@ def label_pattern(head: Iterable[str]) -> re.Pattern[str] | None:
     """The prefix of nine in ten lines of a sample, or None."""
     seen = [line for line in head if line.strip()]
     for pattern in _LABELS:
-        said = sum(bool((m := pattern.match(line)) and m[1] not in _NOT_LABELS) for line in seen)
-        if seen and said >= (1 if pattern is _LABELS[1] else 0.9) * len(seen):
+        labelled = sum(bool((m := pattern.match(line)) and m[1] not in _NOT_LABELS) for line in seen)
+        if seen and labelled >= (1 if pattern is _LABELS[1] else 0.9) * len(seen):
             return pattern
     return None
 

@@ -92,8 +92,8 @@ def read_json(text: str) -> Report:
 
 def _mapping(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
     """The object in ``row`` under ``key``; empty if it is no object."""
-    held = row.get(key)
-    return held if isinstance(held, Mapping) else {}
+    value = row.get(key)
+    return value if isinstance(value, Mapping) else {}
 
 
 def _pid(row: Mapping[str, Any]) -> int | None:
@@ -214,8 +214,8 @@ def _whole_job(last: Mapping[str, Any]) -> int:
     total = last["gpus"] + len(last["dead"]) if last.get("gpus") else len(everyone)
     sizes = [
         c["size"]
-        for c, mine in zip(last["comms"], places, strict=True)
-        if c["size"] == total and (last.get("gpus") or mine == everyone)
+        for c, own_places in zip(last["comms"], places, strict=True)
+        if c["size"] == total and (last.get("gpus") or own_places == everyone)
     ]
     return max(sizes, default=0)
 

@@ -46,5 +46,5 @@ def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
         if group.get("activity") in CAUSE_OF_ACTIVITY:
             return CAUSE_OF_ACTIVITY[str(group["activity"])], round(ACTIVITY_SHARE * score, 4)
     # a rank in the same call as its peers that still blocks them was stopped in it
-    held = [g for g in groups if g.get("activity") == COMM]
-    return ("hardware.host.stuck", round(0.5 * ACTIVITY_SHARE * score, 4)) if held else None
+    communicating = [g for g in groups if g.get("activity") == COMM]
+    return ("hardware.host.stuck", round(0.5 * ACTIVITY_SHARE * score, 4)) if communicating else None

@@ -63,10 +63,10 @@ class Findings:
     def accuse(self, rank: int | None, node: str | None, score: float, reason: str, source: str) -> None:
         """Add one reason; the best score of each kind of evidence counts."""
         node = node or (self.node_of.get(rank) if rank is not None else None)
-        held = self.accused.setdefault((rank, None if rank is not None else node), Accusation(rank, node))
-        held.scores[source] = max(score, held.scores.get(source, 0.0))
-        if reason not in held.reasons:
-            held.reasons.append(reason)
+        accusation = self.accused.setdefault((rank, None if rank is not None else node), Accusation(rank, node))
+        accusation.scores[source] = max(score, accusation.scores.get(source, 0.0))
+        if reason not in accusation.reasons:
+            accusation.reasons.append(reason)
 
 
 def to_report(found: Findings) -> dict[str, Any]:
@@ -199,7 +199,9 @@ def _note_rounds(found: Findings) -> None:
         seen.setdefault(p.round, set()).add(p.rank if p.rank is not None else -1)
     everyone = set().union(*seen.values())
     partial = [
-        f"round {at + 1} lacks {ranks_text(gone)}" for at, ranks in sorted(seen.items()) if (gone := everyone - ranks)
+        f"round {at + 1} lacks {ranks_text(lacking)}"
+        for at, ranks in sorted(seen.items())
+        if (lacking := everyone - ranks)
     ]
     if partial:
         shown = "; ".join(partial[:4]) + (f"; {len(partial) - 4} more rounds lack some" if len(partial) > 4 else "")
@@ -210,10 +212,10 @@ def _note_absent(found: Findings, missing: list[int], absent: int, failed: list[
     _note_rounds(found)
     if missing:
         share = f"{absent} of {found.layout.world_size} ranks"
-        told = f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
+        text = f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
         if absent > MAX_MISSING_SHARE * (found.layout.world_size or 1):
-            told += " So many are not accused: the upload is not complete, or the layout is another job's."
-        found.notes.append(told)
+            text += " So many are not accused: the upload is not complete, or the layout is another job's."
+        found.notes.append(text)
     if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
         total = len({p.rank for p in found.processes})
         which = f" (rank {fold_ranks(cut)})" if len(cut) <= 32 else ""
@@ -299,13 +301,13 @@ def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[s
         {
             "entity": node,
             "kind": "node",
-            "score": max(_shown_score(a, named) for a in held),
+            "score": max(_shown_score(a, named) for a in accusations),
             "from": ["stacks"],
-            "reasons": _reasons_of(held)[:6],
-            "ranks": sorted(a.rank for a in held if a.rank is not None),
-            "suspect": any(id(a) in named for a in held),
+            "reasons": _reasons_of(accusations)[:6],
+            "ranks": sorted(a.rank for a in accusations if a.rank is not None),
+            "suspect": any(id(a) in named for a in accusations),
         }
-        for node, held in by_node.items()
+        for node, accusations in by_node.items()
     ]
     return [*sorted(nodes, key=lambda n: -float(n["score"])), *rows]
 
@@ -314,10 +316,10 @@ def _shown_score(a: Accusation, named: set[int]) -> float:
     return a.score if id(a) in named else round(0.5 * a.score, 4)
 
 
-def _reasons_of(held: list[Accusation]) -> list[str]:
+def _reasons_of(accusations: list[Accusation]) -> list[str]:
     """Each reason once, with all the node's ranks that share it."""
     ranks: dict[str, list[int]] = {}
-    for a in held:
+    for a in accusations:
         for reason in a.reasons:
             ranks.setdefault(reason, []).extend([] if a.rank is None else [a.rank])
     return [_reason_sentence(r, reason) for reason, r in ranks.items()]

@@ -33,7 +33,7 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
     wanted = set(ranks)
     seen: dict[str, Counter[tuple[str, ...]]] = defaultdict(Counter)
     holders: dict[str, set[int]] = defaultdict(set)
-    mine: dict[tuple[int, str], tuple[str, ...]] = {}
+    stack_of: dict[tuple[int, str], tuple[str, ...]] = {}
     for p in processes:
         if p.rank is None:
             continue
@@ -44,11 +44,11 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
             seen[name][key] += 1
             holders[name].add(p.rank)
             if p.rank in wanted:
-                held = mine.get((p.rank, name))
+                earlier = stack_of.get((p.rank, name))
                 common = seen[name].most_common(1)[0][0]
-                mine[p.rank, name] = key if held is None or held == common else held
+                stack_of[p.rank, name] = key if earlier is None or earlier == common else earlier
     found: dict[int, list[str]] = defaultdict(list)
-    for (rank, name), key in sorted(mine.items()):
+    for (rank, name), key in sorted(stack_of.items()):
         common, count = seen[name].most_common(1)[0]
         if (
             key != common

@@ -114,13 +114,13 @@ def _slow_outcome(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outc
             flagged[key] += 1
             by_key.setdefault(key, one.flagged)
     votes = Counter(r for one in rounds for r in one.blame.ranks)
-    often = [
+    lagging = [
         r for r, n in sorted(votes.items(), key=lambda item: (-item[1], item[0])) if n >= max(2, 0.6 * len(rounds))
     ]
     order = sorted(flagged.items(), key=lambda item: (-item[1], by_key[item[0]].order, item[0]))
     tally = [(by_key[key], n) for key, n in order]
     clear = bool(tally) and tally[0][1] >= max(2, 0.5 * len(rounds)) and (len(tally) == 1 or tally[1][1] < tally[0][1])
-    if not often and not clear:
+    if not lagging and not clear:
         verdict = Blame(
             (),
             {},
@@ -130,8 +130,8 @@ def _slow_outcome(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outc
             "slow",
         )
         return Outcome(shown, verdict, [], is_moving=True, votes=tally)
-    lagging_group = sorted(tally[0][0].ranks) if clear else often
-    ranks = tuple(often) or tuple(lagging_group)
+    lagging_group = sorted(tally[0][0].ranks) if clear else lagging
+    ranks = tuple(lagging) or tuple(lagging_group)
     reasons = {
         r: f"lagged in {votes[r]} of {len(rounds)} rounds while the job moved on"
         if votes[r]
@@ -139,10 +139,11 @@ def _slow_outcome(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outc
         for r in ranks
     }
     scores = {r: round(min(0.9, 0.4 + 0.5 * votes[r] / len(rounds)), 3) for r in ranks}
-    told = f"; its {tally[0][0].kind} group {fold_ranks(lagging_group)} was flagged in {tally[0][1]}" if clear else ""
-    reason = (
-        f"The job moves, so it is slow, not hung: {ranks_text(ranks)} lagged in most of {len(rounds)} rounds{told}."
+    flagged_text = (
+        f"; its {tally[0][0].kind} group {fold_ranks(lagging_group)} was flagged in {tally[0][1]}" if clear else ""
     )
+    lagged = f"{ranks_text(ranks)} lagged in most of {len(rounds)} rounds{flagged_text}"
+    reason = f"The job moves, so it is slow, not hung: {lagged}."
     verdict = Blame(ranks, scores, reasons, tuple(sorted({*ranks, *lagging_group})), reason, "slow")
     return Outcome(
         shown, verdict, [tally[0][0]] if clear else evict.candidates(ranks, layout), is_moving=True, votes=tally

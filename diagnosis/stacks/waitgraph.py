@@ -20,11 +20,11 @@ _MAX_KEYS = 64
 @dataclass(slots=True)
 class ChainEnds:
     """``ranks``: small sets that wait for nobody outside; ``unread``: failed dumps in whose groups the chain ends;
-    ``apart``: groups within a circle of waits that no pipeline neighbour explains."""
+    ``separate``: groups within a circle of waits that no pipeline neighbour explains."""
 
     ranks: list[int] = field(default_factory=list)
     unread: list[int] = field(default_factory=list)
-    apart: list[Group] = field(default_factory=list)
+    separate: list[Group] = field(default_factory=list)
 
 
 def blocking_ranks(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]) -> set[int]:
@@ -62,8 +62,10 @@ def find_chain_ends(
         unread = _failed_peers(small, of, layout, failed)
         return ChainEnds(unread=unread) if unread else ChainEnds(ranks=small)
     large = [set(m) for m in members.values() if len(m) > 0.5 * total]
-    apart = [g for g in groups if not g.dominant and g.activity.dim != "pp" and any(set(g.ranks) <= m for m in large)]
-    return ChainEnds(apart=apart)
+    separate = [
+        g for g in groups if not g.dominant and g.activity.dim != "pp" and any(set(g.ranks) <= m for m in large)
+    ]
+    return ChainEnds(separate=separate)
 
 
 def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
@@ -109,7 +111,7 @@ def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], 
 
 def _failed_peers(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:
     """Failed dumps in the groups where the ends wait: such a group may be incomplete."""
-    if not failed or not layout.known:
+    if not failed or not layout.is_known:
         return []
     found: set[int] = set()
     for rank in ends:
@@ -139,25 +141,25 @@ def _edges(of: Mapping[int, Group], layout: Layout) -> list[tuple[int, int]]:
     everyone = tuple(ranks)
     complete = {g.key for g in {id(g): g for g in of.values()}.values() if not g.activity.dim and _is_whole(g, layout)}
     for rank in ranks:
-        mine = of[rank]
-        if mine.activity.kind != COMM:
+        own = of[rank]
+        if own.activity.kind != COMM:
             continue
-        if mine.activity.dim == "pp" and layout.known:
+        if own.activity.dim == "pp" and layout.is_known:
             chain = members("pp").get(rank, ())
-            peers = _neighbours(rank, mine.activity.to, chain)
+            peers = _neighbours(rank, own.activity.to, chain)
             edges += [(index[rank], index[p]) for p in peers if p in index]
             continue
-        if mine.key in complete:
+        if own.key in complete:
             continue
-        group = members(mine.activity.dim).get(rank, everyone) if mine.activity.dim and layout.known else everyone
-        if (group, mine.key) not in helpers:
-            others = [index[q] for q in group if q in index and of[q].key != mine.key]
-            few = len({of[q].key for q in group if q in of}) <= _MAX_KEYS
-            helpers[group, mine.key] = after if others and few else None
-            if others and few:
+        group = members(own.activity.dim).get(rank, everyone) if own.activity.dim and layout.is_known else everyone
+        if (group, own.key) not in helpers:
+            others = [index[q] for q in group if q in index and of[q].key != own.key]
+            is_few = len({of[q].key for q in group if q in of}) <= _MAX_KEYS
+            helpers[group, own.key] = after if others and is_few else None
+            if others and is_few:
                 edges += [(after, q) for q in others]
                 after += 1
-        helper = helpers[group, mine.key]
+        helper = helpers[group, own.key]
         if helper is not None:
             edges.append((index[rank], helper))
     return edges

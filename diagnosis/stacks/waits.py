@@ -258,9 +258,9 @@ def _dimension(frames: tuple[Frame, ...], start: int) -> tuple[str, str]:
     dim = ""
     to = ""
     for frame in frames[start : start + 7]:
-        said = f"{frame.file}:{frame.name}"
+        named = f"{frame.file}:{frame.name}"
         if not dim:
-            dim = next((d for d, pattern in _DIMENSIONS if pattern.search(said)), "")
+            dim = next((d for d, pattern in _DIMENSIONS if pattern.search(named)), "")
         if dim == "pp" and not to:
             to = "prev" if _TO_PREV.search(frame.name) else "next" if _TO_NEXT.search(frame.name) else ""
         if dim and (dim != "pp" or to):

@@ -63,7 +63,7 @@ def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, 
     """
     tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
     line.beat()
-    found = read_together(tasks, is_apart=True)
+    found = read_together(tasks, has_own_tables=True)
     return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
 
 

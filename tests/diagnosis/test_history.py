@@ -126,9 +126,9 @@ def test_after_an_upgrade_the_jobs_of_the_version_before_do_not_count() -> None:
     before = [version(n, "1.0", 0) for n in range(20)]
     after = [version(n, "2.0", 100) for n in range(3)]
     failed = list(version(0, "2.0", 200, oops=1).counts)
-    pool = History((*before, *after)).pool("a", "").alike(failed)
+    pool = History((*before, *after)).pool("a", "").similar(failed)
     assert [one.job_id for one in pool.jobs] == ["job-100", "job-101", "job-102"]
-    assert pool.unlike == 20
+    assert pool.left_out == 20
     events = pl.DataFrame({"template": ["message 1 of 2.0", "oops"], "n": [5, 1]})
     weighed = crossjob.weigh(events, crossjob.frequencies({}, pool), len(pool.jobs), 2.0)
     assert weighed["is_ordinary"].to_list() == [True, False]
@@ -137,18 +137,18 @@ def test_after_an_upgrade_the_jobs_of_the_version_before_do_not_count() -> None:
 def test_the_jobs_before_an_upgrade_count_until_enough_healthy_ones_of_the_new_version_are_known() -> None:
     known = History(tuple(version(n, "1.0", 0) for n in range(5)))
     failed = version(0, "2.0", 200).counts
-    assert known.pool("a", "").alike(failed).unlike == 0
+    assert known.pool("a", "").similar(failed).left_out == 0
     for number in range(2):
         known = known.add(version(number, "2.0", 300))
-    assert known.pool("a", "").alike(failed).unlike == 0
+    assert known.pool("a", "").similar(failed).left_out == 0
     known = known.add(version(2, "2.0", 300))
-    assert len(known.pool("a", "").alike(failed).jobs) == 3
+    assert len(known.pool("a", "").similar(failed).jobs) == 3
 
 
 def test_jobs_of_one_version_differ_and_a_short_log_tells_nothing() -> None:
     pool = History((*(version(n, "1.0", 0, **{f"chance {n}": 1}) for n in range(5)), job(9, hello=1))).pool("a", "")
-    assert pool.alike(version(0, "1.0", 200, own=9, oops=1).counts).unlike == 0
-    assert pool.alike(["hello", "message 1 of 2.0"]).unlike == 0
+    assert pool.similar(version(0, "1.0", 200, own=9, oops=1).counts).left_out == 0
+    assert pool.similar(["hello", "message 1 of 2.0"]).left_out == 0
 
 
 def talkative() -> Job:

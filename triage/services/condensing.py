@@ -54,7 +54,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
             as_of=(job.evidence_changed_at or job.created_at).timestamp(),
             rules=rules_in_force(),
             model=classifier_in_force(),
-            least_gpu_s=settings.SLOW_LEAST_GPU_S,
+            min_gpu_s=settings.SLOW_LEAST_GPU_S,
         )
     except Lost as error:
         work.log(f"The job keeps all its evidence. {error}", level=RunLog.Level.WARNING)

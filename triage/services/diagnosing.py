@@ -68,7 +68,7 @@ def job_diagnose(work: Work) -> None:
                 as_of=as_of,
                 rules=rules,
                 model=model,
-                least_gpu_s=settings.SLOW_LEAST_GPU_S,
+                min_gpu_s=settings.SLOW_LEAST_GPU_S,
                 tables=str(tables := folder / f"tables-{attempt.number}"),
                 are_far=parts.are_far(),
                 dask=settings.DASK,

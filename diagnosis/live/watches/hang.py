@@ -83,8 +83,8 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
         return None  # its lines have no counter that grows, but they go on
     where = f" after iteration {state['iteration']:,}" if state["iteration"] is not None else " yet"
     usual = step_s(state)
-    beside = f"; a step usually takes {usual:.1f} s" if usual is not None else ""
-    return Alarm(id, f"No progress{where}{beside}.", since, category)
+    usual_text = f"; a step usually takes {usual:.1f} s" if usual is not None else ""
+    return Alarm(id, f"No progress{where}{usual_text}.", since, category)
 
 
 def _quiet(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
@@ -223,8 +223,8 @@ def _is_recurrence(n: int, after: int, pauses: Any, interval: int) -> bool:
     """Whether the count ``n`` follows the same rhythm as the earlier pause."""
     if n == after or (after > 0 and abs(n - after) % after < interval):
         return True
-    apart = [abs(after - row[0]) for row in pauses if row[0] != after]
-    return any((n - after) % step < interval for step in apart if step >= 10 * interval)
+    distances = [abs(after - row[0]) for row in pauses if row[0] != after]
+    return any((n - after) % step < interval for step in distances if step >= 10 * interval)
 
 
 def _round_units(n: int, interval: int) -> list[int]:

@@ -29,8 +29,8 @@ QUIET_WINDOWS: Final = 2
 class Rate:
     """A watch over one tally of the ranges (``errors``, ``retries``).
 
-    ``window_s``: seconds of a window; ``least``: lines in it from which it may be an alarm; ``times``: how many times
-    the largest window so far; ``in_turn``: such windows.
+    ``window_s``: seconds of a window; ``min_lines``: lines in it from which it may be an alarm; ``factor``: how many
+    times the largest window so far; ``windows_in_turn``: such windows in turn that are an alarm.
     """
 
     id: str
@@ -38,9 +38,9 @@ class Rate:
     category: str
     tally: str
     window_s: float
-    least: int
-    times: float
-    in_turn: int
+    min_lines: int
+    factor: float
+    windows_in_turn: int
     text: str
 
     def learn(self, own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
@@ -61,7 +61,9 @@ class Rate:
     def look(self, own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
         """The alarm since the first of the windows."""
         hits = own.get("hits", ())
-        is_now = "began" in own and len(hits) == self.in_turn - 1 and self._is_many(own, own["stage"], own["count"])
+        is_now = (
+            "began" in own and len(hits) == self.windows_in_turn - 1 and self._is_many(own, own["stage"], own["count"])
+        )
         if not (is_now or own.get("is_open")):
             return None
         since = hits[0] if hits else own["began"]
@@ -73,14 +75,14 @@ class Rate:
     def _close(self, own: dict[str, Any], now: float) -> None:
         stage, count = own["stage"], own["count"]
         if self._is_many(own, stage, count):
-            own["hits"] = [*own["hits"], own["began"]][-self.in_turn :]
-            own["is_open"] = own.get("is_open", False) or len(own["hits"]) >= self.in_turn
+            own["hits"] = [*own["hits"], own["began"]][-self.windows_in_turn :]
+            own["is_open"] = own.get("is_open", False) or len(own["hits"]) >= self.windows_in_turn
             own["many"] += 1
             own["quiet"], own["waits"][stage] = 0, max(count, own["waits"].get(stage, 0))
         elif own["quiet"] + 1 < QUIET_WINDOWS:
             own["quiet"] += 1
         else:
-            if own["many"] <= self.in_turn:  # what passed at once is usual in this job
+            if own["many"] <= self.windows_in_turn:  # what passed at once is usual in this job
                 own["most"] |= own["waits"]
             own.update(is_open=False, hits=[], waits={}, many=0)
         if not own["hits"]:
@@ -90,10 +92,10 @@ class Rate:
 
     def _is_many(self, own: Mapping[str, Any], stage: str, count: int) -> bool:
         windows = own["windows"].get(stage, 0)
-        least = float(self.least)
+        least = float(self.min_lines)
         if stage != "training":
             least *= max(1.0, OFTEN_VISITS / max(own["visits"].get(stage, 0), 1))
-        return bool(windows >= MIN_WINDOWS and count >= max(least, self.times * own["most"].get(stage, 0)))
+        return bool(windows >= MIN_WINDOWS and count >= max(least, self.factor * own["most"].get(stage, 0)))
 
 
 def touched_stages(state: Mapping[str, Any], news: News) -> list[str]:
@@ -115,9 +117,9 @@ BURST: Final = Rate(
     category="unknown",
     tally="errors",
     window_s=30.0,
-    least=20,
-    times=4.0,
-    in_turn=1,
+    min_lines=20,
+    factor=4.0,
+    windows_in_turn=1,
     text="error lines",
 )
 RETRIES: Final = Rate(
@@ -126,8 +128,8 @@ RETRIES: Final = Rate(
     category="unknown",
     tally="retries",
     window_s=60.0,
-    least=12,
-    times=3.0,
-    in_turn=2,
+    min_lines=12,
+    factor=3.0,
+    windows_in_turn=2,
     text="lines about retries",
 )

@@ -45,17 +45,19 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     if len(known) < 3 or state["stage"] not in (None, "training"):
         return None
     count = own["count"]
-    gone = sorted(
+    silent_nodes = sorted(
         name
         for name, (last, at, gap, _) in known.items()
         if count - last > MIN_SILENT_COUNTS + GAP_FACTOR * gap and now - at > MIN_SILENCE_S
     )
-    if not gone or len(gone) > MAX_SILENT_SHARE * len(known):
+    if not silent_nodes or len(silent_nodes) > MAX_SILENT_SHARE * len(known):
         return None
-    since = min(known[name][1] for name in gone)
-    heard = sum(1 for name, row in known.items() if name not in gone and row[1] > since)
-    if heard < (len(known) - len(gone)) / 2:
+    since = min(known[name][1] for name in silent_nodes)
+    writing = sum(1 for name, row in known.items() if name not in silent_nodes and row[1] > since)
+    if writing < (len(known) - len(silent_nodes)) / 2:
         return None
-    names = ", ".join(gone[:MAX_NAMED]) + (f" and {len(gone) - MAX_NAMED:,} more" if len(gone) > MAX_NAMED else "")
-    text = f"Nothing from {names} any more; {heard:,} of {len(known):,} nodes continue."
+    names = ", ".join(silent_nodes[:MAX_NAMED]) + (
+        f" and {len(silent_nodes) - MAX_NAMED:,} more" if len(silent_nodes) > MAX_NAMED else ""
+    )
+    text = f"Nothing from {names} any more; {writing:,} of {len(known):,} nodes continue."
     return Alarm(id, text, since, category)

@@ -61,7 +61,7 @@ def reported(logs: LogDiagnosis | None, *suspects: Suspect, **more: Any) -> dict
 
 
 def _known(more: dict[str, Any]) -> dict[str, Any]:
-    return {k: v for k, v in more.items() if k in ("hints", "gpus", "least_gpu_s")}
+    return {k: v for k, v in more.items() if k in ("hints", "gpus", "min_gpu_s")}
 
 
 def steps(lengths: list[float]) -> dict[str, Any]:
@@ -106,7 +106,7 @@ def test_one_step_in_which_the_job_stood_still_is_degraded() -> None:
 
 
 def test_the_least_loss_that_is_reported_is_a_setting() -> None:
-    report = reported(HEALTHY, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8, least_gpu_s=500.0)
+    report = reported(HEALTHY, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8, min_gpu_s=500.0)
     assert report["conclusion"]["condition"] == "healthy"
 
 

@@ -66,10 +66,10 @@ def test_an_order_that_is_none_is_refused_and_a_missing_one_is_said_to_be_assume
     assert "not a list such as" in build({"tp": 2, "dp": 2}, world_size=4, order="tp-xp").problems[0]
     assert (
         build({"tp": 2, "dp": 2}, world_size=4, framework="deepspeed")
-        .assumed[0]
+        .assumptions[0]
         .startswith("The order of the layout was not given; tp-dp-pp")
     )
-    assert build({"dp": 4}, world_size=4).assumed == ()
+    assert build({"dp": 4}, world_size=4).assumptions == ()
 
 
 @pytest.mark.parametrize(
@@ -122,7 +122,7 @@ def test_printed_groups_choose_the_order_of_the_ranks():
     plan = from_text(f"{sizes}\npipeline_model_parallel_groups: [[0, 1], [2, 3], [4, 5], [6, 7]]")
     assert plan.groups("pp") == [(0, 1), (2, 3), (4, 5), (6, 7)]
     assert plan.groups("dp") == [(0, 2, 4, 6), (1, 3, 5, 7)]
-    assert plan.assumed == ()
+    assert plan.assumptions == ()
 
 
 def test_printed_groups_that_no_order_gives_are_taken_as_they_are():
@@ -136,7 +136,7 @@ def test_megatrons_mapping_flag_turns_the_order():
         "--tensor-model-parallel-size 2 --pipeline-model-parallel-size 2 --use-tp-pp-dp-mapping", world_size=8
     )
     assert plan.order == "tp-cp-ep-pp-dp"
-    assert plan.assumed == ()
+    assert plan.assumptions == ()
 
 
 def test_configurations_in_json_are_searched_at_any_depth():

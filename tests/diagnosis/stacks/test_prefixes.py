@@ -148,4 +148,4 @@ def test_many_ranks_that_wait_for_nobody_are_not_taken_for_healthy(kind: str) ->
 
 
 def test_a_layout_without_sizes_has_no_groups() -> None:
-    assert not build({}, world_size=4).known
+    assert not build({}, world_size=4).is_known
