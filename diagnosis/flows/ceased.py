@@ -41,12 +41,12 @@ def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]
     found: dict[str, dict[str, Any]] = {}
     until = float(steps.end[-1]) + MIN_STEPS_AFTER * usual  # what comes later closes connections
     words = last_messages(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
-    for src, dst, spoke, heard in words.select("src", "dst", "spoke", "heard").iter_rows():
+    for src, dst, sent, received in words.select("src", "dst", "spoke", "heard").iter_rows():
         name = capture.machine(src)
         row = found.setdefault(name, {"name": name, "last_at": since, "unanswered_s": 0.0, "by": ""})
-        row["last_at"] = max(row["last_at"], spoke)
-        if heard - spoke > row["unanswered_s"]:
-            row["unanswered_s"], row["by"] = heard - spoke, capture.machine(dst)
+        row["last_at"] = max(row["last_at"], sent)
+        if received - sent > row["unanswered_s"]:
+            row["unanswered_s"], row["by"] = received - sent, capture.machine(dst)
     for row in found.values():
         row["owes"] = bool(row["unanswered_s"] >= MIN_OWED_SHARE * usual)
     rows = sorted(found.values(), key=lambda r: (not r["owes"], r["last_at"], -r["unanswered_s"], r["name"]))

@@ -82,9 +82,11 @@ def _cut_by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | 
         chosen = _settle_gaps(total, gaps, chosen, amount)
         cut = judge(used, stops[chosen], begins[chosen], "bytes")
         better = (
-            best is None or cut.odd < best.odd - 0.02 or (cut.odd <= best.odd + 0.02 and len(chosen) > len(best.stop))
+            best is None
+            or cut.odd_share < best.odd_share - 0.02
+            or (cut.odd_share <= best.odd_share + 0.02 and len(chosen) > len(best.stop))
         )
-        if cut.believable and cut.uneven_bytes <= MAX_UNEVEN and better:
+        if cut.is_believable and cut.uneven_bytes <= MAX_UNEVEN and better:
             best = cut
     if best is None or step is not None:
         return best
@@ -103,7 +105,7 @@ def _finer_cut(used: Bursts, total: Floats, stops: Floats, begins: Floats, best:
     """The cut, or one of its halves or thirds if its parts are as even and as similar to their neighbours: with equal
     pauses inside and between steps, two steps are as even as one.
     """
-    unlike = profile.unlike(best)
+    difference = profile.difference(best)
     amount = float(np.median(np.diff(total[np.searchsorted(begins, best.begin)])))
     for parts in (3, 2):
         if len(chosen := _best_chain(total * parts / amount, begins - stops, CLOSE_TOLERANCE)) < 4:
@@ -112,8 +114,8 @@ def _finer_cut(used: Bursts, total: Floats, stops: Floats, begins: Floats, best:
         cut = judge(used, stops[chosen], begins[chosen], "bytes")
         # Some boundaries in odd places cost nothing if the parts are otherwise as even: chance would make them less so.
         spare = 0.06 if cut.uneven_bytes <= 1.1 * best.uneven_bytes else 0.02
-        even = cut.believable and cut.uneven_bytes <= MAX_UNEVEN and cut.odd <= best.odd + spare
-        if even and len(cut.stop) > 0.9 * parts * len(best.stop) and profile.unlike(cut) <= 1.3 * unlike + 0.02:
+        even = cut.is_believable and cut.uneven_bytes <= MAX_UNEVEN and cut.odd_share <= best.odd_share + spare
+        if even and len(cut.stop) > 0.9 * parts * len(best.stop) and profile.difference(cut) <= 1.3 * difference + 0.02:
             return cut
     return best
 
@@ -126,7 +128,7 @@ class _Profile:
     has_bytes: bool
     is_every: bool = False
 
-    def unlike(self, cut: Cut) -> float:
+    def difference(self, cut: Cut) -> float:
         """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
         plain = all_records if self.is_every else is_plain(self.flows)
         moved = np.zeros((len(cut.stop) - 1) * PROFILE_SLICES)
@@ -153,8 +155,8 @@ def _candidates(total: Floats, gaps: Floats) -> list[float]:
     while k <= len(gaps):
         part = np.diff(total[np.sort(order[:k])])
         middle = float(np.median(part))
-        alike = float((np.abs(part / middle - 1) < 0.1).mean()) if middle > 0 else 0.0
-        if alike >= 0.35 and not any(abs(middle / f - 1) < 0.03 for f in found):
+        similar_share = float((np.abs(part / middle - 1) < 0.1).mean()) if middle > 0 else 0.0
+        if similar_share >= 0.35 and not any(abs(middle / f - 1) < 0.03 for f in found):
             found.append(middle)
         k = max(k + 1, int(k * 1.1))
     return [*found[:12], *_repeating_shift(total, gaps)]

@@ -70,9 +70,9 @@ def _turning_row(job: JobFlows, capture: Capture) -> int | None:
     for row, gap in zip(at.tolist(), (begins - stops)[longest].tolist(), strict=True):
         if not MIN_SIDE_SHARE * len(flows) <= row <= (1 - MIN_SIDE_SHARE) * len(flows) or gap < usual:
             continue
-        alike = _similarity(job, row, capture)
-        if alike < 1.0 and (best is None or alike < best[0]):
-            best = alike, row
+        similarity = _similarity(job, row, capture)
+        if similarity < 1.0 and (best is None or similarity < best[0]):
+            best = similarity, row
     return None if best is None else best[1]
 
 

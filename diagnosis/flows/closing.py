@@ -107,12 +107,12 @@ def _table(data: Flows, words: Flows, steps: Steps) -> pl.DataFrame:
     big = rows(data, is_data=True)
     big = big.with_columns(step=pl.Series(steps.of(data.start)))
     small = rows(words, is_data=False).with_columns(step=pl.lit(None, dtype=big["step"].dtype))
-    beside = small.join(big, on=hop, how="anti").with_columns(port=pl.lit(OTHER_CONNECTIONS, dtype=big["port"].dtype))
-    beside = beside.join(big, on=["a", "b"], how="semi")
-    again = big.join(beside, on=["a", "b"], how="semi").with_columns(
+    other = small.join(big, on=hop, how="anti").with_columns(port=pl.lit(OTHER_CONNECTIONS, dtype=big["port"].dtype))
+    other = other.join(big, on=["a", "b"], how="semi")
+    gradients = big.join(other, on=["a", "b"], how="semi").with_columns(
         port=pl.lit(OTHER_CONNECTIONS, dtype=big["port"].dtype)
     )
-    table = pl.concat([big, small.join(big, on=hop, how="semi"), again, beside]).sort(*hop, "start")
+    table = pl.concat([big, small.join(big, on=hop, how="semi"), gradients, other]).sort(*hop, "start")
     table = table.with_columns(
         pl.col("step").forward_fill().over(hop),
         until=pl.col("end").cum_max().over(hop),

@@ -112,7 +112,7 @@ class Pairs:
 class Delays:
     """The delays by each candidate: ``seconds`` [analysed steps, candidates, evidence] beyond the usual (``lost``: 0 or
     1, less the share in usual steps), ``scatter`` [candidates, evidence]: their variation in usual steps; ``excess``
-    [steps]: how much longer than usual each step took; ``least``: an excess below which a step lost nothing.
+    [steps]: how much longer than usual each step took; ``min_excess``: an excess below which a step lost nothing.
     ``pairs``: of each candidate that is no machine, the seconds of each pair of machines across it [steps, pairs].
     """
 
@@ -121,7 +121,7 @@ class Delays:
     seconds: Floats
     scatter: Floats
     excess: Floats
-    least: float
+    min_excess: float
     pairs: Mapping[int, Pairs] = field(default_factory=dict)
 
     def evidence(self, stretch: Iterable[int]) -> Floats | None:
@@ -138,12 +138,12 @@ class Delays:
         if not rows:
             return None
         counted = EVIDENCE.index("lost")
-        most = MAX_SHARE * np.maximum(self.excess[rows], self.least)[:, None, None]
+        most = MAX_SHARE * np.maximum(self.excess[rows], self.min_excess)[:, None, None]
         capped = np.clip(self.seconds[rows], -most, most)
         capped[:, :, counted] = self.seconds[rows][:, :, counted]
         noise = np.maximum(self.scatter, _scatter(capped))
         beyond = capped.mean(axis=0) - NOISE_ERRORS * noise / np.sqrt(len(rows))
-        lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.least))
+        lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.min_excess))
         lost[counted] = 1.0
         shares = np.clip(beyond / lost, 0.0, MAX_SHARE)
         for at, pairs in self.pairs.items():
@@ -184,9 +184,9 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
         is_machine = any(m in capture.places and capture.places[m].node == name for m in members)
         candidates.append(Candidate("node", (name,), members, is_machine))
         parts = (found.thinking[:, out], found.hanging[:, into], found.hanging[:, out], found.unanswered[:, into])
-        again = (found.repeated[:, into] > 0).any(axis=1).astype(float)
+        is_repeated = (found.repeated[:, into] > 0).any(axis=1).astype(float)
         row = [part.sum(axis=1) for part in parts]
-        row += [nothing, nothing, found.hanging[:, ~(out | into)].sum(axis=1), nothing, again]
+        row += [nothing, nothing, found.hanging[:, ~(out | into)].sum(axis=1), nothing, is_repeated]
         seconds.append(np.stack(row, axis=1))
     for names, crossing in _uplinks(hops, leaf_of):
         is_link = len(names) == 2 and set(names) == set(leaf_of.values()) - {""}
@@ -205,33 +205,33 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
     return Delays(tuple(candidates), numbers, table, scatter, excess, 0.5 * (limit - usual), pairs)
 
 
-def find_raised_stretches(held: Delays, usual: float) -> list[tuple[int, ...]]:
+def find_raised_stretches(delays: Delays, usual: float) -> list[tuple[int, ...]]:
     """Stretches in which one candidate delayed the job in step after step, although the single steps need not be
     slow: a fault of little strength in a noisy job. Those with the longest delays first. Only where consecutive steps
     were analysed.
     """
     found: list[tuple[float, tuple[int, ...]]] = []
-    if len(held.steps) < 4 * MIN_RAISED_STEPS or np.any(np.diff(held.steps) != 1):
+    if len(delays.steps) < 4 * MIN_RAISED_STEPS or np.any(np.diff(delays.steps) != 1):
         return []
     own = [at for at, name in enumerate(EVIDENCE) if name not in ("elsewhere", "others", "lost")]
-    least = np.maximum(MIN_RAISED_SHARE * usual, RAISED_DEVIATIONS * held.scatter[:, own])
-    lost = np.maximum(held.excess, 0.0)
-    for at in range(len(held.candidates)):
-        series = held.seconds[:, at]
+    least = np.maximum(MIN_RAISED_SHARE * usual, RAISED_DEVIATIONS * delays.scatter[:, own])
+    lost = np.maximum(delays.excess, 0.0)
+    for at in range(len(delays.candidates)):
+        series = delays.seconds[:, at]
         high = (series[:, own] > least[at]).any(axis=1) | (series[:, -1] > 0)
-        delay = np.clip(series[:, own].max(axis=1), 0.0, np.maximum(lost, held.least))
+        delay = np.clip(series[:, own].max(axis=1), 0.0, np.maximum(lost, delays.min_excess))
         for first, last in runs(close_holes(high)):
             inside = np.zeros(len(high), dtype=bool)
             inside[first : last + 1] = True
-            often = high[inside].sum() >= MIN_RAISED_STEPS and high[inside].mean() >= MIN_RAISED_PART
+            is_frequent = high[inside].sum() >= MIN_RAISED_STEPS and high[inside].mean() >= MIN_RAISED_PART
             explained = float(delay[inside].sum())
             if (
-                often
+                is_frequent
                 and inside.mean() <= 0.5
                 and explained >= MIN_EXPLAINED_SHARE * lost[inside].sum()
-                and _loses_time(held.excess, inside, usual)
+                and _loses_time(delays.excess, inside, usual)
             ):
-                found.append((explained, tuple(held.steps[k] for k in range(first, last + 1))))
+                found.append((explained, tuple(delays.steps[k] for k in range(first, last + 1))))
     return [steps for _, steps in sorted(found, key=lambda row: -row[0])]
 
 

@@ -101,12 +101,12 @@ def _slices(start: Floats, keep: Bools) -> list[int]:
 
 def one_way(flows: Flows, keep: Bools, count: int) -> Bools:
     """Addresses that almost only send or only receive, while most do both."""
-    sent, heard = np.zeros((2, count))
-    for own_sent, own_heard in flows.each(_volumes, count, beside=[keep]):
+    sent, received = np.zeros((2, count))
+    for own_sent, own_received in flows.each(_volumes, count, beside=[keep]):
         sent += own_sent
-        heard += own_heard
-    one_way = np.minimum(sent, heard) < MAX_ONE_WAY_SHARE * np.maximum(sent, heard)
-    return np.asarray(one_way & (one_way.sum() < 0.3 * ((sent + heard) > 0).sum()))
+        received += own_received
+    one_way = np.minimum(sent, received) < MAX_ONE_WAY_SHARE * np.maximum(sent, received)
+    return np.asarray(one_way & (one_way.sum() < 0.3 * ((sent + received) > 0).sum()))
 
 
 @partition

@@ -27,8 +27,8 @@ def headline(flows: Mapping[str, Any]) -> str:
     if causes:
         causes.sort(key=lambda pair: (-float(pair[0]["confidence"]), -float(pair[0]["factor"])))
         more = _and_more(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
-        alone = _and_more(len(steps), "slow step without a cause", "slow steps without a cause")
-        rest = " and ".join(part for part in (more, alone) if part)
+        unexplained = _and_more(len(steps), "slow step without a cause", "slow steps without a cause")
+        rest = " and ".join(part for part in (more, unexplained) if part)
         return _cause(*causes[0], many=len(jobs) > 1) + (f" Besides: {rest}." if rest else "")
     if steps:
         return _steps_text(steps, many=len(jobs) > 1)
@@ -44,15 +44,16 @@ def _cause(slow: Mapping[str, Any], job: Mapping[str, Any] | None, *, many: bool
     if slow["kind"] == "slow_switch":
         if slow.get("link"):
             return f"The link {slow['link']} is slow: transfers across it take {_factor_text(slow)} {when}."
-        alike = [str(c) for c in slow.get("candidates") or []] or [str(slow["switch"])]
-        if len(alike) == 1:
-            return f"Switch {alike[0]} is slow: transfers across it take {_factor_text(slow)} {when}."
+        switches = [str(c) for c in slow.get("candidates") or []] or [str(slow["switch"])]
+        if len(switches) == 1:
+            return f"Switch {switches[0]} is slow: transfers across it take {_factor_text(slow)} {when}."
         named = (
-            f"{', '.join(alike[:-1])} and {alike[-1]}" if len(alike) <= 2 * MAX_NAMED else f"{alike[0]}, {alike[1]}, …"
+            f"{', '.join(switches[:-1])} and {switches[-1]}"
+            if len(switches) <= 2 * MAX_NAMED
+            else f"{switches[0]}, {switches[1]}, …"
         )
-        return (
-            f"One of {len(alike)} switches ({named}) is slow: transfers across them take {_factor_text(slow)} {when}."
-        )
+        factor = _factor_text(slow)
+        return f"One of {len(switches)} switches ({named}) is slow: transfers across them take {factor} {when}."
     of = f" of {job['id']}" if job is not None and many else ""
     culprits = [str(c) for c in slow.get("culprits") or []]
     who = [c for c in culprits if c in set((job or {}).get("nodes") or [])] or culprits

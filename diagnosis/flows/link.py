@@ -64,7 +64,7 @@ def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[M
         begin, end = _time(row, flows)
         for job, known in jobs.items():
             common, larger = max(
-                ((len(own & theirs), max(len(own), len(theirs))) for own, theirs in zip(sides[job], seen, strict=True)),
+                ((len(own & other), max(len(own), len(other))) for own, other in zip(sides[job], seen, strict=True)),
                 key=lambda pair: pair[0] / max(1, pair[1]),
             )
             if not common or common < MIN_COMMON_MACHINES * larger:
@@ -131,8 +131,8 @@ def align_iterations(
         inside = (at >= 0) & (at < len(ends))
         if inside.sum() < max(3, 0.5 * min(len(ends), len(number))):
             continue
-        apart = ends[at[inside]] - printed[inside]
-        middle, spread = median_and_spread(apart)
+        differences = ends[at[inside]] - printed[inside]
+        middle, spread = median_and_spread(differences)
         # Of shifts that fit equally (constant steps), the one with the least clock offset.
         cost = spread / usual + 0.02 * abs(middle) / usual
         if best is None or cost < best[0]:

@@ -110,21 +110,21 @@ def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
     other, sizes = other[order], sizes[order]
     near = _nearest(x, (other, sizes))
     same = sizes[near] == size if np.isfinite(size).all() else np.ones(len(end), dtype=bool)
-    apart = (other[near] - end)[same]
-    if len(apart) < 8:
+    distances = (other[near] - end)[same]
+    if len(distances) < 8:
         return None
-    return float(np.median(np.abs(apart - np.median(apart))))
+    return float(np.median(np.abs(distances - np.median(distances))))
 
 
-def lockstep_evidence(apart: Floats, groups: int, together: float) -> float:
+def lockstep_evidence(scatters_of_pairs: Floats, groups: int, together: float) -> float:
     """How much more synchronous rings of one group are than rings of different ones, if they are divided in turn into
     ``groups`` groups; ``together``: the evidence if all of them are synchronous. Only the contrast counts, because the
     absolute scatter depends on the fabric.
     """
-    total = len(apart)
+    total = len(scatters_of_pairs)
     kind = np.arange(total) % groups
     i, j = np.triu_indices(total, 1)
-    distance = np.log(np.maximum(apart[i, j], 0.05))
+    distance = np.log(np.maximum(scatters_of_pairs[i, j], 0.05))
     same = kind[i] == kind[j]
     if same.all():
         typical = float(np.median(distance))

@@ -41,9 +41,9 @@ def _records_of(part: Parsed) -> dict[str, Any]:
 
 def _are_known(part: Parsed, records: Sequence[Parsed]) -> bool:
     """Whether the records have the pairs of the packets at their time."""
-    mine = pl.scan_parquet(str(part.columns))
-    first, last = mine.select(pl.col("start").min(), pl.col("end").max()).collect().row(0)
-    pairs = mine.select("src", "dst").unique().collect()
+    packets = pl.scan_parquet(str(part.columns))
+    first, last = packets.select(pl.col("start").min(), pl.col("end").max()).collect().row(0)
+    pairs = packets.select("src", "dst").unique().collect()
     others = pl.concat([pl.scan_parquet(str(p.columns)).select("src", "dst", "start", "end") for p in records])
     meanwhile = others.filter((pl.col("start") <= last) & (pl.col("end") >= first)).select("src", "dst").unique()
     return pairs.join(meanwhile.collect(), on=["src", "dst"], how="semi").height >= MIN_COMMON_PAIRS * pairs.height

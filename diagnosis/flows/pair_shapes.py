@@ -39,14 +39,14 @@ def in_clique(a: Ints, b: Ints, chosen: Bools, count: int) -> Bools:
         if not 4 <= len(group) <= MAX_CLIQUE:
             continue
         own = chosen & inside & (label[a] == label[group[0]])
-        beside = np.zeros((len(group), len(group)), dtype=np.int64)
+        adjacent = np.zeros((len(group), len(group)), dtype=np.int64)
         x, y = np.searchsorted(group, a[own]), np.searchsorted(group, b[own])
-        beside[x, y] = beside[y, x] = 1
-        common = beside @ beside
-        degree = beside.sum(axis=1)
+        adjacent[x, y] = adjacent[y, x] = 1
+        common = adjacent @ adjacent
+        degree = adjacent.sum(axis=1)
         either = degree[:, None] + degree[None, :] - common
-        strange = (beside == 0) & ~np.eye(len(group), dtype=bool)
-        alike = (common[strange] >= 0.7 * either[strange]).mean() if strange.any() else 1.0
-        complete = beside.sum() >= 0.7 * len(group) * (len(group) - 1)
-        found |= own if complete or (alike >= 0.8 and np.median(degree) >= 2) else False
+        strange = (adjacent == 0) & ~np.eye(len(group), dtype=bool)
+        common_share = (common[strange] >= 0.7 * either[strange]).mean() if strange.any() else 1.0
+        complete = adjacent.sum() >= 0.7 * len(group) * (len(group) - 1)
+        found |= own if complete or (common_share >= 0.8 and np.median(degree) >= 2) else False
     return found

@@ -116,10 +116,10 @@ def _pipeline_ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: Presen
             if m in chain:
                 own[chain[m]].append(m)
         shared.append(max((at_once(np.array(members)) for members in own.values()), default=1))
-    often = _most_common(shared) if shared else 1
-    if often > 1:
-        how.append(f"{often} members of each pipeline exchange gradients with each other: it is run from both ends.")
-    return often
+    ends = _most_common(shared) if shared else 1
+    if ends > 1:
+        how.append(f"{ends} members of each pipeline exchange gradients with each other: it is run from both ends.")
+    return ends
 
 
 def rings_of(pairs: Pairs, kind: str, count: int) -> list[Ints]:
@@ -207,12 +207,12 @@ def _families(rings: list[Ints], present: list[int], flows: Flows, ring_of: Ints
     moved = np.zeros(len(rings))
     for own_moved in flows.each(_ring_bytes, ring_of, len(rings)):
         moved += own_moved
-    alike: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
+    rings_by_machines: dict[tuple[frozenset[str], int], list[int]] = defaultdict(list)
     for number, ring in enumerate(rings):
         nodes = frozenset(capture.places[int(m)].node for m in ring if int(m) in capture.places) - {""}
-        alike[(nodes, present[number])].append(number)
+        rings_by_machines[(nodes, present[number])].append(number)
     families: list[list[int]] = []
-    for (nodes, _), numbers in alike.items():
+    for (nodes, _), numbers in rings_by_machines.items():
         if not nodes:
             families.extend([n] for n in numbers)
             continue
@@ -262,10 +262,10 @@ def _recurring_sizes(flows: Flows, ring_of: Ints, rings: int, has_bytes: bool) -
     each = list(flows.each(_ring_sizes, ring_of))
     table = pl.concat(each)
     table = table.group_by("ring", "size").agg(pl.col("len").sum()) if len(each) > 1 else table
-    often = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
+    frequent = table.filter((pl.col("len") >= 0.2 * pl.col("len").max().over("ring")) & (pl.col("len") >= 3)).sort(
         "ring", "size"
     )
-    ring, size = often["ring"].to_numpy(), often["size"].to_numpy().astype(np.int64)
+    ring, size = frequent["ring"].to_numpy(), frequent["size"].to_numpy().astype(np.int64)
     return [size[ring == r] for r in range(rings)] if rings <= 64 else _split_sizes(ring, size, rings)
 
 
@@ -315,12 +315,12 @@ def _tensor_ranks(
     for t in options:
         score[t] += STATED_LOG_ODDS if agrees(all_members // t) else 0.0
     looked = families[:MAX_FAMILIES]
-    for numbers, apart in zip(looked, ring_scatters(looked, flows, ring_of), strict=True):
+    for numbers, scatter in zip(looked, ring_scatters(looked, flows, ring_of), strict=True):
         members = sum(present[n] for n in numbers)
         values = np.unique(np.concatenate([sizes[n] for n in numbers]))
         own = _divisibility(values, present[numbers[0]])
         for t in options:
-            whole, near = _divisibility(values, members // t), lockstep_evidence(apart, t, 2.0 if fine else 0.6)
+            whole, near = _divisibility(values, members // t), lockstep_evidence(scatter, t, 2.0 if fine else 0.6)
             # machines that reduce first are in lockstep: without lockstep, it is just a ring
             if near > 0 and t < total:
                 whole = max(whole, own - (INSIDE_FIRST_LOG_ODDS if fine else 3 * INSIDE_FIRST_LOG_ODDS))

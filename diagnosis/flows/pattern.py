@@ -33,7 +33,7 @@ def cut_by_pattern(flows: Flows, has_bytes: bool, resolution: float) -> Cut | No
     for length in _burst_gaps(begins - stops, resolution):
         chosen = begins - stops >= length
         cut = _cut(used, stops[chosen], begins[chosen])
-        if cut is not None and cut.believable and (best is None or cut.odd < best.odd - 0.01):
+        if cut is not None and cut.is_believable and (best is None or cut.odd_share < best.odd_share - 0.01):
             best = cut
     return best
 
@@ -60,7 +60,7 @@ def _cut(used: Bursts, stops: Floats, begins: Floats) -> Cut | None:
     period = _period(shape[:, :MAX_BURSTS])
     if period is None:
         return None
-    seed = _most_alike(shape, period)
+    seed = _most_similar(shape, period)
     template = np.median(np.stack([shape[:, seed + k * period : seed + (k + 1) * period] for k in range(2)]), axis=0)
     anchors = _follow_template(shape, template, seed)
     if len(anchors) < 3:
@@ -92,18 +92,18 @@ def _period(shape: Floats) -> int | None:
 
 
 def _difference(shape: Floats, shift: int) -> float:
-    apart = np.abs(shape[:, shift:] - shape[:, :-shift])
+    differences = np.abs(shape[:, shift:] - shape[:, :-shift])
     # The mean of the upper half counts as well: a pattern of many equal bursts and a few others resembles itself under
     # any shift.
-    return float(np.median(apart, axis=1).sum() + 0.5 * np.minimum(apart, 1.0).mean(axis=1).sum())
+    return float(np.median(differences, axis=1).sum() + 0.5 * np.minimum(differences, 1.0).mean(axis=1).sum())
 
 
-def _most_alike(shape: Floats, period: int) -> int:
+def _most_similar(shape: Floats, period: int) -> int:
     """The position where two consecutive periods are most similar."""
-    apart = np.minimum(np.abs(shape[:, period:] - shape[:, :-period]), 1.0).sum(axis=0)
-    if len(apart) <= period:
+    differences = np.minimum(np.abs(shape[:, period:] - shape[:, :-period]), 1.0).sum(axis=0)
+    if len(differences) <= period:
         return 0
-    window = np.convolve(apart, np.ones(period), mode="valid")
+    window = np.convolve(differences, np.ones(period), mode="valid")
     return int(np.argmin(window))
 
 

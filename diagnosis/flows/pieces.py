@@ -110,13 +110,13 @@ class Disk:
         other processes read them from now on.
         """
         address = values.__array_interface__["data"][0]
-        for begin, held in self._held.items():
-            if begin <= address < begin + held.size:
-                mapped = held.mapped()
-                if self.runner is not None and self.runner.is_far and not held.is_written and mapped is not None:
+        for begin, file in self._held.items():
+            if begin <= address < begin + file.size:
+                mapped = file.mapped()
+                if self.runner is not None and self.runner.is_far and not file.is_written and mapped is not None:
                     mapped.flush()
-                    held.is_written = True
-                return held.name, address - begin
+                    file.is_written = True
+                return file.name, address - begin
         return None
 
     def opened(self, name: str, begin: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -156,8 +156,8 @@ class Disk:
         return array
 
 
-def _release(held: dict[int, _MappedFile], address: int, path: Path) -> None:
-    held.pop(address, None)
+def _release(files: dict[int, _MappedFile], address: int, path: Path) -> None:
+    files.pop(address, None)
     path.unlink(missing_ok=True)
 
 
@@ -192,10 +192,10 @@ def divided(
     columns: Sequence[npt.NDArray[Any]], owner: npt.NDArray[Any], count: int, disk: Disk | None
 ) -> Iterator[list[npt.NDArray[Any]]]:
     """The rows of the columns that belong to each of ``count`` owners (negative: to nobody), in their order."""
-    held = np.zeros(count, np.int64)
+    counts = np.zeros(count, np.int64)
     for piece in of(len(owner)):
-        held += np.bincount(owner[piece][owner[piece] >= 0], minlength=count)
-    cuts = np.concatenate([[0], np.cumsum(held)]).tolist()
+        counts += np.bincount(owner[piece][owner[piece] >= 0], minlength=count)
+    cuts = np.concatenate([[0], np.cumsum(counts)]).tolist()
     out = [empty(cuts[-1], column.dtype, disk) for column in columns]
     at = np.array(cuts[:-1], np.int64)
     for piece in of(len(owner)):

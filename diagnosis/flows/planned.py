@@ -42,11 +42,11 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     start: Floats = steps.start.copy()
     start[planned] += beyond[planned]
     shown = ", ".join(str(k + 1) for k in planned[:MAX_SHOWN]) + (", …" if len(planned) > MAX_SHOWN else "")
-    said = (
+    sentence = (
         f"Nobody sent for {float(np.median(beyond[planned])):.1f} s before each of {len(planned)} steps at even "
         f"distances ({shown}): an evaluation or a checkpoint, no part of these steps."
     )
-    return replace(steps, start=start, planned=tuple(planned.tolist())), said
+    return replace(steps, start=start, planned=tuple(planned.tolist())), sentence
 
 
 def recurring(found: Ints, count: int) -> Ints:
@@ -57,16 +57,18 @@ def recurring(found: Ints, count: int) -> Ints:
     if len(found) < MIN_PAUSES:
         return np.empty(0, dtype=np.int64)
     padded = count + MAX_STEPS_APART
-    held, near, out = (np.zeros(padded, dtype=np.bool_) for _ in range(3))
-    held[found] = True
-    near[1:] = held[:-1]
-    near[:-1] |= held[1:]
+    is_found, near, out = (np.zeros(padded, dtype=np.bool_) for _ in range(3))
+    is_found[found] = True
+    near[1:] = is_found[:-1]
+    near[:-1] |= is_found[1:]
     is_due = np.arange(padded) < count
     is_due[0] = False
-    for apart in range(MIN_STEPS_APART, min(MAX_STEPS_APART, count // (MIN_PAUSES - 1)) + 1):
-        rows = -(-count // apart)
-        table, is_near, is_missing = (one[: rows * apart].reshape(rows, apart) for one in (held, near, is_due & ~held))
+    for distance in range(MIN_STEPS_APART, min(MAX_STEPS_APART, count // (MIN_PAUSES - 1)) + 1):
+        rows = -(-count // distance)
+        table, is_near, is_missing = (
+            one[: rows * distance].reshape(rows, distance) for one in (is_found, near, is_due & ~is_found)
+        )
         is_plan = ~is_missing.any(axis=0) & (table.sum(axis=0) >= MIN_PAUSES)
         is_plan &= ~(table & is_near).any(axis=0)
-        out[: rows * apart] |= (table & is_plan).ravel()
+        out[: rows * distance] |= (table & is_plan).ravel()
     return np.flatnonzero(out)

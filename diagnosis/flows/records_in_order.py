@@ -64,15 +64,15 @@ def order_records(coded: CodedRecords, resolution_s: float, disk: pieces.Disk | 
         return None
     if disk is None or coded.total <= pieces.PIECE:
         table, astray = _without_astray(coded.scan().collect())
-        held = table.height
+        height = table.height
         table = table.sort("start", maintain_order=True)
-        if _has_repeats(held, _first_of_each(table), resolution_s):
+        if _has_repeats(height, _first_of_each(table), resolution_s):
             table = _without_repeats(table)
         columns = {name: table[name].to_numpy() for name in _COLUMN_TYPES if name != "bytes"}
         columns["bytes"] = table["bytes"].fill_null(float("nan")).to_numpy()
         t0 = int(columns["start"][0])
         columns |= {name: (columns[name] - t0) / 1e9 for name in ("start", "end")}
-        return OrderedRecords(columns, t0, held - table.height, astray)
+        return OrderedRecords(columns, t0, height - table.height, astray)
     return _order_stretches(coded, resolution_s, disk)
 
 
@@ -94,11 +94,11 @@ def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk
         begins, far = np.minimum(begins, first), far + own_far
     astray = far if far < 0.01 * coded.total else 0
     near = middle if astray else None
-    held = coded.total - astray
+    total = coded.total - astray
     is_to_clear = True
     if resolution_s > 1e-5:
         different = sum(spread(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
-        is_to_clear = _has_repeats(held, different, resolution_s)
+        is_to_clear = _has_repeats(total, different, resolution_s)
     t0 = int(begins[0 if astray else 1].min())
     kinds = [np.float64 if name in _TIMES else kind for name, kind in _COLUMN_TYPES.items()]
     parts = [(stretch, near, t0, is_to_clear) for stretch in stretches if stretch]
@@ -108,7 +108,7 @@ def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk
         first = itertools.accumulate(most, initial=0)
         runs = [([column[low : low + n] for column in columns],) for low, n in zip(first, counts, strict=False)]
         columns, _ = fill_columns(disk, _kept_rows, runs, counts, kinds)
-    return OrderedRecords(dict(zip(_COLUMN_TYPES, columns, strict=True)), t0, held - sum(counts), astray)
+    return OrderedRecords(dict(zip(_COLUMN_TYPES, columns, strict=True)), t0, total - sum(counts), astray)
 
 
 @partition

@@ -46,7 +46,7 @@ class Cut:
     """Step boundaries: ``stop[i]`` the last activity before boundary i, ``begin[i]`` the first after it; seconds of
     the capture.
 
-    ``odd`` is the share of parts whose bytes differ by more than the parts' usual scatter; ``outside`` the share of
+    ``odd_share``: the share of parts whose bytes differ by more than the parts' usual scatter; ``outside`` the share of
     all bytes that lies before the first or after the last boundary, beyond a whole step on either side.
     """
 
@@ -54,12 +54,12 @@ class Cut:
     begin: Floats
     uneven_bytes: float
     uneven_time: float
-    odd: float
+    odd_share: float
     outside: float
     how: str
 
     @property
-    def believable(self) -> bool:
+    def is_believable(self) -> bool:
         """True if the parts obey both laws."""
         even = self.uneven_bytes <= MAX_UNEVEN_BYTES and self.uneven_time <= MAX_UNEVEN_TIME
         return len(self.stop) >= 3 and even and self.outside <= MAX_OUTSIDE_SHARE
@@ -179,13 +179,13 @@ def judge(bursts: Bursts, stop: Floats, begin: Floats, how: str) -> Cut:
         return Cut(stop, begin, np.inf, np.inf, 1.0, 1.0, how)
     low, middle, high = np.quantile(moved, [0.1, 0.5, 0.9])
     usual = median_and_spread(moved)[1] / middle
-    odd = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
+    odd_share = float((np.abs(moved / middle - 1.0) > max(0.08, 4.0 * min(usual, 0.1))).mean())
     outside = (max(0.0, total[0] - middle) + max(0.0, running[-1] - total[-1] - middle)) / running[-1]
     uneven = float((high - low) / (2.56 * middle))
     # Parts that differ strongly from the next one: a slow stretch has two such places, alternating short and long parts
     # have them everywhere.
     leaps = np.abs(np.diff(np.log(np.maximum(lasting, 1e-9)))) > LEAP_LOG
-    return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd, float(outside), how)
+    return Cut(stop, begin, uneven, float(leaps.mean()) if len(leaps) else 0.0, odd_share, float(outside), how)
 
 
 def cut_by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
@@ -199,7 +199,7 @@ def cut_by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
     """
     plain = bursts_of(flows, has_bytes)
     cut = _cut_by_gaps(plain)
-    is_good = has_bytes and cut is not None and cut.odd <= MAX_SURE_ODD and len(cut.stop) >= MIN_BOUNDARIES
+    is_good = has_bytes and cut is not None and cut.odd_share <= MAX_SURE_ODD and len(cut.stop) >= MIN_BOUNDARIES
     if plain.records == len(flows) or (is_good and cut is not None and cut.uneven_bytes <= CERTAIN_UNEVEN):
         return cut
     every = _cut_by_gaps(bursts_of(flows, has_bytes, is_every=True))
@@ -207,14 +207,14 @@ def cut_by_gaps(flows: Flows, has_bytes: bool) -> Cut | None:
         is_finer = every is not None and len(every.stop) >= len(cut.stop)
         return every if every is not None and is_finer and is_much_more_even(every, cut) else cut
     found = [c for c in (every, cut) if c is not None]
-    return min(found, key=lambda c: (round(c.odd, 2), -len(c.stop)), default=None)
+    return min(found, key=lambda c: (round(c.odd_share, 2), -len(c.stop)), default=None)
 
 
 def is_much_more_even(every: Cut, plain: Cut) -> bool:
     """Whether all records divide the bytes much more evenly than those without the longest do: then these are transfers
     that waited.
     """
-    return every.odd <= plain.odd and every.uneven_bytes <= 0.5 * plain.uneven_bytes
+    return every.odd_share <= plain.odd_share and every.uneven_bytes <= 0.5 * plain.uneven_bytes
 
 
 def _cut_by_gaps(used: Bursts) -> Cut | None:
@@ -229,8 +229,8 @@ def _cut_by_gaps(used: Bursts) -> Cut | None:
     for k in sorted({int(k) for k in tried}):
         long = gaps >= falling[min(k, len(falling)) - 1]
         cut = judge(used, stops[long], begins[long], "gaps")
-        if cut.believable and (
-            best is None or (round(cut.odd, 2), -len(cut.stop)) < (round(best.odd, 2), -len(best.stop))
+        if cut.is_believable and (
+            best is None or (round(cut.odd_share, 2), -len(cut.stop)) < (round(best.odd_share, 2), -len(best.stop))
         ):
             best = cut
     return _repair(used, best) if best is not None else None

@@ -240,13 +240,13 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
     # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
     # If this holds in nearly all steps, it is no change.
     throughout = _is_throughout(transfers, usual)
-    often = np.maximum(least, 6 * np.median(_scatter(added)))
+    added_limit = np.maximum(least, 6 * np.median(_scatter(added)))
     spans: list[tuple[int, int, int]] = []
-    is_late = (calm > limit).any(axis=1) | (throughout & (added > often).any(axis=1))
+    is_late = (calm > limit).any(axis=1) | (throughout & (added > added_limit).any(axis=1))
     for row in np.flatnonzero(is_late).tolist():
         plain = runs(_close_holes(calm[row] > limit))
         summed = (
-            [(a, b) for a, b in runs(_close_holes(added[row] > often)) if b - a < 0.6 * len(steps)]
+            [(a, b) for a, b in runs(_close_holes(added[row] > added_limit)) if b - a < 0.6 * len(steps)]
             if throughout
             else []
         )

@@ -34,8 +34,8 @@ def split(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) ->
         ends = {m: np.sort(flows.end[flows.src == m])[:MAX_TRANSFERS] for m in own.tolist()}
         left = own.tolist()
         while left:
-            apart = [_time_apart(ends[left[0]], ends[m]) for m in left]
-            near = [left[i] for i in np.argsort(apart, kind="stable")[: len(own) // parts]]
+            distances = [_time_apart(ends[left[0]], ends[m]) for m in left]
+            near = [left[i] for i in np.argsort(distances, kind="stable")[: len(own) // parts]]
             out.append(np.sort(np.array(near, dtype=np.int64)))
             left = [m for m in left if m not in near]
     return sorted(out, key=lambda g: (-len(g), int(g[0])))

@@ -86,14 +86,14 @@ def contradiction(one: StatedLayout, job: Mapping[str, Any], node_of: Mapping[st
     """
     stated, seen = one.as_json(), job["parallelism"]
     if sizes := differing_sizes(stated, seen, len(job["members"])):
-        said, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
-        return {"stated": said, "shown": shown}
-    for kind, said_groups in one.groups.items():
+        stated_text, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
+        return {"stated": stated_text, "shown": shown}
+    for kind, stated_groups in one.groups.items():
         groups = [frozenset(node_of.get(m, m) for m in group) for group in job["groups"].get(kind) or ()]
-        other = sorted((g for g in groups if g not in set(said_groups)), key=sorted)
-        alike = {len(g) for g in groups} == {len(g) for g in said_groups}
-        if other and alike:
-            return {"stated": f"the {kind} groups {_groups_text(said_groups)}", "shown": _groups_text(other)}
+        other = sorted((g for g in groups if g not in set(stated_groups)), key=sorted)
+        is_same_size = {len(g) for g in groups} == {len(g) for g in stated_groups}
+        if other and is_same_size:
+            return {"stated": f"the {kind} groups {_groups_text(stated_groups)}", "shown": _groups_text(other)}
     return {}
 
 

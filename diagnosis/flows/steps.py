@@ -119,7 +119,7 @@ def _rare_traffic(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | Non
 
 def _is_finer(finer: Cut, cut: Cut | None) -> bool:
     """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not find."""
-    if finer.odd > MAX_ODD or finer.uneven_bytes > MAX_FEW_UNEVEN or len(finer.stop) < MIN_BOUNDARIES:
+    if finer.odd_share > MAX_ODD or finer.uneven_bytes > MAX_FEW_UNEVEN or len(finer.stop) < MIN_BOUNDARIES:
         return False
     return cut is None or len(finer.stop) > MIN_FINER_RATIO * len(cut.stop)
 
@@ -145,11 +145,11 @@ def _find_cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cu
 
     if len(groups) < 2 or (together is not None and all(_is_even(of_group(int(g)), together, capture) for g in groups)):
         return together
-    alone = _best_cut(of_group(int(groups[0])), capture)
-    if alone is None or alone.odd > MAX_ODD:
+    of_largest = _best_cut(of_group(int(groups[0])), capture)
+    if of_largest is None or of_largest.odd_share > MAX_ODD:
         return together
-    moved = np.diff(moved_before(traffic, np.nextafter(alone.begin, np.inf), capture.has_bytes))
-    return cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or alone
+    moved = np.diff(moved_before(traffic, np.nextafter(of_largest.begin, np.inf), capture.has_bytes))
+    return cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or of_largest
 
 
 def _busiest_sender(traffic: Flows) -> Flows:
@@ -177,32 +177,37 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
     without odd parts and with about the best evenness, the finer one, because pairs of steps look even too.
     """
     plain = cut_by_gaps(traffic, capture.has_bytes)
-    is_plain = plain is not None and plain.odd <= MAX_ODD
+    is_plain = plain is not None and plain.odd_share <= MAX_ODD
     if plain is not None and is_plain and len(plain.stop) >= ENOUGH_BOUNDARIES:
         return plain
     even = cut_by_bytes(traffic, capture.has_bytes)
     if plain is not None and is_plain and (len(plain.stop) >= MIN_BOUNDARIES or plain.uneven_bytes <= MAX_FEW_UNEVEN):
         # regular pauses between groups of steps divide the bytes evenly as well
         is_finer = even is not None and len(even.stop) >= MIN_STEPS_BETWEEN * len(plain.stop)
-        if even is not None and is_finer and even.odd <= MAX_ODD and even.uneven_bytes <= EXACT_UNEVEN:
+        if even is not None and is_finer and even.odd_share <= MAX_ODD and even.uneven_bytes <= EXACT_UNEVEN:
             return even
         return plain
-    layered = None if even is None or even.odd <= MAX_ODD else _cut_at_layers(traffic, even, capture)
+    layered = None if even is None or even.odd_share <= MAX_ODD else _cut_at_layers(traffic, even, capture)
     if layered is not None:
         return layered
     pattern = cut_by_pattern(traffic, capture.has_bytes, capture.resolution_s)
     # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
-    if even is not None and pattern is not None and pattern.odd <= MAX_ODD and len(even.stop) > 2.5 * len(pattern.stop):
+    if (
+        even is not None
+        and pattern is not None
+        and pattern.odd_share <= MAX_ODD
+        and len(even.stop) > 2.5 * len(pattern.stop)
+    ):
         even = None
     found = [cut for cut in (plain, even, pattern) if cut is not None]
-    good = [cut for cut in found if cut.odd <= MAX_ODD]
-    best = _finest_cut(good) if good else min(found, key=lambda cut: cut.odd, default=None)
+    good = [cut for cut in found if cut.odd_share <= MAX_ODD]
+    best = _finest_cut(good) if good else min(found, key=lambda cut: cut.odd_share, default=None)
     if best is None:
         return None
     moved = _part_volumes(traffic, best, capture)
     if len(moved) and moved.max() > 1.7 * np.median(moved):  # a different stretch hides several steps
         whole = cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
-        if whole is not None and len(whole.stop) > len(best.stop) and whole.odd <= best.odd:
+        if whole is not None and len(whole.stop) > len(best.stop) and whole.odd_share <= best.odd_share:
             return whole
         return _fill_boundaries(traffic, best, moved, capture)
     return best
@@ -214,8 +219,8 @@ def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     """
     moved = _part_volumes(traffic, cut, capture)
     other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > MIN_LAYER_DIFFERENCE)
-    apart = np.diff(other)
-    if len(other) < MIN_BOUNDARIES or apart.min() < MIN_STEPS_BETWEEN or apart.max() > apart.min():
+    distances = np.diff(other)
+    if len(other) < MIN_BOUNDARIES or distances.min() < MIN_STEPS_BETWEEN or distances.max() > distances.min():
         return None
     used = bursts_of(traffic, capture.has_bytes)
     stops, begins = used.gaps
@@ -223,7 +228,7 @@ def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
     inside = [np.arange(first, max(first + 1, last - 1)) for first, last in spans.tolist()]
     chosen = np.array([rows[np.argmax((begins - stops)[rows])] for rows in inside])
     whole = judge(used, stops[chosen], begins[chosen], cut.how)
-    return whole if whole.odd <= MAX_ODD and whole.uneven_bytes <= EXACT_UNEVEN else None
+    return whole if whole.odd_share <= MAX_ODD and whole.uneven_bytes <= EXACT_UNEVEN else None
 
 
 def _fill_boundaries(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
@@ -280,8 +285,8 @@ def _finest_cut(cuts: list[Cut]) -> Cut:
         if cut.uneven_bytes <= EXACT_UNEVEN or own <= EVEN_RATIO * min(scatter)
     ]
     finest = max(even, key=lambda cut: len(cut.stop))
-    alike = [cut for cut in even if MIN_FINER_RATIO * len(cut.stop) > len(finest.stop)]
-    return min(alike, key=lambda cut: (cut.uneven_bytes, -len(cut.stop)))
+    similar = [cut for cut in even if MIN_FINER_RATIO * len(cut.stop) > len(finest.stop)]
+    return min(similar, key=lambda cut: (cut.uneven_bytes, -len(cut.stop)))
 
 
 def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
@@ -378,8 +383,8 @@ def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> St
         return steps
     seconds = steps.seconds
     i, j = np.triu_indices(min(len(size), 1500), 1)
-    apart = np.abs(size[i] - size[j]) > 0.05
-    i, j = i[apart], j[apart]
+    is_different = np.abs(size[i] - size[j]) > 0.05
+    i, j = i[is_different], j[is_different]
     if not len(i):
         return steps
     slope = float(np.median((seconds[i] - seconds[j]) / (size[i] - size[j])))

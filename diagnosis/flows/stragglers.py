@@ -85,18 +85,18 @@ def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
     """One finding for each stretch of slow steps that names a machine, an uplink, or few candidates."""
     mask, usual, _ = slow_steps(steps)
     wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]
-    held = measure_delays(job, steps, capture) if wanted or len(job.flows) <= MAX_SEARCHED_RECORDS else None
-    if held is None:
+    delays = measure_delays(job, steps, capture) if wanted or len(job.flows) <= MAX_SEARCHED_RECORDS else None
+    if delays is None:
         return Named([], shows_turns(job, steps, capture))
     found: list[Slow] = []
     unnamed: list[tuple[float, float]] = []
-    for stretch in joined(wanted, find_raised_stretches(held, usual)):
-        evidence = held.evidence(stretch.steps)
+    for stretch in joined(wanted, find_raised_stretches(delays, usual)):
+        evidence = delays.evidence(stretch.steps)
         if evidence is not None:
-            sizes = np.array([float(len(c.names)) for c in held.candidates])
+            sizes = np.array([float(len(c.names)) for c in delays.candidates])
             p = probabilities(evidence)
-            if told := _smallest_set(p, sizes):
-                found.append(_finding(told, held, stretch, steps, usual=usual))
+            if culprits := _smallest_set(p, sizes):
+                found.append(_finding(culprits, delays, stretch, steps, usual=usual))
             elif p[-1] >= MAX_NOBODY_P:
                 unnamed.append((float(steps.start[stretch.first]), float(steps.end[stretch.last])))
     return Named(found, shows_turns=True, unnamed=tuple(unnamed))
@@ -116,8 +116,8 @@ def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[
     left = list(slow)
     for steps in lasting:
         inside = [s for s in left if steps[0] <= s.first and s.last <= steps[-1]]
-        beside = [s for s in (*out, *left) if s not in inside and steps[0] <= s.last and steps[-1] >= s.first]
-        if not beside:
+        overlapping = [s for s in (*out, *left) if s not in inside and steps[0] <= s.last and steps[-1] >= s.first]
+        if not overlapping:
             out.append(Stretch(steps))
             left = [s for s in left if s not in inside]
     return sorted([*out, *left], key=lambda s: s.first)
@@ -145,15 +145,15 @@ def settled(known: Sequence[Slow], named: Named) -> list[Slow]:
     """
     out = weighed([s for s in known if not (named.shows_turns and _is_vague(s))], named)
     for one in named.found:
-        beside = [s for s in out if s.kind in ("slow_group", "slow_switch") and _is_about_stretch(s, one.t0, one.t1)]
-        same = [s for s in beside if _names_in(s) == _names_in(one) and s.link == one.link]
+        meanwhile = [s for s in out if s.kind in ("slow_group", "slow_switch") and _is_about_stretch(s, one.t0, one.t1)]
+        same = [s for s in meanwhile if _names_in(s) == _names_in(one) and s.link == one.link]
         surer = [
-            s for s in beside if s.confidence >= one.confidence and len(_names_in(s)) <= max(1, len(_names_in(one)))
+            s for s in meanwhile if s.confidence >= one.confidence and len(_names_in(s)) <= max(1, len(_names_in(one)))
         ]
         if same:
-            out = [s for s in out if s not in beside or s in same]
+            out = [s for s in out if s not in meanwhile or s in same]
         elif not surer:
-            out = [s for s in out if s not in beside] + [one]
+            out = [s for s in out if s not in meanwhile] + [one]
     return out
 
 
@@ -188,12 +188,12 @@ def _smallest_set(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
     if p[-1] >= MAX_NOBODY_P:
         return []
     order = [int(at) for at in np.argsort(-p[:-1] / sizes, kind="stable")]
-    total, told = 0.0, list[tuple[int, float]]()
+    total, smallest = 0.0, list[tuple[int, float]]()
     for at in order[: min(MAX_SET, max(1, len(order) // 2))]:
-        told.append((at, float(p[at])))
+        smallest.append((at, float(p[at])))
         total += float(p[at])
         if total >= MIN_SET_P * (1.0 - float(p[-1])):
-            return told
+            return smallest
     return []
 
 
@@ -214,18 +214,20 @@ def _candidate_text(candidate: Candidate) -> str:
     return f"the uplinks of {' and '.join(candidate.names)}" if candidate.is_path else candidate.names[0]
 
 
-def _finding(told: Sequence[tuple[int, float]], held: Delays, stretch: Stretch, steps: Steps, *, usual: float) -> Slow:
-    chosen = [held.candidates[at] for at, _ in told]
-    first, p = told[0]
-    shares = held.shares(stretch.steps)
+def _finding(
+    culprits: Sequence[tuple[int, float]], delays: Delays, stretch: Stretch, steps: Steps, *, usual: float
+) -> Slow:
+    chosen = [delays.candidates[at] for at, _ in culprits]
+    first, p = culprits[0]
+    shares = delays.shares(stretch.steps)
     assert shares is not None
-    mine = dict(zip(EVIDENCE, np.minimum(shares[first], 1.0).tolist(), strict=True))
-    network = max(_NETWORK_EVIDENCE, key=lambda name: mine[name])
-    is_late = mine[network] < NETWORK_SHARE * mine["late"]
+    evidence = dict(zip(EVIDENCE, np.minimum(shares[first], 1.0).tolist(), strict=True))
+    network = max(_NETWORK_EVIDENCE, key=lambda name: evidence[name])
+    is_late = evidence[network] < NETWORK_SHARE * evidence["late"]
     kind = "late" if is_late else network
     is_path = chosen[0].is_path
     if is_path:
-        kind = max(("across", "into"), key=lambda name: mine[name])
+        kind = max(("across", "into"), key=lambda name: evidence[name])
     of = "of the steps" if kind == "lost" else "of the lost time"
     who = ", or ".join(_candidate_text(c) for c in chosen)
     why = _REASONS["across" if is_path else kind]
@@ -233,11 +235,13 @@ def _finding(told: Sequence[tuple[int, float]], held: Delays, stretch: Stretch, 
         "slow_switch" if is_path else "slow_group",
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),
-        f"{'' if len(chosen) == 1 else 'Either '}{who}: {why} ({percent(mine[kind])} {of}).",
+        f"{'' if len(chosen) == 1 else 'Either '}{who}: {why} ({percent(evidence[kind])} {of}).",
         factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
         shares={
-            name: round(q / len(held.candidates[at].names), 3) for at, q in told for name in held.candidates[at].names
+            name: round(q / len(delays.candidates[at].names), 3)
+            for at, q in culprits
+            for name in delays.candidates[at].names
         },
     )
     slow.candidates = [n for c in chosen if c.is_path for n in c.leaves or c.names]

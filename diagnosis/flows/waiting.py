@@ -119,13 +119,13 @@ def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.D
     empty, step, begun (when the step did); sorted by start.
     """
     flows: Flows = capture.flows
-    among = _is_between_members(job, capture)
+    is_between = _is_between_members(job, capture)
     rows = [np.empty(0, np.int64)]
     for first, last in np.searchsorted(flows.start, np.stack([steps.edges[chosen], steps.edges[chosen + 1]], axis=1)):
-        rows.append(first + np.flatnonzero(among(flows.take(slice(first, last)))))
-    mine = flows.take(np.unique(np.concatenate(rows)))
-    step = np.clip(steps.of(mine.start), 0, len(steps) - 1)
-    return _table(mine).with_columns(step=step, begun=steps.start[step])
+        rows.append(first + np.flatnonzero(is_between(flows.take(slice(first, last)))))
+    chosen_records = flows.take(np.unique(np.concatenate(rows)))
+    step = np.clip(steps.of(chosen_records.start), 0, len(steps) - 1)
+    return _table(chosen_records).with_columns(step=step, begun=steps.start[step])
 
 
 def shows_turns(job: JobFlows, steps: Steps, capture: Capture) -> bool:
@@ -156,17 +156,17 @@ def _is_between_members(job: JobFlows, capture: Capture) -> Callable[[Flows], Bo
     return lambda part: np.asarray(member[part.src] & member[part.dst] & (part.src != part.dst))
 
 
-def _table(mine: Flows) -> pl.DataFrame:
+def _table(part: Flows) -> pl.DataFrame:
     return pl.DataFrame(
         {
-            "src": mine.src,
-            "dst": mine.dst,
-            "low": mine.port,
-            "start": mine.start,
-            "end": mine.end,
-            "size": np.nan_to_num(mine.size),
-            "data": ~mine.control,
-            "empty": mine.empty,
+            "src": part.src,
+            "dst": part.dst,
+            "low": part.port,
+            "start": part.start,
+            "end": part.end,
+            "size": np.nan_to_num(part.size),
+            "data": ~part.control,
+            "empty": part.empty,
         }
     )
 
@@ -198,51 +198,55 @@ def _transfers_until(table: pl.DataFrame, calm: Ints) -> pl.DataFrame:
     back = table.select(
         "low", src="dst", dst="src", back_start="start", back_end=pl.col("end").cum_max().over("src", "dst", "low")
     )
-    said = table.filter(~pl.col("empty")).join_asof(
+    sent = table.filter(~pl.col("empty")).join_asof(
         back.sort("back_end"), left_on="start", right_on="back_end", by=list(_ENDS), strategy="forward",
         check_sortedness=False,
     )  # fmt: skip
-    said = said.with_columns(again=pl.col("start").shift(-1).over(*_ENDS))
-    said = said.join_asof(
+    sent = sent.with_columns(again=pl.col("start").shift(-1).over(*_ENDS))
+    sent = sent.join_asof(
         low, left_on="end", right_on="low_start", by=list(_ENDS), strategy="backward", check_sortedness=False
     )  # fmt: skip
     answer = pl.when(pl.col("back_start") <= pl.col("end")).then("end").otherwise("back_start")
     answer = pl.max_horizontal(answer, pl.when("data").then("low_end"))
     until = pl.min_horizontal(answer.fill_null(_NEVER), pl.col("again").fill_null(_NEVER))
     until = pl.when(until < _NEVER).then(pl.max_horizontal(until, "end")).otherwise("end")
-    said = said.with_columns(until=until)
+    sent = sent.with_columns(until=until)
     quick = (pl.col("until") <= pl.col("end") + ANSWER_DELAY_S) & pl.col("back_start").is_not_null()
-    usual = said.filter(pl.col("step").is_in(calm.tolist())).group_by(*_ENDS).agg(answered=quick.mean())
-    said = said.join(usual, on=list(_ENDS), how="left", maintain_order="left")
-    return said.with_columns(
+    usual = sent.filter(pl.col("step").is_in(calm.tolist())).group_by(*_ENDS).agg(answered=quick.mean())
+    sent = sent.join(usual, on=list(_ENDS), how="left", maintain_order="left")
+    return sent.with_columns(
         until=pl.when(pl.col("answered").fill_null(0.0) >= MIN_ANSWERED_SHARE).then("until").otherwise("end")
     )
 
 
-def _training_connections(said: pl.DataFrame) -> pl.DataFrame:
+def _training_connections(sent: pl.DataFrame) -> pl.DataFrame:
     """The connections with most of the training's bytes, both directions of each: src, dst, low."""
-    volume = said.group_by(*_ENDS).agg(pl.col("size").sum())
+    volume = sent.group_by(*_ENDS).agg(pl.col("size").sum())
     both = pl.concat([volume, volume.select(pl.col("dst").alias("src"), pl.col("src").alias("dst"), "low", "size")])
     both = both.group_by(*_ENDS).agg(pl.col("size").sum())
     return both.filter(pl.col("size") >= MIN_TRAINING_SHARE * pl.col("size").max())
 
 
-def _ready_s(said: pl.DataFrame, calm: Ints) -> float:
+def _ready_s(sent: pl.DataFrame, calm: Ints) -> float:
     """The usual seconds from the begin of a step until its first member sends: all compute until then."""
-    first = said.filter(pl.col("data") & pl.col("step").is_in(calm.tolist())).group_by("step")
+    first = sent.filter(pl.col("data") & pl.col("step").is_in(calm.tolist())).group_by("step")
     ready = first.agg((pl.col("start").min() - pl.col("begun").first()).alias("seconds"))["seconds"].median()
     return max(0.0, float(ready)) if isinstance(ready, float) else 0.0
 
 
-def _thinking_s(said: pl.DataFrame, ready: float) -> pl.DataFrame:
+def _thinking_s(transfers: pl.DataFrame, ready: float) -> pl.DataFrame:
     """For each step and hop: how long src was silent, with no transfer in progress, before it sent to dst. The time
     until the first member is usually ``ready`` is nobody's: else the fastest, which waits for no one, had all of it.
     Nor is the time from a word of src to its data, if dst said nothing in between: src was ready and waited for dst.
     """
     until = pl.when("data").then("until").otherwise("end").alias("until")
-    sent = said.select("step", "begun", "start", until, "low", "data", who="src", whom="dst", own=pl.lit(value=True))
-    heard = said.select("step", "begun", "start", until, "low", "data", who="dst", whom="src", own=pl.lit(value=False))
-    events = pl.concat([sent, heard]).sort("who", "start")
+    sent = transfers.select(
+        "step", "begun", "start", until, "low", "data", who="src", whom="dst", own=pl.lit(value=True)
+    )
+    received = transfers.select(
+        "step", "begun", "start", until, "low", "data", who="dst", whom="src", own=pl.lit(value=False)
+    )
+    events = pl.concat([sent, received]).sort("who", "start")
     on = ["who", "whom", "low", "step"]
     asked = (pl.col("own") & ~pl.col("data")).shift(1).over(on).fill_null(value=False) & pl.col("data")
     events = events.with_columns(asked=asked)
@@ -253,9 +257,9 @@ def _thinking_s(said: pl.DataFrame, ready: float) -> pl.DataFrame:
     return events.group_by("step", src="who", dst="whom").agg(pl.col("seconds").sum())
 
 
-def _hanging_s(said: pl.DataFrame) -> pl.DataFrame:
+def _hanging_s(transfers: pl.DataFrame) -> pl.DataFrame:
     """For each step and hop: how long transfers were in progress although nothing was sent, overlaps counted once."""
-    data = said.filter("data").sort("src", "dst", "start")
+    data = transfers.filter("data").sort("src", "dst", "start")
 
     def lasting(end: str) -> pl.Expr:
         before = pl.col(end).cum_max().shift(1).over("src", "dst").fill_null(-1.0)
@@ -265,10 +269,10 @@ def _hanging_s(said: pl.DataFrame) -> pl.DataFrame:
     return data.with_columns(seconds=seconds).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 
 
-def _unanswered_s(said: pl.DataFrame) -> pl.DataFrame:
+def _unanswered_s(transfers: pl.DataFrame) -> pl.DataFrame:
     """For each step and hop: how long transfers had no answer, beyond the delay of kernels."""
     late = (pl.col("until") - pl.col("end") - ANSWER_DELAY_S).clip(lower_bound=0.0)
-    return said.with_columns(seconds=late).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
+    return transfers.with_columns(seconds=late).group_by("step", "src", "dst").agg(pl.col("seconds").sum())
 
 
 def _usual_bytes(volume: pl.DataFrame, hops: Sequence[tuple[int, int]], steps: int) -> Floats:

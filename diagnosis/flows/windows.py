@@ -70,12 +70,12 @@ def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     """Groups of collectors whose activity begins together, in order of time."""
     if not 1 < count <= MAX_COLLECTORS:
         return []
-    held = np.zeros(count, np.int64)
+    counts = np.zeros(count, np.int64)
     for piece in pieces.of(len(of)):
-        held += np.bincount(of[piece], minlength=count)
-    begin, last = _at_ranks(of, capture.flows, np.stack([held // 100, held - 1 - held // 100]))
+        counts += np.bincount(of[piece], minlength=count)
+    begin, last = _at_ranks(of, capture.flows, np.stack([counts // 100, counts - 1 - counts // 100]))
     usual = float(np.nanmedian(last - begin))
-    ordered = [int(i) for i in np.argsort(begin) if held[i]]
+    ordered = [int(i) for i in np.argsort(begin) if counts[i]]
     groups: list[list[int]] = []
     for i in ordered:
         if groups and begin[i] - begin[groups[-1][-1]] <= max(MIN_APART_S, MIN_APART_SHARE * usual):
@@ -94,11 +94,11 @@ def _at_ranks(of: Small, flows: Flows, ranks: Ints) -> Floats:
     found = np.full(ranks.shape, np.nan)
     before = np.zeros(ranks.shape[1], np.int64)
     for starts, cuts in flows.each(_by_collector, ranks.shape[1], beside=[of]):
-        held = np.diff(cuts)
+        counts = np.diff(cuts)
         for at, rank in zip(found, ranks, strict=True):
-            here = (rank >= before) & (rank < before + held)
+            here = (rank >= before) & (rank < before + counts)
             at[here] = starts[(cuts[:-1] + rank - before)[here]]
-        before += held
+        before += counts
     return found
 
 
@@ -155,12 +155,12 @@ def _rhythm(moment: Floats, width: float) -> Floats:
 
 def _refine_offset(capture: Capture, a: _Window, b: _Window, rough: float, width: float) -> float:
     """The correction of the offset found on bins, from the ends of equal transfers."""
-    heard = []
+    transfers = []
     for w, moved in ((a, 0.0), (b, rough)):
         rows = w.rows[max(0, (len(w.rows) - MAX_RECORDS) // 2) :][:MAX_RECORDS]
         order = np.argsort(capture.flows.end[rows])
-        heard.append(
+        transfers.append(
             SeenTransfers(capture.flows.end[rows][order] - moved, np.nan_to_num(capture.flows.size[rows][order]))
         )
-    fine = most_frequent_difference(heard[0], heard[1], max(FINE_GRID_S, 2 * capture.resolution_s), sharp=False)
+    fine = most_frequent_difference(transfers[0], transfers[1], max(FINE_GRID_S, 2 * capture.resolution_s), sharp=False)
     return fine if fine is not None and abs(fine) <= 2 * width else 0.0

@@ -167,11 +167,11 @@ class Columns:
         names = list(names)
         found: dict[str, list[str]] = {}
         for name in names:
-            ours = _BY_NAME.get(plain(name))
-            if ours:
-                found.setdefault(ours, []).append(name)
-        for ours, own in found.items():  # nanoseconds before milliseconds before seconds
-            own.sort(key=lambda name: ALIASES[ours].index(plain(name)))
+            own_name = _BY_NAME.get(plain(name))
+            if own_name:
+                found.setdefault(own_name, []).append(name)
+        for own_name, own in found.items():  # nanoseconds before milliseconds before seconds
+            own.sort(key=lambda name: ALIASES[own_name].index(plain(name)))
         missing = [
             label for key, label in (("src", "source address"), ("dst", "destination address")) if key not in found
         ]

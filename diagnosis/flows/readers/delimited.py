@@ -274,13 +274,13 @@ def _clean_table(block: bytes, header: Header, schema: Schema) -> pl.DataFrame |
     """
     if any(mark in block for mark in (b'"', b"#", b"(")):
         return None
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             table = pl.read_csv(block, has_header=False, separator=header.separator, schema=schema, quote_char=None)
         except pl.exceptions.PolarsError:
             return None
-        return None if told else table
+        return None if warned else table
 
 
 def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None = None) -> pl.DataFrame:
@@ -288,7 +288,7 @@ def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None
 
     An open quotation mark would make one field of all that follows: then marks are read as ordinary characters.
     """
-    with warnings.catch_warnings(record=True) as told:
+    with warnings.catch_warnings(record=True) as warned:
         warnings.simplefilter("always")
         try:
             table = _lenient_table(block, header, schema, '"')
@@ -296,7 +296,7 @@ def _table(block: bytes, header: Header, schema: Schema, notes: list[str] | None
             return pl.DataFrame(schema=schema)
         except pl.exceptions.PolarsError:
             table = None  # the marks are the reason: without them every row is read
-        if table is not None and not told:
+        if table is not None and not warned:
             return table
         if notes is not None and UNCLOSED_NOTE not in notes:
             notes.append(UNCLOSED_NOTE)

@@ -24,7 +24,7 @@ def traffic(late: int) -> Flows:
 
 def cut_without(*missing: int) -> Cut:
     at = np.array([k for k in range(1, STEPS) if k not in missing], dtype=float)
-    return Cut(stop=at - 0.51, begin=at, uneven_bytes=0.001, uneven_time=0.1, odd=0.08, outside=0.0, how="bytes")
+    return Cut(stop=at - 0.51, begin=at, uneven_bytes=0.001, uneven_time=0.1, odd_share=0.08, outside=0.0, how="bytes")
 
 
 def filled(flows: Flows, cut: Cut) -> Cut:
@@ -70,7 +70,7 @@ def test_a_part_that_is_no_whole_number_of_steps_is_left_as_it_is() -> None:
 
 def test_uneven_parts_are_left_as_they_are() -> None:
     cut = cut_without(6)
-    cut = Cut(cut.stop, cut.begin, 0.2, cut.uneven_time, cut.odd, cut.outside, cut.how)
+    cut = Cut(cut.stop, cut.begin, 0.2, cut.uneven_time, cut.odd_share, cut.outside, cut.how)
     assert filled(traffic(late=4), cut) is cut
 
 
@@ -95,7 +95,7 @@ def test_steps_whose_pauses_are_all_alike_are_found_where_the_places_of_the_paus
     cut = cut_by_bytes(layers(60, merged=merged), True)
     assert cut is not None
     assert found <= len(cut.stop) <= 61
-    assert cut.odd < 0.1
+    assert cut.odd_share < 0.1
 
 
 def test_pauses_at_places_that_never_repeat_make_no_steps() -> None:
