@@ -18,20 +18,22 @@ from diagnosis.logs import (
     events,
     fallbacks,
     frameworks,
+    launches,
     mentions,
     outcome,
     pacing,
     progress,
     quotes,
-    relaunches,
     roots,
     roster,
     stages,
     temporal,
 )
 from diagnosis.logs import scene as scenes
+from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.outcome import Ending
+from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import Roots
 from diagnosis.logs.scene import Facts, Given, Scene
 from diagnosis.model import Parsed, Role
@@ -91,19 +93,26 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         return None
     table, listed = roster.applied(table, known, inventory.home_of_rank(), read)
     times = clocks.estimate(table)
-    cells = times.correct(table.cells, "first_at", "last_at", "until_at")
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
     pool = given.history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
     pool = pool.similar(table.messages["text"].to_list())
-    catalogue = catalogues.build(table, cells, given.rules, pool, _node_hours(table))
+
+    def told(table: LogTable) -> tuple[Catalogue, Progress]:
+        cells = times.correct(table.cells, "first_at", "last_at", "until_at")
+        catalogue = catalogues.build(table, cells, given.rules, pool, _node_hours(table))
+        return catalogues.resolved(catalogue, given.rules), progress.find(replace(table, cells=cells), read)
+
+    catalogue, found = told(table)
     given.on_stage("temporal", 2, 5)
-    found = progress.find(replace(table, cells=cells), read)
+    if begun := launches.begun(catalogue, found):
+        table = table.since(begun)
+        catalogue, found = told(table)
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
     return Facts(
         **vars(given),
         table=table,
-        catalogue=catalogues.resolved(catalogue, given.rules),
+        catalogue=catalogue,
         clocks=times,
         progress=found,
         pace=pacing.pace(found, times),
@@ -111,7 +120,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         scope=pool.scope,
         healthy=len(pool.jobs),
         unlike=pool.left_out,
-        is_complete=progress.is_complete(found, table, read),
+        is_complete=progress.has_ended(found, table, read),
         roster=listed,
         homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
     )
@@ -143,7 +152,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     catalogue, pace = facts.catalogue, facts.pace
     events, restarted_at = catalogue.events, temporal.restarted_at(facts)
     survived = set(events.filter(temporal.recovered(facts))["event"].to_list())
-    earlier = relaunches.of_earlier_launches(catalogue)
+    earlier = launches.of_other_programs(catalogue)
     survived |= temporal.ignored(catalogue) | earlier
     taken_back = temporal.taken_back(facts)
     if restarted_at is not None:

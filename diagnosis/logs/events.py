@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import math
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from itertools import pairwise
 from typing import Final
@@ -45,6 +45,7 @@ class LogTable:
                   been written: the next time that its file states, null if none follows.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``, ``jumps``: how often its time runs back widely.
     ``system_files``  files that a kernel wrote.
+    ``begun``     the line at which what counts of a file begins, of files with earlier launches.
     ``year_at``   a time (ns) of the job that gives the year of stamps without one; None if no stamp has a year.
     """
 
@@ -57,6 +58,22 @@ class LogTable:
     year_at: int | None = None
     system_files: frozenset[int] = frozenset()
     is_cut: bool = False
+    begun: Mapping[int, int] = field(default_factory=dict)
+
+    def since(self, begun: Mapping[int, int]) -> LogTable:
+        """The table without the lines of some files before the ones stated. O(lines of these files)."""
+        is_other = ~pl.col("file").is_in(list(begun))
+        found, spans = [self.cells.filter(is_other)], [self.spans.filter(is_other)]
+        for file, line in begun.items():
+            part = self.lines[file].part(line - 1, self.lines[file].size)
+            mine, span = cells.of_files([part], [self._bases[file]], self.year_at, self.messages["masked"])
+            number = pl.lit(file, pl.UInt32).alias("file")
+            found.append(mine.with_columns(number, pl.col("first_line", "last_line") + pl.lit(line - 1, pl.UInt32)))
+            spans.append(span.with_columns(number))
+        kept = pl.concat(found).sort("file", "source", "masked")
+        count = kept.group_by("masked").agg(pl.col("n").sum().cast(pl.UInt64).alias("count"))
+        said = self.messages.drop("count").join(count, on="masked", maintain_order="left").select(self.messages.columns)
+        return replace(self, cells=kept, spans=pl.concat(spans).sort("file"), messages=said, begun=begun)
 
     @property
     def trainers(self) -> frozenset[str]:
@@ -105,7 +122,11 @@ class LogTable:
                 file, low, high = chosen[group[0]]
                 yield from self._slabs(file, low, high, wanted)
                 continue
-            yield self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
+            rows = self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
+            if self.begun:
+                begun = pl.col("file").replace_strict(dict(self.begun), default=0, return_dtype=pl.UInt32)
+                rows = rows.filter(pl.col("line") >= begun)
+            yield rows
 
     def sampled(self, masked: Sequence[int], file: int, most: int) -> pl.DataFrame:
         """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them. If there are more: the

@@ -7,6 +7,7 @@ general detector, L4 section 3.4 gives rules for known frameworks only).
 
 from __future__ import annotations
 
+import math
 import re
 from collections import Counter
 from collections.abc import Callable, Sequence
@@ -54,8 +55,10 @@ _NOT_A_BEAT: Final = (
 _MEASURES: Final = (
     r"(?i)\b(loss|tflops|tps|throughput|samples/s|tokens/s|it/s|s/it|lr|learning[_ ]rate|grad[_ ]?norm|elapsed|ms)\b"
 )
+#: The minutes and seconds that are left.
+_LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end; number of lines of the last counter that are read.
-_OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./])")
+_OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
 _LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
@@ -269,18 +272,66 @@ def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
 
 
-def is_complete(progress: Progress, table: LogTable, read: ReadRange) -> bool:
-    """Whether a line of the last counter states that it is the last planned one ("321/321", "step 9 of 9")."""
-    last = progress.last
-    if last is None:
+def has_ended(progress: Progress, table: LogTable, read: ReadRange) -> bool:
+    """Whether training came to its planned end in one of the files, by what a line of its last counter states, or by a
+    message of an end that is printed after it only.
+    """
+    writers = progress.beats.sort("file", "line").partition_by("file", "source", maintain_order=True)
+    furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-_LAST_LINES:]
+    return any(_has_ended(beats, progress.interval, table, read) for beats in furthest)
+
+
+def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
+    """The same for one writer. Each total that its last line states is reached ("321/321"), or nearly if other lines
+    follow ("step 990 of 1000", every tenth is printed); a total that is reached again and again is not the job's. Where
+    none counts the steps, the time that is left is shorter than a usual interval.
+    """
+    file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
+    rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
+    said = table.cells.filter(pl.col("file") == file)
+    new = table.messages.join(said.filter(pl.col("first_line") > line), on="masked", how="semi")
+    if new["example"].str.contains(words.pattern("outcome", "epilogue")).any():
+        return True
+    before = beats.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
+    texts = _texts(table, file, [line, *before], read)
+    totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
+    if not any(a == n for a, _ in totals):
+        gaps = beats["at"].diff().drop_nulls()
+        usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
+        left = [int(t[1]) * 60 + int(t[2]) if (t := _LEFT.search(text)) else math.inf for text in (*texts, "")]
+        return is_followed and left[0] <= usual_s and left[0] < left[1]
+    below = (beats["n"] < n).arg_true()
+    is_inner = below.len() > 0 and below[-1] > (beats["n"] >= n).arg_true()[0]
+    slack = interval if is_followed else 0
+    is_reached = all(b - a <= (slack if a == n else 0) for a, b in totals) and (len(totals) > 1 or not is_inner)
+    return is_reached and not _is_cut(said, rounds, table, read)
+
+
+def _is_cut(said: pl.DataFrame, rounds: pl.Series, table: LogTable, read: ReadRange) -> bool:
+    """Whether the last round of a counter is not whole: a message that each other round prints after its line is not
+    printed any more, or counts to less than its total.
+    """
+    if rounds.len() < 3:
         return False
-    rows = progress.beats.filter(pl.col("n") == last).unique(["file", "line"]).sort("file", "line").tail(_LAST_LINES)
-    found = [
-        table.around(file, line, line).filter(pl.col("line") == line)
-        for file, line in rows.select("file", "line").iter_rows()
-    ]
-    lines = raw_lines.read(pl.concat(found), table.files, read) if found else []
-    return any(int(a[:15]) == int(b[:15]) >= max(last, 2) for text in lines for a, b in _OF.findall(text))
+    each = said.filter((pl.col("first_line").is_between(rounds[0], rounds[1])) & (pl.col("n") >= rounds.len() - 1))
+    if each["last_line"].is_between(rounds[-2], rounds[-1], closed="none").any():
+        return True
+    counted = table.messages.filter(pl.col("text").str.contains("<NUM>/<NUM>", literal=True))["masked"]
+    inner = each.filter((pl.col("last_line") > rounds[-1]) & pl.col("masked").is_in(counted.implode()))
+    texts = _texts(table, said["file"][0], inner["last_line"].to_list(), read)
+    per = (inner["n"] / rounds.len()).to_list()
+    return any(b - a > (b / k if k >= 2 else 0) for text, k in zip(texts, per, strict=True) for a, b in _totals(text))
+
+
+def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:
+    """Some lines of a file."""
+    rows = [table.around(file, line, line).filter(pl.col("line") == line) for line in lines]
+    return raw_lines.read(pl.concat(rows), table.files, read) if rows else []
+
+
+def _totals(text: str) -> list[tuple[int, int]]:
+    """The counters of a line with their totals."""
+    return [(int(a[:15]), int(b[:15])) for a, b in _OF.findall(text) if int(b[:15]) > 1]
 
 
 def has_begun(messages: pl.DataFrame) -> bool:

@@ -49,7 +49,7 @@ class Given:
 class Facts(Given):
     """Facts from the logs of one attempt, before any decision. ``roster``: the machines that the logs state; ``homes``:
     every known rank and its node; ``scope``, ``healthy``: kind and number of healthy jobs for comparison; ``unlike``:
-    those with other messages; ``is_complete``: the last planned step was reached.
+    those with other messages; ``is_complete``: training came to its planned end.
     """
 
     table: LogTable

@@ -297,6 +297,11 @@ def missing(case: Case) -> tuple[str, ...]:
             "No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs."
         )
     has_kernel = case.table.messages["example"].str.contains(r"\bkernel: |\bdmesg: |^\[[A-Z ][^\]]{10,26}\] \w").any()
+    out += [
+        f"{case.table.files[file]} holds several launches one after another: only the last one, from line {line:,} on, "
+        "was diagnosed."
+        for file, line in sorted(case.table.begun.items())
+    ][: LIMITS.launches]
     if case.table.is_cut:
         out.append(
             "The logs hold more different messages than can be compared: of those without a code, a warning or an "

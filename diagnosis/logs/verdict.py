@@ -24,7 +24,6 @@ from diagnosis.logs import (
     phase,
     quotes,
     raw_lines,
-    relaunches,
     sentences,
     timeline,
     words,
@@ -246,7 +245,6 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
     cells = dating.stated_at(case.catalogue, case.pace, roles)
-    cells = cells.join(relaunches.begun(case.catalogue), on="file", how="left", maintain_order="left")
     return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
 
 
@@ -274,10 +272,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         # the same words elsewhere are the echo of the fault, not the fault
         at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
         rows = at_home if at_home.height else rows
-    # what the same words said of an earlier launch in the same file is no reason of the last one
-    rows = rows.join(mine.select("file", "begun").unique(), on="file", how="left", maintain_order="left")
-    last = rows.filter((pl.col("line") >= pl.col("begun")).fill_null(True))
-    rows = case.clocks.correct((last if is_root and last.height else rows).drop("begun"), "at")
+    rows = case.clocks.correct(rows, "at")
     undated = mine.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
     rows = rows.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left").with_columns(
         at=pl.max_horizontal("at", "stated_at")

@@ -6,9 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import polars as pl
-import pytest
 
-from diagnosis.logs import relaunches, verdict
+from diagnosis.logs import launches, verdict
 from diagnosis.result import LogDiagnosis
 from tests.diagnosis.cases import case_of_lines
 
@@ -105,11 +104,40 @@ def test_of_several_cancelled_jobs_in_one_file_the_last_one_is_quoted(tmp_path: 
     assert [ref.line for ref in found.lines] == [sum(map(len, launches))]
 
 
-def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    case = case_of_lines(tmp_path, *BEGINNING, *TRACEBACK, MISSING, *BEGINNING, *TRACEBACK, SHAPE)
-    assert relaunches.of_earlier_launches(case.catalogue)
-    copies = [
-        case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in range(relaunches.THRESHOLDS.files + 1)
+def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path) -> None:
+    later = [f"{'begin' * n}: ready" for n in range(1, 12)]
+    case = case_of_lines(tmp_path, "python: can't open file 'train.py': [Errno 2] No such file", *later, SHAPE)
+    assert launches.of_other_programs(case.catalogue)
+    many = range(launches.THRESHOLDS.files + 1)
+    copies = [case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in many]
+    assert launches.of_other_programs(replace(case.catalogue, cells=pl.concat(copies))) == set()
+
+
+def test_nothing_of_an_earlier_launch_counts(tmp_path: Path) -> None:
+    done = [*BEGINNING, *STEPS, "training finished"]
+    case = case_of_lines(tmp_path, *done, *BEGINNING, *STEPS[:5])
+    assert (case.ending.outcome, case.progress.last) == ("running", 5)
+    assert case.table.begun == {0: len(done) + 1}
+    assert not case.catalogue.events["template"].str.contains("finished").any()
+    told = verdict.conclude(case).missing
+    assert f"train.log holds several launches one after another: only the last one, from line {len(done) + 1} on, " in (
+        " ".join(told)
+    )
+
+
+def test_a_loop_that_prints_the_beginning_again_is_no_launch(tmp_path: Path) -> None:
+    rounds = [[*BEGINNING[1:], *(f"step {n} loss 2" for n in range(5 * k, 5 * k + 5))] for k in range(6)]
+    case = case_of_lines(tmp_path, BEGINNING[0], *(line for one in rounds for line in one))
+    assert not case.table.begun
+
+
+def test_lines_of_source_are_no_beginning(tmp_path: Path) -> None:
+    code = [
+        "    pretrain(provider,",
+        "    initialize(extra,",
+        "    validate(args, defaults)",
+        "    assert not args.half",
     ]
-    monkeypatch.setattr(relaunches, "_of_file", lambda _rows: pytest.fail("a file was looked at"))
-    assert relaunches.of_earlier_launches(replace(case.catalogue, cells=pl.concat(copies))) == set()
+    traceback = ["Traceback (most recent call last):", *code, "AssertionError"]
+    case = case_of_lines(tmp_path, "world size: 8", *traceback, *traceback, *traceback)
+    assert not case.table.begun

@@ -1,0 +1,74 @@
+"""Training that came to its planned end, though no line says so; and what only looks like one."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.diagnosis.cases import case_of_lines
+
+
+def outcome(tmp_path: Path, *lines: str) -> str:
+    return case_of_lines(tmp_path, *lines).ending.outcome
+
+
+def steps(*numbers: int, of: int = 500) -> list[str]:
+    return [f"step {n}/{of} loss 2.{n}" for n in numbers]
+
+
+def epochs(count: int, *batches: int) -> list[str]:
+    """Epochs that announce themselves; of the last one these batches of 400."""
+    told = ["reading shards"]
+    for epoch in range(1, count + 1):
+        shown = batches if epoch == count else (100, 200, 300, 400)
+        told += [f"starting epoch {epoch}/{count}", *(f"seen {n}/400 loss 1.{epoch}" for n in shown)]
+    return told
+
+
+def test_the_last_planned_step_was_reached(tmp_path: Path) -> None:
+    assert outcome(tmp_path, *steps(100, 200, 300, 400, 500)) == "succeeded"
+
+
+def test_the_last_step_that_is_printed_may_be_less_than_an_interval_away_if_other_lines_follow(tmp_path: Path) -> None:
+    shown = steps(*range(0, 500, 20))
+    assert outcome(tmp_path / "a", *shown, "weights are in out/") == "succeeded"
+    assert outcome(tmp_path / "b", *shown) != "succeeded"
+    assert outcome(tmp_path / "c", *shown[:-1], "weights are in out/") != "succeeded"
+
+
+def test_an_epoch_that_was_only_begun_is_not_the_end(tmp_path: Path) -> None:
+    assert outcome(tmp_path / "a", *epochs(4, 100, 200, 300, 400)) == "succeeded"
+    assert outcome(tmp_path / "b", *epochs(4, 100, 200)) != "succeeded"
+    assert outcome(tmp_path / "c", *epochs(4)) != "succeeded"
+
+
+def test_a_total_that_each_epoch_reaches_is_not_the_jobs(tmp_path: Path) -> None:
+    assert outcome(tmp_path / "a", *steps(250, 500), *steps(250, 500), *steps(250, 500)) != "succeeded"
+    both = [f"epoch {epoch}/3 step {n}/500 loss 2" for epoch in (1, 2, 3) for n in (250, 500)]
+    assert outcome(tmp_path / "b", *both) == "succeeded"
+
+
+def test_the_time_that_is_left_shows_the_end_where_no_total_is_stated(tmp_path: Path) -> None:
+    lines = [
+        f"2026-03-01 10:{10 * epoch + n:02d}:00 epoch {epoch} [{n}/5] loss 2 eta: 0:{29 - 10 * epoch - n:02d}:40"
+        for epoch in range(3)
+        for n in range(10)
+    ]
+    assert outcome(tmp_path / "a", *lines, "average precision 0.31") == "succeeded"
+    assert outcome(tmp_path / "b", *lines[:20], "average precision 0.31") != "succeeded"
+    of_each = [line[: line.index("eta")] + f"eta: 0:0{9 - n % 10}:40" for n, line in enumerate(lines)]
+    assert outcome(tmp_path / "c", *of_each, "average precision 0.31") != "succeeded"
+
+
+@pytest.mark.parametrize("said", ["Training time 1:22:04", "no gain for 5 epochs, early stopping", "final score 0.61"])
+def test_a_message_of_an_end_counts_after_the_last_step_only(tmp_path: Path, said: str) -> None:
+    shown = steps(*range(1, 20), of=9000)
+    assert outcome(tmp_path / "a", *shown, said) == "succeeded"
+    assert outcome(tmp_path / "b", said, *shown, said) != "succeeded"
+    assert outcome(tmp_path / "c", *shown[:-1], said, shown[-1]) != "succeeded"
+
+
+def test_an_error_after_the_last_step_is_a_failure(tmp_path: Path) -> None:
+    error = "RuntimeError: shape '[640, 24]' is invalid for input of size 8847360"
+    assert outcome(tmp_path, *steps(100, 200, 300, 400, 500), "final score 0.61", error) == "failed"
