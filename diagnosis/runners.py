@@ -33,5 +33,5 @@ class Dask:
 
             self._client = Client(self._address, set_as_default=False)
         many = len(parts)
-        for future in self._client.map(do, [function] * many, parts, [folder] * many, pure=False):
-            yield future.result()
+        futures = self._client.map(do, [function] * many, parts, [folder] * many, pure=False)
+        return (future.result() for future in futures)

@@ -98,29 +98,57 @@ def read(directory: Path) -> None:
 
 @dataclass(slots=True)
 class Counted:
-    """A runner on some processes that adds up the CPU seconds of the parts, by function."""
+    """A runner on some processes that adds up the CPU seconds of the parts, by function. ``events``: the own CPU
+    seconds at which parts began (-1), or the answer of one was needed, and the number of their step.
+    """
 
     pool: ProcessPoolExecutor
     spent: dict[str, list[float]] = field(default_factory=dict)
+    steps: list[list[float]] = field(default_factory=list)
+    events: list[tuple[float, int, int]] = field(default_factory=list)
     is_far: bool = False
 
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
-        for answer, cpu_s in self.pool.map(_counted, repeat(function), parts, repeat(folder)):
+        self.events.append((time.process_time(), len(self.steps), -1))
+        self.steps.append([])
+        found = self.pool.map(_counted, repeat(function), parts, repeat(folder))
+        return self._answers(function, len(self.steps) - 1, len(parts), found)
+
+    def _answers(self, function: str, step: int, many: int, found: Iterator[tuple[bytes, float]]) -> Iterator[bytes]:
+        for number in range(many):
+            self.events.append((time.process_time(), step, number))
+            answer, cpu_s = next(found)
+            self.steps[step].append(cpu_s)
             self.spent.setdefault(function, []).append(cpu_s)
             yield answer
 
-    def told(self, own_s: float) -> None:
-        """Prints what each function cost, and the share that only one process can do."""
+    def laid_s(self, began: float, ended: float, workers: int) -> float:
+        """Seconds until the end if the CPU seconds of all calls were laid end to end on so many processes, parts in the
+        order in which they began: what other programs on this machine do changes it little.
+        """
+        free, done, at, before = [0.0] * workers, {}, 0.0, began
+        for moment, step, number in self.events:
+            at, before = at + moment - before, moment
+            if number >= 0:
+                at = max(at, done[step, number])
+                continue
+            for part, cpu_s in enumerate(self.steps[step]):
+                first = free.index(min(free))
+                free[first] = done[step, part] = max(free[first], at) + cpu_s
+        return at + ended - before
+
+    def told(self, began: float, ended: float) -> None:
+        """Prints what each function cost, the share that only one process can do, and a model of the time."""
+        own_s = ended - began
         for name, each in sorted(self.spent.items(), key=lambda item: -sum(item[1])):
             print(
                 f"  {name.removeprefix('diagnosis.flows.'):36} {len(each):4} parts {sum(each):8.2f} CPU s", flush=True
             )
         parts_s = sum(map(sum, self.spent.values()))
         whole = own_s + parts_s
-        told = (
-            f"  parts {parts_s:.2f}, the rest {own_s:.2f}, together {whole:.2f} CPU s; serial share {own_s / whole:.1%}"
-        )
-        print(f"{told}; at best {1 / (own_s / whole + parts_s / whole / 2):.2f} times as fast with two", flush=True)
+        print(f"  parts {parts_s:.2f}, the rest {own_s:.2f}, together {whole:.2f} CPU s; serial {own_s / whole:.1%}")
+        laid = ", ".join(f"{n}: {self.laid_s(began, ended, n):.1f}" for n in (1, 2, 4, 16, 64))
+        print(f"  seconds with so many processes for parts, by CPU seconds laid end to end: {laid}", flush=True)
 
 
 def _counted(function: str, part: bytes, folder: Path) -> tuple[bytes, float]:
@@ -139,7 +167,7 @@ def analyse(directory: Path, processes: int) -> None:
         began = time.process_time()
         report = timed("analysis", lambda: diagnose_flows([part], runner=runner, **given))
         if runner is not None:
-            runner.told(time.process_time() - began)
+            runner.told(began, time.process_time())
     for job in report["jobs"]:
         print(
             f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps, "

@@ -88,24 +88,31 @@ class Flows:
     def _parts(self, more: Sequence[Any], beside: Sequence[npt.NDArray[Any]]) -> list[tuple[Any, ...]]:
         return [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
 
-    def grouped(self, unit: Ints | Small, units: int) -> list[Group]:
+    def grouped(self, unit: Ints | Small, units: int) -> Callable[[], list[Group]]:
         """The records of whole units (numbers below ``units``; negative: of none), about a piece of records a group,
-        as parts with the unit of each record: :func:`joined` makes one of them.
+        as parts with the unit of each record: :func:`joined` makes one of them. Other processes begin with it at once;
+        the groups are there when they are asked for.
         """
         if len(self) <= pieces.PIECE:
-            return [[(unit, self)] if (unit >= 0).all() else [(unit[unit >= 0], self.take(unit >= 0))]]
+            whole: Group = [(unit, self)] if (unit >= 0).all() else [(unit[unit >= 0], self.take(unit >= 0))]
+            return lambda: [whole]
         held = np.zeros(units, np.int64)
         for piece in pieces.of(len(unit)):
             held += np.bincount(unit[piece][unit[piece] >= 0], minlength=units)
         group = np.append((np.cumsum(held) - held) // pieces.PIECE, -1).astype(np.int32)  # the last is of no unit
-        groups: list[Group] = [[] for _ in range(int(group.max()) + 1)]
-        for of_piece, found, cuts in self.each(_by_group, group, beside=[unit]):
-            own, *columns = (pieces.stored(column, self.disk) for column in (of_piece, *found.columns()))
-            part = Flows(*columns)
-            for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
-                if low < high:
-                    groups[number].append((own[low:high], part.take(slice(low, high))))
-        return [parts for parts in groups if parts]
+        divided = self.each(_by_group, group, beside=[unit])
+
+        def found() -> list[Group]:
+            groups: list[Group] = [[] for _ in range(int(group.max()) + 1)]
+            for of_piece, part, cuts in divided:
+                own, *columns = (pieces.stored(column, self.disk) for column in (of_piece, *part.columns()))
+                kept = Flows(*columns)
+                for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
+                    if low < high:
+                        groups[number].append((own[low:high], kept.take(slice(low, high))))
+            return [parts for parts in groups if parts]
+
+        return found
 
     def column(
         self, dtype: npt.DTypeLike, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()

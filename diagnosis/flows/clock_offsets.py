@@ -133,7 +133,7 @@ def _transfers_by_ring(
     chosen = pairs.carried(job.flows, len(capture.names), DP)
     out: dict[int, dict[int, SeenTransfers]] = {}
     ring_of_each = chosen.column(np.int32, looked_up, ring_of.astype(np.int32))
-    groups = [(group, collector.table, collector.by_path) for group in chosen.grouped(ring_of_each, len(nodes))]
+    groups = [(group, collector.table, collector.by_path) for group in chosen.grouped(ring_of_each, len(nodes))()]
     for table in spread(chosen.disk, _events, groups):
         for (number_of, who), own in table.group_by("ring", "collector", maintain_order=True):
             number = int(str(number_of))

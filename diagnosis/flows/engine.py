@@ -20,11 +20,12 @@ from diagnosis.flows.grid import as_stated
 from diagnosis.flows.jobs import JobFlows, recognise
 from diagnosis.flows.moving import moving
 from diagnosis.flows.overlapping import one_view
-from diagnosis.flows.pairs import DP, classify, clocks_disagree
-from diagnosis.flows.parallelism import find_layout, rings_of
+from diagnosis.flows.pairs import classify, clocks_disagree
+from diagnosis.flows.parallelism import find_layout
 from diagnosis.flows.pipeline_stages import stage_times
 from diagnosis.flows.planned import PLANNED, without_planned
 from diagnosis.flows.ports import port_captures
+from diagnosis.flows.rank_lanes import rows_of
 from diagnosis.flows.slow_reasons import explain
 from diagnosis.flows.slow_stages import lasting_slow_stages, narrow_to_stage, uneven_stages
 from diagnosis.flows.slowness import (
@@ -38,7 +39,7 @@ from diagnosis.flows.slowness import (
 from diagnosis.flows.stated import StatedLayout, compare_stated, statement_of
 from diagnosis.flows.steps import Steps, find_steps, with_work
 from diagnosis.flows.stragglers import Named, settled, stragglers, weighed
-from diagnosis.flows.transfers import measure
+from diagnosis.flows.transfers import divided, measured
 from diagnosis.flows.windows import aligned
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
 
@@ -89,17 +90,20 @@ def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, 
         pairs = classify(job, capture)
     known = {} if stated is None else stated.as_json()
     shown, pairs = pairs, as_stated(pairs, job.flows, len(capture.names), known)
+    by_unit = divided(job, pairs, capture) if steps else None
     found = find_steps(job, pairs, capture) if steps else None
     found = found and close_steps(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
     if found is not None:
         found, pauses = without_planned(found, job)
         capture.notes += [pauses] if pauses else []
+    rows = None if found is None or job.flows.disk is None else rows_of(job, pairs, found, capture)
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
         layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
-    return Analysed(job, pairs, layout, found, None, [], rough=any(not o.exact for o in offsets))
+    rough = any(not o.exact for o in offsets)
+    return Analysed(job, pairs, layout, found, None, [], rough=rough, divided=by_unit, rows=rows)
 
 
 def _find_slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -> list[Slow]:
@@ -107,11 +111,13 @@ def _find_slowness(jobs: list[Analysed], capture: Capture, without: frozenset[st
     episodes: list[Episode] = []
     paced = [a for a in jobs if a.steps is not None]
     for number, a in enumerate(paced):
-        assert a.steps is not None
-        a.transfers = measure(a.job, a.pairs, rings_of(a.pairs, DP, len(capture.names)), a.steps, capture)
+        assert a.steps is not None and a.divided is not None
+        transfers = measured(a.divided, a.steps, capture)
+        a.divided = None
         _, usual, _ = slow_steps(a.steps)
         piped = a.layout.pp > 1 and a.layout.ends == 1 and not a.rough and not clocks_disagree(a.pairs)
         times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
+        a.transfers = transfers()
         a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
         a.moving = None if clocks_disagree(a.pairs) else moving(a.transfers, a.steps, a.layout, usual)
         if a.moving is not None:

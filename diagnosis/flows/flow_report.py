@@ -97,6 +97,7 @@ def describe(
     tables: Path | None,
 ) -> dict[str, Any]:
     """The whole object."""
+    by_switch = switches(capture)
     rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
     is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)
     timed = any(row["steps"] for row in rows)
@@ -118,7 +119,7 @@ def describe(
             {"collector": o.collector, "offset_s": round(o.seconds, 6), "exact": o.exact} for o in capture.clocks[:256]
         ],
         "jobs": rows,
-        "switches": switches(capture),
+        "switches": by_switch(),
         "diagnoses": [_slow_row(s, capture) for s in fabric],
         "limits": _limits(capture, jobs, is_one_way=is_one_way),
         "late_unknown": is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
@@ -167,8 +168,8 @@ def _job(
     row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
     row["peers"] = _peer_rows(a, capture)
     row["ceased"] = ceased(a.job, a.steps, capture)
-    if tables is not None:
-        row["table"] = write_table(a, capture, tables / f"{row['id']}.parquet").name
+    if tables is not None and a.rows is not None:
+        row["table"] = write_table(a.rows, tables / f"{row['id']}.parquet").name
     if len(a.steps) * len(a.job.members) <= SPELLED_OUT:
         row["rank_steps"] = _rank_steps(a, capture)
     return row

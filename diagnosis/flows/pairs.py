@@ -27,7 +27,7 @@ from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Small, 
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pair_shapes import find_chords, in_clique
 from diagnosis.flows.partitions import partition
-from diagnosis.flows.sizes import Sizes, recurring_sizes
+from diagnosis.flows.sizes import Sizes, counted, recurring_sizes
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
 #: Number of records analysed for timing, in total and for each pair; sizes are counted over all of them.
@@ -119,9 +119,10 @@ def classify(job: JobFlows, capture: Capture) -> Pairs:
     keys, records = pieces.add_counts(flows.each(_pairs, count))
     pair = flows.column(np.int32, _pair_numbers, keys, count)
     a, b = keys // count, keys % count
-    sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes)
+    tables = counted(flows, pair, len(keys), capture.has_bytes)
     part = _window(flows, max(SAMPLE, EACH * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
+    sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes, tables)
     timing = _shared(timing, sizes)
     if capture.resolution_s >= BLIND_RESOLUTION_S:
         timing = (np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys)))  # sizes alone decide

@@ -43,21 +43,26 @@ def spread(
     parts: Sequence[tuple[Any, ...]],
     places: Sequence[_Places] | None = None,
 ) -> Iterator[Any]:
-    """``function(*part)`` of each part, in their order; a runner does partition functions of several parts. With
-    ``places`` (for a runner alone) the answers are columns that stay there, and their lengths come back.
+    """``function(*part)`` of each part, in their order; a runner does partition functions of several parts, and begins
+    at once, so that whoever needs the answers later does other things meanwhile. With ``places`` (for a runner alone)
+    the answers are columns that stay there, and their lengths come back.
     """
     if disk is None or not is_shared(disk, function, len(parts)):
-        for part in parts:
-            yield function(*part)
-        return
+        return (function(*part) for part in parts)
     assert disk.runner is not None
     disk.folder.mkdir(parents=True, exist_ok=True)
     sent = [
         packing.pack([list(part), None if places is None else places[number]], disk)
         for number, part in enumerate(parts)
     ]
-    for answer in disk.runner(_name(function), sent, disk.folder):
+    return _answers(disk.runner(_name(function), sent, disk.folder), disk, parts)
+
+
+def _answers(answers: Iterator[bytes], disk: pieces.Disk, parts: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+    """The answers unpacked. The files of the ``parts`` are there as long as somebody holds their columns."""
+    for answer in answers:
         yield packing.unpacked(answer, disk)
+    del parts
 
 
 def is_shared(disk: pieces.Disk | None, function: Callable[..., Any], parts: int) -> bool:

@@ -6,6 +6,7 @@ a view takes the visible steps and folds rows on the same pixel.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -14,10 +15,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.flows.analysed import Analysed
 from diagnosis.flows.capture import Capture, Flows, Ints, pair_key
+from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.packing import sent
-from diagnosis.flows.pairs import DP, EP, PP
+from diagnosis.flows.pairs import DP, EP, PP, Pairs
 from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps, whole_steps
 
@@ -36,32 +37,48 @@ class Ranks:
     lane: npt.NDArray[np.uint16]
 
 
-def write_table(a: Analysed, capture: Capture, path: Path) -> Path:
-    """Writes a row a rank and step of one job, sorted by step and rank, and a second table for wide views
-    (:func:`_folded`); returns the first one's path.
+@dataclass(frozen=True, slots=True)
+class Rows:
+    """The rows of the table of one job, some whole steps at a time, and its ``members`` with their lanes."""
 
-    Columns step (from 1), start, end, for PP, DP and EP first start, last end and busy seconds, rank (address), node
-    and the rank's ``lane``. Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as
-    busy while it sends. Rows are made of whole steps by whoever does a part.
-    """
-    assert a.steps is not None
-    path.parent.mkdir(parents=True, exist_ok=True)
+    found: Iterator[tuple[pl.DataFrame, pl.DataFrame]]
+    members: pl.DataFrame
+    rank: pl.Series
+    node: pl.Series
+
+
+def rows_of(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> Rows:
+    """Begins the rows of one job, for :func:`write_table`: whoever does a part makes those of whole steps."""
     names, places = capture.names, capture.places
-    inside = slice(*np.searchsorted(a.job.flows.start, a.steps.edges[[0, -1]]).tolist())
-    seen = a.job.flows.take(inside).different("src", len(names))
+    inside = slice(*np.searchsorted(job.flows.start, steps.edges[[0, -1]]).tolist())
+    seen = job.flows.take(inside).different("src", len(names))
     rank = pl.Series("rank", names, pl.String)
     node = pl.Series("node", [places[m].node if m in places else "" for m in range(len(names))], pl.String)
     members = pl.DataFrame([rank, node])[seen]
     members = members.with_columns(lane=lanes_of(members["rank"], members["node"]))
     ranks = Ranks(np.argsort(np.argsort(np.array(names))), np.zeros(len(names), np.uint16))
     ranks.lane[seen] = members["lane"].to_numpy()
-    kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in a.pairs.type], np.int8)
-    keys = a.pairs.a * len(names) + a.pairs.b
-    more = a.steps, keys, kind_of, ranks, capture.t0
-    found = list(spread(a.job.flows.disk, _phases, [(part, *more) for part in whole_steps(a.job.flows, a.steps)]))
-    rows = pl.concat([rows for rows, _ in found])
-    rows = rows.with_columns(rank.gather(rows["member"]), node.gather(rows["member"])).drop("member")
-    return _written(rows, pl.concat([folded for _, folded in found]), members, path)
+    kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in pairs.type], np.int8)
+    keys = pairs.a * len(names) + pairs.b
+    more = steps, keys, kind_of, ranks, capture.t0
+    found = spread(job.flows.disk, _phases, [(part, *more) for part in whole_steps(job.flows, steps)])
+    return Rows(found, members, rank, node)
+
+
+def write_table(rows: Rows, path: Path) -> Path:
+    """Writes a row a rank and step of one job, sorted by step and rank, and a second table for wide views
+    (:func:`_folded`); returns the first one's path.
+
+    Columns step (from 1), start, end, for PP, DP and EP first start, last end and busy seconds, rank (address), node
+    and the rank's ``lane``. Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as
+    busy while it sends.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    found = list(rows.found)
+    table = pl.concat([part for part, _ in found])
+    named = rows.rank.gather(table["member"]), rows.node.gather(table["member"])
+    table = table.with_columns(*named).drop("member")
+    return _written(table, pl.concat([folded for _, folded in found]), rows.members, path)
 
 
 @partition

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -55,7 +56,18 @@ def _pair_totals(part: Flows, pair: Small, pairs: int) -> tuple[Ints, Floats]:
     return np.bincount(pair, minlength=pairs), np.bincount(pair, np.nan_to_num(part.size), pairs)
 
 
-def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> Sizes:
+def counted(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> Iterator[list[pl.DataFrame]]:
+    """Begins to count the sizes of each pair, for :func:`recurring_sizes`."""
+    if not has_bytes:
+        return iter(())
+    blocks = len(list(pieces.of(len(flows))))
+    last = max(float(flows.start[-1]), 1e-9)
+    return flows.each(_counted, last, pairs, blocks, beside=[pair])
+
+
+def recurring_sizes(
+    flows: Flows, pair: Small, pairs: int, has_bytes: bool, tables_of: Iterator[list[pl.DataFrame]]
+) -> Sizes:
     """For each pair: the number of recurring sizes, and the share of its records with one of them. Sizes within 1 % of
     the next are one: headers and retransmissions change byte counts slightly, and varying sequence lengths give a
     continuum.
@@ -66,10 +78,7 @@ def recurring_sizes(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> S
     kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
         return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs), np.zeros(pairs), sizes)
-    blocks = len(list(pieces.of(len(flows))))
-    last = max(float(flows.start[-1]), 1e-9)
-    counted = list(flows.each(_counted, last, pairs, blocks, beside=[pair]))
-    found = list(spread(flows.disk, _recurring, [(list(tables),) for tables in zip(*counted, strict=True)]))
+    found = list(spread(flows.disk, _recurring, [(list(tables),) for tables in zip(*tables_of, strict=True)]))
     often, rare, frequent = (pl.concat(tables) for tables in zip(*found, strict=True))
     at = often["pair"].to_numpy()
     sizes[at] = often["sizes"].to_numpy()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
@@ -11,16 +12,23 @@ from diagnosis.flows.capture import Capture, Flows, Group, Small, joined
 from diagnosis.flows.partitions import partition, spread
 
 
-def switches(capture: Capture) -> list[dict[str, Any]]:
-    """Volume and rates (bytes a second) of every switch; busiest first. O(records)."""
+def switches(capture: Capture) -> Callable[[], list[dict[str, Any]]]:
+    """Begins the volume and rates (bytes a second) of every switch, busiest first. O(records)."""
     flows = capture.flows
     if not capture.paths or flows.path.max(initial=-1) < 0:
-        return []
-    large = flows.column(np.int32, _path_of_large)
-    groups = flows.grouped(large, len(capture.paths))
-    per_path = spread(flows.disk, _rates, [(group, max(capture.resolution_s, 1e-6)) for group in groups])
+        return list
+    groups = flows.grouped(flows.column(np.int32, _path_of_large), len(capture.paths))
+
+    def found() -> list[dict[str, Any]]:
+        parts = [(group, max(capture.resolution_s, 1e-6)) for group in groups()]
+        return _by_switch(pl.concat(spread(flows.disk, _rates, parts)), capture)
+
+    return found
+
+
+def _by_switch(per_path: pl.DataFrame, capture: Capture) -> list[dict[str, Any]]:
     rows: dict[str, dict[str, float]] = {}
-    for path, records, size, middle, low in pl.concat(per_path).sort("path").iter_rows():
+    for path, records, size, middle, low in per_path.sort("path").iter_rows():
         for switch in capture.paths[path]:
             row = rows.setdefault(switch, {"records": 0, "bytes": 0.0, "rate": 0.0, "low": 0.0})
             row["records"] += records

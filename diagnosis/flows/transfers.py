@@ -6,6 +6,7 @@ transfer itself, and the last sender to begin is the one that the others waited 
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
@@ -15,6 +16,7 @@ import polars as pl
 from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Small, joined
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, PP, Pairs
+from diagnosis.flows.parallelism import rings_of
 from diagnosis.flows.partitions import partition, spread
 from diagnosis.flows.steps import Steps
 
@@ -38,28 +40,45 @@ class Transfers:
     switches: list[frozenset[str]]
 
 
-def measure(job: JobFlows, pairs: Pairs, rings: list[np.ndarray], steps: Steps, capture: Capture) -> Transfers:
-    """Builds the table for one job. O(n log n) in records."""
+@dataclass(frozen=True, slots=True)
+class Divided:
+    """A job's records by unit (ring or pair number), as soon as they are asked for. ``rings``: how many units are."""
+
+    groups: Callable[[], list[Group]]
+    units: list[frozenset[int]]
+    rings: int
+
+
+def divided(job: JobFlows, pairs: Pairs, capture: Capture) -> Divided:
+    """Begins to divide the records of one job by unit."""
     count = len(capture.names)
+    rings = rings_of(pairs, DP, count)
     ring_of = np.full(count, -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     unit = _unit_of(job, pairs, ring_of, len(rings), capture)
     units = [frozenset(int(m) for m in ring) for ring in rings]
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
-    switches: list[set[str]] = [set() for _ in units]
-    cells, late = [], []
-    parts = [
-        (group, steps, len(rings), capture.resolution_s, capture.has_bytes)
-        for group in job.flows.grouped(unit, len(units))
-    ]
-    for own_cells, own_late, crossed in spread(job.flows.disk, _of_units, parts):
-        cells.append(own_cells)
-        late.append(own_late)
-        for number, path in crossed.iter_rows():
-            switches[number].update(capture.paths[path])
-    late_rows = pl.concat(late).sort("src", "step")
-    return Transfers(pl.concat(cells), late_rows, units, [frozenset(c) for c in switches])
+    return Divided(job.flows.grouped(unit, len(units)), units, len(rings))
+
+
+def measured(of: Divided, steps: Steps, capture: Capture) -> Callable[[], Transfers]:
+    """Begins the table for one job, which is there when it is asked for. O(n log n) in records."""
+    parts = [(group, steps, of.rings, capture.resolution_s, capture.has_bytes) for group in of.groups()]
+    answers = spread(capture.flows.disk, _of_units, parts)
+
+    def found() -> Transfers:
+        switches: list[set[str]] = [set() for _ in of.units]
+        cells, late = [], []
+        for own_cells, own_late, crossed in answers:
+            cells.append(own_cells)
+            late.append(own_late)
+            for number, path in crossed.iter_rows():
+                switches[number].update(capture.paths[path])
+        late_rows = pl.concat(late).sort("src", "step")
+        return Transfers(pl.concat(cells), late_rows, of.units, [frozenset(c) for c in switches])
+
+    return found
 
 
 @partition

@@ -24,8 +24,11 @@ class Parts:
         files = [f"{mark}-{number:05d}.part" for number in range(len(parts))]
         for name, part in zip(files, parts, strict=True):
             (folder / name).write_bytes(part)
-        self.line.ask("offer", function, str(folder), files)
-        while (number := self.line.ask("take")) is not None:
+        offer = self.line.ask("offer", function, str(folder), files)
+        return self._answers(offer, function, files, folder)
+
+    def _answers(self, offer: int, function: str, files: Sequence[str], folder: Path) -> Iterator[bytes]:
+        while (number := self.line.ask("take", offer)) is not None:
             if number >= 0:
                 part_do(function, files[number], folder)
                 self.line.ask("took")

@@ -1,9 +1,9 @@
 """Parts of a diagnosis that any worker may do: each is a run with a claim of its own; argument and answer are files.
 
-The diagnosis offers the parts of one step, then does them itself, the last first, while some are left; workers that
-are free take the others meanwhile. So it never waits for a worker that is not there, and one process alone does all of
-it. The parts of a worker that dies are taken again. Their rows are deleted when the step is done: the answers are of
-the diagnosis alone, and only the claim of its run that offered a part may use its answer.
+The diagnosis offers the parts of a step, and when it needs their answers does them itself, the last first, while some
+are left; workers that are free take the others meanwhile. So it never waits for a worker that is not there, and one
+process alone does all of it. The parts of a worker that dies are taken again. Their rows are deleted when the step is
+done: the answers are of the diagnosis alone, and only the claim of its run that offered a part may use its answer.
 """
 
 from __future__ import annotations
@@ -42,28 +42,31 @@ class Offered:
     def __init__(self, work: Work) -> None:
         self._work = work
         self._mine: Run | None = None
-        self._ids: list[int] = []
+        self._offers: list[list[int]] = []  # the runs of each offer
         _of(work.run).delete()  # what an earlier try left
 
-    def offer(self, function: str, folder: str, parts: list[str]) -> None:
-        """Queue a run for each part: the name of a file in ``folder``."""
+    def offer(self, function: str, folder: str, parts: list[str]) -> int:
+        """Queue a run for each part: the name of a file in ``folder``. The number of this offer."""
         run = self._work.run
-        _of(run).delete()
         said = {"of": run.pk, "try": run.tries, "function": function}
         said["folder"] = str(Path(folder).relative_to(settings.DATA_DIR))
         rows = [
             Run(job_id=run.job_id, kind=Run.Kind.PART, parameters={**said, "part": part}, sent_at=timezone.now())
             for part in parts
         ]
-        self._ids = [row.pk for row in Run.objects.bulk_create(rows)]
+        self._offers.append([row.pk for row in Run.objects.bulk_create(rows)])
         if not broker.is_eager():
             for row in rows[:-1]:
                 run_enqueue(row)
+        return len(self._offers) - 1
 
-    def take(self) -> int | None:
-        """The number of a part that the reader shall do now; -1 if others do the rest, None if all are done."""
+    def take(self, offer: int) -> int | None:
+        """The number of a part of this offer that the reader shall do now; -1 if others do the rest, None if all are
+        done.
+        """
         self._work.beat()
-        left = list(Run.objects.filter(pk__in=self._ids).exclude(state=Run.State.SUCCEEDED).order_by("-pk"))
+        ids = self._offers[offer]
+        left = list(Run.objects.filter(pk__in=ids).exclude(state=Run.State.SUCCEEDED).order_by("-pk"))
         for run in left:
             if run.state == Run.State.RUNNING and end_of(run) is None:
                 continue
@@ -72,9 +75,9 @@ class Offered:
                 Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values)
             self._mine = run_claim(run.pk)
             if self._mine is not None:
-                return self._ids.index(run.pk)
+                return ids.index(run.pk)
         if not left:
-            _of(self._work.run).delete()
+            Run.objects.filter(pk__in=ids).delete()
             return None
         time.sleep(_LOOK_EVERY_S)
         return -1

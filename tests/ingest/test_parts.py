@@ -64,32 +64,34 @@ def test_a_worker_alone_does_all_parts_itself(reported: Reported) -> None:
 def test_other_workers_do_what_they_take_first(reported: Reported) -> None:
     done: list[int] = []
 
-    def take(offered: dict[str, Callable[..., Any]]) -> Any:
+    def take(offered: dict[str, Callable[..., Any]], offer: int) -> Any:
         run = Run.objects.filter(kind=Run.Kind.PART, state=Run.State.QUEUED).order_by("pk").first()
         if run is not None:
             run_do(run.pk, parts.part_do)
             done.append(run.pk)
-        return offered["take"]()
+        return offered["take"](offer)
 
     reported(take=take)
     assert len(done) > 5
 
 
 def test_the_part_of_a_worker_that_died_or_failed_is_taken_again(reported: Reported) -> None:
-    def offer(offered: dict[str, Callable[..., Any]], *given: Any) -> None:
-        offered["offer"](*given)
-        first, last = Run.objects.filter(kind=Run.Kind.PART).order_by("pk")[:2]
+    def offer(offered: dict[str, Callable[..., Any]], *given: Any) -> Any:
+        number = offered["offer"](*given)
+        last, first = Run.objects.filter(kind=Run.Kind.PART).order_by("-pk")[:2]  # of this offer
         dead = f"{processes.machine()}#999999:1"
         Run.objects.filter(pk=first.pk).update(state=Run.State.RUNNING, worker=dead, tries=1)
         Run.objects.filter(pk=last.pk).update(state=Run.State.FAILED, error="It needs too much memory.", tries=1)
+        return number
 
     reported(offer=offer)
 
 
 def test_a_diagnosis_that_another_worker_holds_now_offers_nothing_more(reported: Reported) -> None:
-    def offer(offered: dict[str, Callable[..., Any]], *given: Any) -> None:
-        offered["offer"](*given)
+    def offer(offered: dict[str, Callable[..., Any]], *given: Any) -> Any:
+        number = offered["offer"](*given)
         Run.objects.filter(pk=reported.work.run.pk).update(tries=2)
+        return number
 
     reported.work._told_at = -1e9  # it reports at once that it continues
     with pytest.raises(Superseded):
@@ -106,13 +108,12 @@ def test_a_diagnosis_that_another_worker_holds_now_offers_nothing_more(reported:
 @pytest.mark.broker
 @pytest.mark.django_db(transaction=True)
 def test_real_workers_do_parts(reported: Reported, worker: Any) -> None:
-    def take(offered: dict[str, Callable[..., Any]]) -> Any:
-        mine = Run.objects.filter(kind=Run.Kind.PART).order_by("-pk").first()  # its message was not sent
-        assert mine is not None
-        others = Run.objects.filter(kind=Run.Kind.PART).exclude(pk=mine.pk)
+    def take(offered: dict[str, Callable[..., Any]], offer: int) -> Any:
+        mine = offered["take"].__self__._offers[offer]  # type: ignore[attr-defined]
+        others = Run.objects.filter(pk__in=mine[:-1])  # the message of the last one was not sent
         done = others.filter(state=Run.State.SUCCEEDED)
         wait_for(lambda: done.count() == others.count(), lambda: list(others.values("state", "error")), WORK_S)
-        return offered["take"]()
+        return offered["take"](offer)
 
     reported(take=take)
 

@@ -133,7 +133,7 @@ def test_gaps_bursts_volumes_and_groups_are_those_of_all_records(rows: list[tupl
 
     def found() -> list[Any]:
         bursts = bursts_of(flows, has_bytes=True)
-        groups = [member for group in flows.grouped(flows.src - 1, 4) for member in joined(group)[1].src.tolist()]
+        groups = [member for group in flows.grouped(flows.src - 1, 4)() for member in joined(group)[1].src.tolist()]
         gaps = idle_gaps(flows.start, flows.end)
         assert len(bursts.start) == len(bursts.stop) == len(bursts.total) - 1
         return [
