@@ -30,7 +30,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     told = dict(parts.get("conclusion") or {})
     leaf = str((told or logs).get("subcategory") or "")
     category = str((told or logs).get("category") or "")
-    fused = _accused(parts)
+    fused = _accused_rows(parts)
     nodes = [s for s in fused if s.get("kind") == "node" and float(s.get("score") or 0) >= 0.5]
     logged = [n["node"] for n in logs.get("nodes") or () if n.get("suspect", True)]
     culprits = [str(s["entity"]) for s in nodes] or ([] if fused or told else [str(n) for n in logged])
@@ -74,7 +74,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
         "is_nan": leaf in {"nan_divergence", "silent_data_corruption"},
         "is_silent": symptom in {"hang", "slow"},
         "is_host_code": bool(odd) and all(g.get("activity") in {"host", "local"} for g in odd),
-        "is_mismatch": _mismatched(stacks),
+        "is_mismatch": _is_mismatch(stacks),
         "network_alerts": _alerts(logs.get("events") or (), rungs),
         "culprit_nodes": culprits,
         "suspect_score": max((float(s.get("score") or 0) for s in nodes), default=1.0 if culprits else 0.0),
@@ -91,15 +91,15 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     }
 
 
-def _accused(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _accused_rows(parts: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The accused of the conclusion; in a report without one, the fused suspects."""
-    told = parts.get("conclusion")
-    if told:
-        return [{"entity": f["name"], "kind": f["kind"], "score": f["p"]} for f in told["fault"]]
+    conclusion = parts.get("conclusion")
+    if conclusion:
+        return [{"entity": f["name"], "kind": f["kind"], "score": f["p"]} for f in conclusion["fault"]]
     return [dict(s) for s in parts.get("suspects") or () if isinstance(s, Mapping)]
 
 
-def _mismatched(stacks: Mapping[str, Any]) -> bool:
+def _is_mismatch(stacks: Mapping[str, Any]) -> bool:
     """A clean split in two, or Flight Recorder reports it. Several odd groups are a chain of waits, which a machine may
     cause.
     """

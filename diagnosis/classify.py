@@ -142,7 +142,7 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
     probable = probability({"score": score, "share": score / total, "rival": rival, "by_rule": by_rule})
     # of two equal candidates neither is likelier than not; further apart the fitted weight of the rival is enough
     bound = 1.0 - (2 * rival) ** THRESHOLDS.equals / 2
-    confidence = round(min(most, bound, model.calibrated(probable) if model else probable), 4)
+    confidence = round(min(most, bound, model.calibrate(probable) if model else probable), 4)
     # the candidates exclude each other: what the first leaves is shared by the others and by what nobody collected
     left = min(confidence, (1.0 - confidence) * second[1] / (total - score)) if second else 0.0
     return Classification(

@@ -106,7 +106,7 @@ class Model:
         found = self.leaves.probabilities(vector)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
 
-    def calibrated(self, confidence: float) -> float:
+    def calibrate(self, confidence: float) -> float:
         """A raw confidence, calibrated with past decisions; unchanged if there are too few."""
         stated, right = zip(*self.calibration, strict=True) if self.calibration else ((0.0, 1.0), (0.0, 1.0))
         return float(np.interp(confidence, stated, right))

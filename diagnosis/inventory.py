@@ -118,10 +118,10 @@ def _count(value: Any) -> int | None:
 def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
     """The machines that a description states, and those of its jobs."""
     parts = [data, *(job for job in data.get("jobs") or [] if isinstance(job, dict))]
-    return [row for part in parts for key in ("nodes", "hosts") for row in _named(part.get(key))]
+    return [row for part in parts for key in ("nodes", "hosts") for row in _rows_by_name(part.get(key))]
 
 
-def _named(value: Any) -> list[dict[str, Any]]:
+def _rows_by_name(value: Any) -> list[dict[str, Any]]:
     if isinstance(value, dict):
         return [{"name": str(k), **(v if isinstance(v, dict) else {})} for k, v in value.items()]
     if isinstance(value, list):

@@ -108,7 +108,7 @@ class JobHints:
     started_at: float | None = None
     ended_at: float | None = None
     outcome: str = ""
-    watched: tuple[AlarmNote, ...] = ()
+    alarms: tuple[AlarmNote, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

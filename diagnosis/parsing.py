@@ -29,14 +29,13 @@ MIN_COUNTED_LINES = 1 << 17
 #: Ranges whose messages and counts are joined at a time.
 _RANGES_AT_A_TIME = 32
 _MAX_FACTS_BYTES = 64 << 20
-_LONG = (
-    f"Lines longer than {lines.LINE_BYTES:,} bytes were read at their beginning and end only. They can be shown whole."
-)
 _MERGED_MESSAGES = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
 )
-_LONG = f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
+_LONG_LINES = (
+    f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
+)
 
 
 class _Tee(io.RawIOBase):
@@ -259,7 +258,7 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
 def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str) -> Parsed:
     """``parsed`` with the facts of its lines."""
     folded = (_MERGED_MESSAGES,) if log.folded_lines else ()
-    long = (_LONG,) if log.has_long else ()
+    long = (_LONG_LINES,) if log.has_long else ()
     since = (_since_boot(log.since_boot, log.boot),) if log.since_boot else ()
     facts: dict[str, Any] = {
         "encoding": encoding,

@@ -76,7 +76,7 @@ def visible(value: str) -> str:
 
 
 def visible_json(value: str) -> str:
-    """A JSON document in whose strings no character acts, written out or as ``\\u202e``; ends of lines stay."""
+    """A JSON document without active characters in its strings, written out or as ``\\u202e``; ends of lines stay."""
     return visible(_ESCAPE.sub(lambda found: found[1] + visible(chr(int(found[2], 16))), value))
 
 

@@ -92,21 +92,21 @@ def sniff(head: bytes, path: str) -> Kind:
     encoding, mark = encoding_of(head)
     text = decode(head[mark : len(head) - len(head) % 2 if mark != 3 else None], encoding)
     name = path.rsplit("/", 1)[-1].lower()
-    if (kind := _structured(text, name)) is not None:
+    if (kind := _structured_kind(text, name)) is not None:
         return kind
     lines = [line for line in text.splitlines()[:400] if line.strip()]
     if not lines:
         return Kind.LOG
     if _SACCT.match(lines[0]):
         return Kind.SCHEDULER
-    if _is_half(lines, _KERNEL.match, _KERNEL_WORDS):
+    if _is_half_matched(lines, _KERNEL.match, _KERNEL_WORDS):
         return Kind.KERNEL
-    if _is_half(lines, _SCHEDULER.search, _SCHEDULER_WORDS):
+    if _is_half_matched(lines, _SCHEDULER.search, _SCHEDULER_WORDS):
         return Kind.SCHEDULER
     return Kind.LOG
 
 
-def _is_half(lines: list[str], matched: Callable[[str], object], words: tuple[str, ...]) -> bool:
+def _is_half_matched(lines: list[str], matched: Callable[[str], object], words: tuple[str, ...]) -> bool:
     """Whether at least half of the lines match; stops at the line that decides. Each match needs one of ``words``:
     counting them is enough for nearly all files.
     """
@@ -121,7 +121,7 @@ def _is_half(lines: list[str], matched: Callable[[str], object], words: tuple[st
     return True
 
 
-def _structured(text: str, name: str) -> Kind | None:
+def _structured_kind(text: str, name: str) -> Kind | None:
     """Job descriptions, layouts and inventories, which are JSON objects or CSV tables with typical fields."""
     start = text.lstrip("\ufeff \t\r\n")
     if start.startswith("{") and not start.startswith('{"time') and name.endswith(".json"):

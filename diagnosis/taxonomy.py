@@ -115,13 +115,13 @@ def parse(text: str) -> Taxonomy:
         parent = found.get(node.id.rpartition(".")[0])
         if parent and parent.is_leaf:
             raise TaxonomyError(f"{node.id} lies below {parent.id}, which is a leaf")
-        found[node.id] = _inherited(node, parent)
+        found[node.id] = _with_inherited(node, parent)
     if UNKNOWN not in found or NONE not in found:
         raise TaxonomyError(f"the tree needs the leaves {UNKNOWN!r} and {NONE!r}")
     return Taxonomy(found)
 
 
-def _inherited(node: Category, parent: Category | None) -> Category:
+def _with_inherited(node: Category, parent: Category | None) -> Category:
     """``node`` with missing implications taken from its parent."""
     matter = node.matter or (parent.matter if parent and node.id.count(".") > 1 else "")
     matter = matter or (parent.matter if parent and parent.matter != parent.id else "") or node.id

@@ -17,7 +17,7 @@ from rich.text import Text
 from diagnosis.conclusion.model import symptom_of
 from diagnosis.plain import percent
 
-_EVENTS, _SUSPECTS, _LINES = 8, 6, 3
+_MAX_EVENTS, _MAX_SUSPECTS, _MAX_LINES = 8, 6, 3
 
 
 class Progress:
@@ -121,7 +121,7 @@ def _suspects(out: Console, suspects: list[dict[str, Any]]) -> None:
     table = Table(title="Where", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("", "suspect", "score", "why"):
         table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
-    for one in suspects[:_SUSPECTS]:
+    for one in suspects[:_MAX_SUSPECTS]:
         mark = "●" if one.get("suspect", True) else "○"
         reasons = "; ".join(map(str, one.get("reasons") or []))
         table.add_row(mark, _safe(one.get("entity")), f"{float(one.get('score') or 0):.2f}", _safe(reasons))
@@ -134,10 +134,10 @@ def _events(out: Console, events: list[dict[str, Any]]) -> None:
     table = Table(title="Why", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("role", "since (UTC)", "nodes", "event"):
         table.add_column(name, overflow="fold")
-    for event in events[:_EVENTS]:
+    for event in events[:_MAX_EVENTS]:
         text = _safe(event.get("example") or event.get("template"))
         text.truncate(300, overflow="ellipsis")
-        for line in (event.get("lines") or [])[:_LINES]:
+        for line in (event.get("lines") or [])[:_MAX_LINES]:
             text.append(f"\n{line.get('file')}:{line.get('line') or line.get('start')}", style="dim")
         nodes = (
             f"{event.get('nodes', '')}/{event['of_nodes']}" if event.get("of_nodes") else str(event.get("nodes", ""))

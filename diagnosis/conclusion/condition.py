@@ -22,7 +22,7 @@ class Situation:
     slowdowns: tuple[Slowdown, ...]
     stated_outcome: str = ""
     #: the alarms of a job while it runs, and those that ended
-    watched: tuple[AlarmNote, ...] = ()
+    alarms: tuple[AlarmNote, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -46,12 +46,12 @@ class Situation:
     @property
     def is_stuck(self) -> bool:
         """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good end."""
-        hangs = [alarm for alarm in self.watched if alarm.kind == hang.id and alarm.until is None]
+        hangs = [alarm for alarm in self.alarms if alarm.kind == hang.id and alarm.until is None]
         return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in hangs)
 
     @property
     def has_ended(self) -> bool:
-        return any(alarm.ended_at is not None for alarm in self.watched)
+        return any(alarm.ended_at is not None for alarm in self.alarms)
 
     @property
     def has_recovered(self) -> bool:
@@ -74,7 +74,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks do not change"),
     ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "the stacks change: it is slow"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
-    ("degraded", lambda s: any(a.ended_at is None for a in s.watched), "the running job has or had an alarm"),
+    ("degraded", lambda s: any(a.ended_at is None for a in s.alarms), "the running job has or had an alarm"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),

@@ -91,7 +91,7 @@ def of_alarms(hints: JobHints) -> list[Finding]:
             until=alarm.until,
             category=alarm.category,
         )
-        for alarm in hints.watched[:MAX_FINDINGS]
+        for alarm in hints.alarms[:MAX_FINDINGS]
     ]
 
 

@@ -40,22 +40,22 @@ def sentence(
     slowdowns: Sequence[Slowdown],
     *,
     stated_outcome: str = "",
-    watched: Sequence[AlarmNote] = (),
+    alarms: Sequence[AlarmNote] = (),
 ) -> str:
     """One or two short sentences as an engineer would write them.
 
-    ``stated_outcome``: the outcome that the uploader states; ``watched``: the alarms of a job that still runs.
+    ``stated_outcome``: the outcome that the uploader states; ``alarms``: the alarms of a job that still runs.
     """
     if logs is not None and logs.is_failure:
         # stacks that show nobody say nothing where other evidence accuses somebody
         shown = str(stacks.get("headline") or "") if stacks.get("suspect_ranks") or not fault else ""
         text = sentences.headline(logs, _accused_nodes(fault), shown) + _later_launch(logs)
-    elif condition == "hung" and watched:
-        text = _alarm_sentence(watched)
+    elif condition == "hung" and alarms:
+        text = _alarm_sentence(alarms)
     elif condition == "degraded" and slowdowns:
         text = _slowdown_sentence(logs, slowdowns)
-    elif condition == "degraded" and watched:
-        text = _alarm_sentence(watched)
+    elif condition == "degraded" and alarms:
+        text = _alarm_sentence(alarms)
     elif condition == "recovered":
         text = f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
     elif logs is not None:

@@ -200,7 +200,7 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
     at = EVIDENCE.index("lost")  # never negative, so its median and the distances from it say little
     table[:, :, at] -= table[calm, :, at].mean(axis=0)
     scatter[:, at] = table[calm, :, at].std(axis=0)
-    excess = steps.judged[found.steps] - usual
+    excess = steps.normalised_s[found.steps] - usual
     numbers = tuple(int(k) for k in found.steps)
     return Delays(tuple(candidates), numbers, table, scatter, excess, 0.5 * (limit - usual), pairs)
 

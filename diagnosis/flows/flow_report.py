@@ -156,7 +156,7 @@ def _job(
     }
     if a.steps is None:
         return row
-    seconds = a.steps.judged
+    seconds = a.steps.normalised_s
     mask, usual, limit = slow_steps(a.steps)
     mask = mask | _longer_steps(a.steps, usual, [*a.slow, *fabric])
     row["steps"] = [
@@ -182,7 +182,7 @@ def _longer_steps(steps: Steps, usual: float, found: Sequence[Slow]) -> Bools:
     for slow in found:
         if slow.shares:
             inside |= (middle > slow.t0) & (middle < slow.t1)
-    return np.asarray(inside & (steps.judged > MIN_LONGER_FACTOR * usual))
+    return np.asarray(inside & (steps.normalised_s > MIN_LONGER_FACTOR * usual))
 
 
 def _sizes(a: Analysed) -> dict[str, int | None]:

@@ -41,7 +41,7 @@ class Moving:
 
     def explains(self, steps: Steps, usual: float) -> Bools:
         """The steps whose excess is mostly the wait for their last replica."""
-        return np.asarray(self.lost >= MIN_EXPLAINED_SHARE * (steps.judged - usual))
+        return np.asarray(self.lost >= MIN_EXPLAINED_SHARE * (steps.normalised_s - usual))
 
 
 def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> Moving | None:
@@ -55,7 +55,7 @@ def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> 
     if (
         share < MIN_LOST_SHARE
         or _strongest_share(waits, lost) > (1 + 1 / number) / 2
-        or _rank_correlation(lost, steps.judged) < MIN_CORRELATION
+        or _rank_correlation(lost, steps.normalised_s) < MIN_CORRELATION
     ):
         return None
     reason = (

@@ -25,14 +25,21 @@ def explain(
     """
     found: list[tuple[int | None, Slow]] = []
     for cluster in _simultaneous_episodes(episodes):
-        slowed = {(e.job, u) for e in cluster for u in e.slowed}
-        spared = {(e.job, u) for e in cluster for u in e.spared} - slowed
-        spared |= _bystanders(cluster, episodes, transfers) - slowed
+        slow_units = {(e.job, u) for e in cluster for u in e.slow_units}
+        other_units = {(e.job, u) for e in cluster for u in e.other_units} - slow_units
+        other_units |= _bystanders(cluster, episodes, transfers) - slow_units
         t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
         factor = float(np.median([e.factor for e in cluster]))
         found.append(
             _explanation(
-                slowed, spared, t0=t0, t1=t1, factor=factor, transfers=transfers, layouts=layouts, capture=capture
+                slow_units,
+                other_units,
+                t0=t0,
+                t1=t1,
+                factor=factor,
+                transfers=transfers,
+                layouts=layouts,
+                capture=capture,
             )
         )
     return found
@@ -65,13 +72,13 @@ def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list
     for job, table in enumerate(transfers):
         inside = table.cells.filter((pl.col("first") <= t1) & (pl.col("last") >= t0))["unit"].unique().to_list()
         busy |= {(job, int(u)) for u in inside}
-    slow = {(e.job, u) for e in episodes if e.t0 < t1 and e.t1 > t0 for u in e.slowed}
+    slow = {(e.job, u) for e in episodes if e.t0 < t1 and e.t1 > t0 for u in e.slow_units}
     return busy - slow
 
 
 def _explanation(
-    slowed: set[tuple[int, int]],
-    spared: set[tuple[int, int]],
+    slow_units: set[tuple[int, int]],
+    other_units: set[tuple[int, int]],
     *,
     t0: float,
     t1: float,
@@ -84,30 +91,30 @@ def _explanation(
     were not slow. If the job's only two leaves explain the same, it is the path between them that both have.
     """
     having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
-    for job, unit in slowed | spared:
+    for job, unit in slow_units | other_units:
         for member in transfers[job].units[unit]:
             having[("address", capture.names[member])].add((job, unit))
             if member in capture.places and capture.places[member].node:
                 having[("node", capture.places[member].node)].add((job, unit))
         for switch in transfers[job].switches[unit]:
             having[("switch", switch)].add((job, unit))
-    score = {c: len(u & slowed) / len(slowed) - len(u & spared) / len(u) for c, u in having.items()}
+    score = {c: len(u & slow_units) / len(slow_units) - len(u & other_units) / len(u) for c, u in having.items()}
     best = max(score.values())
     top = [c for c, s in score.items() if s >= best - 1e-9]
-    jobs = sorted({job for job, _ in slowed})
+    jobs = sorted({job for job, _ in slow_units})
     times = f"{times_as_long(factor)} as usual"
     addresses = sorted(name for kind, name in top if kind == "address")
     switches = sorted(name for kind, name in top if kind == "switch")
-    if switches and (len(slowed) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
-        crossed = {m for job, unit in slowed | spared for m in transfers[job].units[unit]}
+    if switches and (len(slow_units) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
+        crossed = {m for job, unit in slow_units | other_units for m in transfers[job].units[unit]}
         is_link = len(switches) == 2 and set(leaves_of(crossed, capture).values()) == set(switches)
         link = "-".join(switches) if is_link else ""
-        avoiding = " Those that avoid it did not." if spared else ""
+        avoiding = " Those that avoid it did not." if other_units else ""
         which = f"crosses {f'the link {link}' if is_link else switches[0]} needed {times}.{avoiding}"
         if len(switches) > 1 and not is_link:
             shown = f"{', '.join(switches[:-1][:8])} and {switches[-1]}"
             which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
-        reason = f"{len(slowed)} groups and pairs whose traffic {which}"
+        reason = f"{len(slow_units)} groups and pairs whose traffic {which}"
         found = Slow("slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, link=link)
         found.confidence = 0.9 if is_link else 0.9 / len(switches)
         return None, found
@@ -116,7 +123,7 @@ def _explanation(
     if not guilty:
         machines = {name for kind, name in top if kind == "node"}
         guilty = sorted(m for m, p in capture.places.items() if p.node in machines)
-    members = sorted({m for job, unit in slowed for m in transfers[job].units[unit]})
+    members = sorted({m for job, unit in slow_units for m in transfers[job].units[unit]})
     group = group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
     nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
     if len(guilty) == 1:

@@ -29,10 +29,10 @@ def narrow_to_stage(found: list[Slow], times: StageTimes, steps: Steps, layout: 
             nodes, who = names_of(members, capture)
             slow.reason = f"{who} computed {times_as_long(guilty[0][1])} as before; {slow.reason}"
             slow.culprits, slow.nodes = members, nodes
-        elif spared := nodes_as_usual(times, first, last) & set(slow.culprits):
+        elif innocent := nodes_as_usual(times, first, last) & set(slow.culprits):
             # A member that computed as usual only waited for another of its stage, perhaps the first stage, whose time
             # is unknown.
-            left = [m for m in slow.culprits if m not in spared]
+            left = [m for m in slow.culprits if m not in innocent]
             if left:
                 slow.culprits = left
                 slow.nodes, who = names_of(left, capture)
@@ -83,7 +83,7 @@ def lasting_slow_stages(
             members = [m for m, _ in guilty]
             nodes, who = names_of(members, capture)
             reason = f"{who} computed {times_as_long(guilty[0][1])} as before in steps {first + 1} to {last + 1}."
-            factor = float(np.median(steps.judged[first : last + 1])) / usual
+            factor = float(np.median(steps.normalised_s[first : last + 1])) / usual
             group = group_of(members[0], layout)
             found.append(
                 Slow(

@@ -70,8 +70,8 @@ class Episode:
 
     t0: float
     t1: float
-    slowed: tuple[int, ...]
-    spared: tuple[int, ...]
+    slow_units: tuple[int, ...]
+    other_units: tuple[int, ...]
     factor: float
     job: int
 
@@ -84,7 +84,7 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     by most of its excess: their common boundary was detected too early or too late (lost or sampled records), and
     nobody waited.
     """
-    seconds = steps.judged
+    seconds = steps.normalised_s
     middle, scatter = median_and_spread(seconds)
     limit = max(middle + 3.5 * scatter, 1.05 * middle)
     missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
@@ -132,7 +132,7 @@ def _clearly_beyond(running: Floats) -> Bools:
 
 def is_significant(steps: Steps, first: int, last: int) -> bool:
     """True if the steps first..last took longer than the others, significantly and by 1.5 %: else nobody waited."""
-    seconds = steps.judged
+    seconds = steps.normalised_s
     inside = np.zeros(len(seconds), dtype=bool)
     inside[first : last + 1] = True
     if inside.mean() > 0.6:
@@ -186,7 +186,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
                 spans[near].append(row)
     for (first, last), rows in spans.items():
         inside = relative[:, first : last + 1]
-        spared = [
+        other_units = [
             int(units[i])
             for i in range(len(units))
             if i not in set(rows) and np.median(inside[i]) < 1 + 0.4 * (MIN_SLOW_FACTOR - 1)
@@ -194,7 +194,12 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
         factor = float(np.median(inside[rows]))
         found.append(
             Episode(
-                steps.start[first], steps.end[last], tuple(int(units[r]) for r in rows), tuple(spared), factor, number
+                steps.start[first],
+                steps.end[last],
+                tuple(int(units[r]) for r in rows),
+                tuple(other_units),
+                factor,
+                number,
             )
         )
     return found

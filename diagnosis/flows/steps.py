@@ -87,7 +87,7 @@ class Steps:
         return np.asarray(lasting)
 
     @property
-    def judged(self) -> Floats:
+    def normalised_s(self) -> Floats:
         """The seconds each step would have taken with the usual amount of work: slowness is judged by these."""
         return self.seconds if self.work is None else np.asarray(self.seconds / self.work)
 

@@ -126,7 +126,8 @@ def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[
 def is_judged(stretch: Stretch, steps: Steps, usual: float) -> bool:
     """Whether a stretch is more than an occasional slow step."""
     return (
-        len(stretch.steps) >= MIN_STEPS or float(steps.judged[list(stretch.steps)].max()) >= STANDSTILL_FACTOR * usual
+        len(stretch.steps) >= MIN_STEPS
+        or float(steps.normalised_s[list(stretch.steps)].max()) >= STANDSTILL_FACTOR * usual
     )
 
 
@@ -236,7 +237,7 @@ def _finding(
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),
         f"{'' if len(chosen) == 1 else 'Either '}{who}: {why} ({percent(evidence[kind])} {of}).",
-        factor=float(np.median(steps.judged[list(stretch.steps)])) / usual,
+        factor=float(np.median(steps.normalised_s[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
         shares={
             name: round(q / len(delays.candidates[at].names), 3)

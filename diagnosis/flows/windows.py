@@ -32,7 +32,7 @@ MAX_RECORDS = 4000
 class _Window:
     """Collectors that began together: ``rows`` of the capture, from ``begin``, for ``lasting`` seconds."""
 
-    who: Ints
+    collectors: Ints
     rows: Ints
     begin: float
     lasting: float
@@ -54,7 +54,7 @@ def aligned(capture: Capture) -> Capture:
     for other in others:
         seconds = _clock_difference(capture, first, other) if _are_of_one_job(capture, first, other) else None
         if seconds is not None and abs(seconds) > MIN_APART_S:
-            shift[other.who] = seconds
+            shift[other.collectors] = seconds
     if not shift.any():
         return capture
     flows = capture.flows

@@ -30,10 +30,10 @@ class Pause(NamedTuple):
 
 
 class News(NamedTuple):
-    """One observed range of ``source``, and its effect on the job's progress."""
+    """The ``observation`` of one range of ``source``, and its effect on the job's progress."""
 
     source: str
-    seen: Mapping[str, Any]
+    observation: Mapping[str, Any]
     now: float
     has_advanced: bool
     #: of the counter that leads: seconds of an iteration, without announced stages in between; all times between counts

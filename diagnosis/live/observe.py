@@ -26,7 +26,7 @@ from diagnosis.parsing import time_zone
 from diagnosis.recognise import LogKinds, kind_of
 
 #: Maximum number of lines with a counter that are read: the last ones of a range. The time between two of them is
-#: divided by the counts between them, so a job that counts oftener has the same step.
+#: divided by the counts between them, so a job that counts more often has the same step.
 MAX_COUNTER_LINES: Final = 64
 #: Maximum number of errors, statements about disks and nodes that are reported for a range.
 MAX_ERRORS: Final = 5
@@ -139,7 +139,7 @@ class _Block:
             "losses": losses,
             "stage": stage,
             "stage_at": stage_at,
-            "announced": [row[1:] for row in _announced(marks, counted_at)][:MAX_ANNOUNCED],
+            "announced": [row[1:] for row in _announced_stages(marks, counted_at)][:MAX_ANNOUNCED],
             "errors": self._errors(log, rows["signature"]),
             "tallies": self._tallies(low, high),
             "disks": self._disks(rows["is_disk"][-MAX_DISKS:]),
@@ -161,7 +161,7 @@ class _Block:
         self, log: Log, rows: Places, marks: Sequence[_StageMark]
     ) -> tuple[dict[str, list[list[Any]]], list[list[Any]], int]:
         """The counters of each message, the losses beside them, and the last line with a counter (-1: none)."""
-        announced = _announced(marks)
+        announced = _announced_stages(marks)
         found: dict[str, list[list[Any]]] = {}
         texts: dict[str, str] = {}
         losses: list[list[Any]] = []
@@ -233,7 +233,7 @@ def _is_last(text: str) -> bool:
     return planned is not None and planned.group(1) == planned.group(2)
 
 
-def _announced(marks: Sequence[_StageMark], after: int = -1) -> list[list[Any]]:
+def _announced_stages(marks: Sequence[_StageMark], after: int = -1) -> list[list[Any]]:
     """Rows of line, stage and time: the stage that a marker begins, or that follows what it ends."""
     found: list[list[Any]] = []
     for row, at, stage, is_end in marks:

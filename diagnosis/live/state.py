@@ -59,16 +59,16 @@ def new_state(now: float, before: Mapping[str, Any] | None = None) -> State:
     }
 
 
-def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> State:
+def learn(state: State, source: str, observation: Mapping[str, Any], now: float) -> State:
     """Add the observation of one range of ``source``. The state is changed and returned. O(observation)."""
     for name, value in new_state(state["since"]).items():  # of an older version
         state.setdefault(name, value)
     if source in state["sources"] or len(state["sources"]) < MAX_SOURCES:
         state["sources"][source] = now
-    note_lines(state, seen["lines"], now)
+    note_lines(state, observation["lines"], now)
     counted = state["advances"]
-    news = News(source, seen, now, False, (), (), False)
-    for name, counts in seen["counters"].items():
+    news = News(source, observation, now, False, (), (), False)
+    for name, counts in observation["counters"].items():
         news = _learn_counts(state, f"{source}\t{name}", counts, news)
     for watch in TABLE:  # they see the stage in which the range began
         watch.learn(state["watches"].setdefault(watch.id, {}), state, news)
@@ -76,28 +76,31 @@ def learn(state: State, source: str, seen: Mapping[str, Any], now: float) -> Sta
         state["advanced_at"], state["away_before_s"] = now, state["away_s"]
     if state["advances"] > counted:
         state["quiets"] = {}
-    _learn_stage(state, seen, news)
+    _learn_stage(state, observation, news)
     return state
 
 
-def _learn_stage(state: State, seen: Mapping[str, Any], news: News) -> None:
+def _learn_stage(state: State, observation: Mapping[str, Any], news: News) -> None:
     """The stage at the end of the range. A count ends a stage that another file announced, unless it is older.
 
     ``marks``: stages announced since the last count, each with its stamp and the site's time; a stage that comes again
     is no news, so that lines which repeat hide no hang.
     """
-    stamps = [counts[-1][1] for counts in seen["counters"].values() if counts]
+    stamps = [counts[-1][1] for counts in observation["counters"].values() if counts]
     last = max((stamp for stamp in stamps if stamp is not None), default=None)
     rows = state["marks"]
     if news.has_advanced:
         rows = [row for row in rows if last is not None and row[1] is not None and row[1] > last]
-    announced = [*seen.get("announced", ()), *([[seen["stage"], seen.get("stage_at")]] if seen["stage"] else ())]
+    announced = [
+        *observation.get("announced", ()),
+        *([[observation["stage"], observation.get("stage_at")]] if observation["stage"] else ()),
+    ]
     for stage, stamp in announced:
         is_new = stage not in [row[0] for row in rows] or (stage == "training" and rows[-1][0] != stage)
         rows = [*rows, [stage, stamp, news.now]] if is_new else rows
     state["marks"] = rows
-    if seen["stage"] is not None:
-        state["stage"], state["stage_ns"] = seen["stage"], seen.get("stage_at")
+    if observation["stage"] is not None:
+        state["stage"], state["stage_ns"] = observation["stage"], observation.get("stage_at")
     elif news.has_advanced and (last is None or state["stage_ns"] is None or last >= state["stage_ns"]):
         state["stage"], state["stage_ns"] = "training", None
 

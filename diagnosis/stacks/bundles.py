@@ -82,7 +82,7 @@ class _Section:
             self._flush()
             self._reader, self._format = next(r for n, _, r in FORMATS if n == name)(), name
             self.formats[name] = self.formats.get(name, 0) + 1
-        ruled, self._ruled = self._ruled, bool(prefixes.RULE.match(line))
+        ruled, self._ruled = self._ruled, bool(prefixes.RULE_LINE.match(line))
         if self._ruled or self._heading(line, after_rule=ruled):
             return
         if self._reader is not None:

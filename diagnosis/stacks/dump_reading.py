@@ -124,7 +124,7 @@ _FORMAT_TEXT = {
 }
 
 
-def _structured(kind: str, whole: bytes) -> dict[str, object]:
+def _read_structured(kind: str, whole: bytes) -> dict[str, object]:
     """:raises ValueError: the error, as the end of a sentence."""
     if len(whole) > MAX_WHOLE_BYTES:
         raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB, which no ring buffer is")
@@ -165,7 +165,7 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
         whole = buffered.read(MAX_WHOLE_BYTES + 1)
         lines[0] = 0 if kind == "flight_recorder" else whole.count(b"\n")
         try:
-            facts |= _structured(kind, whole)
+            facts |= _read_structured(kind, whole)
         except unpickle.HostilePickle as error:
             skipped = (
                 f"Refused: this pickle is hostile, {error}. A Flight Recorder dump holds plain data only; nothing "

@@ -16,7 +16,7 @@ _LABELS: tuple[re.Pattern[str], ...] = (
 )
 _NOT_LABELS = {"Error", "Reason", "warning", "Warning", "File", "Traceback", "error", "Timeout"}
 
-RULE = re.compile(r"^[-=_*#]{5,}$")  # also between the processes of `py-spy dump --subprocesses`
+RULE_LINE = re.compile(r"^[-=_*#]{5,}$")  # also between the processes of `py-spy dump --subprocesses`
 _TAIL_HEADING = re.compile(r"^==> (.+) <==$")
 _TELLING_HEADING = re.compile(
     r"^(?:[#=\-*>\[\s]*)(?=.*\b(?:rank|host|hostname|node|pod)\b)([^()\"]{3,160}?)[#=\-*<\]\s]*$", re.IGNORECASE

@@ -114,7 +114,7 @@ class _Machine:
         return piece
 
 
-def _forbidden(machine: _Machine, op: bytes) -> HostilePickle:
+def _hostile(machine: _Machine, op: bytes) -> HostilePickle:
     name = _FORBIDDEN[op]
     what = ""
     if op in (b"c", b"i"):
@@ -166,7 +166,7 @@ def loads(data: bytes) -> Any:
             if m.take(1)[0] > 5:
                 raise BrokenPickle("its protocol is newer than 5")
         elif op.to_bytes() in _FORBIDDEN:
-            raise _forbidden(m, op.to_bytes())
+            raise _hostile(m, op.to_bytes())
         else:
             _run_rare(m, op)
     raise BrokenPickle(f"it has more than {MAX_OPERATIONS:,} instructions")

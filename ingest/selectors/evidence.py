@@ -114,7 +114,7 @@ def hints_for(job: Job, attempt: Attempt | None = None) -> JobHints:
         started_at=job.started_at.timestamp() if job.started_at else None,
         ended_at=job.ended_at.timestamp() if job.ended_at else None,
         outcome="" if job.declared_outcome == "unknown" else job.declared_outcome,
-        watched=() if attempt is None else _alarms_of(attempt),
+        alarms=() if attempt is None else _alarms_of(attempt),
     )
 
 

@@ -137,7 +137,7 @@ _TEXT_TIMES = ("%Y-%m-%d %H:%M:%S%.f", "%Y-%m-%dT%H:%M:%S%.f", "%Y/%m/%d %H:%M:%
 INSTANTS_NOTE = "There is no duration or end: each record is taken as an instant, so slow transfers cannot be found."
 #: Longer words are no column names.
 _MAX_CHARS = 100
-_PACKED = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"
+_PACKED_ADDRESS = "^(?:[A-Za-z0-9+/]{6}|[A-Za-z0-9+/]{22})==$"
 _PUNCTUATION = re.compile(r"[\W_]+")
 
 
@@ -270,7 +270,7 @@ def _tidy_column(text: pl.Series, *, innermost: bool) -> pl.Series:
     """Checks the few different values first, because mostly nothing needs cleaning."""
     values = text.unique()
     tidied = _tidy_values(values, innermost=innermost)
-    if len(values) and values.drop_nulls().str.contains(_PACKED).all() and values.null_count() < len(values):
+    if len(values) and values.drop_nulls().str.contains(_PACKED_ADDRESS).all() and values.null_count() < len(values):
         return text.replace_strict(
             values, [None if v is None else _unpack_address(v) for v in values], return_dtype=pl.String
         )

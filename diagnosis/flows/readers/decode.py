@@ -17,7 +17,7 @@ import polars as pl
 Bytes = npt.NDArray[np.uint8]
 Ints = npt.NDArray[np.int64]
 
-ETHERNET, IPV4, IPV6, DONE, LOST = 0, 1, 2, 8, 9
+ETHERNET, IPV4, IPV6, DONE, GIVEN_UP = 0, 1, 2, 8, 9
 #: Link types (as in pcap headers) that can be read.
 LINK_TYPES = {
     0: "null",
@@ -65,7 +65,7 @@ def decode(data: Bytes, offset: Ints, captured: Ints, wire: Ints, link: Ints) ->
     """Columns src, dst, src_port, dst_port, proto, bytes and ``row`` (the packet's number); packets without IP are
     left out.
     """
-    p = Packets(data, offset.copy(), offset + captured, wire, offset.copy(), np.full(len(offset), LOST))
+    p = Packets(data, offset.copy(), offset + captured, wire, offset.copy(), np.full(len(offset), GIVEN_UP))
     _enter_link(p, link)
     count = len(offset)
     proto, sport, dport = (np.full(count, -1, dtype=np.int64) for _ in range(3))
@@ -115,7 +115,7 @@ def _enter_link(p: Packets, link: Ints) -> None:
         chosen = link == number
         p.at[chosen] += length
         nibble = p.byte(p.at) >> 4
-        p.kind = np.where(chosen, np.where(nibble == 4, IPV4, np.where(nibble == 6, IPV6, LOST)), p.kind)
+        p.kind = np.where(chosen, np.where(nibble == 4, IPV4, np.where(nibble == 6, IPV6, GIVEN_UP)), p.kind)
     for number, length, where in ((113, 16, 14), (276, 20, 0)):
         if number not in present:
             continue
@@ -126,7 +126,7 @@ def _enter_link(p: Packets, link: Ints) -> None:
 
 
 def _network(ethertype: Ints) -> Ints:
-    return np.where(ethertype == 0x0800, IPV4, np.where(ethertype == 0x86DD, IPV6, LOST))
+    return np.where(ethertype == 0x0800, IPV4, np.where(ethertype == 0x86DD, IPV6, GIVEN_UP))
 
 
 def _ethernet(p: Packets, chosen: npt.NDArray[np.bool_]) -> None:
@@ -175,7 +175,7 @@ def _unwrap(p: Packets, active: npt.NDArray[np.bool_], proto: Ints, first: Ints,
         inner = np.where(two, after + 8 * sequence, np.where(three, after + 12 + optional, after))
         frame = two | three | (kind == 0x6558)
         direct = _network(kind)
-        target = np.where(frame, ETHERNET, np.where(direct != LOST, direct, DONE))
+        target = np.where(frame, ETHERNET, np.where(direct != GIVEN_UP, direct, DONE))
         p.at = np.where(gre & (target != DONE), inner, p.at)
         p.kind = np.where(gre, target, p.kind)
     vxlan = active & (proto == 17) & ((dport == VXLAN_PORTS[0]) | (dport == VXLAN_PORTS[1]))
@@ -192,7 +192,7 @@ def _unwrap(p: Packets, active: npt.NDArray[np.bool_], proto: Ints, first: Ints,
 def _give_up_cut(p: Packets) -> npt.NDArray[np.bool_]:
     """Packets whose next header is IP and captured whole; cut ones are given up."""
     cut = ((p.kind == IPV4) & (p.at + 20 > p.stop)) | ((p.kind == IPV6) & (p.at + 40 > p.stop))
-    p.kind = np.where(cut, LOST, p.kind)
+    p.kind = np.where(cut, GIVEN_UP, p.kind)
     return np.asarray((p.kind == IPV4) | (p.kind == IPV6))
 
 

@@ -28,7 +28,7 @@ MIN_GROWTH_PERCENT: Final = 1.5
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """Remember the last statements ``[name, percent]`` of each file system."""
     disks = own.setdefault("disks", {})
-    for name, percent in news.seen.get("disks", ()):
+    for name, percent in news.observation.get("disks", ()):
         key = f"{news.source}\t{name}"
         if key in disks or len(disks) < MAX_DISKS:
             disks[key] = [*disks.get(key, ()), [news.now, percent]][-MAX_STATEMENTS:]

@@ -21,7 +21,7 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """Remember the first line of each rule."""
     rows = own.setdefault("rows", [])
     known = {row["signature"] for row in rows}
-    for row in news.seen["errors"]:
+    for row in news.observation["errors"]:
         if row["signature"] not in known and len(rows) < MAX_ERRORS:
             rows.append({**row, "source": news.source, "seen_at": news.now})
 

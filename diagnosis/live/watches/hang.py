@@ -88,7 +88,7 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
 
 
 def _quiet(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
-    """The alarm of a pause that may still take longer, but in which lines came oftener before."""
+    """The alarm of a pause that may still take longer, but in which lines came more often before."""
     usual = quiet_allowed_s(own, state)
     if usual is None or quiet_s(state, now) <= usual:
         return None
@@ -98,7 +98,7 @@ def _quiet(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alar
 
 
 def quiet_allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
-    """How long no line may come in the present pause; None of a pause whose like is not known."""
+    """How long no line may come in the present pause; None if no such pause is known."""
     usual = count_interval_s(state)
     if usual is None or state["advances"] < MIN_ADVANCES:
         return None

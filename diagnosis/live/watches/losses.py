@@ -28,12 +28,12 @@ MAX_HIGH_LOSSES: Final = 400
 def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """Add the losses of a file's progress lines, in order; None: not a finite number."""
     files = own.setdefault("files", {})
-    if news.source not in files and (len(files) >= MAX_FILES or not news.seen.get("losses")):
+    if news.source not in files and (len(files) >= MAX_FILES or not news.observation.get("losses")):
         return
     file = files.setdefault(news.source, {"usual": [], "bad": 0, "high": 0})
     if news.has_restarted:
         file.update(bad=0, high=0, usual=[])  # the losses of an earlier iteration are higher
-    for n, value in news.seen.get("losses", ()):
+    for n, value in news.observation.get("losses", ()):
         if value is None:
             file.update(bad=file["bad"] + 1, n=n if not file["bad"] else file["n"])
             file["since"] = news.now if file["bad"] == 1 else file["since"]

@@ -52,7 +52,7 @@ class Rate:
             self._close(own, news.now)
         if is_catching_up(state, news.now):
             return
-        own["count"] += int(news.seen.get("tallies", {}).get(self.tally, 0))
+        own["count"] += int(news.observation.get("tallies", {}).get(self.tally, 0))
         touched = [s for s in (own["stage"], *touched_stages(state, news)) if s != "training"]
         own["stage"] = LAUNCH if LAUNCH in touched else next(iter(touched), "training")
         for stage in begun_stages(state, news):
@@ -100,14 +100,14 @@ class Rate:
 
 def touched_stages(state: Mapping[str, Any], news: News) -> list[str]:
     """The stages that a range touches."""
-    return [state["stage"] or "training", news.seen["stage"] or "training", *begun_stages(state, news)]
+    return [state["stage"] or "training", news.observation["stage"] or "training", *begun_stages(state, news)]
 
 
 def begun_stages(state: Mapping[str, Any], news: News) -> list[str]:
     """The stages that begin in a range."""
-    counted = [mark for counts in news.seen["counters"].values() for row in counts for mark in row[2]]
-    begun = [str(mark[0]) for mark in (*counted, *news.seen["announced"])]
-    last = news.seen["stage"]
+    counted = [mark for counts in news.observation["counters"].values() for row in counts for mark in row[2]]
+    begun = [str(mark[0]) for mark in (*counted, *news.observation["announced"])]
+    last = news.observation["stage"]
     return begun if not last or last in (*begun, state["stage"]) else [*begun, str(last)]
 
 

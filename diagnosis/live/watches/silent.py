@@ -31,7 +31,7 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
     """
     own["count"] = count = own.get("count", 0) + sum(1 for pause in news.pauses if pause.stage == "training")
     nodes = own.setdefault("nodes", {})
-    for name in news.seen.get("writers", ()):
+    for name in news.observation.get("writers", ()):
         last, _, gap, ranges = nodes.get(name, (count, news.now, 0, 0))
         if ranges or len(nodes) < MAX_NODES:
             nodes[name] = [count, news.now, max(gap, count - last), ranges + 1]

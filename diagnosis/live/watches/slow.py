@@ -24,7 +24,7 @@ category: Final = "performance.step"
 #: Steps that give the usual one, and from how many on.
 MAX_USUAL_STEPS: Final = 48
 MIN_USUAL_STEPS: Final = 16
-#: A load of so many times the usual one is no fault; the slowdowns that are told from it.
+#: A load of so many times the usual one is no fault; the slowdowns that are distinguished from it.
 LOAD_FACTOR: Final = 1.2
 SLOWDOWNS: Final = (1.5, 1.8, 2.5, 4.0)
 #: The sum that is an alarm where the counts are ``REFERENCE_COUNT_S`` seconds apart: closer ones are judged more often

@@ -17,7 +17,7 @@ RUNNING = replace(HEALTHY, outcome="running")
 
 
 def test_a_running_job_without_progress_is_hung_and_the_sentence_says_since_when() -> None:
-    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(HANG,)))
+    report = reported(RUNNING, hints=JobHints(outcome="running", alarms=(HANG,)))
     told = report["conclusion"]
     assert (told["condition"], told["id"]) == ("hung", "unknown")
     assert report["headline"].startswith("The running job hangs. No progress after iteration 40.")
@@ -27,19 +27,19 @@ def test_a_running_job_without_progress_is_hung_and_the_sentence_says_since_when
 
 def test_a_running_job_that_became_slow_is_degraded() -> None:
     slow = AlarmNote("slow", "Steps take 4.0 s, 2.0 times as long as before.", 1_000.0)
-    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(slow,)))
+    report = reported(RUNNING, hints=JobHints(outcome="running", alarms=(slow,)))
     assert report["conclusion"]["condition"] == "degraded"
     assert violations(report) == []
 
 
 def test_what_the_logs_know_of_a_failure_outranks_the_alarm() -> None:
-    report = reported(FAILED, hints=JobHints(outcome="running", watched=(HANG,)))
+    report = reported(FAILED, hints=JobHints(outcome="running", alarms=(HANG,)))
     assert report["conclusion"]["condition"] == "failed"
 
 
 def test_an_alarm_that_ended_leaves_the_running_job_degraded_with_what_it_was() -> None:
     over = replace(HANG, until=1_300.0)
-    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(over,)))
+    report = reported(RUNNING, hints=JobHints(outcome="running", alarms=(over,)))
     assert report["conclusion"]["condition"] == "degraded"
     assert report["headline"].startswith("The running job had an alarm for 300 s and continued. No progress after")
     assert violations(report) == []
@@ -47,7 +47,7 @@ def test_an_alarm_that_ended_leaves_the_running_job_degraded_with_what_it_was() 
 
 def test_a_hang_that_held_until_the_job_was_ended_is_the_failure() -> None:
     held = replace(HANG, ended_at=1_400.0)
-    report = reported(RUNNING, hints=JobHints(outcome="failed", watched=(held,)))
+    report = reported(RUNNING, hints=JobHints(outcome="failed", alarms=(held,)))
     told = report["conclusion"]
     assert (told["condition"], told["outcome"]) == ("hung", "failed")
     assert report["headline"].startswith("The job hung for 400 s until it was ended. No progress after iteration 40.")
@@ -56,14 +56,14 @@ def test_a_hang_that_held_until_the_job_was_ended_is_the_failure() -> None:
 
 def test_a_pause_before_a_good_end_is_no_hang() -> None:
     held = replace(HANG, ended_at=1_400.0)
-    report = reported(HEALTHY, hints=JobHints(watched=(held,)))
+    report = reported(HEALTHY, hints=JobHints(alarms=(held,)))
     assert report["conclusion"]["condition"] != "hung"
 
 
 @pytest.mark.parametrize("watch", TABLE, ids=lambda watch: watch.id)
 def test_every_watch_opens_an_incident_of_its_category_and_symptom(watch: Watch) -> None:
     alarm = AlarmNote(watch.id, "Something is wrong.", 1_000.0, category=watch.category)
-    report = reported(RUNNING, hints=JobHints(outcome="running", watched=(alarm,)))
+    report = reported(RUNNING, hints=JobHints(outcome="running", alarms=(alarm,)))
     told = report["conclusion"]
     assert told["condition"] == ("hung" if watch.id == "hang" else "degraded")
     assert told["id"] == watch.category
