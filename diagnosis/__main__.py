@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import evidence, pipeline, report
+    from diagnosis import evidence, parse_pool, pipeline, report
     from diagnosis.history import History, HistoryError
     from diagnosis.logs import signatures
     from diagnosis.model import ParseHints
@@ -124,7 +124,13 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         if not any(evidence.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(_nothing_found(found))
         diagnosis = pipeline.diagnose(
-            found.parsed, history=history, as_of=options.as_of, read=found.read, rules=rules, on_stage=progress
+            found.parsed,
+            history=history,
+            as_of=options.as_of,
+            read=found.read,
+            rules=rules,
+            on_stage=progress,
+            aside=parse_pool.aside,
         )
         found.close()
     data = report.to_json(diagnosis)

@@ -176,6 +176,14 @@ class ReadRange(Protocol):
     def __call__(self, path: str, offset: int, length: int) -> bytes: ...
 
 
+class Aside(Protocol):
+    """Does a pure function of arguments that can be pickled in another process, or in this one once its result is
+    wanted: returns what waits for the result. Like ``functools.partial``, which does the latter.
+    """
+
+    def __call__(self, function: Callable[..., Any], /, *args: Any) -> Callable[[], Any]: ...
+
+
 class Runner(Protocol):
     """Does parts of the records elsewhere, from the call on: the packed answer of
     :func:`diagnosis.flows.partitions.do` for each of ``parts``, in their order. Every process that does a part must see

@@ -5,7 +5,7 @@ a column operation costs the same for a file of a thousand lines as for many of 
 
 Compiled loops and column operations release the interpreter's lock, but half of the cost of a small file is Python. The
 processes are forked from a server that has loaded the engine and never used it, because a process with library threads
-must not be forked. The server ends with the last file. If a file crashes its process, only that file is lost.
+must not be forked. The server stays for :func:`aside`. If a file crashes its process, only that file is lost.
 """
 
 from __future__ import annotations
@@ -15,14 +15,15 @@ import multiprocessing
 import os
 import shutil
 from collections import deque
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
+from functools import partial
 from itertools import chain
 from multiprocessing import forkserver
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from diagnosis import faults, sniff
 from diagnosis.logs import hashing, lines
@@ -105,7 +106,27 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
                 yield from map(_parse_alone, batch)
     finally:
         pool.shutdown(cancel_futures=True)
-        forkserver._forkserver._stop()  # type: ignore[attr-defined]  # it would hold the engine during the diagnosis
+
+
+def aside[R](function: Callable[..., R], /, *args: Any) -> Callable[[], R]:
+    """Starts a pure function in another process of the server, if that runs; returns what waits for its result. The
+    server ends then: it would hold the engine during the diagnosis.
+    """
+    if forkserver._forkserver._forkserver_pid is None:  # type: ignore[attr-defined]
+        return partial(function, *args)
+    pool = _pool(1)
+    future = pool.submit(function, *args)
+
+    def result() -> R:
+        try:
+            return future.result()
+        except BrokenProcessPool:  # the system ended it: this process has the memory that it had not
+            return function(*args)
+        finally:
+            pool.shutdown()
+            forkserver._forkserver._stop()  # type: ignore[attr-defined]
+
+    return result
 
 
 def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -22,7 +23,7 @@ from diagnosis.inventory import Inventory
 from diagnosis.logs import attempts, signatures
 from diagnosis.logs.scene import Given
 from diagnosis.logs.signatures import SignatureSet
-from diagnosis.model import LOG_KINDS, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
+from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import logs_json
 from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
 
@@ -45,6 +46,7 @@ def diagnose(
     min_gpu_s: float = MIN_LOST_GPU_S,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
+    aside: Aside = partial,
 ) -> Diagnosis:
     """Diagnose one job.
 
@@ -61,6 +63,7 @@ def diagnose(
         runner: does parts of the analysis of many flow records in other processes; default: this one does all.
         without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
         switched off, to measure the contribution of each.
+        aside: does a long step of the logs beside this process; default: this process does all.
 
     Deterministic. Memory depends on the number of different (writer, message) pairs, time on the number of lines.
     """
@@ -79,6 +82,7 @@ def diagnose(
         as_of=as_of,
         on_stage=on_stage,
         without=without,
+        aside=aside,
     )
     logs = attempts.diagnose_logs(parsed, given)
     inputs = tuple(_input(p) for p in sorted(every, key=lambda p: p.path))

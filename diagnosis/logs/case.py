@@ -27,6 +27,7 @@ from diagnosis.logs import (
     roots,
     roster,
     stages,
+    templates,
     temporal,
 )
 from diagnosis.logs import scene as scenes
@@ -99,9 +100,13 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     pool = pool.similar(table.messages["text"].to_list())
 
     def told(table: LogTable) -> tuple[Catalogue, Progress]:
+        said = catalogues.nameless(table)
+        # half of the work on a job of many messages
+        mined = given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)})
         cells = times.correct(table.cells, "first_at", "last_at", "until_at")
-        catalogue = catalogues.build(table, cells, given.rules, pool, _node_hours(table))
-        return catalogues.resolved(catalogue, given.rules), progress.find(replace(table, cells=cells), read)
+        found = progress.find(replace(table, cells=cells), read)
+        catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
+        return catalogues.resolved(catalogue, given.rules), found
 
     catalogue, found = told(table)
     given.on_stage("temporal", 2, 5)
@@ -137,12 +142,6 @@ def decide(facts: Facts) -> Case:
     scene = Scene(**known)
     chosen = fallbacks.choose(scene, weights)
     return Case(**known, roots=chosen, ending=outcome.ending(scene, chosen))
-
-
-def _node_hours(table: LogTable) -> float:
-    spans = table.spans.drop_nulls("first_at")
-    hours = float((spans["last_at"] - spans["first_at"]).max() or 0) / 3.6e12 if spans.height else 0.0  # type: ignore[arg-type]
-    return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
 def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:

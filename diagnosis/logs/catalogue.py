@@ -5,7 +5,7 @@ one template, these are two events.
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Callable, Collection
 from dataclasses import dataclass, replace
 from typing import Any, Final
 
@@ -13,7 +13,7 @@ import polars as pl
 
 from diagnosis import stats, taxonomy
 from diagnosis.history import Pool
-from diagnosis.logs import crossjob, hosts, mask, templates, words
+from diagnosis.logs import crossjob, hosts, words
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.logs.signatures.model import Strength
@@ -52,8 +52,22 @@ class Catalogue:
         return set(self.cells.filter(pl.col("event").is_in(list(events)))["node"].drop_nulls().unique().to_list())
 
 
-def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool, node_hours: float) -> Catalogue:
-    """All events of a job.
+def nameless(table: LogTable) -> pl.DataFrame:
+    """The messages (``masked``, ``text``, ``example``) without names of the job's machines."""
+    nodes, told = table.sources["node"].drop_nulls().unique().to_list(), table.messages
+    hidden, anonymous = hosts.hide(told["text"], nodes), hosts.anonymous(told["example"], nodes)
+    return told.select("masked", text=hidden, example=anonymous)
+
+
+def build(
+    table: LogTable,
+    cells: pl.DataFrame,
+    said: pl.DataFrame,
+    rules: SignatureSet,
+    pool: Pool,
+    mined: Callable[[], dict[str, str]],
+) -> Catalogue:
+    """All events of a job. ``said``: of :func:`nameless`; ``mined``: waits for the template of each text.
 
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
     ``level``, ``n``, ``n_nodes``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
@@ -61,10 +75,9 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
     Cost: O(messages × rules that may match) plus O(cells).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
-    messages = table.messages.with_columns(text=hosts.hide(table.messages["text"], nodes))
-    template_of = _templates(messages, pool)
-    said = messages.select("masked", "text", example=hosts.anonymous(messages["example"], nodes))
-    matched = _with_inner(rules.match(said), messages, rules)
+    template_of = mined()  # first: whoever does it holds as much memory as the search for rules needs
+    matched = _with_inner(rules.match(said), table.messages, rules)
+    messages = table.messages.with_columns(text=said["text"])
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category"),
         on="masked",
@@ -105,8 +118,14 @@ def build(table: LogTable, cells: pl.DataFrame, rules: SignatureSet, pool: Pool,
         first_line=pl.col("first_line").min(),
     )
     found = crossjob.frequencies(template_of, pool)
-    events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), node_hours)
+    events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), _node_hours(table))
     return Catalogue(events, of, placed, nodes)
+
+
+def _node_hours(table: LogTable) -> float:
+    spans = table.spans.drop_nulls("first_at")
+    hours = float((spans["last_at"] - spans["first_at"]).max() or 0) / 3.6e12 if spans.height else 0.0  # type: ignore[arg-type]
+    return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
 def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
@@ -125,16 +144,6 @@ def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureS
     inner = pl.DataFrame(found, schema={n: matched.schema[n] for n in names}, orient="row")
     kept = matched.select(names).filter(~pl.col("masked").is_in(inner["masked"].implode()))
     return pl.concat([kept, inner])
-
-
-def _templates(messages: pl.DataFrame, pool: Pool) -> dict[str, str]:
-    """Masked text to template, clustered over this job and the history together."""
-    texts = sorted(set(messages["text"].to_list()).union(*(job.counts for job in pool.jobs)))
-    schema = {"masked": pl.UInt64, "text": pl.String}
-    frame = pl.DataFrame({"masked": list(map(mask.identity, texts)), "text": texts}, schema=schema)
-    mined = templates.mine(frame)
-    joined = frame.join(mined.select("masked", template="text"), on="masked", how="left")
-    return dict(zip(joined["text"], joined["template"].fill_null(joined["text"]), strict=True))
 
 
 def began(catalogue: Catalogue) -> pl.Series:

@@ -6,7 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, Final
 
 import polars as pl
@@ -23,7 +23,7 @@ from diagnosis.logs.progress import Progress
 from diagnosis.logs.roster import Roster
 from diagnosis.logs.signatures import SignatureSet
 from diagnosis.logs.signatures import load as load_signatures
-from diagnosis.model import JobHints, OnStage, ReadRange, Role, ignore_progress
+from diagnosis.model import Aside, JobHints, OnStage, ReadRange, Role, ignore_progress
 
 THRESHOLDS: Final = thresholds.of("scene")
 
@@ -31,7 +31,7 @@ THRESHOLDS: Final = thresholds.of("scene")
 @dataclass(frozen=True, kw_only=True)
 class Given:
     """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
-    ``without``: the ids of detectors and fallbacks that are switched off.
+    ``without``: the ids of detectors and fallbacks that are switched off; ``aside``: where a long step is done.
     """
 
     inventory: Inventory
@@ -43,6 +43,7 @@ class Given:
     as_of: float | None = None
     on_stage: OnStage = ignore_progress
     without: frozenset[str] = frozenset()
+    aside: Aside = partial
 
 
 @dataclass(frozen=True, kw_only=True)

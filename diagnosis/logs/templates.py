@@ -12,9 +12,11 @@ token count comes from Drain, the search for varying positions from IPLoM (Makan
 
 from __future__ import annotations
 
+from collections.abc import Collection
+
 import polars as pl
 
-from diagnosis.logs import clustering
+from diagnosis.logs import clustering, mask
 
 #: Schema of the table that :func:`mine` returns, one row a distinct masked message.
 TEMPLATES: dict[str, pl.DataType] = {
@@ -52,6 +54,14 @@ def generalise(text: pl.Expr) -> pl.Expr:
     for pattern, name in _GENERAL:
         text = text.str.replace_all(pattern, name)
     return text
+
+
+def of_texts(texts: Collection[str]) -> dict[str, str]:
+    """The template of each masked text, of all of them together."""
+    schema = {"masked": pl.UInt64, "text": pl.String}
+    frame = pl.DataFrame([(mask.identity(text), text) for text in sorted(texts)], schema=schema, orient="row")
+    joined = frame.join(mine(frame).select("masked", template="text"), on="masked", how="left")
+    return dict(zip(joined["text"], joined["template"].fill_null(joined["text"]), strict=True))
 
 
 def mine(uniques: pl.DataFrame) -> pl.DataFrame:
