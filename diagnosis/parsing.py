@@ -6,10 +6,10 @@ import hashlib
 import io
 import os
 from collections.abc import Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import accumulate
 from pathlib import Path
-from typing import Any, BinaryIO, NamedTuple, cast
+from typing import Any, BinaryIO, cast
 from zoneinfo import ZoneInfo
 
 import polars as pl
@@ -210,8 +210,11 @@ def _has_final_times(log: Parsed) -> bool:
     return not log.facts["has_yearless"]
 
 
-class SmallLog(NamedTuple):
-    """A plain log (:func:`diagnosis.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others."""
+@dataclass(slots=True)
+class SmallLog:
+    """A plain log (:func:`diagnosis.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others.
+    ``data`` is gone once it is joined with theirs.
+    """
 
     path: str
     kind: Kind
@@ -227,7 +230,14 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
     """
     notes: list[str] = []
     reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
-    reader.take(prepare_files([log.data for log in logs], reader.time_zone))
+    digests: list[tuple[str, int]] = []
+
+    def taken(log: SmallLog) -> bytes:
+        data, log.data = log.data, b""
+        digests.append((hashlib.sha256(data).hexdigest(), len(data)))
+        return data
+
+    reader.take(prepare_files(map(taken, logs), reader.time_zone))
     if any(told.messages > MOST_MESSAGES for told in reader.logs):
         raise ValueError("a log with many different messages is read alone")
     for log in logs if has_own_tables else logs[:1]:
@@ -244,8 +254,7 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
     found, line, message = [], 0, 0
     for number, (log, told, (columns, uniques)) in enumerate(zip(logs, reader.logs, files, strict=True)):
         part = None if has_own_tables else Part(number, line, message, told.messages)
-        digest = hashlib.sha256(log.data).hexdigest()
-        parsed = Parsed(log.path, log.kind, digest, len(log.data), columns=columns, uniques=uniques, part=part)
+        parsed = Parsed(log.path, log.kind, *digests[number], columns=columns, uniques=uniques, part=part)
         parsed = _described_log(parsed, told, notes, "utf-8")
         if not has_own_tables:
             facts = parsed.facts | {"edges": list(edges[number]), "stamps": years[number]}

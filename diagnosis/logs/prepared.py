@@ -9,7 +9,7 @@ A call costs some milliseconds however few lines it gets. So small files are pre
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -52,13 +52,14 @@ def prepare(block: lines.Block, time_zone: str) -> Prepared:
     return _prepared(rows, np.array([0, len(rows.start)]), time_zone)
 
 
-def prepare_files(files: Sequence[bytes], time_zone: str) -> Prepared:
+def prepare_files(files: Iterable[bytes], time_zone: str) -> Prepared:
     """Reads several plain files (``lines.is_plain``, not empty) as one block; offsets count from each one's beginning.
     O(bytes).
     """
-    whole = [data if data.endswith(b"\n") else data + b"\n" for data in files]
-    rows = lines.read(lines.Block(b"".join(whole), 0, "utf-8", is_plain=True))
-    starts = np.cumsum([0, *map(len, whole)])
+    each = [data if data.endswith(b"\n") else data + b"\n" for data in files]
+    whole, starts = b"".join(each), np.cumsum([0, *map(len, each)])
+    del each
+    rows = lines.read(lines.Block(whole, 0, "utf-8", is_plain=True))
     cuts = np.searchsorted(rows.offset, starts)
     return _prepared(replace(rows, offset=rows.offset - np.repeat(starts[:-1], np.diff(cuts))), cuts, time_zone)
 
