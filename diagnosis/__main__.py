@@ -223,6 +223,9 @@ if __name__ == "__main__":
     # Many files are read by several processes, and most tables are small: threads of the column library would take
     # more processor time, and wait for each other. The library reads this when it is loaded.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
+    # The processes that read files would give the memory of each batch back, and take as much again for the next one.
+    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 << 20))
+    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(256 << 20))
     # The search for cycles finds none in loaded modules, and would look at all of them again and again.
     gc.set_threshold(200_000, 50, 50)
     sys.exit(main())

@@ -49,14 +49,26 @@ def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> 
         assert_frame_equal(*(stored_rows.read([stored_rows.messages_of(p)], UNIQUES) for p in (one, other)))
 
 
-def test_no_process_is_left_when_all_files_are_read(tmp_path: Path) -> None:
+def test_no_process_is_left_when_the_step_aside_is_done(tmp_path: Path) -> None:
     mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
     before = set(mine.read_text("utf-8").split())
     for run in ("first", "second"):  # another pool starts another server
         assert len(list(parse_all(_tasks(tmp_path, run), 2))) == 4
+        assert parse_pool.aside(os.getppid)() != os.getppid()
         left = set(mine.read_text("utf-8").split()) - before
         commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
         assert [command for command in commands if b"resource_tracker" not in command] == []
+
+
+def test_a_step_aside_is_done_here_where_no_other_process_runs_or_it_was_ended(tmp_path: Path) -> None:
+    assert parse_pool.aside(os.getpid)() == os.getpid()
+    assert len(list(parse_all(_tasks(tmp_path, "work"), 2))) == 4
+    assert parse_pool.aside(_deadly, os.getpid())() == "here"
+
+
+def _deadly(home: int) -> str:
+    """Ends its process, unless that is this one."""
+    return "here" if os.getpid() == home else os._exit(9)
 
 
 def test_a_file_that_ends_its_process_or_cannot_be_opened_costs_itself_alone(tmp_path: Path) -> None:
