@@ -186,9 +186,9 @@ class Aside(Protocol):
 
 class Runner(Protocol):
     """Does parts of the records elsewhere, from the call on: the packed answer of
-    :func:`diagnosis.flows.partitions.do` for each of ``parts``, in their order. Every process that does a part must see
-    ``folder``, where the columns are. ``is_far``: some are on other machines, which see what a mapped file holds only
-    once it is written through.
+    :func:`diagnosis.flows.partitions.run_part` for each of ``parts``, in their order. Every process that does a part
+    must see ``folder``, where the columns are. ``is_far``: some are on other machines, which see what a mapped file
+    holds only once it is written through.
     """
 
     @property

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnosis.flows.partitions import do
+from diagnosis.flows.partitions import run_part
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -33,5 +33,5 @@ class Dask:
 
             self._client = Client(self._address, set_as_default=False)
         many = len(parts)
-        futures = self._client.map(do, [function] * many, parts, [folder] * many, pure=False)
+        futures = self._client.map(run_part, [function] * many, parts, [folder] * many, pure=False)
         return (future.result() for future in futures)

@@ -153,7 +153,7 @@ class Counted:
 
 def _counted(function: str, part: bytes, folder: Path) -> tuple[bytes, float]:
     began = time.process_time()
-    return partitions.do(function, part, folder), time.process_time() - began
+    return partitions.run_part(function, part, folder), time.process_time() - began
 
 
 def analyse(directory: Path, processes: int) -> None:

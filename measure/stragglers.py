@@ -23,8 +23,8 @@ from diagnosis.flows.capture import load_capture
 from diagnosis.flows.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays
 from diagnosis.flows.engine import analyse
 from diagnosis.flows.slowness import slow_steps
-from diagnosis.flows.stragglers import MIN_STEPS, is_judged, joined, probabilities, stretches
-from diagnosis.flows.windows import aligned
+from diagnosis.flows.stragglers import MIN_STEPS, is_judged, join_stretches, probabilities, stretches
+from diagnosis.flows.windows import align_windows
 from diagnosis.model import ParseHints
 from measure.recorded import Recording, recordings
 
@@ -64,7 +64,7 @@ def cases(recording: Recording) -> list[Case]:
         capture = load_capture([parsed], known)
     if capture is None:
         return []
-    capture = aligned(capture)
+    capture = align_windows(capture)
     jobs, _, _ = analyse(capture, without=frozenset({"stragglers"}))
     job = max(jobs, key=lambda a: 0 if a.steps is None else len(a.steps))
     if job.steps is None:
@@ -77,7 +77,7 @@ def cases(recording: Recording) -> list[Case]:
     found: list[Case] = []
     injected = _injected(recording)
     judged = [s for s in stretches(mask) if is_judged(s, job.steps, usual)]
-    for stretch in joined(judged, find_raised_stretches(held, usual)):
+    for stretch in join_stretches(judged, find_raised_stretches(held, usual)):
         hit = np.mean([np.abs(injected - (k + 1)).min() <= 1 for k in stretch.steps])
         if 0 < hit <= 0.5:
             continue

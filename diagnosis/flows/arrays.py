@@ -7,14 +7,14 @@ from scipy.sparse import coo_array
 from scipy.sparse.csgraph import connected_components
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Bools, Floats, Ints, Small
+from diagnosis.flows.capture import Bools, Floats, Ints, Ints32
 
 
 def idle_gaps(start: Floats, end: Floats) -> tuple[Floats, Floats]:
     """The idle intervals between records sorted by start: (end of activity, next start). O(n)."""
     stops, begins = [np.empty(0)], [np.empty(0)]
     until = -np.inf
-    for piece in pieces.of(len(start)):
+    for piece in pieces.pieces_of(len(start)):
         busy = np.maximum.accumulate(np.append(until, end[piece]))
         idle = start[piece] > busy[:-1]
         idle[:1] &= until > -np.inf  # no gap precedes the first record
@@ -24,14 +24,14 @@ def idle_gaps(start: Floats, end: Floats) -> tuple[Floats, Floats]:
     return np.concatenate(stops), np.concatenate(begins)
 
 
-def components(a: Ints | Small, b: Ints | Small, size: int) -> Ints:
+def components(a: Ints | Ints32, b: Ints | Ints32, size: int) -> Ints:
     """The component number of each of ``size`` nodes joined by edges a–b."""
     graph = coo_array((np.ones(len(a), dtype=np.int8), (a, b)), shape=(size, size))
     _, label = connected_components(graph, directed=False)
     return np.asarray(label, dtype=np.int64)
 
 
-def members_of(label: Ints, chosen: Ints | Small) -> list[Ints]:
+def members_of(label: Ints, chosen: Ints | Ints32) -> list[Ints]:
     """The chosen nodes grouped by label, largest group first, then by the smallest node."""
     order = np.argsort(label[chosen], kind="stable")
     sorted_nodes = np.asarray(chosen, dtype=np.int64)[order]

@@ -17,19 +17,19 @@ import numpy.typing as npt
 
 from diagnosis.flows import pieces
 from diagnosis.flows.coded import code_records
-from diagnosis.flows.packing import sent
-from diagnosis.flows.partitions import fill_columns, partition, spread
+from diagnosis.flows.packing import packable
+from diagnosis.flows.partitions import fill_columns, partition, run_parts
 from diagnosis.flows.records_in_order import MAX_FROM_MIDDLE_S, order_records
 from diagnosis.flows.sharing import endpoint, host_of
 from diagnosis.model import Parsed
 
 Ints = npt.NDArray[np.int64]
-Small = npt.NDArray[np.int32]
+Ints32 = npt.NDArray[np.int32]
 Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
 
 
-@sent
+@packable
 @dataclass(frozen=True, slots=True)
 class Flows:
     """Records as columns of equal length, sorted by start.
@@ -42,11 +42,11 @@ class Flows:
 
     start: Floats
     end: Floats
-    src: Small
-    dst: Small
+    src: Ints32
+    dst: Ints32
     size: Floats
-    port: Small
-    path: Small
+    port: Ints32
+    path: Ints32
     control: Bools
     empty: Bools
     disk: pieces.Disk | None = field(default=None, kw_only=True)
@@ -61,51 +61,51 @@ class Flows:
         count = int(np.count_nonzero(rows)) if rows.dtype == bool else len(rows)
         if rows.dtype == bool and count == len(self):
             return self
-        if rows.dtype == bool and self.disk is not None and count > pieces.PIECE:
-            held = [int(np.count_nonzero(rows[piece])) for piece in pieces.of(len(self))]
+        if rows.dtype == bool and self.disk is not None and count > pieces.PIECE_ROWS:
+            held = [int(np.count_nonzero(rows[piece])) for piece in pieces.pieces_of(len(self))]
             kinds = [column.dtype for column in self.columns()]
             columns, _ = fill_columns(self.disk, _choose_rows, self._parts((), [rows]), held, kinds)
             return Flows(*columns, disk=self.disk)
-        return Flows(*(pieces.chosen(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
+        return Flows(*(pieces.choose_rows(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
 
     def parts(self) -> Iterator[tuple[slice, Flows]]:
         """The records a piece at a time, with their rows."""
-        for piece in pieces.of(len(self)):
+        for piece in pieces.pieces_of(len(self)):
             yield piece, self.take(piece)
 
-    def split(self, owner: Ints | Small, count: int) -> list[Flows]:
+    def split(self, owner: Ints | Ints32, count: int) -> list[Flows]:
         """The records of each of ``count`` owners (negative: nobody's), in their order."""
         if len(owner) and owner.min() == owner.max():
             return [self if number == owner[0] else self.take(slice(0, 0)) for number in range(count)]
-        return [Flows(*own, disk=self.disk) for own in pieces.divided(self.columns(), owner, count, self.disk)]
+        return [Flows(*own, disk=self.disk) for own in pieces.divide_rows(self.columns(), owner, count, self.disk)]
 
     def each(self, function: Callable[..., Any], *more: Any, beside: Sequence[npt.NDArray[Any]] = ()) -> Iterator[Any]:
         """``function(part, *columns, *more)`` of each piece: ``beside`` are columns that are as long as these, of which
         it gets the same piece. Other processes do what is a partition function.
         """
-        return spread(self.disk, function, self._parts(more, beside))
+        return run_parts(self.disk, function, self._parts(more, beside))
 
     def _parts(self, more: Sequence[Any], beside: Sequence[npt.NDArray[Any]]) -> list[tuple[Any, ...]]:
         return [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
 
-    def grouped(self, unit: Ints | Small, units: int) -> Callable[[], list[Group]]:
+    def grouped(self, unit: Ints | Ints32, units: int) -> Callable[[], list[Group]]:
         """The records of whole units (numbers below ``units``; negative: of none), about a piece of records a group,
-        as parts with the unit of each record: :func:`joined` makes one of them. Other processes begin with it at once;
-        the groups are there when they are asked for.
+        as parts with the unit of each record: :func:`join_group` makes one of them. Other processes begin with it at
+        once; the groups are there when they are asked for.
         """
-        if len(self) <= pieces.PIECE:
+        if len(self) <= pieces.PIECE_ROWS:
             whole: Group = [(unit, self)] if (unit >= 0).all() else [(unit[unit >= 0], self.take(unit >= 0))]
             return lambda: [whole]
         held = np.zeros(units, np.int64)
-        for piece in pieces.of(len(unit)):
+        for piece in pieces.pieces_of(len(unit)):
             held += np.bincount(unit[piece][unit[piece] >= 0], minlength=units)
-        group = np.append((np.cumsum(held) - held) // pieces.PIECE, -1).astype(np.int32)  # the last is of no unit
-        divided = self.each(_by_group, group, beside=[unit])
+        group = np.append((np.cumsum(held) - held) // pieces.PIECE_ROWS, -1).astype(np.int32)  # the last is of no unit
+        divided = self.each(_sort_by_group, group, beside=[unit])
 
         def found() -> list[Group]:
             groups: list[Group] = [[] for _ in range(int(group.max()) + 1)]
             for of_piece, part, cuts in divided:
-                own, *columns = (pieces.stored(column, self.disk) for column in (of_piece, *part.columns()))
+                own, *columns = (pieces.store(column, self.disk) for column in (of_piece, *part.columns()))
                 kept = Flows(*columns)
                 for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
                     if low < high:
@@ -119,7 +119,7 @@ class Flows:
     ) -> npt.NDArray[Any]:
         """A column of its own of the records, made of each piece of them (see :meth:`each`), for reading."""
         parts = self._parts(more, beside)
-        rows = [piece.stop - piece.start for piece in pieces.of(len(self))]
+        rows = [piece.stop - piece.start for piece in pieces.pieces_of(len(self))]
         return fill_columns(self.disk, function, parts, rows, [dtype])[0][0]
 
     def different(self, column: str, count: int) -> Ints:
@@ -137,7 +137,7 @@ class Flows:
         )
 
 
-type Group = list[tuple[Ints | Small, Flows]]
+type Group = list[tuple[Ints | Ints32, Flows]]
 
 
 @partition
@@ -155,7 +155,7 @@ def _values_seen(part: Flows, column: str, count: int) -> Bools:
 
 
 @partition
-def looked_up(part: Flows, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
+def sender_values(part: Flows, table: npt.NDArray[Any]) -> npt.NDArray[Any]:
     """What the table has for the sender of each record."""
     return np.asarray(table[part.src])
 
@@ -167,14 +167,14 @@ def distinct_sizes(part: Flows, senders: Bools | None) -> tuple[Floats, Ints]:
 
 
 @partition
-def _by_group(part: Flows, unit: Ints | Small, group: Small) -> tuple[Ints | Small, Flows, Ints]:
+def _sort_by_group(part: Flows, unit: Ints | Ints32, group: Ints32) -> tuple[Ints | Ints32, Flows, Ints]:
     """The records in order of the group of their unit, with their units, and where each group begins."""
     own = group[unit]
     order = np.argsort(own, kind="stable")[np.count_nonzero(own < 0) :]
     return unit[order], part.take(order), np.searchsorted(own[order], np.arange(int(group.max()) + 2))
 
 
-def joined(parts: Group) -> tuple[Ints | Small, Flows]:
+def join_group(parts: Group) -> tuple[Ints | Ints32, Flows]:
     """The records of a group with their units, in memory."""
     if len(parts) == 1:
         return parts[0]

@@ -27,7 +27,7 @@ MIN_OWED_SHARE: Final = 0.25
 MAX_LISTED: Final = 64
 
 
-def ceased(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
+def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
     """One row a machine (or address), those that owe first, in the order in which they fell silent: who waits for
     another falls silent later, though it may owe for longer. ``name``, ``last_at`` (epoch seconds of its last
     message), ``unanswered_s`` (how long others continued to send to it after its last message to them), ``by`` (these

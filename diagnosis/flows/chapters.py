@@ -27,7 +27,7 @@ MIN_COMMON_PAIRS = 0.5
 MIN_COMMON_SIZES = 0.1
 TIME_SLICES = 12
 #: Records that are compared, evenly spread.
-SAMPLE = 150_000
+SAMPLE_RECORDS = 150_000
 
 
 def split_chapters(job: JobFlows, capture: Capture) -> list[JobFlows]:
@@ -78,7 +78,7 @@ def _turning_row(job: JobFlows, capture: Capture) -> int | None:
 
 def _similarity(job: JobFlows, row: int, capture: Capture) -> float:
     """The common part of both sides of a row, relative to that of one job with itself; 1 and more: one job."""
-    every = max(1, len(job.flows) // SAMPLE)
+    every = max(1, len(job.flows) // SAMPLE_RECORDS)
     flows, row = job.flows.take(np.arange(0, len(job.flows), every)), -(-row // every)
     count = len(capture.names)
     volume = np.nan_to_num(flows.size) if capture.has_bytes else np.ones(len(flows))

@@ -17,11 +17,11 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import idle_gaps, members_of
-from diagnosis.flows.capture import Capture, Floats, Flows, Group, Ints, Offset, Small, joined, looked_up
+from diagnosis.flows.capture import Capture, Floats, Flows, Group, Ints, Ints32, Offset, join_group, sender_values
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs
 from diagnosis.flows.parallelism import rings_of
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 
 #: Range of offsets, the grid of their histogram, and the smallest offset that is corrected.
 MAX_OFFSET_S = 2.0
@@ -53,7 +53,7 @@ class SeenTransfers:
 type Seen = tuple[dict[int, SeenTransfers], int]
 
 
-def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, list[Offset]]:
+def correct_clocks(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, list[Offset]]:
     """The job on one clock, and the corrections; the unchanged job and none if the clocks agree.
 
     O(n) for the columns, O(collectors · MAX_TRANSFERS) for the comparison.
@@ -82,7 +82,7 @@ def corrected(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFlows, 
 
 
 @partition
-def _without_offset(part: Flows, table: Small, by_path: bool, offset: Floats, is_end: bool) -> Floats:
+def _without_offset(part: Flows, table: Ints32, by_path: bool, offset: Floats, is_end: bool) -> Floats:
     """The ends or the starts without the offset of their collectors."""
     return np.asarray((part.end if is_end else part.start) - offset[Collector(table, by_path=by_path)(part)])
 
@@ -98,10 +98,10 @@ def merge_offsets(before: list[Offset], found: list[Offset]) -> list[Offset]:
 class Collector:
     """Which collector saw a record: ``table`` by its path, or by its sender."""
 
-    table: Small
+    table: Ints32
     by_path: bool
 
-    def __call__(self, part: Flows) -> Small:
+    def __call__(self, part: Flows) -> Ints32:
         return np.asarray(self.table[part.path if self.by_path else part.src])
 
 
@@ -132,9 +132,9 @@ def _transfers_by_ring(
     """Ring → collector → its transfers, of sizes that recur."""
     chosen = pairs.carried(job.flows, len(capture.names), DP)
     out: dict[int, dict[int, SeenTransfers]] = {}
-    ring_of_each = chosen.column(np.int32, looked_up, ring_of.astype(np.int32))
+    ring_of_each = chosen.column(np.int32, sender_values, ring_of.astype(np.int32))
     groups = [(group, collector.table, collector.by_path) for group in chosen.grouped(ring_of_each, len(nodes))()]
-    for table in spread(chosen.disk, _events, groups):
+    for table in run_parts(chosen.disk, _middle_transfers, groups):
         for (number_of, who), own in table.group_by("ring", "collector", maintain_order=True):
             number = int(str(number_of))
             length = float(own["length"][0])
@@ -145,11 +145,11 @@ def _transfers_by_ring(
 
 
 @partition
-def _events(group: Group, table: Small, by_path: bool) -> pl.DataFrame:
+def _middle_transfers(group: Group, table: Ints32, by_path: bool) -> pl.DataFrame:
     """The transfers in the middle of each ring as each collector saw them, of sizes that recur, sorted by end; with
     their usual ``length``.
     """
-    ring, flows = joined(group)
+    ring, flows = join_group(group)
     events = pl.DataFrame(
         {
             "ring": ring,
@@ -195,7 +195,7 @@ def _find_offsets(
     compared = [_rings_to_compare(known, heard, members) for members in apart_from_hub]
     batches = [compared[low : low + BATCH_RINGS] for low in range(0, len(compared), BATCH_RINGS)]
     sent = [([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, COARSE_GRID_S)) for batch in batches]
-    answers = itertools.chain.from_iterable(spread(disk, _offsets_between, sent))
+    answers = itertools.chain.from_iterable(run_parts(disk, _offsets_between, sent))
     for (_, ((far, b), *two)), (which, seconds) in zip(compared, answers, strict=True):
         if which < 0:
             continue

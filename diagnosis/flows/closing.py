@@ -17,7 +17,7 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Small, pair_key
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints32, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, Pairs, clocks_disagree
 from diagnosis.flows.partitions import partition
@@ -50,7 +50,7 @@ def close_steps(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> 
     if not len(data):
         return steps
     # Some connections at a time, each whole.
-    groups = 1 + (len(data) + len(words)) // pieces.PIECE
+    groups = 1 + (len(data) + len(words)) // pieces.PIECE_ROWS
     parts = [flows.split(flows.column(np.int32, _group, count, groups), groups) for flows in (data, words)]
     last_s = LAST_STEP_SHARE * float(np.median(steps.seconds))
     found = [_closing_ends(_table(big, small, steps), len(steps), last_s) for big, small in zip(*parts, strict=True)]
@@ -81,7 +81,7 @@ def _are_small_messages(part: Flows, inside: Bools) -> Bools:
 
 
 @partition
-def _group(part: Flows, count: int, groups: int) -> Small:
+def _group(part: Flows, count: int, groups: int) -> Ints32:
     """A group of each record's pair."""
     return np.asarray(pair_key(part, count) % groups, np.int32)
 

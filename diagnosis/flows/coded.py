@@ -13,8 +13,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.packing import sent
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.packing import packable
+from diagnosis.flows.partitions import partition, run_parts
 from diagnosis.flows.sharing import ranks_by_port, split_by_port
 
 #: Bytes a packet below which a record has no relevant payload.
@@ -23,7 +23,7 @@ MAX_CONTROL_BYTES = 250
 MAX_OPTION_BYTES = 14
 
 
-@sent
+@packable
 @dataclass(frozen=True, slots=True)
 class CodedRecords:
     """``files`` (Parquet, as parsing wrote them) with ``total`` records; the ``names`` of addresses and ``paths`` in
@@ -59,8 +59,8 @@ def code_records(files: Sequence[str], disk: pieces.Disk | None) -> CodedRecords
     ranks = ranks_by_port(pl.concat([pl.scan_parquet(file) for file in files]))
     scan = _scan(files, ranks)
     total = int(scan.select(pl.len()).collect().item())
-    parts = [(list(files), ranks, piece.start, piece.stop - piece.start) for piece in pieces.of(total)]
-    found = list(spread(disk, _distinct_names, parts))
+    parts = [(list(files), ranks, piece.start, piece.stop - piece.start) for piece in pieces.pieces_of(total)]
+    found = list(run_parts(disk, _distinct_names, parts))
     names, paths = (sorted(set().union(*(part[at] for part in found))) for at in (0, 1))
     return CodedRecords(list(files), names, paths, ranks, _header_bytes(scan), total)
 

@@ -80,7 +80,7 @@ class Candidate:
 
 
 @dataclass(frozen=True, slots=True)
-class Pairs:
+class PairDelays:
     """How long transfers of each pair of machines hung (``hanging``) and its machines were silent before they sent to
     each other (``thinking``): [analysed steps, pairs], seconds beyond the usual and its variation in usual steps.
     """
@@ -122,7 +122,7 @@ class Delays:
     scatter: Floats
     excess: Floats
     min_excess: float
-    pairs: Mapping[int, Pairs] = field(default_factory=dict)
+    pairs: Mapping[int, PairDelays] = field(default_factory=dict)
 
     def evidence(self, stretch: Iterable[int]) -> Floats | None:
         """Candidates × evidence of a stretch; None if none of its steps was analysed."""
@@ -175,7 +175,7 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
     hops = [(name_of[a], name_of[b]) for a, b in found.hops]
     candidates: list[Candidate] = []
     seconds: list[Floats] = []
-    pairs: dict[int, Pairs] = {}
+    pairs: dict[int, PairDelays] = {}
     nothing = np.zeros(len(found.steps))
     for name in sorted(set(name_of.values())):
         members = tuple(sorted(m for m, n in name_of.items() if n == name))
@@ -256,7 +256,7 @@ def _scatter(calm: Floats) -> Floats:
     return np.asarray(MAD_TO_SIGMA * np.median(np.abs(calm - np.median(calm, axis=0)), axis=0))
 
 
-def _pair_delays(found: HopDelays, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> Pairs:
+def _pair_delays(found: HopDelays, hops: Sequence[tuple[str, str]], crossing: Bools, calm: Bools) -> PairDelays:
     """The seconds of each pair of machines across uplinks, both directions together."""
     pairs: dict[frozenset[str], list[int]] = {}
     for at in np.flatnonzero(crossing).tolist():
@@ -265,7 +265,7 @@ def _pair_delays(found: HopDelays, hops: Sequence[tuple[str, str]], crossing: Bo
         np.stack([part[:, own].sum(axis=1) for own in pairs.values()], axis=1)
         for part in (found.hanging, found.thinking)
     )
-    return Pairs(hanging, thinking, calm)
+    return PairDelays(hanging, thinking, calm)
 
 
 def leaves_of(members: Iterable[int], capture: Capture) -> dict[int, str]:

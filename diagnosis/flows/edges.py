@@ -11,7 +11,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.capture import Bools, Floats, Flows, Ints
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 
 #: Training traffic is present in most of these slices of the time in which its ends are busy.
 TIME_SLICES: Final = 24
@@ -28,12 +28,12 @@ def edges_of(flows: Flows, keep: Bools) -> pl.DataFrame:
     around the training do not count.
     """
     begun = flows.start[np.array(_slices(flows.start, keep)[1:-1], np.int64)]
-    blocks = min(TIME_SLICES, -(-len(flows) // pieces.PIECE))
+    blocks = min(TIME_SLICES, -(-len(flows) // pieces.PIECE_ROWS))
     parts: list[list[pl.DataFrame]] = [[] for _ in range(blocks)]
     for tables in flows.each(_sizes, begun, blocks > 1, beside=[keep]):
         for table in tables:
             parts[int(table["part"][0]) * blocks // TIME_SLICES].append(table)
-    found: list[pl.DataFrame] = list(spread(flows.disk, _shares, [(tables,) for tables in parts if tables]))
+    found: list[pl.DataFrame] = list(run_parts(flows.disk, _shares, [(tables,) for tables in parts if tables]))
     if not found:
         return pl.DataFrame()
     share = pl.concat(found)
@@ -91,7 +91,7 @@ def _slices(start: Floats, keep: Bools) -> list[int]:
     total = int(np.count_nonzero(keep))
     wanted = total * np.arange(1, TIME_SLICES) // TIME_SLICES
     cuts, seen = [0], 0
-    for piece in pieces.of(len(start)):
+    for piece in pieces.pieces_of(len(start)):
         rows = np.flatnonzero(keep[piece])
         here = wanted[(wanted >= seen) & (wanted < seen + len(rows))]
         cuts += np.searchsorted(start, start[piece][rows[here - seen]]).tolist()

@@ -10,27 +10,27 @@ from typing import Any
 import numpy as np
 
 from diagnosis.flows import pieces
-from diagnosis.flows.analysed import Analysed
+from diagnosis.flows.analysed import JobAnalysis
 from diagnosis.flows.capture import Capture, load_capture
 from diagnosis.flows.chapters import split_chapters
-from diagnosis.flows.clock_offsets import corrected, merge_offsets
+from diagnosis.flows.clock_offsets import correct_clocks, merge_offsets
 from diagnosis.flows.closing import close_steps
 from diagnosis.flows.flow_report import capture_panel, describe, empty_report, why_not_usable
-from diagnosis.flows.grid import as_stated
+from diagnosis.flows.grid import type_as_stated
 from diagnosis.flows.jobs import JobFlows, recognise
-from diagnosis.flows.moving import moving
-from diagnosis.flows.overlapping import one_view
-from diagnosis.flows.pairs import classify, clocks_disagree
+from diagnosis.flows.moving import find_uneven_work
+from diagnosis.flows.overlapping import drop_double_views
+from diagnosis.flows.pairs import classify_pairs, clocks_disagree
 from diagnosis.flows.parallelism import find_layout
 from diagnosis.flows.pipeline_stages import stage_times
 from diagnosis.flows.planned import PLANNED, without_planned
 from diagnosis.flows.ports import port_captures
-from diagnosis.flows.rank_lanes import rows_of
+from diagnosis.flows.rank_lanes import begin_rows
 from diagnosis.flows.slow_reasons import explain
 from diagnosis.flows.slow_stages import lasting_slow_stages, narrow_to_stage, uneven_stages
 from diagnosis.flows.slowness import (
     Episode,
-    Slow,
+    SlowReport,
     late_members,
     merge_findings,
     slow_steps,
@@ -38,9 +38,9 @@ from diagnosis.flows.slowness import (
 )
 from diagnosis.flows.stated import StatedLayout, compare_stated, statement_of
 from diagnosis.flows.steps import Steps, find_steps, with_work
-from diagnosis.flows.stragglers import Named, settled, stragglers, weighed
-from diagnosis.flows.transfers import divided, measured
-from diagnosis.flows.windows import aligned
+from diagnosis.flows.stragglers import StragglerResult, drop_unexplained, find_stragglers, join_findings
+from diagnosis.flows.transfers import divide_by_unit, measure_transfers
+from diagnosis.flows.windows import align_windows
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
 
 #: A pause of this many usual steps is no slow step but a standstill.
@@ -58,14 +58,14 @@ def analyse(
     steps: bool = True,
     stated: Sequence[StatedLayout] = (),
     without: frozenset[str] = frozenset(),
-) -> tuple[list[Analysed], list[Slow], float]:
+) -> tuple[list[JobAnalysis], list[SlowReport], float]:
     """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
 
     ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``stated``:
     what is known of the jobs' layouts. ``without``: mechanisms to switch off, to measure the contribution of each.
     """
     recognition = recognise(capture)
-    jobs: list[Analysed] = []
+    jobs: list[JobAnalysis] = []
     total = len(recognition.jobs)
     for number, seen in enumerate(recognition.jobs):
         on_stage("flows", number, total)
@@ -81,45 +81,45 @@ def analyse(
     return jobs, fabric, recognition.background
 
 
-def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool) -> Analysed:
+def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool) -> JobAnalysis:
     """Phases 2 and 3 of one job, on one clock."""
-    pairs = classify(seen, capture)
-    job, offsets = corrected(seen, pairs, capture) if steps else (seen, [])
+    pairs = classify_pairs(seen, capture)
+    job, offsets = correct_clocks(seen, pairs, capture) if steps else (seen, [])
     if offsets:
         capture.clocks = merge_offsets(capture.clocks, offsets)
-        pairs = classify(job, capture)
+        pairs = classify_pairs(job, capture)
     known = {} if stated is None else stated.as_json()
-    shown, pairs = pairs, as_stated(pairs, job.flows, len(capture.names), known)
-    by_unit = divided(job, pairs, capture) if steps else None
+    shown, pairs = pairs, type_as_stated(pairs, job.flows, len(capture.names), known)
+    by_unit = divide_by_unit(job, pairs, capture) if steps else None
     found = find_steps(job, pairs, capture) if steps else None
     found = found and close_steps(found, job, pairs, capture)
     found = found and with_work(found, job, pairs, capture)
     if found is not None:
         found, pauses = without_planned(found, job)
         capture.notes += [pauses] if pauses else []
-    rows = None if found is None or job.flows.disk is None else rows_of(job, pairs, found, capture)
+    rows = None if found is None or job.flows.disk is None else begin_rows(job, pairs, found, capture)
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
         layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
     rough = any(not o.exact for o in offsets)
-    return Analysed(job, pairs, layout, found, None, [], rough=rough, divided=by_unit, rows=rows)
+    return JobAnalysis(job, pairs, layout, found, None, [], rough=rough, divided=by_unit, rows=rows)
 
 
-def _find_slowness(jobs: list[Analysed], capture: Capture, without: frozenset[str]) -> list[Slow]:
+def _find_slowness(jobs: list[JobAnalysis], capture: Capture, without: frozenset[str]) -> list[SlowReport]:
     """Fills each job's findings; returns those of switches."""
     episodes: list[Episode] = []
     paced = [a for a in jobs if a.steps is not None]
     for number, a in enumerate(paced):
         assert a.steps is not None and a.divided is not None
-        transfers = measured(a.divided, a.steps, capture)
+        transfers = measure_transfers(a.divided, a.steps, capture)
         a.divided = None
         _, usual, _ = slow_steps(a.steps)
         piped = a.layout.pp > 1 and a.layout.ends == 1 and not a.rough and not clocks_disagree(a.pairs)
         times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
         a.transfers = transfers()
         a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
-        a.moving = None if clocks_disagree(a.pairs) else moving(a.transfers, a.steps, a.layout, usual)
+        a.moving = None if clocks_disagree(a.pairs) else find_uneven_work(a.transfers, a.steps, a.layout, usual)
         if a.moving is not None:
             a.slow = []  # members that happened to be late in steps that follow each other
         if times is not None and a.steps.work is not None:
@@ -129,7 +129,7 @@ def _find_slowness(jobs: list[Analysed], capture: Capture, without: frozenset[st
             a.slow.extend(uneven_stages(times, a.steps, capture))
         a.slow = merge_findings(a.slow) + ([] if a.moving is None else [a.moving.slow])
         episodes.extend(slow_transfers(a.transfers, a.steps, number))
-    fabric: list[Slow] = []
+    fabric: list[SlowReport] = []
     tables = [a.transfers for a in paced if a.transfers is not None]
     for owner, slow in explain(episodes, tables, [a.layout for a in paced], capture):
         if owner is None:
@@ -138,19 +138,21 @@ def _find_slowness(jobs: list[Analysed], capture: Capture, without: frozenset[st
             paced[owner].slow.append(slow)
     for a in paced:
         assert a.steps is not None
-        named = Named([], shows_turns=False)
+        named = StragglerResult([], shows_turns=False)
         if "stragglers" not in without:
-            named = stragglers(a.job, a.steps, capture)
-            both = settled([*a.slow, *fabric], named)
+            named = find_stragglers(a.job, a.steps, capture)
+            both = join_findings([*a.slow, *fabric], named)
             a.slow = [s for s in both if s.kind != "slow_switch"]
             fabric[:] = [s for s in both if s.kind == "slow_switch"]
         if a.moving is None:
-            a.slow.extend(weighed(lasting_slow_stages(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named))
+            a.slow.extend(
+                drop_unexplained(lasting_slow_stages(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named)
+            )
         a.slow.extend(_unexplained_steps(a, fabric))
     return fabric
 
 
-def _unexplained_steps(a: Analysed, fabric: list[Slow]) -> list[Slow]:
+def _unexplained_steps(a: JobAnalysis, fabric: list[SlowReport]) -> list[SlowReport]:
     """Slow steps that no slow group or switch explains."""
     assert a.steps is not None
     mask, usual, limit = slow_steps(a.steps)
@@ -176,17 +178,17 @@ def _unexplained_steps(a: Analysed, fabric: list[Slow]) -> list[Slow]:
                 f"No traffic for {begun:.1f} s before step {k + 1}: the job stood still (restarted, evaluating on its "
                 "own, or writing a checkpoint)."
             )
-        found.append(Slow("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
+        found.append(SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
     return found
 
 
-def _planned_pause(steps: Steps, k: int) -> Slow:
+def _planned_pause(steps: Steps, k: int) -> SlowReport:
     """A planned pause before a step: it is told, and is no slowness of the job."""
     t0, t1 = float(steps.end[k - 1] if k else steps.start[k]), float(steps.end[k])
     begun = float(steps.start[k]) - t0
     reason = f"Nobody sent for {begun:.1f} s before step {k + 1}, as before others at even distances: a planned pause."
     factor = (t1 - t0) / max(1e-9, float(steps.seconds[k]))
-    return Slow("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=k, measure=PLANNED)
+    return SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=k, measure=PLANNED)
 
 
 def diagnose_flows(
@@ -210,10 +212,10 @@ def diagnose_flows(
     usable = [p for p in parsed if p.skipped is None]
     why_not = why_not_usable(usable)
     panel = capture_panel(parsed)
-    usable, twice = one_view(usable)
+    usable, twice = drop_double_views(usable)
     capture = load_capture(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
     if capture is not None and why_not is None:
-        capture = aligned(capture)
+        capture = align_windows(capture)
     ports = port_captures(parsed, tables)
     if capture is None:
         reasons = [p.skipped for p in parsed if p.skipped] or [

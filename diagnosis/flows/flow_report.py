@@ -9,21 +9,21 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.analysed import Analysed
-from diagnosis.flows.capture import Bools, Capture, Flows, Ints, Small
-from diagnosis.flows.ceased import ceased
+from diagnosis.flows.analysed import JobAnalysis
+from diagnosis.flows.capture import Bools, Capture, Flows, Ints, Ints32
+from diagnosis.flows.ceased import silent_members
 from diagnosis.flows.changepoint import onsets
 from diagnosis.flows.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
 from diagnosis.flows.partitions import partition
 from diagnosis.flows.rank_lanes import write_table
-from diagnosis.flows.slowness import Slow, slow_steps
+from diagnosis.flows.slowness import SlowReport, slow_steps
 from diagnosis.flows.steps import Steps, rank_ends
 from diagnosis.flows.suspects import suspects
-from diagnosis.flows.switch_rates import switches
+from diagnosis.flows.switch_rates import switch_rates
 from diagnosis.model import Parsed
 
 #: More rank-steps than this are not listed in the report; the separate table holds them.
-SPELLED_OUT = 400_000
+MAX_RANK_STEPS = 400_000
 #: A step of a stretch with a known culprit is slow if it took this many times the usual time.
 MIN_LONGER_FACTOR = 1.15
 #: Records as long as this hold several steps.
@@ -88,8 +88,8 @@ def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
 
 def describe(
     capture: Capture,
-    jobs: list[Analysed],
-    fabric: list[Slow],
+    jobs: list[JobAnalysis],
+    fabric: list[SlowReport],
     *,
     background: float,
     panel: list[dict[str, Any]],
@@ -97,7 +97,7 @@ def describe(
     tables: Path | None,
 ) -> dict[str, Any]:
     """The whole object."""
-    by_switch = switches(capture)
+    by_switch = switch_rates(capture)
     rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
     is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)
     timed = any(row["steps"] for row in rows)
@@ -128,7 +128,7 @@ def describe(
 
 
 def _job(
-    a: Analysed, number: int, capture: Capture, tables: Path | None, fabric: Sequence[Slow] = ()
+    a: JobAnalysis, number: int, capture: Capture, tables: Path | None, fabric: Sequence[SlowReport] = ()
 ) -> dict[str, Any]:
     names = capture.names
 
@@ -167,15 +167,15 @@ def _job(
     row["step_s"]["varies"] = a.steps.work is not None
     row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
     row["peers"] = _peer_rows(a, capture)
-    row["ceased"] = ceased(a.job, a.steps, capture)
+    row["ceased"] = silent_members(a.job, a.steps, capture)
     if tables is not None and a.rows is not None:
         row["table"] = write_table(a.rows, tables / f"{row['id']}.parquet").name
-    if len(a.steps) * len(a.job.members) <= SPELLED_OUT:
+    if len(a.steps) * len(a.job.members) <= MAX_RANK_STEPS:
         row["rank_steps"] = _rank_steps(a, capture)
     return row
 
 
-def _longer_steps(steps: Steps, usual: float, found: Sequence[Slow]) -> Bools:
+def _longer_steps(steps: Steps, usual: float, found: Sequence[SlowReport]) -> Bools:
     """The longer steps of stretches for which somebody is named: they are slow although each is within the noise."""
     middle = (steps.start + steps.end) / 2.0
     inside = np.zeros(len(steps), dtype=bool)
@@ -185,14 +185,14 @@ def _longer_steps(steps: Steps, usual: float, found: Sequence[Slow]) -> Bools:
     return np.asarray(inside & (steps.normalised_s > MIN_LONGER_FACTOR * usual))
 
 
-def _sizes(a: Analysed) -> dict[str, int | None]:
+def _sizes(a: JobAnalysis) -> dict[str, int | None]:
     """tp, pp and dp; none of them where no pair's type is known."""
     if not (a.pairs.of(DP) | a.pairs.of(PP) | a.pairs.of(EP)).any():
         return {"tp": None, "pp": None, "dp": None}
     return {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp}
 
 
-def _peer_rows(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
+def _peer_rows(a: JobAnalysis, capture: Capture) -> list[dict[str, Any]]:
     """Comparison of groups: the worst and the overall factor of each ring's transfer times against the usual."""
     if a.transfers is None or a.transfers.cells.is_empty():
         return []
@@ -208,7 +208,7 @@ def _peer_rows(a: Analysed, capture: Capture) -> list[dict[str, Any]]:
     return sorted(rows, key=lambda r: (-float(r["worst"]), r["members"]))[:200]
 
 
-def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float]]]:
+def _rank_steps(a: JobAnalysis, capture: Capture) -> dict[str, list[dict[str, float]]]:
     """Per address: the end of its group's last pacing record in each step."""
     assert a.steps is not None
     count = len(capture.names)
@@ -237,7 +237,7 @@ def _rank_steps(a: Analysed, capture: Capture) -> dict[str, list[dict[str, float
     return out
 
 
-def _slow_row(slow: Slow, capture: Capture) -> dict[str, Any]:
+def _slow_row(slow: SlowReport, capture: Capture) -> dict[str, Any]:
     out: dict[str, Any] = {
         "kind": slow.kind,
         "t0": capture.at(slow.t0),
@@ -267,7 +267,7 @@ def _offset(seconds: float) -> str:
     return f"{seconds * 1e3:.0f} ms" if seconds < 10 else f"{seconds:,.0f} s"
 
 
-def _limits(capture: Capture, jobs: list[Analysed], *, is_one_way: bool) -> list[str]:
+def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> list[str]:
     """The limits of these flows, in sentences; ``is_one_way``: of :func:`_one_way` of a job."""
     said = []
     if not capture.has_bytes:
@@ -321,7 +321,7 @@ def _limits(capture: Capture, jobs: list[Analysed], *, is_one_way: bool) -> list
     return list(dict.fromkeys(said))
 
 
-def _one_way(a: Analysed, count: int) -> bool:
+def _one_way(a: JobAnalysis, count: int) -> bool:
     """True if traffic that must go both ways (between stages, or in a ring that seems out of step) goes one way."""
     if a.layout.pp < 2 and not clocks_disagree(a.pairs):
         return False
@@ -335,7 +335,7 @@ def _one_way(a: Analysed, count: int) -> bool:
 
 
 @partition
-def _directions_seen(part: Flows, number: Small, pairs: int) -> Bools:
+def _directions_seen(part: Flows, number: Ints32, pairs: int) -> Bools:
     """Which of two directions of each pair has a record."""
     ways = np.zeros(2 * pairs, np.bool_)
     ways[2 * number + (part.src > part.dst)] = True

@@ -29,7 +29,7 @@ def find_rare_pairs(traffic: Flows, pairs: Pairs, count: int) -> Bools | None:
     return _below_gap(_exchange_amounts(traffic, pairs, count)[0])
 
 
-def as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str, int]) -> Pairs:
+def type_as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str, int]) -> Pairs:
     """The pairs with the types that make the layout which the job states (``tp``, ``pp``, ``dp``, ``cp``, ``ranks``),
     if they form it: of several ways the one that changes the fewest types. Unchanged if they do not, or already do.
     """

@@ -18,7 +18,7 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up, pair_key
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, pair_key, sender_values
 from diagnosis.flows.edges import MAX_TINY_SHARE, edges_of, one_way, without_hubs, without_strangers
 from diagnosis.flows.partitions import partition
 
@@ -114,7 +114,7 @@ def recognise(capture: Capture) -> Recognition:
     for number, group in enumerate(groups):
         owner[group] = number
     sums = _reduction_points(a, b, capture)
-    own = kept.split(kept.column(np.int32, looked_up, owner.astype(np.int32)), len(groups))
+    own = kept.split(kept.column(np.int32, sender_values, owner.astype(np.int32)), len(groups))
     jobs = [JobFlows(group[~sums[group]], part) for group, part in zip(groups, own, strict=True)]
     return Recognition(jobs, 1.0 - len(kept) / max(1, len(flows)), services)
 
@@ -189,7 +189,7 @@ def _recurring_sizes(size: Floats, rows: Bools) -> Floats:
     count = int(np.count_nonzero(rows))
     low, seen = max(0, (count - SAMPLE_RECORDS) // 2), 0
     parts = [size[:0]]
-    for piece in pieces.of(len(size)):
+    for piece in pieces.pieces_of(len(size)):
         here = int(np.count_nonzero(rows[piece]))
         if seen < low + SAMPLE_RECORDS and seen + here > low:
             parts.append(size[piece][rows[piece]][max(0, low - seen) : low + SAMPLE_RECORDS - seen])
@@ -220,7 +220,7 @@ def _training_records(flows: Flows, keep: Bools, a: Ints, b: Ints, capture: Capt
     mask = pieces.empty(len(flows), np.bool_, flows.disk)
     tables = []
     parts = flows.each(_records_of_pairs, wanted, len(capture.names), beside=[keep])
-    for piece, (is_wanted, table) in zip(pieces.of(len(flows)), parts, strict=True):
+    for piece, (is_wanted, table) in zip(pieces.pieces_of(len(flows)), parts, strict=True):
         mask[piece] = is_wanted
         tables.append(table)
     each = pl.concat(tables).group_by("a", "b", "port").agg(pl.col("len", "size").sum())
@@ -289,7 +289,7 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
             right.append(int(j))
     merged = components(np.array(left, dtype=np.int64), np.array(right, dtype=np.int64), len(groups))
     if 1 < len(np.unique(merged)) <= MAX_COMPARED and capture.has_bytes:
-        owner = flows.column(np.int64, looked_up, merged[rank])
+        owner = flows.column(np.int64, sender_values, merged[rank])
         merged = _merge_by_sizes(capture, flows, owner, merged, servers)
     out = label.copy()
     out[inside] = merged[rank[inside]]

@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import numpy as np
 
 from diagnosis.flows.capture import Floats, Flows, Ints
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 
 #: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
 MAX_GROUP_SCATTER = 1.6
@@ -39,7 +39,7 @@ def ring_scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Ite
             sources = np.unique(own.src)[:4]
             hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
         parts.append((hops,))
-    return spread(flows.disk, _scatter, parts)
+    return run_parts(flows.disk, _scatter, parts)
 
 
 @partition

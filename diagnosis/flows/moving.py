@@ -17,7 +17,7 @@ from scipy.sparse.linalg import svds
 
 from diagnosis.flows.capture import Bools, Floats
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.slowness import Slow, lateness_by_step
+from diagnosis.flows.slowness import SlowReport, lateness_by_step
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.transfers import Transfers
 from diagnosis.plain import percent
@@ -33,10 +33,10 @@ MIN_EXPLAINED_SHARE: Final = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class Moving:
+class UnevenWork:
     """The finding over the whole capture, which accuses nobody, and the seconds that each step lost."""
 
-    slow: Slow
+    slow: SlowReport
     lost: Floats
 
     def explains(self, steps: Steps, usual: float) -> Bools:
@@ -44,7 +44,7 @@ class Moving:
         return np.asarray(self.lost >= MIN_EXPLAINED_SHARE * (steps.normalised_s - usual))
 
 
-def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> Moving | None:
+def find_uneven_work(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> UnevenWork | None:
     """Whether the job loses time in most steps, each time to another replica."""
     waits = _waits(transfers, steps)
     if waits is None:
@@ -65,9 +65,9 @@ def moving(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> 
     )
     members = sorted({int(m) for group in layout.dp_groups for m in group})
     factor = 1.0 / max(1.0 - share, 0.1)
-    slow = Slow("slow_group", float(steps.start[0]), float(steps.end[-1]), reason, members, factor=factor)
+    slow = SlowReport("slow_group", float(steps.start[0]), float(steps.end[-1]), reason, members, factor=factor)
     slow.measure, slow.confidence = "uneven", 0.75
-    return Moving(slow, lost)
+    return UnevenWork(slow, lost)
 
 
 def _waits(transfers: Transfers, steps: Steps) -> Floats | None:

@@ -18,7 +18,7 @@ MIN_COMMON_PAIRS: Final = 0.95
 _PACKET_FORMATS: Final = ("pcap", "pcapng")
 
 
-def one_view(parsed: Sequence[Parsed]) -> tuple[list[Parsed], list[str]]:
+def drop_double_views(parsed: Sequence[Parsed]) -> tuple[list[Parsed], list[str]]:
     """The artifacts without packet captures whose pairs and time flow records show as well, and a note for each of
     these. O(records) where both exist.
     """

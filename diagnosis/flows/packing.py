@@ -24,7 +24,7 @@ _ALIGN_BYTES: Final = 8
 _classes: Final[dict[str, type]] = {}
 
 
-def sent[T: type](kind: T) -> T:
+def packable[T: type](kind: T) -> T:
     """Marks a dataclass whose values may be packed; of a field ``disk`` nothing is sent."""
     _classes[kind.__name__] = kind
     return kind
@@ -74,7 +74,7 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
     return b"".join([_LENGTH.pack(len(head)), head, *parts])
 
 
-def unpacked(data: bytes, disk: Disk) -> Any:
+def unpack(data: bytes, disk: Disk) -> Any:
     """The value that :func:`pack` packed. Raises ``ValueError`` for other bytes."""
     (length,) = _LENGTH.unpack_from(data)
     begin = _LENGTH.size + length

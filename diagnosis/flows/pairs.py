@@ -23,16 +23,16 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import Load, components, idle_gaps
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Small, pair_key
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, Ints32, pair_key
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pair_shapes import find_chords, in_clique
 from diagnosis.flows.partitions import partition
-from diagnosis.flows.sizes import Sizes, counted, recurring_sizes
+from diagnosis.flows.sizes import Sizes, count_sizes, recurring_sizes
 
 DP, PP, EP, OTHER = "DP", "PP", "EP", "other"
 #: Number of records analysed for timing, in total and for each pair; sizes are counted over all of them.
-SAMPLE = 300_000
-EACH = 60
+SAMPLE_RECORDS = 300_000
+SAMPLE_OF_PAIR = 60
 #: With this time resolution (seconds) or a coarser one all transfers of a step seem simultaneous.
 BLIND_RESOLUTION_S = 0.5
 #: Less than this share of the bytes in one direction counts as nothing.
@@ -66,14 +66,14 @@ class Pairs:
     main: Floats
     beside: Floats
     one_clock: bool = False
-    numbered: tuple[Flows, Small] | None = field(default=None, compare=False, repr=False)
+    numbered: tuple[Flows, Ints32] | None = field(default=None, compare=False, repr=False)
     _carried: dict[tuple[str, ...], Flows] = field(default_factory=dict, init=False, compare=False, repr=False)
 
     def of(self, *types: str) -> Bools:
         """Mask of the pairs of these types."""
         return np.array([t in types for t in self.type], dtype=bool)
 
-    def index(self, flows: Flows, count: int) -> Small:
+    def index(self, flows: Flows, count: int) -> Ints32:
         """The pair number of each record."""
         if self.numbered is not None and flows is self.numbered[0]:
             return self.numbered[1]
@@ -112,18 +112,18 @@ class Pairs:
         return np.asarray(mask)
 
 
-def classify(job: JobFlows, capture: Capture) -> Pairs:
+def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     """Types every pair of a job. O(n log n) in records."""
     flows = job.flows
     count = len(capture.names)
     keys, records = pieces.add_counts(flows.each(_pairs, count))
     pair = flows.column(np.int32, _pair_numbers, keys, count)
     a, b = keys // count, keys % count
-    tables = counted(flows, pair, len(keys), capture.has_bytes)
-    part = _window(flows, max(SAMPLE, EACH * len(keys)))
+    tables = count_sizes(flows, pair, len(keys), capture.has_bytes)
+    part = _middle_rows(flows, max(SAMPLE_RECORDS, SAMPLE_OF_PAIR * len(keys)))
     timing = _timing(flows.take(part), pair[part], len(keys), count, capture.resolution_s)
     sizes = recurring_sizes(flows, pair, len(keys), capture.has_bytes, tables)
-    timing = _shared(timing, sizes)
+    timing = _share_evidence(timing, sizes)
     if capture.resolution_s >= BLIND_RESOLUTION_S:
         timing = (np.zeros(len(keys)), np.zeros(len(keys)), np.zeros(len(keys)))  # sizes alone decide
 
@@ -158,14 +158,14 @@ def _pairs(part: Flows, count: int) -> tuple[Ints, Ints]:
 
 
 @partition
-def _volumes(part: Flows, pair: Small, pairs: int) -> tuple[Floats, Floats]:
+def _volumes(part: Flows, pair: Ints32, pairs: int) -> tuple[Floats, Floats]:
     """The bytes of each pair from its first to its second address, and both ways; a record without bytes counts 1."""
     volume = np.where(np.isfinite(part.size), part.size, 1.0)
     return np.bincount(pair, np.where(part.src < part.dst, volume, 0.0), pairs), np.bincount(pair, volume, pairs)
 
 
 @partition
-def _is_carried(part: Flows, index: Small, wanted: Bools, beside: Floats | None) -> Bools:
+def _is_carried(part: Flows, index: Ints32, wanted: Bools, beside: Floats | None) -> Bools:
     """The records of the pairs that are wanted, without those of the size ``beside`` the gradients."""
     mask = wanted[index]
     if beside is not None:
@@ -174,7 +174,7 @@ def _is_carried(part: Flows, index: Small, wanted: Bools, beside: Floats | None)
 
 
 @partition
-def _pair_numbers(part: Flows, keys: Ints, count: int) -> Small:
+def _pair_numbers(part: Flows, keys: Ints, count: int) -> Ints32:
     """The place of each record's pair among ``keys``."""
     return np.searchsorted(keys, pair_key(part, count)).astype(np.int32)
 
@@ -183,7 +183,7 @@ def _has_one_clock(flows: Flows, capture: Capture) -> bool:
     """Whether transfers are acknowledged while they run, though another collector may have seen the acknowledgement.
     Looks at a stretch from the middle; False where nothing is acknowledged.
     """
-    data = flows.take(_window(flows, MAX_ACKNOWLEDGED))
+    data = flows.take(_middle_rows(flows, MAX_ACKNOWLEDGED))
     if capture.resolution_s >= AT_ONCE_S or not len(data):
         return False
     first, last = np.searchsorted(capture.flows.start, [data.start[0] - 1.0, data.start[-1] + 1.0])
@@ -253,13 +253,13 @@ def clocks_disagree(pairs: Pairs) -> bool:
     return not pairs.one_clock and bool(rings.any() and np.median(pairs.together[rings]) < 0.4)
 
 
-def _window(flows: Flows, most: int) -> slice:
+def _middle_rows(flows: Flows, most: int) -> slice:
     """All records, or a stretch from the middle of a long capture."""
     first = max(0, (len(flows) - most) // 2)
     return slice(first, first + most)
 
 
-def _timing(flows: Flows, pair: Small, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
+def _timing(flows: Flows, pair: Ints32, pairs: int, count: int, resolution: float) -> tuple[Floats, Floats, Floats]:
     """For each pair, typical for its transfers: how busy the receiver is sending to third members meanwhile (1 = all
     the time), the share of transfers in which it sends back, and the number of other peers to which the sender begins
     to send at the same time.
@@ -291,7 +291,7 @@ def _timing(flows: Flows, pair: Small, pairs: int, count: int, resolution: float
     return out[0], out[1], out[2]
 
 
-def _gradient_time_share(flows: Flows, pair: Small, gradients: Bools, main: Floats) -> Floats:
+def _gradient_time_share(flows: Flows, pair: Ints32, gradients: Bools, main: Floats) -> Floats:
     """For each pair the share of its records that fall where gradients are exchanged. A ring of one size is a separate
     group (the experts' gradients) if it has the rhythm of the others, and context parallelism if it has another.
     """
@@ -308,7 +308,7 @@ def _gradient_time_share(flows: Flows, pair: Small, gradients: Bools, main: Floa
     return np.bincount(pair, inside, len(gradients)) / np.maximum(np.bincount(pair, minlength=len(gradients)), 1)
 
 
-def _shared(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
+def _share_evidence(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tuple[Floats, Floats, Floats]:
     """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records
     matter less.
     """

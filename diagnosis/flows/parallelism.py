@@ -24,13 +24,13 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components, members_of
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, looked_up
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, sender_values
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.lockstep import lockstep_evidence, ring_scatters
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
 from diagnosis.flows.partitions import partition
 from diagnosis.flows.presence import Presence
-from diagnosis.flows.stars import split
+from diagnosis.flows.stars import split_stars
 from diagnosis.flows.stated import may_be_stated
 from diagnosis.numbers import whole
 
@@ -68,7 +68,7 @@ def find_layout(job: JobFlows, pairs: Pairs, capture: Capture, stated: Mapping[s
     count = len(capture.names)
     pp_groups = rings_of(pairs, PP, count)
     shared = pairs.carried(job.flows, count, DP)
-    rings = split(rings_of(pairs, DP, count), job.members, pp_groups, shared)
+    rings = split_stars(rings_of(pairs, DP, count), job.members, pp_groups, shared)
     ep_groups = rings_of(pairs, EP, count)
     how: list[str] = []
     at_once = Presence.of(job.flows, count)
@@ -155,7 +155,7 @@ def _join_rings(
         ring_of[ring] = number
     present = [at_once(ring) for ring in rings]
     if (ring_of < 0).any():
-        flows = flows.take(flows.column(np.bool_, looked_up, ring_of >= 0))
+        flows = flows.take(flows.column(np.bool_, sender_values, ring_of >= 0))
     families = _families(rings, present, flows, ring_of, capture)
     strange = _strange_sizes(flows, rings, present, capture)
     if len(strange):

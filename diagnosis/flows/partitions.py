@@ -1,7 +1,7 @@
 """Partition functions: what is done with a part of the records alone, in any process, in any order, more than once.
 
 A partition function is pure: it takes columns of a part and small values, and returns columns, tables and numbers. The
-analysis calls it for all parts with :func:`spread` and joins the answers in the order of the parts, so it does not
+analysis calls it for all parts with :func:`run_parts` and joins the answers in the order of the parts, so it does not
 matter who did which part. Without a runner this process does them one after another. A runner gets the name of the
 function and the packed arguments of each part, and returns the packed answers; it knows nothing else of the analysis.
 """
@@ -37,7 +37,7 @@ def _name(function: Callable[..., Any]) -> str:
 type _Places = list[tuple[str, int]]
 
 
-def spread(
+def run_parts(
     disk: pieces.Disk | None,
     function: Callable[..., Any],
     parts: Sequence[tuple[Any, ...]],
@@ -55,13 +55,13 @@ def spread(
         packing.pack([list(part), None if places is None else places[number]], disk)
         for number, part in enumerate(parts)
     ]
-    return _answers(disk.runner(_name(function), sent, disk.folder), disk, parts)
+    return _unpack_answers(disk.runner(_name(function), sent, disk.folder), disk, parts)
 
 
-def _answers(answers: Iterator[bytes], disk: pieces.Disk, parts: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
+def _unpack_answers(answers: Iterator[bytes], disk: pieces.Disk, parts: Sequence[tuple[Any, ...]]) -> Iterator[Any]:
     """The answers unpacked. The files of the ``parts`` are there as long as somebody holds their columns."""
     for answer in answers:
-        yield packing.unpacked(answer, disk)
+        yield packing.unpack(answer, disk)
     del parts
 
 
@@ -84,10 +84,10 @@ def fill_columns(
     """
     first = list(itertools.accumulate(rows, initial=0))
     total = first.pop()
-    if disk is None or total <= pieces.PIECE or not is_shared(disk, function, len(parts)):
+    if disk is None or total <= pieces.PIECE_ROWS or not is_shared(disk, function, len(parts)):
         columns = [pieces.empty(total, kind, disk) for kind in kinds]
         counts = []
-        for low, values in zip(first, spread(disk, function, parts), strict=True):
+        for low, values in zip(first, run_parts(disk, function, parts), strict=True):
             for column, value in zip(columns, _as_list(values), strict=True):
                 column[low : low + len(value)] = value
             counts.append(len(_as_list(values)[0]))
@@ -95,11 +95,11 @@ def fill_columns(
     sizes = [np.dtype(kind).itemsize for kind in kinds]
     names = disk.made([total * size for size in sizes])
     places = [[(name, low * size) for name, size in zip(names, sizes, strict=True)] for low in first]
-    counts = list(spread(disk, function, parts, places))
+    counts = list(run_parts(disk, function, parts, places))
     return [disk.opened(name, 0, total, kind) for name, kind in zip(names, kinds, strict=True)], counts
 
 
-def do(function: str, part: bytes, folder: Path) -> bytes:
+def run_part(function: str, part: bytes, folder: Path) -> bytes:
     """One part, in the process that a runner chose. Raises ``ValueError`` for a name that is no partition function."""
     module, _, _ = function.partition(":")
     if module.startswith(_PACKAGE):
@@ -107,7 +107,7 @@ def do(function: str, part: bytes, folder: Path) -> bytes:
     if function not in _functions:
         raise ValueError(f"{function} is no partition function")
     disk = pieces.Disk(folder)
-    given, places = packing.unpacked(part, disk)
+    given, places = packing.unpack(part, disk)
     answer = _functions[function](*given)
     if places is None:
         return packing.pack(answer, disk, is_kept=True)

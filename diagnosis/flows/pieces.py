@@ -25,17 +25,17 @@ import numpy.typing as npt
 from diagnosis.model import Runner
 
 #: Records looked at together. More of them are kept in files.
-PIECE = 1 << 21
+PIECE_ROWS = 1 << 21
 #: An answer of a part keeps arrays from this many bytes on in files.
 MIN_FILE_BYTES: Final = 1 << 16
 _SUFFIX: Final = ".column"
 _NAME: Final = re.compile(r"[a-z0-9_]+\.column")
 
 
-def of(count: int) -> Iterator[slice]:
+def pieces_of(count: int) -> Iterator[slice]:
     """The pieces of ``count`` rows, in order; one empty piece if there are none."""
-    for low in range(0, max(count, 1), PIECE):
-        yield slice(low, min(low + PIECE, count))
+    for low in range(0, max(count, 1), PIECE_ROWS):
+        yield slice(low, min(low + PIECE_ROWS, count))
 
 
 @dataclass(slots=True)
@@ -64,7 +64,7 @@ class Disk:
         full.
         """
         size = count * np.dtype(dtype).itemsize
-        if count <= PIECE:
+        if count <= PIECE_ROWS:
             return np.empty(count, dtype)
         self.folder.mkdir(parents=True, exist_ok=True)
         return self._new(size, dtype)
@@ -178,7 +178,7 @@ def add_counts(
     return values, times.astype(np.int64)
 
 
-def stored(values: npt.NDArray[Any], disk: Disk | None) -> npt.NDArray[Any]:
+def store(values: npt.NDArray[Any], disk: Disk | None) -> npt.NDArray[Any]:
     """The same values, on the disk if there is one and they are long."""
     return values if disk is None else disk.stored(values)
 
@@ -188,17 +188,17 @@ def empty(count: int, dtype: npt.DTypeLike, disk: Disk | None) -> npt.NDArray[An
     return np.empty(count, dtype) if disk is None else disk.empty(count, dtype)
 
 
-def divided(
+def divide_rows(
     columns: Sequence[npt.NDArray[Any]], owner: npt.NDArray[Any], count: int, disk: Disk | None
 ) -> Iterator[list[npt.NDArray[Any]]]:
     """The rows of the columns that belong to each of ``count`` owners (negative: to nobody), in their order."""
     counts = np.zeros(count, np.int64)
-    for piece in of(len(owner)):
+    for piece in pieces_of(len(owner)):
         counts += np.bincount(owner[piece][owner[piece] >= 0], minlength=count)
     cuts = np.concatenate([[0], np.cumsum(counts)]).tolist()
     out = [empty(cuts[-1], column.dtype, disk) for column in columns]
     at = np.array(cuts[:-1], np.int64)
-    for piece in of(len(owner)):
+    for piece in pieces_of(len(owner)):
         order = np.argsort(owner[piece], kind="stable")[np.count_nonzero(owner[piece] < 0) :]
         own = owner[piece][order]
         into = at[own] + np.arange(len(own)) - np.searchsorted(own, np.arange(count))[own]
@@ -209,13 +209,13 @@ def divided(
         yield [column[low:high] for column in out]
 
 
-def chosen(column: npt.NDArray[Any], rows: npt.NDArray[Any], count: int, disk: Disk | None) -> npt.NDArray[Any]:
+def choose_rows(column: npt.NDArray[Any], rows: npt.NDArray[Any], count: int, disk: Disk | None) -> npt.NDArray[Any]:
     """The ``count`` values of a column that ``rows`` (row numbers, or a mask of few) chooses, in order."""
-    if disk is None or count <= PIECE:
+    if disk is None or count <= PIECE_ROWS:
         return np.asarray(column[rows])
     out = disk.empty(count, column.dtype)
     at = 0
-    for piece in of(len(rows)):
+    for piece in pieces_of(len(rows)):
         part = column[rows[piece]]
         out[at : at + len(part)] = part
         at += len(part)

@@ -15,11 +15,11 @@ from dataclasses import dataclass
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints, looked_up
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, sender_values
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import PP, Pairs
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 from diagnosis.flows.steps import Steps, whole_steps
 
 #: A stage is slow if it computes this many times as long as the others, or as itself before.
@@ -55,19 +55,19 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
             chain[path] = number
     flows = pairs.carried(job.flows, count, PP)
     if (place[flows.different("src", count)] < 0).any():
-        flows = flows.take(flows.column(np.bool_, looked_up, place >= 0))
+        flows = flows.take(flows.column(np.bool_, sender_values, place >= 0))
     if not len(flows):
         return None
 
     parts = whole_steps(flows, steps)
-    first = list(spread(flows.disk, _first_directions, [(part, steps, chain, place) for part in parts]))
+    first = list(run_parts(flows.disk, _first_directions, [(part, steps, chain, place) for part in parts]))
     if not first:
         return None
     for number, up in pl.concat(first).group_by("chain").agg(pl.col("up").mean()).iter_rows():
         if up < 0.5:
             inside = chain == number
             place[inside] = place[inside].max() - place[inside]
-    seconds = spread(flows.disk, _passage_times, [(part, steps, chain, place) for part in parts])
+    seconds = run_parts(flows.disk, _passage_times, [(part, steps, chain, place) for part in parts])
     return _times(list(seconds), place, len(steps))
 
 

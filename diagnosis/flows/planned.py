@@ -36,7 +36,7 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     first = np.minimum(np.searchsorted(job.flows.start, steps.start), len(job.flows) - 1)
     silent = np.clip(job.flows.start[first] - steps.start, 0.0, steps.seconds)
     beyond = silent - float(np.median(silent))
-    planned = recurring(np.flatnonzero(beyond > MIN_PAUSE_SHARE * float(np.median(steps.seconds))), len(steps))
+    planned = recurring_steps(np.flatnonzero(beyond > MIN_PAUSE_SHARE * float(np.median(steps.seconds))), len(steps))
     if not len(planned):
         return steps, ""
     start: Floats = steps.start.copy()
@@ -49,7 +49,7 @@ def without_planned(steps: Steps, job: JobFlows) -> tuple[Steps, str]:
     return replace(steps, start=start, planned=tuple(planned.tolist())), sentence
 
 
-def recurring(found: Ints, count: int) -> Ints:
+def recurring_steps(found: Ints, count: int) -> Ints:
     """Those of the found numbers below ``count`` that recur at one distance without an exception, each alone, for every
     such distance: from the first of the steps to the last, because a plan begins with the job. What is before step 0 is
     not seen. Pauses of steps that follow each other are no plan. O(count × :data:`MAX_STEPS_APART`).

@@ -17,9 +17,9 @@ import polars as pl
 
 from diagnosis.flows.capture import Capture, Flows, Ints, pair_key
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.packing import sent
+from diagnosis.flows.packing import packable
 from diagnosis.flows.pairs import DP, EP, PP, Pairs
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 from diagnosis.flows.steps import Steps, whole_steps
 
 #: Rows and columns of a view, and the most segments it holds.
@@ -28,7 +28,7 @@ MAX_SEGMENTS = 12_000
 _KINDS = (PP, DP, EP)
 
 
-@sent
+@packable
 @dataclass(frozen=True, slots=True)
 class Ranks:
     """Of each address its place in the order of names, and its lane."""
@@ -38,7 +38,7 @@ class Ranks:
 
 
 @dataclass(frozen=True, slots=True)
-class Rows:
+class LaneRows:
     """The rows of the table of one job, some whole steps at a time, and its ``members`` with their lanes."""
 
     found: Iterator[tuple[pl.DataFrame, pl.DataFrame]]
@@ -47,7 +47,7 @@ class Rows:
     node: pl.Series
 
 
-def rows_of(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> Rows:
+def begin_rows(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> LaneRows:
     """Begins the rows of one job, for :func:`write_table`: whoever does a part makes those of whole steps."""
     names, places = capture.names, capture.places
     inside = slice(*np.searchsorted(job.flows.start, steps.edges[[0, -1]]).tolist())
@@ -61,13 +61,13 @@ def rows_of(job: JobFlows, pairs: Pairs, steps: Steps, capture: Capture) -> Rows
     kind_of = np.array([_KINDS.index(t) if t in _KINDS else -1 for t in pairs.type], np.int8)
     keys = pairs.a * len(names) + pairs.b
     more = steps, keys, kind_of, ranks, capture.t0
-    found = spread(job.flows.disk, _phases, [(part, *more) for part in whole_steps(job.flows, steps)])
-    return Rows(found, members, rank, node)
+    found = run_parts(job.flows.disk, _phases, [(part, *more) for part in whole_steps(job.flows, steps)])
+    return LaneRows(found, members, rank, node)
 
 
-def write_table(rows: Rows, path: Path) -> Path:
+def write_table(rows: LaneRows, path: Path) -> Path:
     """Writes a row a rank and step of one job, sorted by step and rank, and a second table for wide views
-    (:func:`_folded`); returns the first one's path.
+    (:func:`_fold_lanes`); returns the first one's path.
 
     Columns step (from 1), start, end, for PP, DP and EP first start, last end and busy seconds, rank (address), node
     and the rank's ``lane``. Times are epoch seconds; null if a rank had no such traffic in the step. A rank counts as
@@ -78,7 +78,7 @@ def write_table(rows: Rows, path: Path) -> Path:
     table = pl.concat([part for part, _ in found])
     named = rows.rank.gather(table["member"]), rows.node.gather(table["member"])
     table = table.with_columns(*named).drop("member")
-    return _written(table, pl.concat([folded for _, folded in found]), rows.members, path)
+    return _write(table, pl.concat([folded for _, folded in found]), rows.members, path)
 
 
 @partition
@@ -109,10 +109,10 @@ def _phases(
         end=pl.Series(steps.end[step] + t0),
         lane=pl.Series(ranks.lane[member]),
     )[order]
-    return rows, _folded(rows)
+    return rows, _fold_lanes(rows)
 
 
-def _folded(rows: pl.DataFrame) -> pl.DataFrame:
+def _fold_lanes(rows: pl.DataFrame) -> pl.DataFrame:
     """One row a lane and step of whole steps, with shares and lateness."""
     length = (pl.col("end") - pl.col("start")).clip(lower_bound=1e-9)
     late = (pl.col("dp_start") - pl.col("dp_start").median().over("step")) / length
@@ -132,10 +132,10 @@ def _folded(rows: pl.DataFrame) -> pl.DataFrame:
 def write_phases(rows: pl.DataFrame, path: Path) -> Path:
     """Writes both tables of rows that have their ``rank``, ``node`` and ``lane``."""
     rows = rows.sort("step", "rank")
-    return _written(rows, _folded(rows), rows.select("rank", "node", "lane").unique(), path)
+    return _write(rows, _fold_lanes(rows), rows.select("rank", "node", "lane").unique(), path)
 
 
-def _written(rows: pl.DataFrame, folded: pl.DataFrame, members: pl.DataFrame, path: Path) -> Path:
+def _write(rows: pl.DataFrame, folded: pl.DataFrame, members: pl.DataFrame, path: Path) -> Path:
     """Writes the table of the rows, and ``<name>.lanes.parquet`` with the names of the lanes."""
     rows.write_parquet(path, compression="lz4", row_group_size=65_536)
     names = dict(_names(members).iter_rows())

@@ -17,12 +17,12 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.coded import CodedRecords
-from diagnosis.flows.partitions import fill_columns, partition, spread
+from diagnosis.flows.partitions import fill_columns, partition, run_parts
 
 #: A few records further than this many seconds from the middle do not belong to this capture.
 MAX_FROM_MIDDLE_S: Final = 30 * 86_400
 #: Starts from which the middle and the stretches are taken, evenly spread over the files.
-SAMPLE: Final = 1 << 20
+SAMPLE_STARTS: Final = 1 << 20
 
 _COLUMN_TYPES: Final[dict[str, type[np.generic]]] = {
     "start": np.int64,
@@ -62,7 +62,7 @@ def order_records(coded: CodedRecords, resolution_s: float, disk: pieces.Disk | 
     """The records in order; None if there are none. O(n log n)."""
     if not coded.total:
         return None
-    if disk is None or coded.total <= pieces.PIECE:
+    if disk is None or coded.total <= pieces.PIECE_ROWS:
         table, astray = _without_astray(coded.scan().collect())
         height = table.height
         table = table.sort("start", maintain_order=True)
@@ -77,17 +77,19 @@ def order_records(coded: CodedRecords, resolution_s: float, disk: pieces.Disk | 
 
 
 def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk) -> OrderedRecords:
-    every = -(-coded.total // SAMPLE)
+    every = -(-coded.total // SAMPLE_STARTS)
     starts = coded.scan().select(pl.col("start").gather_every(every)).collect(engine="streaming")["start"]
     middle = float(starts.median())  # type: ignore[arg-type]
     ordered = starts.sort().to_numpy()
-    count = -(-coded.total // pieces.PIECE)
+    count = -(-coded.total // pieces.PIECE_ROWS)
     bounds = np.unique(ordered[np.arange(1, count) * len(ordered) // count])
     stretches: list[list[_Values]] = [[] for _ in range(len(bounds) + 1)]
     begins, far = np.full(2, _NEVER), 0
-    reading = [(coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in pieces.of(coded.total)]
-    for values, cuts, first, own_far in spread(disk, _divide, reading):
-        kept = [pieces.stored(column, disk) for column in values]
+    reading = [
+        (coded, piece.start, piece.stop - piece.start, bounds, middle) for piece in pieces.pieces_of(coded.total)
+    ]
+    for values, cuts, first, own_far in run_parts(disk, _divide, reading):
+        kept = [pieces.store(column, disk) for column in values]
         for number, (low, high) in enumerate(itertools.pairwise(cuts.tolist())):
             if low < high:
                 stretches[number].append([column[low:high] for column in kept])
@@ -97,7 +99,7 @@ def _order_stretches(coded: CodedRecords, resolution_s: float, disk: pieces.Disk
     total = coded.total - astray
     is_to_clear = True
     if resolution_s > 1e-5:
-        different = sum(spread(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
+        different = sum(run_parts(disk, _count_different, [(stretch, near) for stretch in stretches if stretch]))
         is_to_clear = _has_repeats(total, different, resolution_s)
     t0 = int(begins[0 if astray else 1].min())
     kinds = [np.float64 if name in _TIMES else kind for name, kind in _COLUMN_TYPES.items()]

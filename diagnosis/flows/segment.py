@@ -144,7 +144,7 @@ def bursts_of(flows: Flows, has_bytes: bool, since: float = -np.inf, *, is_every
     records = 0
     starts, stops, moved = [np.empty(0)], [np.empty(0)], [np.empty(0)]
     until, first = -np.inf, int(np.searchsorted(flows.start, since))
-    for piece in pieces.of(len(flows) - first):
+    for piece in pieces.pieces_of(len(flows) - first):
         part = flows.take(slice(first + piece.start, first + piece.stop))
         part = part.take(plain(part))
         records += len(part)

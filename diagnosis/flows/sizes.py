@@ -9,8 +9,8 @@ import numpy as np
 import polars as pl
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Bools, Floats, Flows, Ints, Small
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.capture import Bools, Floats, Flows, Ints, Ints32
+from diagnosis.flows.partitions import partition, run_parts
 
 #: A size recurs if it occurs in most of these slices of the capture, not only often within one step.
 TIME_SLICES = 12
@@ -37,7 +37,7 @@ class Sizes:
 
 
 @partition
-def _counted(part: Flows, pair: Small, last: float, pairs: int, blocks: int) -> list[pl.DataFrame]:
+def _count_part(part: Flows, pair: Ints32, last: float, pairs: int, blocks: int) -> list[pl.DataFrame]:
     """How often each pair moved each size, and the slices of the capture (bits) in which it did: a table for each block
     of pairs.
     """
@@ -51,22 +51,22 @@ def _counted(part: Flows, pair: Small, last: float, pairs: int, blocks: int) -> 
 
 
 @partition
-def _pair_totals(part: Flows, pair: Small, pairs: int) -> tuple[Ints, Floats]:
+def _pair_totals(part: Flows, pair: Ints32, pairs: int) -> tuple[Ints, Floats]:
     """The records and the bytes of each pair."""
     return np.bincount(pair, minlength=pairs), np.bincount(pair, np.nan_to_num(part.size), pairs)
 
 
-def counted(flows: Flows, pair: Small, pairs: int, has_bytes: bool) -> Iterator[list[pl.DataFrame]]:
+def count_sizes(flows: Flows, pair: Ints32, pairs: int, has_bytes: bool) -> Iterator[list[pl.DataFrame]]:
     """Begins to count the sizes of each pair, for :func:`recurring_sizes`."""
     if not has_bytes:
         return iter(())
-    blocks = len(list(pieces.of(len(flows))))
+    blocks = len(list(pieces.pieces_of(len(flows))))
     last = max(float(flows.start[-1]), 1e-9)
-    return flows.each(_counted, last, pairs, blocks, beside=[pair])
+    return flows.each(_count_part, last, pairs, blocks, beside=[pair])
 
 
 def recurring_sizes(
-    flows: Flows, pair: Small, pairs: int, has_bytes: bool, tables_of: Iterator[list[pl.DataFrame]]
+    flows: Flows, pair: Ints32, pairs: int, has_bytes: bool, tables_of: Iterator[list[pl.DataFrame]]
 ) -> Sizes:
     """For each pair: the number of recurring sizes, and the share of its records with one of them. Sizes within 1 % of
     the next are one: headers and retransmissions change byte counts slightly, and varying sequence lengths give a
@@ -78,7 +78,7 @@ def recurring_sizes(
     kinds = np.zeros(pairs, dtype=np.int64)
     if not has_bytes:
         return Sizes(sizes, covered, main, kinds, np.zeros(pairs, dtype=bool), np.zeros(pairs), np.zeros(pairs), sizes)
-    found = list(spread(flows.disk, _recurring, [(list(tables),) for tables in zip(*tables_of, strict=True)]))
+    found = list(run_parts(flows.disk, _find_recurring, [(list(tables),) for tables in zip(*tables_of, strict=True)]))
     often, rare, frequent = (pl.concat(tables) for tables in zip(*found, strict=True))
     at = often["pair"].to_numpy()
     sizes[at] = often["sizes"].to_numpy()
@@ -103,7 +103,7 @@ def recurring_sizes(
 
 
 @partition
-def _recurring(tables: list[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+def _find_recurring(tables: list[pl.DataFrame]) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Of a block of pairs: the sizes that recur often, those that recur at all, and the sizes of pairs with several."""
     seen = pl.col("slice").bitwise_or()
     table = pl.concat(tables)

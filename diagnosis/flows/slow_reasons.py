@@ -12,18 +12,18 @@ import polars as pl
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.delays import leaves_of
 from diagnosis.flows.parallelism import Layout
-from diagnosis.flows.slowness import Episode, Slow, group_of
+from diagnosis.flows.slowness import Episode, SlowReport, group_of
 from diagnosis.flows.transfers import Transfers
 from diagnosis.plain import times_as_long
 
 
 def explain(
     episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
-) -> list[tuple[int | None, Slow]]:
+) -> list[tuple[int | None, SlowReport]]:
     """Explains each group of simultaneous episodes by the common parts of its slow units. Returns (job or None for the
     fabric, finding).
     """
-    found: list[tuple[int | None, Slow]] = []
+    found: list[tuple[int | None, SlowReport]] = []
     for cluster in _simultaneous_episodes(episodes):
         slow_units = {(e.job, u) for e in cluster for u in e.slow_units}
         other_units = {(e.job, u) for e in cluster for u in e.other_units} - slow_units
@@ -86,7 +86,7 @@ def _explanation(
     transfers: list[Transfers],
     layouts: list[Layout],
     capture: Capture,
-) -> tuple[int | None, Slow]:
+) -> tuple[int | None, SlowReport]:
     """Scores addresses, machines and switches: the share of slow units that have it, less the share of its units that
     were not slow. If the job's only two leaves explain the same, it is the path between them that both have.
     """
@@ -115,7 +115,9 @@ def _explanation(
             shown = f"{', '.join(switches[:-1][:8])} and {switches[-1]}"
             which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
         reason = f"{len(slow_units)} groups and pairs whose traffic {which}"
-        found = Slow("slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, link=link)
+        found = SlowReport(
+            "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, link=link
+        )
         found.confidence = 0.9 if is_link else 0.9 / len(switches)
         return None, found
     number = {name: index for index, name in enumerate(capture.names)}
@@ -134,7 +136,7 @@ def _explanation(
             f"One ring of {len(members)} took {times} while its peers kept their speed; "
             "all its hops slow down together, so flows do not show which link."
         )
-    slow = Slow(
+    slow = SlowReport(
         "slow_group",
         t0,
         t1,

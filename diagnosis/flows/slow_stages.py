@@ -8,12 +8,14 @@ from diagnosis.flows.arrays import runs
 from diagnosis.flows.capture import Capture
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.pipeline_stages import StageTimes, nodes_as_usual, slower_than_before, unbalanced_stages
-from diagnosis.flows.slowness import MIN_STEPS, Slow, group_of, names_of, slow_steps
+from diagnosis.flows.slowness import MIN_STEPS, SlowReport, group_of, names_of, slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.plain import times_as_long
 
 
-def narrow_to_stage(found: list[Slow], times: StageTimes, steps: Steps, layout: Layout, capture: Capture) -> list[Slow]:
+def narrow_to_stage(
+    found: list[SlowReport], times: StageTimes, steps: Steps, layout: Layout, capture: Capture
+) -> list[SlowReport]:
     """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that computed longer than
     before, among the late ones and those that they wait for.
     """
@@ -40,9 +42,9 @@ def narrow_to_stage(found: list[Slow], times: StageTimes, steps: Steps, layout: 
     return found
 
 
-def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slow]:
+def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[SlowReport]:
     """Stages slower than the others in every step: an uneven split of the model rather than a broken machine."""
-    found: list[Slow] = []
+    found: list[SlowReport] = []
     for stage, seconds, others in unbalanced_stages(times):
         members = [int(m) for m in times.nodes[times.stage == stage]]
         nodes, who = names_of(members, capture)
@@ -51,7 +53,7 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
             f"the other stages {others:.3f} s: the model may be split unevenly."
         )
         found.append(
-            Slow(
+            SlowReport(
                 "slow_group",
                 float(steps.start[0]),
                 float(steps.end[-1]),
@@ -68,11 +70,11 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
 
 
 def lasting_slow_stages(
-    steps: Steps, known: list[Slow], layout: Layout, times: StageTimes | None, capture: Capture
-) -> list[Slow]:
+    steps: Steps, known: list[SlowReport], layout: Layout, times: StageTimes | None, capture: Capture
+) -> list[SlowReport]:
     """Runs of unexplained slow steps: finds the stage that computed longer than before."""
     mask, usual, _ = slow_steps(steps)
-    found: list[Slow] = []
+    found: list[SlowReport] = []
     for first, last in runs(mask):
         t0, t1 = float(steps.start[first]), float(steps.end[last])
         explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < 0.9 * capture.span_s for s in known)
@@ -86,7 +88,7 @@ def lasting_slow_stages(
             factor = float(np.median(steps.normalised_s[first : last + 1])) / usual
             group = group_of(members[0], layout)
             found.append(
-                Slow(
+                SlowReport(
                     "slow_group",
                     t0,
                     t1,

@@ -40,7 +40,7 @@ MIN_LATE_SHARE = 0.025
 
 
 @dataclass(slots=True)
-class Slow:
+class SlowReport:
     """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
     address ids or names. ``measure``: its evidence: ``late`` (a member computes or loads longer), ``transfers``,
     or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each candidate.
@@ -230,7 +230,9 @@ def _scatter(table: Floats) -> Floats:
     return np.asarray(1.4826 * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
 
 
-def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float) -> list[Slow]:
+def late_members(
+    transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float
+) -> list[SlowReport]:
     """Members that begin their part of the collectives late for several steps in a row: the others wait for them."""
     late = transfers.late
     if late.is_empty():
@@ -258,7 +260,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
         for first, last in plain or summed:
             if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
                 spans.append((first, last, row))
-    found: list[Slow] = []
+    found: list[SlowReport] = []
     replica = _replicas(layout, capture)
     for first, last, rows in _gather_spans(spans, [replica.get(int(m), -1) for m in members]):
         delay = float(np.median(calm[rows, first : last + 1]))
@@ -268,7 +270,7 @@ def late_members(transfers: Transfers, steps: Steps, layout: Layout, capture: Ca
         whose = "their" if len(nodes or guilty) > 1 else "its"
         when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
         found.append(
-            Slow(
+            SlowReport(
                 "slow_group",
                 float(steps.start[first]),
                 float(steps.end[last]),
@@ -315,11 +317,11 @@ def _gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list
     return [(first, last, sorted(set(rows))) for first, last, rows in out]
 
 
-def merge_findings(found: list[Slow]) -> list[Slow]:
+def merge_findings(found: list[SlowReport]) -> list[SlowReport]:
     """Joins findings with the same machines (or addresses, if no machine is known) that overlap or follow each other
     closely.
     """
-    out: list[Slow] = []
+    out: list[SlowReport] = []
     for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
         for other in out:
             whom = (set(slow.nodes), set(other.nodes)) if slow.nodes else (set(slow.culprits), set(other.culprits))

@@ -16,7 +16,7 @@ from diagnosis.flows.capture import Flows, Ints
 MAX_TRANSFERS = 400
 
 
-def split(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) -> list[Ints]:
+def split_stars(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flows) -> list[Ints]:
     """The rings, with a star's members divided by the time they send, into as many groups as members of one star share
     a pipeline of ``chains``; without the points themselves. ``flows``: the collectives' records.
 

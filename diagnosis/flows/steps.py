@@ -16,13 +16,13 @@ import polars as pl
 
 from diagnosis.flows import pieces
 from diagnosis.flows.arrays import components
-from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, looked_up
+from diagnosis.flows.capture import Bools, Capture, Floats, Flows, Ints, sender_values
 from diagnosis.flows.chain import cut_by_bytes
 from diagnosis.flows.grid import find_rare_pairs
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.packing import sent
+from diagnosis.flows.packing import packable
 from diagnosis.flows.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 from diagnosis.flows.pattern import cut_by_pattern
 from diagnosis.flows.segment import MIN_BOUNDARIES, Bursts, Cut, bursts_of, cut_by_gaps, judge, moved_before, volumes
 
@@ -53,7 +53,7 @@ WHOLE_STEPS_TOLERANCE = 0.1
 PLACE_TOLERANCE = 0.45
 
 
-@sent
+@packable
 @dataclass(frozen=True, slots=True)
 class Steps:
     """Steps of one job, in seconds of the capture.
@@ -141,7 +141,7 @@ def _find_cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cu
     groups = np.argsort(-amount)[: min(3, int((amount > 0).sum()))]
 
     def of_group(group: int) -> Flows:
-        return traffic.take(traffic.column(np.bool_, looked_up, label == group))
+        return traffic.take(traffic.column(np.bool_, sender_values, label == group))
 
     if len(groups) < 2 or (together is not None and all(_is_even(of_group(int(g)), together, capture) for g in groups)):
         return together
@@ -353,7 +353,7 @@ def _last_ends(part: Flows, steps: Steps, owner: Ints, owners: int) -> tuple[Int
 def whole_steps(flows: Flows, steps: Steps) -> list[Flows]:
     """The records of all steps, some whole steps at a time, as many as give about a piece of records."""
     rows = np.searchsorted(flows.start, steps.edges)
-    group = (rows[:-1] - rows[0]) // pieces.PIECE
+    group = (rows[:-1] - rows[0]) // pieces.PIECE_ROWS
     first = np.append(rows[:-1][np.append(True, np.diff(group) > 0)], rows[-1])
     return [flows.take(slice(low, high)) for low, high in itertools.pairwise(first.tolist())]
 
@@ -373,7 +373,7 @@ def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> St
         return steps
     handed = pairs.carried(job.flows, len(capture.names), PP)
     found: list[pl.DataFrame] = list(
-        spread(handed.disk, _usual_sizes, [(part, steps) for part in whole_steps(handed, steps)])
+        run_parts(handed.disk, _usual_sizes, [(part, steps) for part in whole_steps(handed, steps)])
     )
     sizes = pl.concat(found).sort("step")
     if sizes.height < len(steps):

@@ -27,7 +27,7 @@ from diagnosis.flows.delays import (
     measure_delays,
 )
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.slowness import Slow, slow_steps
+from diagnosis.flows.slowness import SlowReport, slow_steps
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.waiting import shows_turns
 from diagnosis.plain import percent
@@ -71,26 +71,27 @@ class Stretch:
 
 
 @dataclass(frozen=True, slots=True)
-class Named:
-    """The result of :func:`stragglers`; ``shows_turns``: the records are fine enough to show who delayed whom, so that
-    findings from whole transfers of a ring count less. ``unnamed``: begin and end of stretches that nobody explains.
+class StragglerResult:
+    """The result of :func:`find_stragglers`; ``shows_turns``: the records are fine enough to show who delayed the
+    others, so that findings from whole transfers of a ring count less. ``unnamed``: begin and end of stretches that
+    nobody explains.
     """
 
-    found: list[Slow]
+    found: list[SlowReport]
     shows_turns: bool
     unnamed: tuple[tuple[float, float], ...] = ()
 
 
-def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
+def find_stragglers(job: JobFlows, steps: Steps, capture: Capture) -> StragglerResult:
     """One finding for each stretch of slow steps that names a machine, an uplink, or few candidates."""
     mask, usual, _ = slow_steps(steps)
     wanted = [s for s in stretches(mask) if is_judged(s, steps, usual)]
     delays = measure_delays(job, steps, capture) if wanted or len(job.flows) <= MAX_SEARCHED_RECORDS else None
     if delays is None:
-        return Named([], shows_turns(job, steps, capture))
-    found: list[Slow] = []
+        return StragglerResult([], shows_turns(job, steps, capture))
+    found: list[SlowReport] = []
     unnamed: list[tuple[float, float]] = []
-    for stretch in joined(wanted, find_raised_stretches(delays, usual)):
+    for stretch in join_stretches(wanted, find_raised_stretches(delays, usual)):
         evidence = delays.evidence(stretch.steps)
         if evidence is not None:
             sizes = np.array([float(len(c.names)) for c in delays.candidates])
@@ -99,7 +100,7 @@ def stragglers(job: JobFlows, steps: Steps, capture: Capture) -> Named:
                 found.append(_finding(culprits, delays, stretch, steps, usual=usual))
             elif p[-1] >= MAX_NOBODY_P:
                 unnamed.append((float(steps.start[stretch.first]), float(steps.end[stretch.last])))
-    return Named(found, shows_turns=True, unnamed=tuple(unnamed))
+    return StragglerResult(found, shows_turns=True, unnamed=tuple(unnamed))
 
 
 def stretches(slow: Bools) -> list[Stretch]:
@@ -107,7 +108,7 @@ def stretches(slow: Bools) -> list[Stretch]:
     return [Stretch(tuple(k for k in range(first, last + 1) if slow[k])) for first, last in runs(close_holes(slow))]
 
 
-def joined(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[Stretch]:
+def join_stretches(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[Stretch]:
     """The stretches of slow steps, and the ones in which somebody delayed step after step (``lasting``). One that holds
     a whole stretch of slow steps shows where that began and ended; of others that overlap such a stretch, none; of
     those that overlap each other, the one with the longest delays, which comes first in ``lasting``.
@@ -138,13 +139,13 @@ def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = N
     return np.asarray(value / value.sum())
 
 
-def settled(known: Sequence[Slow], named: Named) -> list[Slow]:
-    """The findings on groups and switches joined with those of :func:`stragglers`: one answer for each stretch. An
+def join_findings(known: Sequence[SlowReport], named: StragglerResult) -> list[SlowReport]:
+    """The findings on groups and switches joined with those of :func:`find_stragglers`: one answer for each stretch. An
     earlier finding of the same time is replaced by one that is surer or names fewer; it stays if it names the same. If
     the records show turns, a ring with one unknown culprit is no separate finding, because its hops are no whole
-    transfers there; nor is what :func:`weighed` leaves out.
+    transfers there; nor is what :func:`drop_unexplained` leaves out.
     """
-    out = weighed([s for s in known if not (named.shows_turns and _is_vague(s))], named)
+    out = drop_unexplained([s for s in known if not (named.shows_turns and _is_vague(s))], named)
     for one in named.found:
         meanwhile = [s for s in out if s.kind in ("slow_group", "slow_switch") and _is_about_stretch(s, one.t0, one.t1)]
         same = [s for s in meanwhile if _names_in(s) == _names_in(one) and s.link == one.link]
@@ -158,24 +159,24 @@ def settled(known: Sequence[Slow], named: Named) -> list[Slow]:
     return out
 
 
-def weighed(known: Sequence[Slow], named: Named) -> list[Slow]:
+def drop_unexplained(known: Sequence[SlowReport], named: StragglerResult) -> list[SlowReport]:
     """The findings without members that were late in a stretch that nobody explains: single turns were weighed there,
     which show more than the sums of a step.
     """
     return [s for s in known if s.measure != "late" or not any(_is_about_stretch(s, *span) for span in named.unnamed)]
 
 
-def _is_vague(slow: Slow) -> bool:
+def _is_vague(slow: SlowReport) -> bool:
     """A group of transfers with one culprit that is not known."""
     return slow.kind == "slow_group" and not slow.measure and len(_names_in(slow)) != 1
 
 
-def _names_in(slow: Slow) -> set[object]:
+def _names_in(slow: SlowReport) -> set[object]:
     """The names in a finding: machines, else members; for a switch, the candidate switches."""
     return set(slow.candidates) if slow.kind == "slow_switch" else set(slow.nodes or slow.culprits)
 
 
-def _is_about_stretch(known: Slow, t0: float, t1: float) -> bool:
+def _is_about_stretch(known: SlowReport, t0: float, t1: float) -> bool:
     """Whether a finding is about the stretch from t0 to t1: mostly at its time, and not of the whole capture."""
     common = min(known.t1, t1) - max(known.t0, t0)
     return common > 0.5 * (t1 - t0) and known.t1 - known.t0 <= 3 * (t1 - t0)
@@ -217,7 +218,7 @@ def _candidate_text(candidate: Candidate) -> str:
 
 def _finding(
     culprits: Sequence[tuple[int, float]], delays: Delays, stretch: Stretch, steps: Steps, *, usual: float
-) -> Slow:
+) -> SlowReport:
     chosen = [delays.candidates[at] for at, _ in culprits]
     first, p = culprits[0]
     shares = delays.shares(stretch.steps)
@@ -232,7 +233,7 @@ def _finding(
     of = "of the steps" if kind == "lost" else "of the lost time"
     who = ", or ".join(_candidate_text(c) for c in chosen)
     why = _REASONS["across" if is_path else kind]
-    slow = Slow(
+    slow = SlowReport(
         "slow_switch" if is_path else "slow_group",
         float(steps.start[stretch.first]),
         float(steps.end[stretch.last]),

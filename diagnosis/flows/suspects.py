@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from typing import Any
 
-from diagnosis.flows.analysed import Analysed
+from diagnosis.flows.analysed import JobAnalysis
 from diagnosis.flows.capture import Capture
-from diagnosis.flows.slowness import Slow
+from diagnosis.flows.slowness import SlowReport
 
 #: Probability that the member that should have sent next is the one that stopped: right in three of three recordings.
 OWING_P = 0.6
 
 
 def suspects(
-    jobs: list[Analysed], fabric: list[Slow], capture: Capture, stopped: list[list[dict[str, Any]]]
+    jobs: list[JobAnalysis], fabric: list[SlowReport], capture: Capture, stopped: list[list[dict[str, Any]]]
 ) -> list[dict[str, Any]]:
     """The suspects for the fusion with logs and stacks: nodes, else addresses, and switches, with score and reason."""
     best: dict[tuple[str, str], dict[str, Any]] = {}

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Capture, Flows, Group, Small, joined
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.capture import Capture, Flows, Group, Ints32, join_group
+from diagnosis.flows.partitions import partition, run_parts
 
 
-def switches(capture: Capture) -> Callable[[], list[dict[str, Any]]]:
+def switch_rates(capture: Capture) -> Callable[[], list[dict[str, Any]]]:
     """Begins the volume and rates (bytes a second) of every switch, busiest first. O(records)."""
     flows = capture.flows
     if not capture.paths or flows.path.max(initial=-1) < 0:
@@ -21,7 +21,7 @@ def switches(capture: Capture) -> Callable[[], list[dict[str, Any]]]:
 
     def found() -> list[dict[str, Any]]:
         parts = [(group, max(capture.resolution_s, 1e-6)) for group in groups()]
-        return _by_switch(pl.concat(spread(flows.disk, _rates, parts)), capture)
+        return _by_switch(pl.concat(run_parts(flows.disk, _path_rates, parts)), capture)
 
     return found
 
@@ -48,15 +48,15 @@ def _by_switch(per_path: pl.DataFrame, capture: Capture) -> list[dict[str, Any]]
 
 
 @partition
-def _path_of_large(part: Flows) -> Small:
+def _path_of_large(part: Flows) -> Ints32:
     """The path of each large record, -1 of the others."""
     return np.asarray(np.where(part.size > 1e6, part.path, -1))
 
 
 @partition
-def _rates(group: Group, least_s: float) -> pl.DataFrame:
+def _path_rates(group: Group, least_s: float) -> pl.DataFrame:
     """The records, bytes and rates of each path, of all records of some paths."""
-    path, part = joined(group)
+    path, part = join_group(group)
     rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=least_s)
     table = pl.DataFrame({"path": path, "start": part.start, "end": part.end, "size": part.size})
     return table.group_by("path").agg(

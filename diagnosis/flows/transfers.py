@@ -13,11 +13,11 @@ from typing import Final
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Small, joined
+from diagnosis.flows.capture import Bools, Capture, Flows, Group, Ints, Ints32, join_group
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.pairs import DP, PP, Pairs
 from diagnosis.flows.parallelism import rings_of
-from diagnosis.flows.partitions import partition, spread
+from diagnosis.flows.partitions import partition, run_parts
 from diagnosis.flows.steps import Steps
 
 #: A number a row, where text would be 16 bytes.
@@ -41,7 +41,7 @@ class Transfers:
 
 
 @dataclass(frozen=True, slots=True)
-class Divided:
+class RecordsByUnit:
     """A job's records by unit (ring or pair number), as soon as they are asked for. ``rings``: how many units are."""
 
     groups: Callable[[], list[Group]]
@@ -49,7 +49,7 @@ class Divided:
     rings: int
 
 
-def divided(job: JobFlows, pairs: Pairs, capture: Capture) -> Divided:
+def divide_by_unit(job: JobFlows, pairs: Pairs, capture: Capture) -> RecordsByUnit:
     """Begins to divide the records of one job by unit."""
     count = len(capture.names)
     rings = rings_of(pairs, DP, count)
@@ -59,13 +59,13 @@ def divided(job: JobFlows, pairs: Pairs, capture: Capture) -> Divided:
     unit = _unit_of(job, pairs, ring_of, len(rings), capture)
     units = [frozenset(int(m) for m in ring) for ring in rings]
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
-    return Divided(job.flows.grouped(unit, len(units)), units, len(rings))
+    return RecordsByUnit(job.flows.grouped(unit, len(units)), units, len(rings))
 
 
-def measured(of: Divided, steps: Steps, capture: Capture) -> Callable[[], Transfers]:
+def measure_transfers(of: RecordsByUnit, steps: Steps, capture: Capture) -> Callable[[], Transfers]:
     """Begins the table for one job, which is there when it is asked for. O(n log n) in records."""
     parts = [(group, steps, of.rings, capture.resolution_s, capture.has_bytes) for group in of.groups()]
-    answers = spread(capture.flows.disk, _of_units, parts)
+    answers = run_parts(capture.flows.disk, _of_units, parts)
 
     def found() -> Transfers:
         switches: list[set[str]] = [set() for _ in of.units]
@@ -86,7 +86,7 @@ def _of_units(
     group: Group, steps: Steps, rings: int, resolution_s: float, has_bytes: bool
 ) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
     """Of whole units: the cells, the lateness, and the unit and path of records that name one."""
-    unit, flows = joined(group)
+    unit, flows = join_group(group)
     table = _table(flows, unit, steps, has_bytes)
     crossed = table.lazy().filter(pl.col("path") >= 0).select("unit", "path").unique().collect()
     is_ring = pl.col("unit") < rings
@@ -95,7 +95,7 @@ def _of_units(
     return pl.concat([of_rings, _pipeline_cells(table.filter(~is_ring))]), late, crossed
 
 
-def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Small:
+def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Capture) -> Ints32:
     """The unit of each record: the ring of a collective, or the pair of a transfer along a pipeline; -1: none."""
     count = len(capture.names)
     collective, index = pairs.carries(job.flows, count, DP), pairs.index(job.flows, count)
@@ -105,11 +105,11 @@ def _unit_of(job: JobFlows, pairs: Pairs, ring_of: Ints, rings: int, capture: Ca
 
 
 @partition
-def _unit(part: Flows, collective: Bools, index: Small, ring_of: Small, of_pair: Small) -> Small:
+def _unit(part: Flows, collective: Bools, index: Ints32, ring_of: Ints32, of_pair: Ints32) -> Ints32:
     return np.where(collective, ring_of[part.src], of_pair[index])
 
 
-def _table(flows: Flows, unit: Ints | Small, steps: Steps, has_bytes: bool) -> pl.DataFrame:
+def _table(flows: Flows, unit: Ints | Ints32, steps: Steps, has_bytes: bool) -> pl.DataFrame:
     """Records with unit and step, only of sizes that recur in their unit: split and merged records have no meaningful
     duration.
     """

@@ -94,7 +94,7 @@ def measure_waiting(
         )
     if len(chosen_calm) < 3:
         return None
-    table = records(job, steps, chosen, capture)
+    table = step_records(job, steps, chosen, capture)
     if not _shows_answers(table):
         return None
     every = _transfers_until(table, chosen_calm)
@@ -114,7 +114,7 @@ def measure_waiting(
     return HopDelays(chosen, hops, np.where(lost, 0.0, thinking), hanging, unanswered, repeated)
 
 
-def records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.DataFrame:
+def step_records(job: JobFlows, steps: Steps, chosen: Ints, capture: Capture) -> pl.DataFrame:
     """The records between members of the chosen steps, small ones too: src, dst, low (port), start, end, size, data,
     empty, step, begun (when the step did); sorted by start.
     """
@@ -132,7 +132,7 @@ def shows_turns(job: JobFlows, steps: Steps, capture: Capture) -> bool:
     """Whether the records are fine enough for these measures, from a few steps in the middle."""
     middle = len(steps) // 2
     chosen = np.arange(max(0, middle - 2), min(len(steps), middle + 3))
-    return _shows_answers(records(job, steps, chosen, capture))
+    return _shows_answers(step_records(job, steps, chosen, capture))
 
 
 def last_messages(job: JobFlows, since: float, until: float, capture: Capture) -> pl.DataFrame:

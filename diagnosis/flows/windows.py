@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 import numpy as np
 
 from diagnosis.flows import pieces
-from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Offset, Small
+from diagnosis.flows.capture import Capture, Floats, Flows, Ints, Ints32, Offset
 from diagnosis.flows.clock_offsets import FINE_GRID_S, SeenTransfers, collector_of, most_frequent_difference
 from diagnosis.flows.partitions import partition
 
@@ -38,7 +38,7 @@ class _Window:
     lasting: float
 
 
-def aligned(capture: Capture) -> Capture:
+def align_windows(capture: Capture) -> Capture:
     """The capture with such clocks corrected, and listed in ``Capture.clocks``; the unchanged capture if there are
     none.
 
@@ -66,12 +66,12 @@ def aligned(capture: Capture) -> Capture:
     return replace(capture, flows=moved, t0=capture.t0 + origin, clocks=[*capture.clocks, *found])
 
 
-def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
+def _windows(capture: Capture, of: Ints32, count: int) -> list[_Window]:
     """Groups of collectors whose activity begins together, in order of time."""
     if not 1 < count <= MAX_COLLECTORS:
         return []
     counts = np.zeros(count, np.int64)
-    for piece in pieces.of(len(of)):
+    for piece in pieces.pieces_of(len(of)):
         counts += np.bincount(of[piece], minlength=count)
     begin, last = _at_ranks(of, capture.flows, np.stack([counts // 100, counts - 1 - counts // 100]))
     usual = float(np.nanmedian(last - begin))
@@ -87,7 +87,7 @@ def _windows(capture: Capture, of: Small, count: int) -> list[_Window]:
     return [_window(np.array(g), np.flatnonzero(np.isin(of, g)), capture) for g in groups]
 
 
-def _at_ranks(of: Small, flows: Flows, ranks: Ints) -> Floats:
+def _at_ranks(of: Ints32, flows: Flows, ranks: Ints) -> Floats:
     """The start of each collector's record of some ranks (from 0 on) in order of time, one row a rank; NaN without
     records.
     """
@@ -103,7 +103,7 @@ def _at_ranks(of: Small, flows: Flows, ranks: Ints) -> Floats:
 
 
 @partition
-def _by_collector(part: Flows, of: Small, count: int) -> tuple[Floats, Ints]:
+def _by_collector(part: Flows, of: Ints32, count: int) -> tuple[Floats, Ints]:
     """The starts of the records, each collector's in order of time, and where each collector's begin."""
     order = np.argsort(of, kind="stable")  # records stay sorted by start within a collector
     return part.start[order], np.searchsorted(of[order], np.arange(count + 1))

@@ -42,5 +42,5 @@ class Parts:
 def part_do(function: str, name: str, folder: Path) -> None:
     """Do the part in the file ``name`` of the folder; its answer is there completely, or not at all."""
     near = folder / f"{name}.{uuid4().hex}"
-    near.write_bytes(partitions.do(function, (folder / name).read_bytes(), folder))
+    near.write_bytes(partitions.run_part(function, (folder / name).read_bytes(), folder))
     near.replace(folder / f"{name}.answer")

@@ -39,7 +39,7 @@ class Reported:
         self._capture = simulate(Simulated(tp=2, pp=2, dp=4, gpus=2, steps=12))
         with temp_files.temp_dir() as folder:
             self._whole = report_of(self._capture.records, self._capture.inventory, folder)
-        monkeypatch.setattr(pieces, "PIECE", self._capture.records.height // 2)
+        monkeypatch.setattr(pieces, "PIECE_ROWS", self._capture.records.height // 2)
 
     def __call__(self, **handlers: Any) -> None:
         offered = {"beat": self.work.beat, **parts.handlers(self.work)}

@@ -7,7 +7,7 @@ from dataclasses import replace
 import numpy as np
 
 from diagnosis.flows.capture import Capture, Flows
-from diagnosis.flows.ceased import ceased
+from diagnosis.flows.ceased import silent_members
 from diagnosis.flows.jobs import JobFlows
 from diagnosis.flows.steps import Steps
 from tests.diagnosis.flows.test_stragglers import capture
@@ -39,10 +39,10 @@ def stopped(owing: int) -> tuple[JobFlows, Steps, Capture]:
 
 def test_a_member_that_received_data_and_never_answered_is_first() -> None:
     for machine in range(4):
-        first, *others = ceased(*stopped(owing=machine))
+        first, *others = silent_members(*stopped(owing=machine))
         assert (first["name"], first["owes"]) == (f"n{machine}", True)
         assert not any(row["owes"] for row in others)
 
 
 def test_where_the_capture_ends_with_the_job_nobody_is_listed() -> None:
-    assert ceased(*capture()) == []
+    assert silent_members(*capture()) == []

@@ -11,7 +11,7 @@ import pytest
 from diagnosis.flows.capture import Flows
 from diagnosis.flows.segment import Cut
 from diagnosis.flows.slowness import _gather_spans
-from diagnosis.flows.stars import split
+from diagnosis.flows.stars import split_stars
 from diagnosis.flows.steps import _finest_cut
 from tests.diagnosis.flows.helpers import analysed, job_of, wrong_pairs
 from tests.diagnosis.flows.simulate import Job, noisy, simulate
@@ -73,10 +73,10 @@ def test_stages_that_share_a_point_where_gradients_are_added_up_are_dealt_apart(
         none == 1,
     )
     star, chains = np.arange(9), [np.array([m, m + 4]) for m in range(4)]
-    groups = split([star], np.arange(8), chains, flows)
+    groups = split_stars([star], np.arange(8), chains, flows)
     assert [g.tolist() for g in groups] == [[0, 1, 2, 3], [4, 5, 6, 7]]
-    assert split([star[:8]], np.arange(8), chains, flows)[0].tolist() == list(range(8))  # a ring is no star
-    assert len(split([star], np.arange(8), [], flows)) == 1  # no pipeline: one group
+    assert split_stars([star[:8]], np.arange(8), chains, flows)[0].tolist() == list(range(8))  # a ring is no star
+    assert len(split_stars([star], np.arange(8), [], flows)) == 1  # no pipeline: one group
 
 
 def test_late_stages_of_one_pipeline_are_one_finding() -> None:

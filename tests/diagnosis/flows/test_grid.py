@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from diagnosis.flows.capture import Flows
-from diagnosis.flows.grid import as_stated
+from diagnosis.flows.grid import type_as_stated
 from diagnosis.flows.pairs import DP, OTHER, PP, Pairs
 
 #: Two stages of four replicas: rings 0-3 and 4-7, and the pipelines 0-4, 1-5, 2-6, 3-7.
@@ -33,7 +33,7 @@ def job(types: dict[tuple[int, int], str], *, pipes: int = 40, ring_bytes: float
 
 
 def told(pairs: Pairs, flows: Flows, **stated: int) -> dict[tuple[int, int], str]:
-    types = as_stated(pairs, flows, 8, {**STATED, **stated}).type
+    types = type_as_stated(pairs, flows, 8, {**STATED, **stated}).type
     return dict(zip(zip(pairs.a.tolist(), pairs.b.tolist(), strict=True), types, strict=True))
 
 
@@ -53,18 +53,18 @@ def test_bytes_decide_where_all_pairs_exchange_about_as_often() -> None:
 
 def test_types_that_form_the_stated_grid_stay() -> None:
     pairs, flows = job({})
-    assert as_stated(pairs, flows, 8, STATED).type == pairs.type
+    assert type_as_stated(pairs, flows, 8, STATED).type == pairs.type
 
 
 @pytest.mark.parametrize("sizes", [{"pp": 4, "dp": 2}, {"pp": 2, "dp": 2, "ranks": 4}, {"pp": 8, "dp": 1}])
 def test_sizes_that_no_grid_of_the_pairs_has_change_nothing(sizes: dict[str, int]) -> None:
     pairs, flows = job({(0, 4): DP})
-    assert as_stated(pairs, flows, 8, {**STATED, **sizes}).type == pairs.type
+    assert type_as_stated(pairs, flows, 8, {**STATED, **sizes}).type == pairs.type
 
 
 def test_pairs_that_differ_neither_in_number_nor_in_bytes_stay() -> None:
     pairs, flows = job({(0, 4): DP}, pipes=20, ring_bytes=5e4)
-    assert as_stated(pairs, flows, 8, STATED).type == pairs.type
+    assert type_as_stated(pairs, flows, 8, STATED).type == pairs.type
 
 
 def test_tensor_ranks_are_the_pairs_that_exchange_often() -> None:

@@ -7,7 +7,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.flows.overlapping import one_view
+from diagnosis.flows.overlapping import drop_double_views
 from diagnosis.model import Kind, Parsed
 
 
@@ -30,11 +30,11 @@ def test_packets_are_left_out_only_if_the_records_show_their_traffic(
 ) -> None:
     records = [part(tmp_path, "early.csv", "ab ba bc", 0, 10), part(tmp_path, "late.csv", "bc", 10, 20)]
     sample = part(tmp_path, "sample.pcap", *packets)
-    kept, notes = one_view([*records, sample])
+    kept, notes = drop_double_views([*records, sample])
     assert kept == [*records, *([sample] if is_kept else [])]
     assert len(notes) == (not is_kept)
 
 
 def test_a_packet_capture_alone_is_kept(tmp_path: Path) -> None:
     sample = part(tmp_path, "sample.pcap", "ab", 0, 5)
-    assert one_view([sample]) == ([sample], [])
+    assert drop_double_views([sample]) == ([sample], [])

@@ -17,7 +17,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.flows import capture, packing, partitions, pieces
-from diagnosis.flows.capture import Flows, looked_up
+from diagnosis.flows.capture import Flows, sender_values
 from diagnosis.model import Runner
 from diagnosis.runners import Dask
 from tests.diagnosis.flows.simulate import Job, noisy, simulate, together
@@ -36,7 +36,7 @@ class Elsewhere:
         self.asked.add(function.partition(":")[2])
         answers = {}
         for number in [*reversed(range(len(parts)))] * self.times:
-            answers[number] = partitions.do(function, parts[number], folder)
+            answers[number] = partitions.run_part(function, parts[number], folder)
         return (answers[number] for number in range(len(parts)))
 
 
@@ -48,7 +48,7 @@ class Processes:
     is_far: bool = False
 
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
-        return self.pool.map(partitions.do, repeat(function), parts, repeat(folder))
+        return self.pool.map(partitions.run_part, repeat(function), parts, repeat(folder))
 
 
 @pytest.mark.parametrize("what", JOBS)
@@ -62,14 +62,14 @@ def test_the_report_is_the_same_wherever_the_parts_are_done(
     whole = report_of(records, rows, tmp_path / "whole")
 
     for size in (records.height // 3, 503):
-        monkeypatch.setattr(pieces, "PIECE", size)
+        monkeypatch.setattr(pieces, "PIECE_ROWS", size)
         runner = Elsewhere()
         assert_same(report_of(records, rows, tmp_path / str(size), parts=2, runner=runner), whole)
-        assert {"_divide", "_sort_stretch", "_may_train", "_sizes", "_counted", "_phases"} <= runner.asked
+        assert {"_divide", "_sort_stretch", "_may_train", "_sizes", "_count_part", "_phases"} <= runner.asked
 
 
 def test_columns_lie_in_files_as_long_as_they_are_needed(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 250)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 250)
     monkeypatch.setattr(pieces, "MIN_FILE_BYTES", 400)
     monkeypatch.setattr(packing, "MIN_FILE_BYTES", 400)
     capture = simulate(Job(tp=1, pp=1, dp=8, gpus=1, steps=12))
@@ -83,7 +83,7 @@ def test_columns_lie_in_files_as_long_as_they_are_needed(tmp_path: Path, monkeyp
 def of_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner) -> None:
     capture = simulate(Job(tp=2, pp=2, dp=4, gpus=2, steps=16))
     whole = report_of(capture.records, capture.inventory, tmp_path / "whole")
-    monkeypatch.setattr(pieces, "PIECE", capture.records.height // 2)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", capture.records.height // 2)
     assert_same(report_of(capture.records, capture.inventory, tmp_path / "apart", runner=runner), whole)
 
 
@@ -110,7 +110,7 @@ VALUES = st.recursive(
 @given(value=VALUES)
 @settings(max_examples=60, deadline=None)
 def test_small_values_arrive_as_they_were(value: Any) -> None:
-    assert packing.unpacked(packing.pack(value), pieces.Disk(Path("unused"))) == value
+    assert packing.unpack(packing.pack(value), pieces.Disk(Path("unused"))) == value
 
 
 def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
@@ -119,7 +119,7 @@ def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
     flows = flows_of([(0, 3, 1), (5, 1, 2)])
     for is_kept in (False, True):
         column = np.arange(50_000, dtype=np.int32)
-        got = packing.unpacked(packing.pack((column, table, flows, np.zeros((2, 3))), disk, is_kept=is_kept), disk)
+        got = packing.unpack(packing.pack((column, table, flows, np.zeros((2, 3))), disk, is_kept=is_kept), disk)
         assert (got[0] == column).all()
         assert got[1].equals(table)
         assert got[1].schema == table.schema
@@ -132,7 +132,7 @@ def test_columns_tables_and_records_arrive_as_they_were(tmp_path: Path) -> None:
 def test_parts_fill_their_rows_of_common_columns(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Elsewhere | None
 ) -> None:
-    monkeypatch.setattr(pieces, "PIECE", 9)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 9)
     disk = pieces.Disk(tmp_path, runner)
     parts = [(flows_of([(at, 1, at % 3) for at in range(low, low + 5)]), np.arange(5) % 4 > 0) for low in (0, 5, 10)]
     kinds = [column.dtype for column in parts[0][0].columns()]
@@ -142,7 +142,7 @@ def test_parts_fill_their_rows_of_common_columns(
     assert [columns[0][low : low + 3].tolist() for low in (0, 6, 11)] == kept
 
     (sender,), counts = partitions.fill_columns(
-        disk, looked_up, [(part, np.arange(3) * 7) for part, _ in parts], [5] * 3, [int]
+        disk, sender_values, [(part, np.arange(3) * 7) for part, _ in parts], [5] * 3, [int]
     )
     assert counts == [5, 5, 5]
     assert sender.tolist() == [at % 3 * 7 for at in range(15)]
@@ -159,13 +159,13 @@ def test_nothing_but_columns_of_the_folder_is_opened(tmp_path: Path) -> None:
     with pytest.raises(FileNotFoundError):  # of an analysis that ended
         pieces.Disk(tmp_path).put("gone.column", 0, np.zeros(1))
     with pytest.raises(ValueError, match="no type of a column"):
-        packing.unpacked(packing.pack(np.zeros(1)).replace(b'"<f8"', b'"|O8"'), pieces.Disk(tmp_path))
+        packing.unpack(packing.pack(np.zeros(1)).replace(b'"<f8"', b'"|O8"'), pieces.Disk(tmp_path))
 
 
 def test_only_partition_functions_are_called(tmp_path: Path) -> None:
     for name in ("os:system", "diagnosis.flows.capture:load", "diagnosis.flows.capture:Flows"):
         with pytest.raises(ValueError, match="no partition function"):
-            partitions.do(name, packing.pack([]), tmp_path)
+            partitions.run_part(name, packing.pack([]), tmp_path)
 
 
 def test_an_error_in_a_part_ends_the_analysis(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -175,6 +175,6 @@ def test_an_error_in_a_part_ends_the_analysis(tmp_path: Path, monkeypatch: pytes
         def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
             raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pieces, "PIECE", 100)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 100)
     with pytest.raises(OSError, match="No space left"):
         report_of(capture.records, capture.inventory, tmp_path, runner=Full())

@@ -16,7 +16,7 @@ from polars.testing import assert_frame_equal
 
 from diagnosis.flows import diagnose_flows, pieces
 from diagnosis.flows.arrays import idle_gaps
-from diagnosis.flows.capture import Flows, joined
+from diagnosis.flows.capture import Flows, join_group
 from diagnosis.flows.segment import bursts_of, moved_before
 from diagnosis.model import Runner
 from tests.diagnosis.flows.helpers import parsed
@@ -69,7 +69,7 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
     assert json.loads(whole[0])["jobs"][0]["steps"]
 
     for size in (records.height // 2, 701, 97):
-        monkeypatch.setattr(pieces, "PIECE", size)
+        monkeypatch.setattr(pieces, "PIECE_ROWS", size)
         assert_same(report_of(records, rows, tmp_path / str(size)), whole)
 
 
@@ -83,7 +83,7 @@ def test_the_report_is_the_same_for_several_files_and_leaves_none_behind(
     whole = report_of(twice, capture.inventory, tmp_path / "whole")
     assert json.loads(whole[0])["duplicates"] > 0
 
-    monkeypatch.setattr(pieces, "PIECE", 250)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 250)
     assert_same(report_of(twice, capture.inventory, tmp_path / "cut", parts=3), whole)
     assert all(path.suffix == ".parquet" for path in (tmp_path / "cut" / "tables").iterdir())
 
@@ -95,7 +95,7 @@ def test_records_of_another_year_are_left_out_of_any_piece(tmp_path: Path, monke
     whole = report_of(records, capture.inventory, tmp_path / "whole")
     assert "1 record lies more than 30 days" in whole[0]
 
-    monkeypatch.setattr(pieces, "PIECE", 100)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 100)
     assert_same(report_of(records, capture.inventory, tmp_path / "cut"), whole)
 
 
@@ -107,7 +107,7 @@ def test_many_records_of_the_earliest_start_are_read_in_pieces(
     share = pl.int_range(pl.len()) < equal * pl.len()
     records = records.with_columns(pl.when(share).then(pl.col("start_time").min()).otherwise("start_time"))
     whole = report_of(records, [], tmp_path / "whole")
-    monkeypatch.setattr(pieces, "PIECE", 100)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 100)
     assert_same(report_of(records, [], tmp_path / "cut"), whole)
 
 
@@ -133,7 +133,7 @@ def test_gaps_bursts_volumes_and_groups_are_those_of_all_records(rows: list[tupl
 
     def found() -> list[Any]:
         bursts = bursts_of(flows, has_bytes=True)
-        groups = [member for group in flows.grouped(flows.src - 1, 4)() for member in joined(group)[1].src.tolist()]
+        groups = [member for group in flows.grouped(flows.src - 1, 4)() for member in join_group(group)[1].src.tolist()]
         gaps = idle_gaps(flows.start, flows.end)
         assert len(bursts.start) == len(bursts.stop) == len(bursts.total) - 1
         return [
@@ -144,7 +144,7 @@ def test_gaps_bursts_volumes_and_groups_are_those_of_all_records(rows: list[tupl
 
     whole = found()
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pieces, "PIECE", size)
+        patch.setattr(pieces, "PIECE_ROWS", size)
         assert found() == whole
 
 
@@ -152,7 +152,7 @@ def test_a_full_disk_is_an_error_of_the_machine(tmp_path: Path, monkeypatch: pyt
     def full(*_: int) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(pieces, "PIECE", 10)
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 10)
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(OSError, match="No space left"):
         pieces.Disk(tmp_path).empty(11, np.float64)

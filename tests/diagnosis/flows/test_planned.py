@@ -7,7 +7,7 @@ import pytest
 
 from diagnosis.flows.capture import Flows
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.planned import recurring, without_planned
+from diagnosis.flows.planned import recurring_steps, without_planned
 from diagnosis.flows.steps import Steps
 from tests.patience import no_hang
 
@@ -62,18 +62,20 @@ def test_a_member_that_is_late_every_fifteen_steps_is_no_plan_because_the_others
     ],
 )  # fmt: skip
 def test_what_recurs_at_one_distance_through_the_capture_is_planned(found: list[int], planned: list[int]) -> None:
-    assert recurring(np.array(found), STEPS).tolist() == planned
+    assert recurring_steps(np.array(found), STEPS).tolist() == planned
 
 
 def test_three_pauses_by_chance_are_seldom_a_plan() -> None:
     dice = np.random.default_rng(9)
     drawn = [np.sort(dice.choice(STEPS, 3, replace=False)) for _ in range(2_000)]
-    assert sum(bool(len(recurring(at, STEPS))) for at in drawn) < 0.006 * len(drawn)  # .9 % if a plan may begin late
+    assert sum(bool(len(recurring_steps(at, STEPS))) for at in drawn) < 0.006 * len(
+        drawn
+    )  # .9 % if a plan may begin late
 
 
 def test_many_pauses_cost_little() -> None:
     """Before, a third of 3,000 steps took 44 s, and the time grew with the third power."""
     at = np.flatnonzero(np.random.default_rng(5).random(20_000) < 0.3)
     with no_hang():
-        planned = recurring(at, 20_000)
+        planned = recurring_steps(at, 20_000)
     assert len(planned) < len(at) / 10

@@ -7,7 +7,7 @@ import polars as pl
 from diagnosis.flows.capture import Capture, Place
 from diagnosis.flows.parallelism import Layout
 from diagnosis.flows.slow_reasons import explain
-from diagnosis.flows.slowness import Episode, Slow
+from diagnosis.flows.slowness import Episode, SlowReport
 from diagnosis.flows.suspects import suspects
 from diagnosis.flows.transfers import Transfers
 from tests.diagnosis.flows.test_stragglers import capture
@@ -16,7 +16,7 @@ from tests.diagnosis.flows.test_stragglers import capture
 UNITS = ((0, 2), (1, 3), (0, 1), (2, 3))
 
 
-def told(leaf_of: dict[int, str]) -> tuple[Slow, Capture]:
+def told(leaf_of: dict[int, str]) -> tuple[SlowReport, Capture]:
     """What explains that the first two pairs are slow and the others are not."""
     _, _, whole = capture()
     places = {m: Place(f"n{m}", "", leaf_of[m]) for m in range(4)}

@@ -15,19 +15,19 @@ from diagnosis.flows import diagnose_flows, parse_flow
 from diagnosis.flows.capture import Capture, Flows, Place
 from diagnosis.flows.delays import EVIDENCE, MAX_SHARE, Candidate, Delays, find_raised_stretches, measure_delays
 from diagnosis.flows.jobs import JobFlows
-from diagnosis.flows.slowness import Slow
+from diagnosis.flows.slowness import SlowReport
 from diagnosis.flows.steps import Steps
 from diagnosis.flows.stragglers import (
     MAX_SET,
-    Named,
+    StragglerResult,
     Stretch,
     _smallest_set,
-    joined,
+    drop_unexplained,
+    find_stragglers,
+    join_findings,
+    join_stretches,
     probabilities,
-    settled,
-    stragglers,
     stretches,
-    weighed,
 )
 from diagnosis.flows.suspects import suspects
 from diagnosis.flows.waiting import _thinking_s
@@ -81,8 +81,8 @@ def capture(
     return JobFlows(np.arange(NODES), data), steps, Capture(flows, names, [], 0.0, places=places)
 
 
-def named(job: JobFlows, steps: Steps, whole: Capture) -> list[Slow]:
-    return stragglers(job, steps, whole).found
+def named(job: JobFlows, steps: Steps, whole: Capture) -> list[SlowReport]:
+    return find_stragglers(job, steps, whole).found
 
 
 def test_whoever_sends_late_in_every_slow_step_is_named_with_its_machine() -> None:
@@ -195,7 +195,7 @@ def test_of_two_that_delay_at_the_same_time_the_one_with_the_longer_delays_shows
     held.excess[16:24] = 0.06
     (longest, *rest) = find_raised_stretches(held, 1.0)
     assert longest == tuple(range(10, 16))
-    assert joined([], [longest, *rest]) == [Stretch(longest)]
+    assert join_stretches([], [longest, *rest]) == [Stretch(longest)]
 
 
 def test_delays_that_explain_little_of_what_was_lost_make_no_stretch() -> None:
@@ -205,11 +205,14 @@ def test_delays_that_explain_little_of_what_was_lost_make_no_stretch() -> None:
 
 
 def test_a_stretch_of_slow_steps_comes_before_one_of_a_single_machine() -> None:
-    assert joined([Stretch((4, 5, 6))], [(5, 6, 7, 8, 9), (20, 21, 22)]) == [Stretch((4, 5, 6)), Stretch((20, 21, 22))]
+    assert join_stretches([Stretch((4, 5, 6))], [(5, 6, 7, 8, 9), (20, 21, 22)]) == [
+        Stretch((4, 5, 6)),
+        Stretch((20, 21, 22)),
+    ]
 
 
 def test_steps_of_one_delaying_machine_show_where_the_slow_ones_among_them_began_and_ended() -> None:
-    assert joined([Stretch((4, 5, 6)), Stretch((8, 9))], [(3, 4, 5, 6, 7, 8, 9, 10)]) == [
+    assert join_stretches([Stretch((4, 5, 6)), Stretch((8, 9))], [(3, 4, 5, 6, 7, 8, 9, 10)]) == [
         Stretch((3, 4, 5, 6, 7, 8, 9, 10))
     ]
 
@@ -242,34 +245,34 @@ def test_slow_steps_with_few_usual_ones_between_are_one_stretch() -> None:
 
 
 def test_a_named_machine_replaces_the_group_of_which_one_is_meant_and_is_reported_once() -> None:
-    ring = Slow("slow_group", 0.0, 10.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"])
-    one = Slow("slow_group", 2.0, 9.0, "answers late", culprits=[2], nodes=["b"], confidence=0.9)
-    assert settled([ring], Named([one], shows_turns=False)) == [one]
-    assert settled([one], Named([one], shows_turns=False)) == [one]
+    ring = SlowReport("slow_group", 0.0, 10.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"])
+    one = SlowReport("slow_group", 2.0, 9.0, "answers late", culprits=[2], nodes=["b"], confidence=0.9)
+    assert join_findings([ring], StragglerResult([one], shows_turns=False)) == [one]
+    assert join_findings([one], StragglerResult([one], shows_turns=False)) == [one]
 
 
 def test_of_two_that_contradict_each_other_the_surer_one_is_reported() -> None:
-    switch = Slow("slow_switch", 2.0, 9.0, "leaf", switch="leaf0", candidates=["leaf0"], confidence=0.9)
-    doubtful = Slow("slow_group", 2.0, 9.0, "held", culprits=[2], nodes=["b"], confidence=0.6)
+    switch = SlowReport("slow_switch", 2.0, 9.0, "leaf", switch="leaf0", candidates=["leaf0"], confidence=0.9)
+    doubtful = SlowReport("slow_group", 2.0, 9.0, "held", culprits=[2], nodes=["b"], confidence=0.6)
     sure = replace(doubtful, confidence=0.95)
-    assert settled([switch], Named([doubtful], shows_turns=False)) == [switch]
-    assert settled([switch], Named([sure], shows_turns=False)) == [sure]
+    assert join_findings([switch], StragglerResult([doubtful], shows_turns=False)) == [switch]
+    assert join_findings([switch], StragglerResult([sure], shows_turns=False)) == [sure]
 
 
 def test_a_finding_about_the_whole_capture_stands_next_to_a_stretch() -> None:
-    uneven = Slow("slow_group", 0.0, 100.0, "uneven split", culprits=[3], nodes=["c"], confidence=0.8)
-    one = Slow("slow_group", 40.0, 50.0, "late", culprits=[2], nodes=["b"], confidence=0.7)
-    assert settled([uneven], Named([one], shows_turns=False)) == [uneven, one]
+    uneven = SlowReport("slow_group", 0.0, 100.0, "uneven split", culprits=[3], nodes=["c"], confidence=0.8)
+    one = SlowReport("slow_group", 40.0, 50.0, "late", culprits=[2], nodes=["b"], confidence=0.7)
+    assert join_findings([uneven], StragglerResult([one], shows_turns=False)) == [uneven, one]
 
 
 def test_who_was_late_in_a_stretch_that_nobody_explains_is_not_accused_by_sums() -> None:
-    late = Slow("slow_group", 2.0, 9.0, "late", culprits=[2], nodes=["b"], measure="late", confidence=0.9)
+    late = SlowReport("slow_group", 2.0, 9.0, "late", culprits=[2], nodes=["b"], measure="late", confidence=0.9)
     slow = replace(late, measure="transfers")
     elsewhere = replace(late, t0=20.0, t1=30.0)
-    nobody = Named([], shows_turns=True, unnamed=((2.0, 8.0),))
-    assert weighed([late, slow, elsewhere], nobody) == [slow, elsewhere]
-    assert settled([late, slow], nobody) == [slow]
-    assert settled([late], Named([], shows_turns=True)) == [late]
+    nobody = StragglerResult([], shows_turns=True, unnamed=((2.0, 8.0),))
+    assert drop_unexplained([late, slow, elsewhere], nobody) == [slow, elsewhere]
+    assert join_findings([late, slow], nobody) == [slow]
+    assert join_findings([late], StragglerResult([], shows_turns=True)) == [late]
 
 
 def test_delays_by_chance_in_a_few_steps_of_a_stretch_count_less_than_the_same_in_each() -> None:
@@ -307,10 +310,10 @@ def test_a_capture_of_whole_transfers_alone_proves_nothing_about_turns() -> None
 
 
 def test_where_turns_are_seen_a_ring_of_which_one_is_meant_is_no_finding_of_its_own() -> None:
-    assert stragglers(*capture()).shows_turns
-    ring = Slow("slow_group", 2.0, 9.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"], confidence=0.6)
-    assert settled([ring], Named([], shows_turns=True)) == []
-    assert settled([ring], Named([], shows_turns=False)) == [ring]
+    assert find_stragglers(*capture()).shows_turns
+    ring = SlowReport("slow_group", 2.0, 9.0, "one ring", culprits=[1, 2, 3], nodes=["a", "b", "c"], confidence=0.6)
+    assert join_findings([ring], StragglerResult([], shows_turns=True)) == []
+    assert join_findings([ring], StragglerResult([], shows_turns=False)) == [ring]
 
 
 @pytest.mark.parametrize(
