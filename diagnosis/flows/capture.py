@@ -62,9 +62,9 @@ class Flows:
         if rows.dtype == bool and count == len(self):
             return self
         if rows.dtype == bool and self.disk is not None and count > pieces.PIECE_ROWS:
-            held = [int(np.count_nonzero(rows[piece])) for piece in pieces.pieces_of(len(self))]
+            counts = [int(np.count_nonzero(rows[piece])) for piece in pieces.pieces_of(len(self))]
             kinds = [column.dtype for column in self.columns()]
-            columns, _ = fill_columns(self.disk, _choose_rows, self._parts((), [rows]), held, kinds)
+            columns, _ = fill_columns(self.disk, _choose_rows, self._parts((), [rows]), counts, kinds)
             return Flows(*columns, disk=self.disk)
         return Flows(*(pieces.choose_rows(column, rows, count, self.disk) for column in self.columns()), disk=self.disk)
 
@@ -96,10 +96,12 @@ class Flows:
         if len(self) <= pieces.PIECE_ROWS:
             whole: Group = [(unit, self)] if (unit >= 0).all() else [(unit[unit >= 0], self.take(unit >= 0))]
             return lambda: [whole]
-        held = np.zeros(units, np.int64)
+        counts = np.zeros(units, np.int64)
         for piece in pieces.pieces_of(len(unit)):
-            held += np.bincount(unit[piece][unit[piece] >= 0], minlength=units)
-        group = np.append((np.cumsum(held) - held) // pieces.PIECE_ROWS, -1).astype(np.int32)  # the last is of no unit
+            counts += np.bincount(unit[piece][unit[piece] >= 0], minlength=units)
+        group = np.append((np.cumsum(counts) - counts) // pieces.PIECE_ROWS, -1).astype(
+            np.int32
+        )  # the last is of no unit
         divided = self.each(_sort_by_group, group, beside=[unit])
 
         def found() -> list[Group]:

@@ -49,7 +49,7 @@ class SeenTransfers:
     nodes: frozenset[str] = frozenset()
 
 
-#: What the collectors of a ring heard, and one of them.
+#: What the collectors of a ring saw, and one of them.
 type Seen = tuple[dict[int, SeenTransfers], int]
 
 
@@ -67,8 +67,8 @@ def correct_clocks(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFl
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     nodes = [frozenset(capture.places[int(m)].node for m in r if int(m) in capture.places) - {""} for r in rings]
-    heard = _transfers_by_ring(job, pairs, capture, of, ring_of, nodes)
-    offset, exact = _find_offsets(heard, len(names), max(FINE_GRID_S, 2 * capture.resolution_s), job.flows.disk)
+    transfers = _transfers_by_ring(job, pairs, capture, of, ring_of, nodes)
+    offset, exact = _find_offsets(transfers, len(names), max(FINE_GRID_S, 2 * capture.resolution_s), job.flows.disk)
     if offset is None:
         return job, []
     offset -= float(np.median(offset))
@@ -169,13 +169,13 @@ def _middle_transfers(group: Group, table: Ints32, by_path: bool) -> pl.DataFram
 
 
 def _find_offsets(
-    heard: dict[int, dict[int, SeenTransfers]], count: int, grid: float, disk: pieces.Disk | None
+    transfers: dict[int, dict[int, SeenTransfers]], count: int, grid: float, disk: pieces.Disk | None
 ) -> tuple[Floats | None, np.ndarray]:
     """Each collector's offset, and whether it comes from a common ring; None if no clock is wrong."""
     offset = np.zeros(count)
     group = np.arange(count)
     off = tried = 0
-    for ring in heard.values():
+    for ring in transfers.values():
         first, *others = sorted(ring, key=lambda c: -len(ring[c].end))
         for other in others:
             if group[first] == group[other] or (off == 0 and tried >= MAX_TRIED):
@@ -187,12 +187,12 @@ def _find_offsets(
             # Hops of one collective overlap: only a clock difference can make them end further apart than they last.
             off += abs(apart) >= max(MIN_OFFSET_S, ring[first].length, ring[other].length)
             _join_groups(offset, group, first, other, apart)
-    loose = [c for ring in heard.values() for c in ring]
+    loose = [c for ring in transfers.values() for c in ring]
     hub = int(np.bincount(group[loose]).argmax())
     exact = group == hub
-    known = [(ring, c) for ring in heard.values() for c in ring if group[c] == hub]
+    known = [(ring, c) for ring in transfers.values() for c in ring if group[c] == hub]
     apart_from_hub = [m for m in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)) if group[m[0]] != hub]
-    compared = [_rings_to_compare(known, heard, members) for members in apart_from_hub]
+    compared = [_rings_to_compare(known, transfers, members) for members in apart_from_hub]
     batches = [compared[low : low + BATCH_RINGS] for low in range(0, len(compared), BATCH_RINGS)]
     sent = [([[(h.end, h.size) for h in rows] for rows, _ in batch], max(grid, COARSE_GRID_S)) for batch in batches]
     answers = itertools.chain.from_iterable(run_parts(disk, _offsets_between, sent))
@@ -209,13 +209,13 @@ def _find_offsets(
 
 
 def _rings_to_compare(
-    known: list[Seen], heard: dict[int, dict[int, SeenTransfers]], members: Ints
+    known: list[Seen], transfers: dict[int, dict[int, SeenTransfers]], members: Ints
 ) -> tuple[list[SeenTransfers], list[Seen]]:
-    """The first ring that these collectors saw, and the two known ones that are most like it: what each collector
-    heard, and whose that is.
+    """The first ring that these collectors saw, and the two known ones that are most like it: the transfers that
+    each collector saw, and that collector.
     """
     inside = set(members.tolist())
-    first = next((ring, c) for ring in heard.values() for c in ring if c in inside)
+    first = next((ring, c) for ring in transfers.values() for c in ring if c in inside)
     own = first[0][first[1]]
     peers = sorted(
         known, key=lambda y: (y[0][y[1]].nodes != own.nodes, -len(np.intersect1d(y[0][y[1]].size, own.size)))
@@ -243,9 +243,9 @@ def _offsets_between(batch: list[list[tuple[Floats, Floats]]], grid: float) -> l
     return found
 
 
-def _burst_ends(heard: SeenTransfers) -> SeenTransfers:
+def _burst_ends(transfers: SeenTransfers) -> SeenTransfers:
     """The end of each burst of a ring, for all sizes."""
-    stops, begins = idle_gaps(heard.end, heard.end)
+    stops, begins = idle_gaps(transfers.end, transfers.end)
     gaps = begins - stops
     long = stops[gaps >= 0.3 * np.quantile(gaps, 0.98)] if len(gaps) else stops
     return SeenTransfers(long, np.zeros(len(long)))
@@ -296,7 +296,7 @@ def most_frequent_difference(a: SeenTransfers, b: SeenTransfers, grid: float, *,
     return float(np.median(near))
 
 
-def _spread_around(apart: Floats, centre: float, grid: float) -> float:
+def _spread_around(differences: Floats, centre: float, grid: float) -> float:
     """How far the differences around one pile lie from it, typically."""
-    near = apart[np.abs(apart - centre) <= 4 * grid]
+    near = differences[np.abs(differences - centre) <= 4 * grid]
     return float(np.median(np.abs(near - np.median(near)))) if len(near) else np.inf

@@ -63,7 +63,7 @@ def pack(value: Any, disk: Disk | None = None, *, is_kept: bool = False) -> byte
     def _array(one: npt.NDArray[Any]) -> dict[str, Any]:
         kind = {"dtype": one.dtype.str, "shape": list(one.shape)}
         if disk is not None and is_kept and one.nbytes >= MIN_FILE_BYTES:
-            return {"file": disk.written(one), "from": 0, **kind}
+            return {"file": disk.write(one), "from": 0, **kind}
         place = disk.place(one) if disk is not None else None
         if place is not None:
             return {"file": place[0], "from": place[1], **kind}
@@ -95,7 +95,7 @@ def unpack(data: bytes, disk: Disk) -> Any:
                 raise ValueError(f"{dtype} is no type of a column")
             if "file" in one:
                 count = int(np.prod(shape, dtype=np.int64))
-                return disk.opened(one["file"], one["from"], count, dtype).reshape(shape)
+                return disk.open_values(one["file"], one["from"], count, dtype).reshape(shape)
             at, size = one["array"]
             return np.frombuffer(data, dtype, size // dtype.itemsize, begin + at).reshape(shape)
         return one

@@ -51,7 +51,7 @@ MIN_SIZE_SHARE = 0.1
 
 @dataclass(frozen=True, slots=True)
 class Pairs:
-    """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``beside``: the size
+    """Pairs a < b of one job with their type and the evidence for it; columns of equal length. ``extra_size``: the size
     that a DP pair exchanges many times a step and that is no gradient, 0 if there is none. ``one_clock``: transfers and
     their acknowledgements carry the same times, so the collectors' clocks agree. ``numbered``: the job's records, and
     the pair number of each.
@@ -64,7 +64,7 @@ class Pairs:
     together: Floats
     records: Ints
     main: Floats
-    beside: Floats
+    extra_size: Floats
     one_clock: bool = False
     numbered: tuple[Flows, Ints32] | None = field(default=None, compare=False, repr=False)
     _carried: dict[tuple[str, ...], Flows] = field(default_factory=dict, init=False, compare=False, repr=False)
@@ -91,9 +91,9 @@ class Pairs:
         """Mask of the records on pairs of these types; of pairs that serve gradients and experts alike, only the
         gradients' records.
         """
-        is_beside = DP in types and OTHER not in types and bool(self.beside.any())
-        beside = self.beside if is_beside else None
-        mask = flows.column(np.bool_, _is_carried, self.of(*types), beside, beside=[self.index(flows, count)])
+        is_beside = DP in types and OTHER not in types and bool(self.extra_size.any())
+        extra = self.extra_size if is_beside else None
+        mask = flows.column(np.bool_, _is_carried, self.of(*types), extra, beside=[self.index(flows, count)])
         expert = self.of(EP)
         if DP not in types or EP in types or not expert.any():
             return np.asarray(mask)
@@ -148,7 +148,7 @@ def classify_pairs(job: JobFlows, capture: Capture) -> Pairs:
     together = np.maximum(timing[0], timing[1])
     beside = np.where(_frequent_sizes(sizes) & np.array([t == DP for t in types]), sizes.main, 0.0)
     is_one, records = _has_one_clock(flows, capture), records.astype(np.int64)
-    return Pairs(a, b, types, sizes.often, together, records, sizes.main, beside, is_one, (flows, pair))
+    return Pairs(a, b, types, sizes.frequent, together, records, sizes.main, beside, is_one, (flows, pair))
 
 
 @partition
@@ -165,11 +165,11 @@ def _volumes(part: Flows, pair: Ints32, pairs: int) -> tuple[Floats, Floats]:
 
 
 @partition
-def _is_carried(part: Flows, index: Ints32, wanted: Bools, beside: Floats | None) -> Bools:
-    """The records of the pairs that are wanted, without those of the size ``beside`` the gradients."""
+def _is_carried(part: Flows, index: Ints32, wanted: Bools, extra_size: Floats | None) -> Bools:
+    """The records of the pairs that are wanted, without those of their ``extra_size``."""
     mask = wanted[index]
-    if beside is not None:
-        mask &= ~(np.abs(part.size - beside[index]) < 0.01 * beside[index])
+    if extra_size is not None:
+        mask &= ~(np.abs(part.size - extra_size[index]) < 0.01 * extra_size[index])
     return mask
 
 
@@ -210,8 +210,8 @@ def _one_way_pairs(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) -
     """
     back = moved - forth
     sent = np.bincount(a, forth, count) + np.bincount(b, back, count)
-    heard = np.bincount(b, forth, count) + np.bincount(a, back, count)
-    both = np.minimum(sent, heard) > MAX_ONE_WAY_SHARE * np.maximum(sent, heard)
+    received = np.bincount(b, forth, count) + np.bincount(a, back, count)
+    both = np.minimum(sent, received) > MAX_ONE_WAY_SHARE * np.maximum(sent, received)
     return np.asarray((np.minimum(forth, back) <= MAX_ONE_WAY_SHARE * moved) & both[a] & both[b])
 
 
@@ -235,7 +235,7 @@ def _closed_rings(forth: Floats, moved: Floats, a: Ints, b: Ints, count: int) ->
 
 def _beside_gradients(types: list[str], sizes: Sizes, a: Ints, b: Ints, count: int) -> Bools:
     """Pairs in a component in which some pair shows gradients: it is recognised as such, or has several sizes."""
-    gradient = np.array([t == DP for t in types], dtype=bool) | (sizes.often >= 3)
+    gradient = np.array([t == DP for t in types], dtype=bool) | (sizes.frequent >= 3)
     label = components(a, b, count)
     shown = np.zeros(count, dtype=bool)
     shown[label[a[gradient]]] = True
@@ -244,7 +244,7 @@ def _beside_gradients(types: list[str], sizes: Sizes, a: Ints, b: Ints, count: i
 
 def _frequent_sizes(sizes: Sizes) -> Bools:
     """Pairs with gradients and with another exchange many times a step (context parallelism, activations)."""
-    return np.asarray((sizes.often == 1) & (sizes.kinds >= 3) & (sizes.rarer >= 0.2))
+    return np.asarray((sizes.frequent == 1) & (sizes.kinds >= 3) & (sizes.rarer >= 0.2))
 
 
 def clocks_disagree(pairs: Pairs) -> bool:
@@ -312,8 +312,10 @@ def _share_evidence(timing: tuple[Floats, Floats, Floats], sizes: Sizes) -> tupl
     """Pairs that exchange one and the same size do the same thing: they share their evidence, so that lost records
     matter less.
     """
-    alone = -1.0 - np.arange(len(sizes.often))
-    same = np.where((sizes.often == 1) & (sizes.main > 0), np.round(np.log(np.maximum(sizes.main, 1.0)) / 0.02), alone)
+    own_key = -1.0 - np.arange(len(sizes.frequent))
+    same = np.where(
+        (sizes.frequent == 1) & (sizes.main > 0), np.round(np.log(np.maximum(sizes.main, 1.0)) / 0.02), own_key
+    )
     _, group = np.unique(same, return_inverse=True)
     each = np.maximum(np.bincount(group), 1)
     chain, mutual, fan = (np.bincount(group, weights=value) / each for value in timing)
@@ -335,17 +337,17 @@ def _types(
     ring = chain >= 0.5
     fanned = (ring | (mutual >= 0.8)) & (fan >= 1)
     clique = fanned & in_clique(a, b, fanned, count)
-    many = (sizes.often >= 2) & (sizes.covered >= 0.3)
+    many = (sizes.frequent >= 2) & (sizes.covered >= 0.3)
     # Members of an all-to-all that exchange gradients as well have sizes beyond those that all pairs of the clique
     # have. If its own sizes do not recur (experts with uneven load), some of them agree by chance, but move few bytes.
     extra = clique & (sizes.kinds > np.quantile(sizes.kinds[clique], 0.25)) if clique.any() else clique
-    by_chance = float(np.median(sizes.again[clique])) if clique.any() else 1.0
+    by_chance = float(np.median(sizes.recurring_share[clique])) if clique.any() else 1.0
     if by_chance < 0.5:
-        extra = clique & (sizes.again >= max(MIN_SIZE_SHARE, 2.5 * by_chance))
+        extra = clique & (sizes.recurring_share >= max(MIN_SIZE_SHARE, 2.5 * by_chance))
     clique = clique & ~extra
     extra |= ~clique & _frequent_sizes(sizes)
     # Counting every thousandth packet turns one size into a dozen that cover half of the records.
-    some = (sizes.often >= 3) & (sizes.often <= 8) & (sizes.covered >= 0.45)
+    some = (sizes.frequent >= 3) & (sizes.frequent <= 8) & (sizes.covered >= 0.45)
     bucketed = extra | (many & ~clique & (ring | (mutual >= 0.5) | some | (sizes.covered >= 0.6)))
     if clique.any() and not bucketed.any():
         bucketed = clique & many
@@ -353,15 +355,19 @@ def _types(
     others = bool(bucketed.any())
     # Two members exchange in both directions always; neighbours in a pipeline only between warm-up and drain.
     exchange = mutual >= max(0.8, 0.93 * float(mutual.max(initial=0.0)))
-    lonely = (sizes.often == 1) & (sizes.covered >= 0.5)
+    lonely = (sizes.frequent == 1) & (sizes.covered >= 0.5)
     beside = accompanies(bucketed) if others and (lonely & ring).any() else np.ones(len(a))
     # A size that is exchanged no more often than a bucket is a gradient too: the experts' own, before or after the
     # others'.
     gradients = bucketed if others else exchange
-    seldom = sizes.least <= 1.5 * np.median(sizes.least[gradients]) if gradients.any() else np.ones(len(a), dtype=bool)
+    is_rare = (
+        sizes.rarest_count <= 1.5 * np.median(sizes.rarest_count[gradients])
+        if gradients.any()
+        else np.ones(len(a), dtype=bool)
+    )
     # A pipeline hands over several times for each exchange of gradients.
-    once = seldom & lonely
-    exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not seldom.all()) & (exchange.any() or others)
+    once = is_rare & lonely
+    exchange |= once & (mutual >= 0.75 * mutual.max(initial=0.0)) & (not is_rare.all()) & (exchange.any() or others)
     chord = ring & ~fanned & find_chords(a, b, bucketed, sizes, count)
     types: list[str] = []
     for i in range(len(a)):
@@ -372,7 +378,7 @@ def _types(
         elif bucketed[i]:
             types.append(DP)
         elif ring[i]:
-            types.append(OTHER if others and lonely[i] and beside[i] < 0.6 and not seldom[i] else DP)
+            types.append(OTHER if others and lonely[i] and beside[i] < 0.6 and not is_rare[i] else DP)
         elif exchange[i] and (sizes.guest[i] or not (others and has_bytes) or once[i]):
             types.append(DP)
         else:

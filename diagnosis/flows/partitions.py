@@ -93,10 +93,10 @@ def fill_columns(
             counts.append(len(_as_list(values)[0]))
         return columns, counts
     sizes = [np.dtype(kind).itemsize for kind in kinds]
-    names = disk.made([total * size for size in sizes])
+    names = disk.make_files([total * size for size in sizes])
     places = [[(name, low * size) for name, size in zip(names, sizes, strict=True)] for low in first]
     counts = list(run_parts(disk, function, parts, places))
-    return [disk.opened(name, 0, total, kind) for name, kind in zip(names, kinds, strict=True)], counts
+    return [disk.open_values(name, 0, total, kind) for name, kind in zip(names, kinds, strict=True)], counts
 
 
 def run_part(function: str, part: bytes, folder: Path) -> bytes:

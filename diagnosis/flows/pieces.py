@@ -56,7 +56,7 @@ class Disk:
 
     folder: Path
     runner: Runner | None = None
-    _held: dict[int, _MappedFile] = field(default_factory=dict, repr=False, compare=False)
+    _files: dict[int, _MappedFile] = field(default_factory=dict, repr=False, compare=False)
     _open: dict[str, mmap.mmap] = field(default_factory=dict, repr=False, compare=False)
 
     def empty(self, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
@@ -69,7 +69,7 @@ class Disk:
         self.folder.mkdir(parents=True, exist_ok=True)
         return self._new(size, dtype)
 
-    def stored(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+    def store(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
         """The same values in a file, if they are long enough for one."""
         if values.nbytes < MIN_FILE_BYTES or self.place(values) is not None:
             return values
@@ -78,12 +78,12 @@ class Disk:
         out[:] = values
         return out
 
-    def made(self, sizes: Sequence[int]) -> list[str]:
-        """The names of new files of so many bytes. Whoever does a part may :meth:`put` rows there; then :meth:`opened`
-        shows them. Raises ``OSError`` if the disk is full.
+    def make_files(self, sizes: Sequence[int]) -> list[str]:
+        """The names of new files of so many bytes. The process that does a part may :meth:`put` rows there; then
+        :meth:`open_values` shows them. Raises ``OSError`` if the disk is full.
         """
         self.folder.mkdir(parents=True, exist_ok=True)
-        return [self._made(size) for size in sizes]
+        return [self._make_file(size) for size in sizes]
 
     def put(self, name: str, begin: int, values: npt.NDArray[Any]) -> None:
         """Writes values into a file, from its byte ``begin`` on. Others write other bytes of it: nothing of it is read,
@@ -98,9 +98,9 @@ class Disk:
             while left:
                 left = left[file.write(left) :]
 
-    def written(self, values: npt.NDArray[Any]) -> str:
+    def write(self, values: npt.NDArray[Any]) -> str:
         """The name of a new file with these values, which belongs to whoever opens it."""
-        name = self._made(values.nbytes)
+        name = self._make_file(values.nbytes)
         with (self.folder / name).open("r+b") as file:
             file.write(memoryview(values.reshape(-1).view(np.uint8)))
         return name
@@ -110,7 +110,7 @@ class Disk:
         other processes read them from now on.
         """
         address = values.__array_interface__["data"][0]
-        for begin, file in self._held.items():
+        for begin, file in self._files.items():
             if begin <= address < begin + file.size:
                 mapped = file.mapped()
                 if self.runner is not None and self.runner.is_far and not file.is_written and mapped is not None:
@@ -119,12 +119,12 @@ class Disk:
                 return file.name, address - begin
         return None
 
-    def opened(self, name: str, begin: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def open_values(self, name: str, begin: int, count: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         """Values of a file of the folder; with a runner the file is removed when they are gone."""
         if _NAME.fullmatch(name) is None:
             raise ValueError(f"{name} is no file of columns")
         if self.runner is not None:
-            return self._owned(name, count * np.dtype(dtype).itemsize, dtype)
+            return self._open_owned(name, count * np.dtype(dtype).itemsize, dtype)
         if name not in self._open:
             with (self.folder / name).open("rb") as file:
                 self._open[name] = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
@@ -132,12 +132,12 @@ class Disk:
 
     def _new(self, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         if self.runner is not None:
-            return self._owned(self._made(size), size, dtype)
+            return self._open_owned(self._make_file(size), size, dtype)
         with tempfile.TemporaryFile(dir=self.folder) as file:
             os.posix_fallocate(file.fileno(), 0, size)  # a later write to a full disk would end the process
             return np.frombuffer(mmap.mmap(file.fileno(), size), dtype)
 
-    def _made(self, size: int) -> str:
+    def _make_file(self, size: int) -> str:
         number, path = tempfile.mkstemp(_SUFFIX, "", self.folder)
         try:
             os.posix_fallocate(number, 0, size)
@@ -145,14 +145,14 @@ class Disk:
             os.close(number)
         return Path(path).name
 
-    def _owned(self, name: str, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
+    def _open_owned(self, name: str, size: int, dtype: npt.DTypeLike) -> npt.NDArray[Any]:
         path = self.folder / name
         with path.open("r+b") as file:
             mapped = mmap.mmap(file.fileno(), size)
         array = np.frombuffer(mapped, dtype)
         address = array.__array_interface__["data"][0]
-        self._held[address] = _MappedFile(size, name, weakref.ref(mapped))
-        weakref.finalize(mapped, _release, self._held, address, path)
+        self._files[address] = _MappedFile(size, name, weakref.ref(mapped))
+        weakref.finalize(mapped, _release, self._files, address, path)
         return array
 
 
@@ -180,7 +180,7 @@ def add_counts(
 
 def store(values: npt.NDArray[Any], disk: Disk | None) -> npt.NDArray[Any]:
     """The same values, on the disk if there is one and they are long."""
-    return values if disk is None else disk.stored(values)
+    return values if disk is None else disk.store(values)
 
 
 def empty(count: int, dtype: npt.DTypeLike, disk: Disk | None) -> npt.NDArray[Any]:

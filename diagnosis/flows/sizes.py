@@ -20,20 +20,21 @@ ONE_SIZE_RATIO = 1.03
 
 @dataclass(frozen=True, slots=True)
 class Sizes:
-    """For each pair: different sizes that recur often, the share of records with one of them, the most frequent;
-    ``kinds``: the number of sizes that recur at all; ``guest``: the most frequent one also occurs in pairs with several
-    sizes; ``rarer``: the share of bytes in sizes that recur, but far less often than the most frequent; ``again``: the
-    share in all recurring sizes; ``least``: the count of the least frequent size in ``often``.
+    """For each pair: ``frequent``: the number of different sizes that recur often, ``covered``: the share of records
+    with one of them, ``main``: the most frequent; ``kinds``: the number of sizes that recur at all; ``guest``: the most
+    frequent one also occurs in pairs with several sizes; ``rarer``: the share of bytes in sizes that recur, but far
+    less often than the most frequent; ``recurring_share``: the share in all recurring sizes; ``rarest_count``: the
+    count of the rarest of the frequent sizes.
     """
 
-    often: Ints
+    frequent: Ints
     covered: Floats
     main: Floats
     kinds: Ints
     guest: Bools
     rarer: Floats
-    again: Floats
-    least: Ints
+    recurring_share: Floats
+    rarest_count: Ints
 
 
 @partition

@@ -324,8 +324,8 @@ def merge_findings(found: list[SlowReport]) -> list[SlowReport]:
     out: list[SlowReport] = []
     for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
         for other in out:
-            whom = (set(slow.nodes), set(other.nodes)) if slow.nodes else (set(slow.culprits), set(other.culprits))
-            same = slow.kind == other.kind and bool(whom[0]) and whom[0] == whom[1]
+            names = (set(slow.nodes), set(other.nodes)) if slow.nodes else (set(slow.culprits), set(other.culprits))
+            same = slow.kind == other.kind and bool(names[0]) and names[0] == names[1]
             if same and slow.t0 <= other.t1 + 0.5 * (other.t1 - other.t0):
                 other.t1 = max(other.t1, slow.t1)
                 other.culprits = sorted({*other.culprits, *slow.culprits})

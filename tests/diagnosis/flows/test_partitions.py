@@ -153,7 +153,7 @@ def test_parts_fill_their_rows_of_common_columns(
 def test_nothing_but_columns_of_the_folder_is_opened(tmp_path: Path) -> None:
     for name in ("../secret.column", "/etc/passwd", "x.parquet"):
         with pytest.raises(ValueError, match="no file of columns"):
-            pieces.Disk(tmp_path).opened(name, 0, 1, np.int8)
+            pieces.Disk(tmp_path).open_values(name, 0, 1, np.int8)
         with pytest.raises(ValueError, match="no file of columns"):
             pieces.Disk(tmp_path).put(name, 0, np.zeros(1))
     with pytest.raises(FileNotFoundError):  # of an analysis that ended
