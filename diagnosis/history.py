@@ -16,7 +16,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import inventory, thresholds
-from diagnosis.logs import frameworks, hosts, signatures, stored_rows
+from diagnosis.logs import hosts, signatures, stored_rows, words
 from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
 
 THRESHOLDS: Final = thresholds.of("history")
@@ -170,9 +170,8 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     nodes = {s.node for p in logs for s in p.sources if s.node}
     framework = framework or inventory.read(parsed, JobHints()).framework
     if not framework:
-        framework = frameworks.framework(
-            stored_rows.read([stored_rows.messages_of(p) for p in logs], ("example",))["example"]
-        )
+        examples = stored_rows.read([stored_rows.messages_of(p) for p in logs], ("example",))["example"]
+        framework = words.first(examples, "frameworks") or "unknown"
     counts: dict[str, int] = {}
     for p in logs:
         table = stored_rows.read([stored_rows.messages_of(p)], ("text", "count"))

@@ -16,7 +16,7 @@ from typing import Final
 
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
-from diagnosis.logs import events, frameworks, verdict
+from diagnosis.logs import events, verdict, words
 from diagnosis.logs.case import Case, open_case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.detectors import watchdogs
@@ -131,8 +131,8 @@ def _described(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         result,
         attempt=number,
         attempts=(_launch(case, case.ending.outcome, number),),
-        framework=frameworks.framework(case.table.messages["example"]),
-        scheduler=frameworks.scheduler(case.table.messages["example"]),
+        framework=words.first(case.table.messages["example"], "frameworks") or "unknown",
+        scheduler=words.first(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,
         world_size=_world(case),
         protocol=tuple(watchdogs.states(case)) if result.is_failure else (),

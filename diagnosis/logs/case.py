@@ -17,7 +17,6 @@ from diagnosis.logs import (
     clocks,
     events,
     fallbacks,
-    frameworks,
     launches,
     mentions,
     outcome,
@@ -29,6 +28,7 @@ from diagnosis.logs import (
     stages,
     templates,
     temporal,
+    words,
 )
 from diagnosis.logs import scene as scenes
 from diagnosis.logs.catalogue import Catalogue
@@ -95,8 +95,8 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     table, listed = roster.applied(table, known, inventory.home_of_rank(), read)
     times = clocks.estimate(table)
     given.on_stage("cross-job", 1, 5)
-    framework = hints.framework or inventory.framework or frameworks.framework(table.messages["example"])
-    pool = given.history.pool(hints.family, framework, exclude=hints.job_id or inventory.job_id)
+    framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
+    pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
     pool = pool.similar(table.messages["text"].to_list())
 
     def told(table: LogTable) -> tuple[Catalogue, Progress]:

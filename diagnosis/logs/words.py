@@ -18,6 +18,8 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 
+import polars as pl
+
 #: What a line may hold without being about it: the name of the module that logs.
 MODULE = r"\b[a-z_]\w*(?:\.[a-z_]\w*)+\b"
 
@@ -41,6 +43,12 @@ def load(name: str) -> tuple[Word, ...]:
         Word(row["id"], row["pattern"], tuple(row["example"]), tuple(row["counter"]), row.get("is_end", False))
         for row in tomllib.loads(text)["word"]
     )
+
+
+def first(lines: pl.Series, name: str) -> str:
+    """The id of the first row of a file whose pattern is near the beginning of one of ``lines``; empty for none."""
+    heads = lines.str.head(400)
+    return next((word.id for word in load(name) if heads.str.contains(word.pattern).any()), "")
 
 
 @cache
