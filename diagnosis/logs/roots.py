@@ -108,13 +108,14 @@ def weigh(scene: Scene) -> pl.Series:
         .otherwise(0.0)
     )
     # a program that calls its own message a warning goes on after it
+    is_tolerated = pl.col("example").str.contains(TOLERATED)
     is_warning = (
-        pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value)
+        (pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value) | is_tolerated)
         & ~pl.col("is_system")
         & ~pl.col("is_exception")
         & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
-    is_calm = (pl.col("level") < Level.WARNING.value) | pl.col("example").str.contains(TOLERATED)
+    is_calm = (pl.col("level") < Level.WARNING.value) | is_tolerated
     told = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)
     base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * told).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences

@@ -57,12 +57,13 @@ def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
-    """For each exception whether every writer of it went on to a later step of its preparations: it was caught. A
-    launch or a rendezvous may belong to the next run, a save may be the last step of a failing one.
+    """For each exception, and each line without a rule, whether every writer of it went on to a later step of its
+    preparations: it was caught. A launch or a rendezvous may belong to the next run, a save may be the last step of a
+    failing one.
     """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
     later = _last_lines(catalogue.cells.join(steps, on="masked", how="semi"))
-    return went_on(catalogue, later) & catalogue.events["is_exception"]
+    return went_on(catalogue, later) & (catalogue.events["is_exception"] | catalogue.events["signature"].is_null())
 
 
 def ignored(catalogue: Catalogue) -> set[int]:

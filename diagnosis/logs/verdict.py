@@ -242,10 +242,16 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
         case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
         key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), -(r["novelty"] or 0), -(r["n"] or 0), e),
     )[: LIMITS.events]
+    rows.sort(key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), *_since(r)))
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
     cells = dating.stated_at(case.catalogue, case.pace, roles)
     return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
+
+
+def _since(row: dict[str, Any]) -> tuple[float, int]:
+    """Where an event begins: by its time, then its first line."""
+    return float("inf") if row["first_at"] is None else row["first_at"], row["first_line"]
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:

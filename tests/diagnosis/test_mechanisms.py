@@ -78,6 +78,20 @@ def test_an_exception_after_which_its_process_went_on_was_caught(tmp_path: Path)
     assert logs["lines"][0]["line"] == 5
 
 
+def test_an_unknown_error_after_which_its_process_went_on_was_caught(tmp_path: Path) -> None:
+    caught = "ERROR - could not read the table of codes: 'Quantiser' has no codebooks"
+    logs = logs_of(tmp_path / "a", "loading tokenizer", caught, "starting training")
+    assert not logs["is_failure"]
+    assert logs_of(tmp_path / "b", "loading tokenizer", "starting training", caught)["is_failure"]
+
+
+def test_a_problem_without_a_level_that_its_program_ignores_yields_to_the_cause(tmp_path: Path) -> None:
+    ignored = "/models/m7 does not appear to have a file named options.json. Proceeding without it."
+    cause = ["Traceback (most recent call last):", "FileNotFoundError: [Errno 2] No such file or directory: '/seg_33b'"]
+    logs = logs_of(tmp_path, ignored, *cause)
+    assert logs["lines"][0]["line"] == 3
+
+
 def test_an_exception_that_ends_its_process_is_no_caught_one(tmp_path: Path) -> None:
     end = ["Traceback (most recent call last):", "ModuleNotFoundError: No module named 'quickops'"]
     logs = logs_of(tmp_path, "building model", *end)

@@ -50,3 +50,10 @@ def test_of_two_causes_on_one_machine_the_first_is_more_probable(tmp_path: Path)
     assert found.runner_up is not None
     assert found.runner_up[0] == "hardware.gpu.row_remap"
     assert found.confidence > 0.7
+
+
+def test_consequences_are_listed_in_their_order(tmp_path: Path) -> None:
+    wait = "[rank1] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=8, OpType=BROADCAST) ran for 300013 s"
+    echo = "terminate called after throwing an instance of 'c10::DistBackendError'"
+    found = verdict.conclude(case_of_lines(tmp_path, "step 1 loss 2", "step 2 loss 2", wait, echo, echo, echo))
+    assert [event.lines[0].line for event in found.events if event.role == "cascade"] == [3, 4]
