@@ -18,7 +18,7 @@ from ingest.refusals import Refused, translate_storage_errors
 #: keys of the WSGI environment; a client cannot set them
 ADMISSION = "faultline.admission"
 RECEIVED = "faultline.received"
-_READ_BYTES = 256 << 10
+_BLOCK_BYTES = 256 << 10
 
 
 class Sink(Protocol):
@@ -33,7 +33,7 @@ class Sink(Protocol):
         """Release the file, complete or not. May be called again."""
 
 
-class Received(NamedTuple):
+class ReceivedBody(NamedTuple):
     """A received body, or the error that happened while it was written. ``rate_headers``: those of its admission."""
 
     sink: Any
@@ -67,7 +67,7 @@ def takes_bytes(*methods: str) -> Callable[[Any], Any]:
     return mark
 
 
-def admitted(request: HttpRequest, *, limit_bytes: int) -> HttpResponse:
+def admission_answer(request: HttpRequest, *, limit_bytes: int) -> HttpResponse:
     """The answer to the admission of a form. A part file keeps the body until Django reads it from there."""
     length = length_of(request)
     if length > limit_bytes:
@@ -82,11 +82,11 @@ def admitted(request: HttpRequest, *, limit_bytes: int) -> HttpResponse:
 
 def length_of(request: HttpRequest) -> int:
     """The Content-Length of the request; 0 without one."""
-    said = request.META.get("CONTENT_LENGTH") or ""
-    return int(said) if said.isdecimal() else 0
+    header = request.META.get("CONTENT_LENGTH") or ""
+    return int(header) if header.isdecimal() else 0
 
 
-def received[S: Sink](request: HttpRequest, make: Callable[[int], S], *, takes_chunks: bool = False) -> S | GoAhead:
+def receive_body[S: Sink](request: HttpRequest, make: Callable[[int], S], *, takes_chunks: bool = False) -> S | GoAhead:
     """The sink with the whole body, or the go-ahead for an admission.
 
     With ``takes_chunks`` a body may come without a length: then ``make`` gets 0, and its sink limits the bytes.
@@ -94,7 +94,7 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S], *, takes_c
     ``make`` opens a sink for a number of bytes. If the server did not receive the body before (Django's own server, the
     test client), it is read here. Raises :class:`Refused`: 411 without a length, 400 for a broken connection.
     """
-    there: Received | None = request.META.get(RECEIVED)
+    there: ReceivedBody | None = request.META.get(RECEIVED)
     if there is not None:
         if there.problem is not None:
             with translate_storage_errors():
@@ -111,7 +111,7 @@ def received[S: Sink](request: HttpRequest, make: Callable[[int], S], *, takes_c
         return GoAhead(sink, getattr(request.user, "pk", None))
     try:
         with translate_storage_errors():
-            while block := request.read(_READ_BYTES):
+            while block := request.read(_BLOCK_BYTES):
                 sink.write(block)
     except OSError as error:
         sink.close()

@@ -12,7 +12,7 @@ from kombu.exceptions import KombuError, OperationalError
 log = logging.getLogger(__name__)
 
 #: what sending a message raises if the broker is down
-_DOWN = (OperationalError, KombuError, OSError)
+_BROKER_ERRORS = (OperationalError, KombuError, OSError)
 #: a client needs seconds to find that the broker is down: after a failure, nobody tries again for this long
 _ASK_AGAIN_S = 15.0
 _ask_again_at = 0.0
@@ -30,7 +30,7 @@ def send(task: str, *arguments: Any, **options: Any) -> bool:
         current_app.loader.import_default_modules()
     try:
         current_app.signature(task, args=arguments).apply_async(retry=False, **options)
-    except _DOWN as error:
+    except _BROKER_ERRORS as error:
         _ask_again_at = time.monotonic() + _ASK_AGAIN_S
         log.warning("the broker cannot be reached, %s%s waits: %s", task, arguments, error)
         return False
@@ -57,5 +57,5 @@ def queue_length(queue: str = "parse") -> int | None:
             return int(connection.default_channel.queue_declare(queue, passive=True).message_count)
         except connection.channel_errors:  # an empty queue may not exist
             return 0
-        except (*connection.connection_errors, *_DOWN):
+        except (*connection.connection_errors, *_BROKER_ERRORS):
             return None

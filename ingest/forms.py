@@ -150,14 +150,14 @@ class JobForm(DescriptionForm):
 
 
 #: sizes of a layout in their usual order
-_USUAL = ("tp", "pp", "dp", "cp", "ep")
+_LAYOUT_KEYS = ("tp", "pp", "dp", "cp", "ep")
 
 
 def initial_values(job: Job) -> dict[str, Any]:
     """The initial values of :class:`DescriptionForm` for an existing job."""
     is_flat = all(isinstance(value, (int, str)) and " " not in str(value) for value in job.layout.values())
-    sizes = [key for key in _USUAL if key in job.layout]  # PostgreSQL keeps no order
-    keys = [*sizes, *sorted(job.layout.keys() - set(_USUAL))]
+    sizes = [key for key in _LAYOUT_KEYS if key in job.layout]  # PostgreSQL keeps no order
+    keys = [*sizes, *sorted(job.layout.keys() - set(_LAYOUT_KEYS))]
     layout = " ".join(f"{key}={job.layout[key]}" for key in keys) if is_flat else json.dumps(job.layout)
     names = ("name", "family", "framework", "model", "nodes_text", "time_zone", "started_at", "ended_at", "comment")
     team = job.team.slug if job.team else None

@@ -16,19 +16,21 @@ from storages.backends.s3 import S3Storage
 from ingest.refusals import StoreAway
 
 #: a request waits this long for a connection and for each answer, and is repeated so often
-_CONNECT_S, _ANSWER_S, _TRIES = 5, 30, 3
+_CONNECT_S, _ANSWER_S, _MAX_TRIES = 5, 30, 3
 #: codes below 500 that pass with time
-_PASSING = frozenset({"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "429"})
+_TRANSIENT_CODES = frozenset(
+    {"RequestTimeout", "SlowDown", "Throttling", "ThrottlingException", "TooManyRequests", "429"}
+)
 
 
 @contextmanager
-def answering() -> Iterator[None]:
+def translate_store_errors() -> Iterator[None]:
     """Turn the errors of a store that does not answer into :class:`StoreAway`."""
     try:
         yield
     except ClientError as error:
         status = error.response.get("ResponseMetadata", {}).get("HTTPStatusCode", 500)
-        if status < 500 and error.response.get("Error", {}).get("Code") not in _PASSING:
+        if status < 500 and error.response.get("Error", {}).get("Code") not in _TRANSIENT_CODES:
             raise
         raise StoreAway(str(error)) from error
     except (BotoCoreError, Boto3Error) as error:
@@ -39,43 +41,43 @@ class ObjectStore(S3Storage):  # type: ignore[misc]  # storages has no types
     """Whole objects are fetched when they are opened."""
 
     def get_default_settings(self) -> dict[str, Any]:
-        retries = {"mode": "standard", "total_max_attempts": _TRIES}
+        retries = {"mode": "standard", "total_max_attempts": _MAX_TRIES}
         limits = Config(connect_timeout=_CONNECT_S, read_timeout=_ANSWER_S, retries=retries)
         return {**super().get_default_settings(), "client_config": limits}
 
-    @answering()
+    @translate_store_errors()
     def _open(self, name: str, mode: str = "rb") -> Any:
         opened = super()._open(name, mode)
         if "r" in mode:
             opened.file  # noqa: B018  # fetches it
         return opened
 
-    @answering()
+    @translate_store_errors()
     def _save(self, name: str, content: Any) -> Any:
         return super()._save(name, content)
 
-    @answering()
+    @translate_store_errors()
     def delete(self, name: str) -> None:
         super().delete(name)
 
-    @answering()
+    @translate_store_errors()
     def exists(self, name: str) -> bool:
         return bool(super().exists(name))
 
-    @answering()
+    @translate_store_errors()
     def size(self, name: str) -> int:
         return int(super().size(name))
 
-    @answering()
+    @translate_store_errors()
     def listdir(self, path: str) -> tuple[list[str], list[str]]:
         folders, files = super().listdir(path)
         return list(folders), list(files)
 
-    @answering()
+    @translate_store_errors()
     def get_modified_time(self, name: str) -> Any:
         return super().get_modified_time(name)
 
-    @answering()
+    @translate_store_errors()
     def read_range(self, key: str, offset: int, length: int) -> bytes:
         """``length`` bytes from ``offset`` on, fewer at the end; opening the object would fetch the whole first."""
         if not length:

@@ -15,9 +15,9 @@ from ingest.refusals import Refused, outage_refusal
 
 log = logging.getLogger(__name__)
 
-_NOT_THERE = "There is nothing at this address, or you have no access to it: check the id and your clusters."
+_NOT_FOUND = "There is nothing at this address, or you have no access to it: check the id and your clusters."
 #: instructions for errors whose own text gives none; {} is that text
-_DO = {
+_ADVICE = {
     "not_authenticated": "This needs a token: send “Authorization: Bearer fl_…”, create one on the page API tokens.",
     "unsupported_media_type": "{} Send JSON, with Content-Type: application/json.",
     "parse_error": "The body is not valid JSON: {}. Send it again, complete.",
@@ -37,8 +37,8 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
             problem["errors"] = [{"field": name, "detail": text} for name, text in error.fields.items()]
         return Response(problem, status=error.status, headers=headers, content_type="application/problem+json")
     if isinstance(error, Http404):
-        said = str(error.args[0]) if error.args else ""
-        error = exceptions.NotFound(said if said.endswith(".") and " matches " not in said else _NOT_THERE)
+        text = str(error.args[0]) if error.args else ""
+        error = exceptions.NotFound(text if text.endswith(".") and " matches " not in text else _NOT_FOUND)
     elif isinstance(error, PermissionDenied):
         error = exceptions.PermissionDenied(*error.args)
     response = exception_handler(error, context)
@@ -51,7 +51,7 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
     else:
         code = error.get_codes()
         kind = code if isinstance(code, str) else "error"
-        problem = problem_of(response.status_code, kind, _DO.get(kind, "{}").format(error.detail))
+        problem = problem_of(response.status_code, kind, _ADVICE.get(kind, "{}").format(error.detail))
     response.data = problem
     response.content_type = "application/problem+json"
     return response

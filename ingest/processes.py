@@ -8,18 +8,18 @@ from functools import cache
 from pathlib import Path
 
 
-def own() -> str:
+def process_name() -> str:
     """The name of this process: its machine, ``#``, its id and start time."""
-    return f"{machine()}#{started(os.getpid())}"
+    return f"{machine()}#{id_and_start(os.getpid())}"
 
 
-def is_gone(name: str) -> bool | None:
-    """Whether the process that :func:`own` named has ended. None for a process of another machine."""
-    place, _, process = name.rpartition("#")
-    if place != machine():
+def has_ended(name: str) -> bool | None:
+    """Whether the process that :func:`process_name` named has ended. None for a process of another machine."""
+    host, _, process = name.rpartition("#")
+    if host != machine():
         return None
     pid = process.partition(":")[0]
-    return not pid.isdigit() or started(int(pid)) != process
+    return not pid.isdigit() or id_and_start(int(pid)) != process
 
 
 @cache
@@ -32,7 +32,7 @@ def machine() -> str:
     return f"{socket.gethostname()}/{space}"[:150]
 
 
-def started(pid: int) -> str:
+def id_and_start(pid: int) -> str:
     """Process id and start time, because the system reuses ids. Only the id if the system does not tell the time; empty
     if no such process runs.
     """

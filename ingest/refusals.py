@@ -57,11 +57,11 @@ def outage_refusal(error: BaseException | None) -> Refused | None:
     """
     if isinstance(error, StoreAway):
         return Refused(STORE_AWAY, code="store_away", status=503)
-    said = str(error).lower()
-    if not isinstance(error, DATABASE_ERRORS) or said.startswith("no such"):
+    message = str(error).lower()
+    if not isinstance(error, DATABASE_ERRORS) or message.startswith("no such"):
         return None
-    if "is full" in said or "no space left" in said:
+    if "is full" in message or "no space left" in message:
         return Refused(DISK_FULL, code="disk_full", status=507)
-    if "lock" in said:
+    if "lock" in message:
         return Refused(BUSY, code="busy", status=503)
     return Refused(AWAY, code="database_away", status=503)

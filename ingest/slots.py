@@ -22,7 +22,7 @@ def configure(processes_of_worker: int) -> None:
     global _count, _owner  # facts of the worker, known to its forks
     _count, _owner = max(1, processes_of_worker - 1), os.getpid()
     for path in temp_files.folder(_FOLDER).iterdir():
-        if not processes.started(int(path.name.partition("-")[0])):
+        if not processes.id_and_start(int(path.name.partition("-")[0])):
             path.unlink(missing_ok=True)
 
 

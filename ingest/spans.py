@@ -35,15 +35,15 @@ def span(name: str, kind: str = "INTERNAL", attributes: Attributes | None = None
         return
     from opentelemetry import trace  # noqa: PLC0415  # an extra
 
-    context = trace.set_span_in_context(trace.NonRecordingSpan(_above(trace))) if tracing.current_span() else None
-    with tracer.start_as_current_span(name, context, getattr(trace.SpanKind, kind), attributes) as made:
-        own = made.get_span_context()
-        below = f"{own.span_id:016x}" if own.trace_flags.sampled else tracing.UNSAMPLED
-        with tracing.tracing(f"{own.trace_id:032x}", below):
-            yield made
+    context = trace.set_span_in_context(trace.NonRecordingSpan(_parent_span(trace))) if tracing.current_span() else None
+    with tracer.start_as_current_span(name, context, getattr(trace.SpanKind, kind), attributes) as new_span:
+        span_context = new_span.get_span_context()
+        below = f"{span_context.span_id:016x}" if span_context.trace_flags.sampled else tracing.UNSAMPLED
+        with tracing.tracing(f"{span_context.trace_id:032x}", below):
+            yield new_span
 
 
-def failed(sentence: str) -> None:
+def mark_failed(sentence: str) -> None:
     """State that what this thread works for has failed."""
     if settings.TRACES_ENDPOINT and _tracer(os.getpid()) is not None:
         from opentelemetry import trace  # noqa: PLC0415  # an extra
@@ -57,14 +57,14 @@ def flush(**_: Any) -> None:
         tracer.span_processor.force_flush(2000)
 
 
-def _above(trace: Any) -> Any:
+def _parent_span(trace: Any) -> Any:
     """The span above, of this thread, of the request that made a run, or of the proxy. One that is not sampled has no
     id that matters, and the usual samplers leave out what is below.
     """
-    said, flags = tracing.current_span(), trace.TraceFlags
-    is_sampled = said != tracing.UNSAMPLED
-    span, flag = (int(said, 16), flags.SAMPLED) if is_sampled else (1, flags.DEFAULT)
-    return trace.SpanContext(int(tracing.current(), 16), span, is_remote=True, trace_flags=flags(flag))
+    span_id, flags = tracing.current_span(), trace.TraceFlags
+    is_sampled = span_id != tracing.UNSAMPLED
+    span, flag = (int(span_id, 16), flags.SAMPLED) if is_sampled else (1, flags.DEFAULT)
+    return trace.SpanContext(int(tracing.current_trace(), 16), span, is_remote=True, trace_flags=flags(flag))
 
 
 @cache
@@ -87,10 +87,10 @@ def _tracer(_process: int) -> Any:
         """A trace has the id that the log has."""
 
         def generate_trace_id(self) -> int:
-            return int(tracing.current(), 16) if tracing.current() else super().generate_trace_id()
+            return int(tracing.current_trace(), 16) if tracing.current_trace() else super().generate_trace_id()
 
-    said = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "faultline"), "service.version": settings.VERSION}
-    provider = TracerProvider(resource=Resource.create(said), id_generator=Ids())
+    attributes = {"service.name": os.environ.get("OTEL_SERVICE_NAME", "faultline"), "service.version": settings.VERSION}
+    provider = TracerProvider(resource=Resource.create(attributes), id_generator=Ids())
     provider.add_span_processor(BatchSpanProcessor(OTLPSpanExporter()))
     tracer = provider.get_tracer("faultline")
     return None if isinstance(tracer, NoOpTracer) else tracer  # OTEL_SDK_DISABLED

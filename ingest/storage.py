@@ -99,12 +99,12 @@ def put(storage: Storage, key: str, source: Path) -> None:
     try:
         source.replace(target)
     except OSError:  # another file system
-        near = target.with_name(f".{target.name}.{uuid4().hex}")
+        part = target.with_name(f".{target.name}.{uuid4().hex}")
         try:
-            shutil.copyfile(source, near)
-            near.replace(target)
+            shutil.copyfile(source, part)
+            part.replace(target)
         finally:
-            near.unlink(missing_ok=True)
+            part.unlink(missing_ok=True)
 
 
 def blob_delete(sha256: str) -> None:
@@ -161,15 +161,15 @@ def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
     """Store the existing files among ``names`` of ``folder`` under ``key/`` in the ``parsed`` storage, the last one
     last. A local folder without other files is moved as a whole.
     """
-    found = [name for name in names if (folder / name).exists()]
+    existing = [name for name in names if (folder / name).exists()]
     storage = storages["parsed"]
-    if isinstance(storage, FileSystemStorage) and len(found) == sum(1 for _ in folder.iterdir()):
+    if isinstance(storage, FileSystemStorage) and len(existing) == sum(1 for _ in folder.iterdir()):
         target = Path(storage.path(key))
         target.parent.mkdir(parents=True, exist_ok=True)
         with contextlib.suppress(OSError):  # another file system, or it exists already
             folder.rename(target)
             return
-    directory_put(key, [folder / name for name in found])
+    directory_put(key, [folder / name for name in existing])
 
 
 def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> Path:
@@ -180,17 +180,17 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
         return Path(storage.path(key))
-    target = (work or temp_files.copies()) / key
+    target = (work or temp_files.copies_dir()) / key
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
         if (target / name).exists():
             os.utime(target / name)  # marks it as used
             continue
-        near = target / f".{name}.{uuid4().hex}"
+        part = target / f".{name}.{uuid4().hex}"
         with contextlib.suppress(FileNotFoundError):  # not every artifact has all of them
-            with storage.open(f"{key}/{name}", "rb") as source, near.open("wb") as copy:
+            with storage.open(f"{key}/{name}", "rb") as source, part.open("wb") as copy:
                 shutil.copyfileobj(source, copy, BLOCK_BYTES)
-            near.replace(target / name)  # concurrent readers see either no file or the complete one
+            part.replace(target / name)  # concurrent readers see either no file or the complete one
     return target
 
 

@@ -34,7 +34,7 @@ worker_process_shutdown.connect(spans.flush)
 @worker_process_init.connect
 def ready(**_: Any) -> None:
     """Load the engine for the readers of each worker process before its first task, and sign for its machine."""
-    machines.sign_always()
+    machines.signal_alive_always()
     if settings.READING_IS_APART:
         isolation.warm()
 

@@ -39,7 +39,7 @@ def temp_dir() -> Iterator[Path]:
         shutil.rmtree(path, ignore_errors=True)
 
 
-def copies() -> Path:
+def copies_dir() -> Path:
     """The directory of local copies of a remote storage. Other accounts cannot read it."""
     return folder(COPIES)
 
@@ -49,7 +49,7 @@ def remove_abandoned() -> int:
     count = 0
     for name in (PARTS, WORK):
         for path in folder(name).iterdir():
-            if _is_left(path):
+            if _is_abandoned(path):
                 count += 1
                 if path.is_dir():
                     shutil.rmtree(path, ignore_errors=True)
@@ -60,7 +60,7 @@ def remove_abandoned() -> int:
 
 def _clear_copies() -> int:
     count = 0
-    for path in sorted(copies().rglob("*"), reverse=True):  # the content of a directory comes before it
+    for path in sorted(copies_dir().rglob("*"), reverse=True):  # the content of a directory comes before it
         if path.is_dir():
             with contextlib.suppress(OSError):  # it is not empty
                 path.rmdir()
@@ -70,13 +70,13 @@ def _clear_copies() -> int:
     return count
 
 
-def _is_left(path: Path) -> bool:
+def _is_abandoned(path: Path) -> bool:
     machine, mark, rest = path.name.partition("-")
     process, _, number = rest.rpartition("-")
     if not mark or len(machine) != _DIGITS or len(number.partition(".")[0]) != 32:  # a paused upload
         return False
     if machine == _machine():
-        return bool(processes.is_gone(f"{processes.machine()}#{process.replace('-', ':')}"))
+        return bool(processes.has_ended(f"{processes.machine()}#{process.replace('-', ':')}"))
     return _is_old(path)
 
 
@@ -95,7 +95,7 @@ def _machine() -> str:
 
 
 def _own() -> str:
-    process = processes.own().rpartition("#")[2]
+    process = processes.process_name().rpartition("#")[2]
     return f"{_machine()}-{process.replace(':', '-')}"
 
 

@@ -22,7 +22,7 @@ _SAMPLED = 1
 UNSAMPLED = "-"
 
 
-def current() -> str:
+def current_trace() -> str:
     """32 hexadecimal digits; '' outside of requests and runs."""
     return _current.get()
 
@@ -46,24 +46,24 @@ def tracing(trace: str, span: str = "") -> Iterator[None]:
 
 def of_request(traceparent: str) -> tuple[str, str]:
     """Trace and span of a request: those of its ``traceparent`` header, else a new trace and no span."""
-    found = _PARENT.fullmatch(traceparent[:200].strip())
-    if found is None:
+    match = _PARENT.fullmatch(traceparent[:200].strip())
+    if match is None:
         return uuid4().hex, ""
-    return found[1], found[2] if int(found[3], 16) & _SAMPLED else UNSAMPLED
+    return match[1], match[2] if int(match[3], 16) & _SAMPLED else UNSAMPLED
 
 
-class Plain(logging.Formatter):
+class PlainFormatter(logging.Formatter):
     """``time level logger: message [trace]``"""
 
     def __init__(self) -> None:
         super().__init__("%(asctime)s %(levelname)s %(name)s: %(message)s")
 
     def formatMessage(self, record: logging.LogRecord) -> str:
-        trace = current()
+        trace = current_trace()
         return f"{super().formatMessage(record)} [{trace}]" if trace else super().formatMessage(record)
 
 
-class Json(logging.Formatter):
+class JsonFormatter(logging.Formatter):
     """One JSON object a line: time, level, logger, message; trace and error if there are any."""
 
     def format(self, record: logging.LogRecord) -> str:
@@ -73,7 +73,7 @@ class Json(logging.Formatter):
             "logger": record.name,
             "message": record.getMessage(),
         }
-        if trace := current():
+        if trace := current_trace():
             line["trace_id"] = trace
         if record.exc_info:
             line["error"] = self.formatException(record.exc_info)

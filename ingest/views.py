@@ -15,7 +15,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.uploads import CHUNK_BYTES
-from ingest.bodies import ADMISSION, admitted, takes_bytes
+from ingest.bodies import ADMISSION, admission_answer, takes_bytes
 from ingest.forms import DescriptionForm, JobForm, initial_values
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.parameters import whole
@@ -36,7 +36,7 @@ def upload(request: HttpRequest) -> HttpResponse:
     clusters = selectors.clusters_visible_to(request.user)
     target = _target(request)
     if ADMISSION in request.META:
-        return admitted(request, limit_bytes=settings.UPLOAD_MAX_BYTES)
+        return admission_answer(request, limit_bytes=settings.UPLOAD_MAX_BYTES)
     teams = selectors.teams_of(request.user)
     form = JobForm(request.POST or None, request.FILES or None, clusters=clusters, teams=teams)
     is_script = request.headers.get("Accept", "").startswith("application/json")
@@ -47,7 +47,7 @@ def upload(request: HttpRequest) -> HttpResponse:
             try:
                 with translate_storage_errors():
                     job = target or services.job_create(user=request.user, **form.job_fields())
-                    return _take(request, job, form.cleaned_data["files"], is_script=is_script)
+                    return _store_files(request, job, form.cleaned_data["files"], is_script=is_script)
             except Refused as refusal:
                 for name, sentence in (refusal.fields or {"__all__": refusal.detail}).items():
                     form.add_error(name if name in form.fields else None, sentence)
@@ -85,7 +85,7 @@ def _target(request: HttpRequest) -> Job | None:
     return get_object_or_404(selectors.jobs_visible_to(request.user), slug=slug) if slug else None
 
 
-def _take(request: HttpRequest, job: Job, files: list[Any], *, is_script: bool) -> HttpResponse:
+def _store_files(request: HttpRequest, job: Job, files: list[Any], *, is_script: bool) -> HttpResponse:
     if is_script:
         return JsonResponse({"slug": job.slug, "url": f"/jobs/{job.slug}/"}, status=201)
     for file in files:
@@ -103,11 +103,11 @@ def _take(request: HttpRequest, job: Job, files: list[Any], *, is_script: bool) 
 def job_progress(request: HttpRequest, slug: str) -> HttpResponse:
     """The fragment that a job's page polls. It contains the next poll while anything can still change."""
     job = get_object_or_404(selectors.jobs_visible_to(request.user), slug=slug)
-    found = selectors.progress(job)
-    if request.GET.get("was") == "settled" and not found.is_active:
-        return render(request, "ingest/_progress_told.html", {"progress": found})
-    response = render(request, "ingest/_progress.html", {"progress": found})
-    if not found.is_active and request.headers.get("HX-Request"):
+    progress = selectors.progress(job)
+    if request.GET.get("was") == "settled" and not progress.is_active:
+        return render(request, "ingest/_progress_told.html", {"progress": progress})
+    response = render(request, "ingest/_progress.html", {"progress": progress})
+    if not progress.is_active and request.headers.get("HX-Request"):
         response["HX-Refresh"] = "true"  # the rest of the page has new content now
     return response
 
@@ -152,22 +152,22 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
     if not can(request.user, "administer"):
         raise PermissionDenied("Only administrators create service accounts: ask one.")
     secret, error = "", ""
-    asked = request.POST
+    posted = request.POST
     if request.method == "POST":
-        if "revoke" in asked:
+        if "revoke" in posted:
             return _revoke(request, Token.objects.exclude(user__service_account=None), "services")
         try:
-            if asked.get("act") == "make":
+            if posted.get("act") == "make":
                 accounts.account_create(
                     by=request.user,
-                    name=asked.get("name", ""),
-                    role=asked.get("role", ""),
-                    teams=Team.objects.filter(slug__in=asked.getlist("teams")),
-                    purpose=asked.get("purpose", ""),
+                    name=posted.get("name", ""),
+                    role=posted.get("role", ""),
+                    teams=Team.objects.filter(slug__in=posted.getlist("teams")),
+                    purpose=posted.get("purpose", ""),
                 )
                 return redirect("services")
-            account = get_object_or_404(ServiceAccount, pk=whole(asked.get("account")))
-            if asked.get("act") == "close":
+            account = get_object_or_404(ServiceAccount, pk=whole(posted.get("account")))
+            if posted.get("act") == "close":
                 accounts.account_close(account=account)
                 messages.success(request, f"{account} is closed and its tokens are revoked.")
                 return redirect("services")
@@ -182,7 +182,7 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
         "teams": Team.objects.all(),
         "roles": accounts.ROLES,
         "scopes": Token.Scope.choices,
-        "form": asked if error else {},
+        "form": posted if error else {},
         "secret": secret,
         "error": error,
     }
@@ -190,9 +190,9 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
 
 
 def _token_of_form(request: HttpRequest, user: Any) -> str:
-    said = request.POST.get("days", "").strip()
-    days = numbers.whole(said, digits=5)
-    if said and days is None:
+    days_text = request.POST.get("days", "").strip()
+    days = numbers.whole(days_text, digits=5)
+    if days_text and days is None:
         raise Refused("Give the days as a whole number, or leave them empty.", code="invalid")
     _, secret = services.token_create(
         user=user,

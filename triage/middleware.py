@@ -14,7 +14,7 @@ from django.http.response import HttpResponseBase
 
 from diagnosis.plain import visible, visible_json
 from ingest.spans import span
-from ingest.tracing import current, of_request, tracing
+from ingest.tracing import current_trace, of_request, tracing
 from triage.views.site import healthz, metrics, unusable
 
 log = logging.getLogger(__name__)
@@ -49,7 +49,7 @@ class Traced:
             span(request.method or "", "SERVER", attributes) as request_span,
         ):
             response = self.get_response(request)
-            response["X-Request-Id"] = current()
+            response["X-Request-Id"] = current_trace()
             if request_span is not None:
                 route = request.resolver_match.route if request.resolver_match else ""
                 request_span.update_name(f"{request.method} /{route}")

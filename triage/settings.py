@@ -376,7 +376,7 @@ MAILERS = {
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
-    "formatters": {"plain": {"()": "ingest.tracing.Plain"}, "json": {"()": "ingest.tracing.Json"}},
+    "formatters": {"plain": {"()": "ingest.tracing.PlainFormatter"}, "json": {"()": "ingest.tracing.JsonFormatter"}},
     "handlers": {
         "stderr": {
             "class": "logging.StreamHandler",

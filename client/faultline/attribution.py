@@ -22,7 +22,7 @@ from faultline.site import Denied, Problem, Site, Unreachable
 
 INTENTS = ("track_only", "progressive", "terminal")
 #: logs that are followed at a time, and remembered with their answers
-_MOST_ACTIVE, _MOST = 64, 1000
+_MAX_ACTIVE, _MAX_CYCLES = 64, 1000
 _MAX_NUMBER = (1 << 31) - 1
 _CYCLE = re.compile(r"_cycle(\d{1,9})\.log$", re.IGNORECASE)
 _POLL_S = 1.0
@@ -47,7 +47,7 @@ class Cycle:
         #: its end was announced, or the next cycle of its job began
         self.over, self.done = threading.Event(), threading.Event()
         self.deadline = float("inf")
-        self.told: dict[str, Any] = {}
+        self.answer: dict[str, Any] = {}
         self.problem = ""
 
 
@@ -74,14 +74,14 @@ class Attribution:
         self._stop = threading.Event()
         self._threads: list[threading.Thread] = []
 
-    def submit(self, given: Any) -> dict[str, Any]:
+    def submit(self, body: Any) -> dict[str, Any]:
         """``POST /logs``. Begins to follow the log; ``terminal`` says that the launch is over."""
-        said = given if isinstance(given, dict) else {}
-        intent = str(said.get("analysis_intent") or "track_only").strip().lower()
+        fields = body if isinstance(body, dict) else {}
+        intent = str(fields.get("analysis_intent") or "track_only").strip().lower()
         if intent not in INTENTS:
             raise Refusal(400, "invalid_parameter", f"analysis_intent is one of {', '.join(INTENTS)}")
-        path = self._path_of(said.get("log_path"))
-        slug, number = self._identity(path, said.get("job_id"), said.get("cycle_id"))
+        path = self._path_of(fields.get("log_path"))
+        slug, number = self._identity(path, fields.get("job_id"), fields.get("cycle_id"))
         with self._lock:
             cycle = self._cycles.get(path)
             if cycle is None or (cycle.slug, cycle.number) != (slug, number):
@@ -107,21 +107,21 @@ class Attribution:
             cycle.done.wait(max(0.0, cycle.deadline - time.monotonic()))
         is_late = time.monotonic() >= cycle.deadline
         status = "completed" if cycle.done.is_set() or is_late else "in_flight" if cycle.over.is_set() else "pending"
-        told = cycle.told
-        action, reason = str(told.get("action") or "UNKNOWN"), str(told.get("reason") or cycle.problem)
+        answer = cycle.answer
+        action, reason = str(answer.get("action") or "UNKNOWN"), str(answer.get("reason") or cycle.problem)
         if is_late and not cycle.done.is_set():
             action, reason = "TIMEOUT", f"There was no diagnosis within {self._deadline_s:.0f} s."
-        nodes = told.get("exclude_nodes") or []
-        number = told.get("incident")
+        nodes = answer.get("exclude_nodes") or []
+        number = answer.get("incident")
         return {
             "result": {
                 "module": "faultline",
                 "result_id": f"incident-{number}" if number else "",
-                "result": str(told.get("headline") or ""),
-                "category": told.get("category") or "",
-                "confidence": told.get("confidence"),
+                "result": str(answer.get("headline") or ""),
+                "category": answer.get("category") or "",
+                "confidence": answer.get("confidence"),
                 "exclude_nodes": nodes,
-                "url": f"{self._site.url}{told['url']}" if told.get("url") else "",
+                "url": f"{self._site.url}{answer['url']}" if answer.get("url") else "",
             },
             "status": status,
             "wl_restart": cycle.number,
@@ -139,11 +139,16 @@ class Attribution:
         for thread in threads:
             thread.join(max(0.0, end - time.monotonic()))
 
-    def _path_of(self, given: Any) -> Path:
+    def _path_of(self, log_path: Any) -> Path:
         """The log as a path below one of the directories. It may not exist yet."""
-        if not isinstance(given, str) or not Path(given).is_absolute() or "\0" in given or len(given) > 4000:
+        if (
+            not isinstance(log_path, str)
+            or not Path(log_path).is_absolute()
+            or "\0" in log_path
+            or len(log_path) > 4000
+        ):
             raise Refusal(400, "invalid_path", "log_path must be an absolute path")
-        path = Path(os.path.realpath(given))
+        path = Path(os.path.realpath(log_path))
         if not self._is_inside(path):
             raise Refusal(403, "outside_root", "log_path is outside the directories that this program may read")
         try:
@@ -160,12 +165,12 @@ class Attribution:
         return any(root in path.parents for root in self._roots)
 
     def _identity(self, path: Path, job_id: Any, cycle_id: Any) -> tuple[str, int]:
-        found = _CYCLE.search(path.name)
-        number = cycle_id if cycle_id is not None else int(found[1]) if found else 0
+        match = _CYCLE.search(path.name)
+        number = cycle_id if cycle_id is not None else int(match[1]) if match else 0
         if isinstance(number, bool) or not isinstance(number, int) or not 0 <= number <= _MAX_NUMBER:
             raise Refusal(400, "invalid_parameter", "cycle_id must be an integer from 0 on")
-        named = str(job_id) if job_id else path.name[: found.start()] if found else path.stem
-        slug = re.sub(r"[^a-z0-9_]+", "-", f"{self._prefix}{named}".lower()).strip("-")[:100]
+        name = str(job_id) if job_id else path.name[: match.start()] if match else path.stem
+        slug = re.sub(r"[^a-z0-9_]+", "-", f"{self._prefix}{name}".lower()).strip("-")[:100]
         if not slug:
             raise Refusal(400, "invalid_parameter", "job_id must have letters or digits")
         return slug, number
@@ -173,13 +178,15 @@ class Attribution:
     def _begin(self, path: Path, slug: str, number: int) -> Cycle:
         """Follow a log. The former launches of its job are over: their controller began a new one."""
         self._threads = [thread for thread in self._threads if thread.is_alive()]
-        if len(self._threads) >= _MOST_ACTIVE:
-            raise Refusal(503, "job_limit_reached", f"{_MOST_ACTIVE} logs are followed already")
+        if len(self._threads) >= _MAX_ACTIVE:
+            raise Refusal(503, "job_limit_reached", f"{_MAX_ACTIVE} logs are followed already")
         for other in self._cycles.values():
             if other.slug == slug:
                 other.over.set()
         cycle = self._cycles[path] = Cycle(path, slug, number)
-        for old in [one for one, held in self._cycles.items() if held.done.is_set()][: len(self._cycles) - _MOST]:
+        for old in [cycle_path for cycle_path, held_cycle in self._cycles.items() if held_cycle.done.is_set()][
+            : len(self._cycles) - _MAX_CYCLES
+        ]:
             del self._cycles[old]
         thread = threading.Thread(target=self._work, args=(cycle,), daemon=True)
         self._threads.append(thread)
@@ -201,7 +208,7 @@ class Attribution:
             if self._stop.is_set():
                 self._site.send("PATCH", f"/jobs/{slug}/", {"outcome": "unknown"})
             sending.diagnose(self._site, slug)
-            cycle.told = self._told(cycle, slug) or {}
+            cycle.answer = self._final_answer(cycle, slug) or {}
         except (Denied, Problem, Unreachable, OSError, ValueError, KeyError) as error:
             cycle.problem = f"Faultline could not judge this: {error}"
             self._note(f"{cycle.path.name}: {cycle.problem}")
@@ -223,13 +230,13 @@ class Attribution:
             self._stop.wait(min(0.25, self._settle_s))
         follower.look()
 
-    def _told(self, cycle: Cycle, slug: str) -> Optional[dict[str, Any]]:  # noqa: UP045  # Python 3.9
+    def _final_answer(self, cycle: Cycle, slug: str) -> Optional[dict[str, Any]]:  # noqa: UP045  # Python 3.9
         """The site's answer once it is final; None after the deadline or at the end of this program."""
         limit = time.monotonic() + self._deadline_s
         path = f"/jobs/{quote(slug)}/attempts/{cycle.number}/restart/"
         while not self._stop.is_set() and time.monotonic() < limit:
-            told: dict[str, Any] = self._site.get(path).data
-            if told["status"] == "completed":
-                return told
+            answer: dict[str, Any] = self._site.get(path).data
+            if answer["status"] == "completed":
+                return answer
             self._stop.wait(_POLL_S)
         return None

@@ -16,7 +16,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from faultline.attribution import Attribution, Refusal
 from faultline.site import Site
-from faultline.words import DONE, Usage, Words
+from faultline.words import DONE, UsageError, Words
 
 _MAX_BODY_BYTES = 64 << 10
 _TIMEOUT_S = 10.0
@@ -25,24 +25,24 @@ _END_S = 60.0
 _PARAMETERS = {"log_path", "file", "wl_restart", "wait"}
 
 
-def serve(asked: argparse.Namespace, site: Site, say: Words) -> int:
+def serve(args: argparse.Namespace, site: Site, say: Words) -> int:
     """Answer until SIGTERM or SIGINT."""
-    if asked.deadline <= 0 or asked.settle < 0:
-        raise Usage("--deadline is more than 0 seconds, --settle is not negative.")
-    missing = [path for path in asked.paths if not Path(path).is_dir()]
+    if args.deadline <= 0 or args.settle < 0:
+        raise UsageError("--deadline is more than 0 seconds, --settle is not negative.")
+    missing = [path for path in args.paths if not Path(path).is_dir()]
     if missing:
-        raise Usage(f"There is no directory {missing[0]}.")
+        raise UsageError(f"There is no directory {missing[0]}.")
     service = Attribution(
         site,
-        [Path(path) for path in asked.paths],
-        prefix=asked.prefix,
-        cluster=asked.cluster or "",
-        deadline_s=asked.deadline,
-        settle_s=asked.settle,
+        [Path(path) for path in args.paths],
+        prefix=args.prefix,
+        cluster=args.cluster or "",
+        deadline_s=args.deadline,
+        settle_s=args.settle,
         note=say.note,
     )
-    server = server_of(asked.listen, service)
-    say.note(f"restart controllers are answered at {asked.listen}")
+    server = server_of(args.listen, service)
+    say.note(f"restart controllers are answered at {args.listen}")
 
     def stop(number: int, frame: Any) -> None:
         threading.Thread(target=server.shutdown, daemon=True).start()
@@ -54,7 +54,7 @@ def serve(asked: argparse.Namespace, site: Site, say: Words) -> int:
         server.serve_forever(poll_interval=0.2)
     finally:
         server.server_close()
-        service.stop(min(_END_S, asked.retry_for))
+        service.stop(min(_END_S, args.retry_for))
     return say.end(DONE)
 
 
@@ -75,7 +75,7 @@ class _UnixServer(Server):
 
 
 def server_of(listen: str, service: Attribution) -> Server:
-    """A bound server. Raises :class:`Usage` for an address that other machines reach."""
+    """A bound server. Raises :class:`UsageError` for an address that other machines reach."""
     if listen.startswith("unix://"):
         path = Path(listen[len("unix://") :])
         if path.is_socket():
@@ -88,7 +88,7 @@ def server_of(listen: str, service: Attribution) -> Server:
         except ValueError:
             is_local = False
         if not is_local or not port.isdecimal() or int(port) > 65535:
-            raise Usage("--listen is a loopback address with a port, such as 127.0.0.1:8000, or unix:///path.")
+            raise UsageError("--listen is a loopback address with a port, such as 127.0.0.1:8000, or unix:///path.")
         server = Server((host, int(port)), _Handler)
     server.service = service
     return server
@@ -104,12 +104,12 @@ class _Handler(BaseHTTPRequestHandler):
             return self._send(200, {"status": "ok"})
         if parts.path != "/logs":
             return self._refuse(Refusal(404, "not_found", "there are /logs and /healthz"))
-        asked = parse_qs(parts.query)
+        args = parse_qs(parts.query)
         try:
-            if set(asked) - _PARAMETERS or {"file", "wl_restart"} & set(asked):
+            if set(args) - _PARAMETERS or {"file", "wl_restart"} & set(args):
                 raise Refusal(400, "invalid_parameter", "log_path and wait are known here")
-            is_waiting = asked.get("wait", ["true"])[0].lower() not in ("false", "0", "no", "off")
-            self._send(200, self.server.service.answer(asked.get("log_path", [None])[0], is_waiting=is_waiting))
+            is_waiting = args.get("wait", ["true"])[0].lower() not in ("false", "0", "no", "off")
+            self._send(200, self.server.service.answer(args.get("log_path", [None])[0], is_waiting=is_waiting))
         except Refusal as refusal:
             self._refuse(refusal)
 

@@ -27,11 +27,11 @@ class Content(NamedTuple):
     sha256: str
 
 
-class Unreadable(Exception):
+class UnreadableFile(Exception):
     """The file cannot be sent; the message says why."""
 
 
-def found(
+def find_files(
     paths: Sequence[str], *, prefix: str = "", exclude: Sequence[str] = (), follow: bool = False
 ) -> Iterator[Source]:
     """Regular files below ``paths``, ordered by name.
@@ -45,12 +45,12 @@ def found(
         if path.is_dir():
             root = path.resolve()
             front = prefix + (f"{root.name}/" if several else "")
-            yield from _below(root, front, exclude, follow=follow)
+            yield from _files_below(root, front, exclude, follow=follow)
         else:
             yield Source(path, path.resolve().parent, prefix + _text(path.name))
 
 
-def _below(root: Path, front: str, exclude: Sequence[str], *, follow: bool) -> Iterator[Source]:
+def _files_below(root: Path, front: str, exclude: Sequence[str], *, follow: bool) -> Iterator[Source]:
     for folder, folders, files in os.walk(root, followlinks=follow):
         folders.sort()
         for file in sorted(files):
@@ -59,7 +59,7 @@ def _below(root: Path, front: str, exclude: Sequence[str], *, follow: bool) -> I
             if any(fnmatch.fnmatch(name, pattern) or fnmatch.fnmatch(file, pattern) for pattern in exclude):
                 continue
             try:
-                mode = (path.stat() if follow or _stays(path, root) else path.lstat()).st_mode
+                mode = (path.stat() if follow or _stays_inside(path, root) else path.lstat()).st_mode
             except OSError:
                 mode = stat.S_IFREG  # opening it will report the error
             if stat.S_ISREG(mode):
@@ -67,7 +67,7 @@ def _below(root: Path, front: str, exclude: Sequence[str], *, follow: bool) -> I
 
 
 @contextmanager
-def opened(source: Source, *, follow: bool = False) -> Iterator[BinaryIO]:
+def open_file(source: Source, *, follow: bool = False) -> Iterator[BinaryIO]:
     """The file, open for reading. It is checked after opening, so that nobody can replace it in between.
 
     Raises:
@@ -76,16 +76,16 @@ def opened(source: Source, *, follow: bool = False) -> Iterator[BinaryIO]:
     try:
         descriptor = os.open(source.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
     except OSError as error:
-        raise Unreadable(error.strerror or str(error)) from None
+        raise UnreadableFile(error.strerror or str(error)) from None
     with os.fdopen(descriptor, "rb", buffering=0) as file:
         if not stat.S_ISREG(os.fstat(file.fileno()).st_mode):
-            raise Unreadable("it is not a regular file")
+            raise UnreadableFile("it is not a regular file")
         try:
             real = Path(f"/proc/self/fd/{file.fileno()}").readlink()
         except OSError:
             real = source.path.resolve()  # no /proc on this system: the best available check
         if not follow and source.root not in real.parents:
-            raise Unreadable("it is a link that leads out of its directory (--follow sends those too)")
+            raise UnreadableFile("it is a link that leads out of its directory (--follow sends those too)")
         yield file
 
 
@@ -96,14 +96,14 @@ def content_of(file: BinaryIO) -> Content:
     while left:
         block = os.pread(file.fileno(), min(BLOCK_BYTES, left), position)
         if not block:
-            raise Unreadable("it became shorter while it was read")
+            raise UnreadableFile("it became shorter while it was read")
         digest.update(block)
         position += len(block)
         left -= len(block)
     return Content(size, digest.hexdigest())
 
 
-def _stays(path: Path, root: Path) -> bool:
+def _stays_inside(path: Path, root: Path) -> bool:
     real = path.resolve()
     return root in real.parents
 
@@ -116,12 +116,12 @@ def _text(name: str) -> str:
 def nodes_of(text: str) -> list[str]:
     """Node names of a comma or line list; expands ``gpu[01-03,7]`` as schedulers write it."""
     names: list[str] = []
-    for part in _split(text.replace("\n", ",").replace(" ", ",")):
-        names.extend(_spelled(part))
+    for part in _split_names(text.replace("\n", ",").replace(" ", ",")):
+        names.extend(_expand(part))
     return names
 
 
-def _split(text: str) -> Iterator[str]:
+def _split_names(text: str) -> Iterator[str]:
     depth, held = 0, ""
     for letter in text:
         depth += (letter == "[") - (letter == "]")
@@ -135,7 +135,7 @@ def _split(text: str) -> Iterator[str]:
         yield held
 
 
-def _spelled(part: str) -> list[str]:
+def _expand(part: str) -> list[str]:
     head, bracket, rest = part.partition("[")
     inner, closed, tail = rest.partition("]")
     if not bracket or not closed:
@@ -147,5 +147,5 @@ def _spelled(part: str) -> list[str]:
             numbers = [str(n).zfill(len(first)) for n in range(int(first), int(last) + 1)]
         else:
             numbers = [item]
-        names.extend(f"{head}{number}{end}" for number in numbers for end in _spelled(tail))
+        names.extend(f"{head}{number}{end}" for number in numbers for end in _expand(tail))
     return names

@@ -25,16 +25,16 @@ CHUNK_BYTES = 4 << 20
 #: bytes of one file at a time, so that the old lines of one delay no new ones of the others
 TURN_BYTES = 16 << 20
 #: after a look that took long, because the site is busy, the follower waits so many times as long, at most so long
-_TIMES, _MOST_S = 4.0, 10.0
+_PAUSE_FACTOR, _MAX_PAUSE_S = 4.0, 10.0
 #: the site's disk is full
-_FULL = 507
+_HTTP_DISK_FULL = 507
 #: files that are followed at a time: 20,000 cost 64 MB and 1.5 s of processor time a look
-MOST_FILES = 20_000
+MAX_FILES = 20_000
 #: maximum number of files kept open; further files are opened at each look
-_OPEN_FILES = 512
+_MAX_OPEN_FILES = 512
 
 
-class Followed:
+class FollowedFile:
     """One file on the disk, and the upload that gets its bytes from ``base`` on. ``edges``: digest of what was sent, by
     which the file, or a copy of it, is recognised (:func:`faultline.rotation.edges_of`).
     """
@@ -58,7 +58,7 @@ class Followed:
         """The offset in the file up to which the site has its bytes."""
         return self.base + self.sent
 
-    def opened(self) -> Any:
+    def open(self) -> Any:
         """The file that was found, even if it was renamed since. Raises OSError if it is deleted."""
         if self.file is None:
             descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
@@ -82,7 +82,7 @@ class Follower:
         self,
         site: Site,
         slug: str,
-        found: Callable[[], Iterable[Source]],
+        find_sources: Callable[[], Iterable[Source]],
         *,
         attempt: int = 0,
         state: Path | None = None,
@@ -91,12 +91,12 @@ class Follower:
     ) -> None:
         self._site = site
         self._slug = slug
-        self._found = found
+        self._find_sources = find_sources
         self._attempt = attempt
         self._state = state
         self._bytes_per_s = bytes_per_s
         self._note = note
-        self._files: dict[tuple[int, int], Followed] = {}
+        self._files: dict[tuple[int, int], FollowedFile] = {}
         self._names: set[str] = set()
         self._refused: set[tuple[int, int]] = set()
         self._copies = rotation.CopyWatch()
@@ -109,17 +109,17 @@ class Follower:
 
         Raises the other errors of the site's client, and after ``stop`` all of them.
         """
-        said = ""
+        last_problem = ""
         while not stop.is_set():
             began = time.monotonic()
             try:
-                sent, said = self.look(), ""
+                sent, last_problem = self.look(), ""
             except Unreachable as error:  # the files keep what it misses
-                if said != str(error):
+                if last_problem != str(error):
                     self._note(f"{error} Nothing is lost: it is sent when the site takes it")
-                sent, said = 0, str(error)
+                sent, last_problem = 0, str(error)
             took_s = time.monotonic() - began
-            pause_s = 0.0 if self._is_behind else max(every_s - took_s, min(_TIMES * took_s, _MOST_S))
+            pause_s = 0.0 if self._is_behind else max(every_s - took_s, min(_PAUSE_FACTOR * took_s, _MAX_PAUSE_S))
             if self._bytes_per_s:
                 pause_s = max(pause_s, sent / self._bytes_per_s)
             stop.wait(pause_s)
@@ -152,11 +152,11 @@ class Follower:
                 self._state.unlink()
 
     def _discover(self) -> set[tuple[int, int]]:
-        present, left = set(), 0
+        present, left_out = set(), 0
         not_over = [followed for followed in self._files.values() if not followed.is_over]
         open_files = {followed.path: followed for followed in not_over}
-        room = MOST_FILES - len(not_over)
-        for source in self._found():
+        room = MAX_FILES - len(not_over)
+        for source in self._find_sources():
             try:
                 status = source.path.stat()
             except OSError:
@@ -167,22 +167,22 @@ class Follower:
                 continue
             if (plain := self._compressed(source.path, present)) is not None:
                 self._note(f"{source.name} is not sent: its lines were sent as {plain.name}")
-                self._files[inode] = again = Followed(plain.name, source.path, inode)
-                again.is_over = True
+                self._files[inode] = finished = FollowedFile(plain.name, source.path, inode)
+                finished.is_over = True
                 continue
             if self._is_copy(source, inode, open_files):
                 continue
             if room <= 0:
-                left += 1
+                left_out += 1
                 continue
             room -= 1
-            self._files[inode] = Followed(self._free_name(source.name), source.path, inode)
-        if left and not self._has_left:
+            self._files[inode] = FollowedFile(self._free_name(source.name), source.path, inode)
+        if left_out and not self._has_left:
             self._note(
-                f"{left:,} files are not followed, because {MOST_FILES:,} are: choose files with --include, or run a "
-                "follower on each machine; faultline upload sends the rest"
+                f"{left_out:,} files are not followed, because {MAX_FILES:,} are: choose files with --include, or run "
+                "a follower on each machine; faultline upload sends the rest"
             )
-        self._has_left = left > 0
+        self._has_left = left_out > 0
         return present
 
     def _is_known(self, inode: tuple[int, int], path: Path, size: int) -> bool:
@@ -194,7 +194,7 @@ class Follower:
             known.path = path
         return True
 
-    def _compressed(self, path: Path, present: set[tuple[int, int]]) -> Followed | None:
+    def _compressed(self, path: Path, present: set[tuple[int, int]]) -> FollowedFile | None:
         """The file that was followed and is compressed to ``path`` now: its lines would come twice. It may have been
         renamed, or copied and emptied, as well since the last look.
         """
@@ -207,7 +207,7 @@ class Follower:
                 return known
         return None
 
-    def _is_copy(self, source: Source, inode: tuple[int, int], open_files: dict[Path, Followed]) -> bool:
+    def _is_copy(self, source: Source, inode: tuple[int, int], open_files: dict[Path, FollowedFile]) -> bool:
         """Whether a new file is a copy of a followed one, finished or not. A finished one takes over the upload when
         the original is emptied, and so also gives the lines that were written before that and not yet sent.
         """
@@ -218,17 +218,19 @@ class Follower:
             if self._copies.may_be_unfinished(inode, source.path, known.path, time.monotonic()):
                 return True
             if self._was_emptied(known) and rotation.is_copy(source.path, known.position, known.edges):
-                copy = Followed(known.name, source.path, inode, base=known.base, upload=known.upload, sent=known.sent)
+                copy = FollowedFile(
+                    known.name, source.path, inode, base=known.base, upload=known.upload, sent=known.sent
+                )
                 copy.edges = known.edges
                 self._files[inode] = copy
-                again = self._replace(known, base=0)
-                again.base = rotation.first_data(again.opened().fileno())
+                emptied = self._replace(known, base=0)
+                emptied.base = rotation.first_data(emptied.open().fileno())
                 return True
         return False
 
-    def _was_emptied(self, known: Followed) -> bool:
+    def _was_emptied(self, known: FollowedFile) -> bool:
         try:
-            return rotation.is_emptied(known.opened().fileno(), known.position, known.edges)
+            return rotation.is_emptied(known.open().fileno(), known.position, known.edges)
         except OSError:
             return False
 
@@ -244,9 +246,9 @@ class Follower:
         self._names.add(free)
         return free
 
-    def _send_new(self, followed: Followed, *, is_there: bool) -> int:
+    def _send_new(self, followed: FollowedFile, *, is_there: bool) -> int:
         try:
-            file = followed.opened()
+            file = followed.open()
             size = os.fstat(file.fileno()).st_size
         except OSError:
             self._end(followed)  # deleted: nothing more will come
@@ -255,11 +257,11 @@ class Follower:
         if rotation.is_emptied(file.fileno(), followed.position, followed.edges):  # what follows is another file
             self._end(followed)
             followed = self._replace(followed, base=0)
-            file = followed.opened()
+            file = followed.open()
             followed.base = rotation.first_data(file.fileno())
-        before = followed.position
+        former_position = followed.position
         while followed.position < size and not followed.is_over:
-            if followed.position - before >= TURN_BYTES:
+            if followed.position - former_position >= TURN_BYTES:
                 self._is_behind = True
                 break
             if not followed.upload and not self._begin(followed):
@@ -267,38 +269,38 @@ class Follower:
             length = min(CHUNK_BYTES, size - followed.position)
             if not self._patch(followed, Piece(file, followed.position, length)):
                 break
-        if followed.position > before:
+        if followed.position > former_position:
             followed.edges = rotation.edges_of(file.fileno(), followed.position)
         if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated or deleted, all sent
             self._end(followed)
             followed.is_gone = True
-        elif len(self._files) > _OPEN_FILES:
+        elif len(self._files) > _MAX_OPEN_FILES:
             followed.close()
-        return max(0, followed.position - before)
+        return max(0, followed.position - former_position)
 
-    def _replace(self, followed: Followed, *, base: int) -> Followed:
+    def _replace(self, followed: FollowedFile, *, base: int) -> FollowedFile:
         """Continue the same file in another upload, from ``base`` on."""
-        again = Followed(self._free_name(followed.name), followed.path, followed.inode, base=base)
-        again.file, followed.file = followed.file, None
-        self._files[followed.inode] = again
-        return again
+        replacement = FollowedFile(self._free_name(followed.name), followed.path, followed.inode, base=base)
+        replacement.file, followed.file = followed.file, None
+        self._files[followed.inode] = replacement
+        return replacement
 
-    def _begin(self, followed: Followed) -> bool:
-        said = {"job": self._slug, "path": followed.name, "attempt": str(self._attempt)}
-        metadata = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in said.items())
+    def _begin(self, followed: FollowedFile) -> bool:
+        fields = {"job": self._slug, "path": followed.name, "attempt": str(self._attempt)}
+        metadata = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in fields.items())
         headers = {"Tus-Resumable": "1.0.0", "Upload-Defer-Length": "1", "Upload-Metadata": metadata}
         try:
-            made = self._site.ask("POST", "/uploads/", b"", headers)
+            reply = self._site.ask("POST", "/uploads/", b"", headers)
         except Problem as problem:
-            if problem.status == _FULL:
+            if problem.status == _HTTP_DISK_FULL:
                 raise Unreachable(problem.detail) from problem
             self._refuse(followed, problem)
             return False
-        followed.upload = made.headers["location"].rstrip("/").rpartition("/")[2]
-        followed.sent = int(made.headers.get("upload-offset", "0"))
+        followed.upload = reply.headers["location"].rstrip("/").rpartition("/")[2]
+        followed.sent = int(reply.headers.get("upload-offset", "0"))
         return True
 
-    def _patch(self, followed: Followed, piece: Piece | None, size: int | None = None) -> bool:
+    def _patch(self, followed: FollowedFile, piece: Piece | None, size: int | None = None) -> bool:
         """Send one piece, or state the size. False if this look can send nothing more of the file."""
         headers = {
             "Tus-Resumable": "1.0.0",
@@ -312,7 +314,7 @@ class Follower:
             reply = self._site.ask("PATCH", f"/uploads/{followed.upload}", body, headers)
             followed.sent = int(reply.headers["upload-offset"])
         except Problem as problem:
-            if problem.status == _FULL:  # somebody will free space: the file is the spool until then
+            if problem.status == _HTTP_DISK_FULL:  # somebody will free space: the file is the spool until then
                 raise Unreachable(problem.detail) from problem
             if problem.kind in ("offset_mismatch", "locked"):  # a failed try had sent some of it
                 followed.sent = self._offset(followed)
@@ -332,11 +334,11 @@ class Follower:
             return False
         return True
 
-    def _offset(self, followed: Followed) -> int:
+    def _offset(self, followed: FollowedFile) -> int:
         reply = self._site.ask("HEAD", f"/uploads/{followed.upload}", headers={"Tus-Resumable": "1.0.0"})
         return int(reply.headers["upload-offset"])
 
-    def _end(self, followed: Followed) -> None:
+    def _end(self, followed: FollowedFile) -> None:
         """State the length, so that the site finishes the upload."""
         while followed.upload and not followed.is_over:
             if self._patch(followed, None, size=followed.sent):
@@ -344,7 +346,7 @@ class Follower:
         followed.is_over = True
         followed.close()
 
-    def _refuse(self, followed: Followed, problem: Problem) -> None:
+    def _refuse(self, followed: FollowedFile, problem: Problem) -> None:
         self._note(f"{followed.name} is not followed: {problem.detail}")
         followed.is_over = True
         self._refused.add(followed.inode)
@@ -358,7 +360,7 @@ class Follower:
             for row in json.loads(self._state.read_text())["files"]:
                 inode = (int(row["inode"][0]), int(row["inode"][1]))
                 base, upload, sent = int(row["base"]), str(row["upload"]), int(row["sent"])
-                followed = Followed(row["name"], Path(row["path"]), inode, base=base, upload=upload, sent=sent)
+                followed = FollowedFile(row["name"], Path(row["path"]), inode, base=base, upload=upload, sent=sent)
                 followed.is_over, followed.is_gone = bool(row["is_over"]), bool(row.get("is_gone"))
                 followed.edges = str(row.get("edges", ""))
                 self._files[inode] = followed
@@ -386,9 +388,9 @@ class Follower:
         self._saved = rows
         try:
             self._state.parent.mkdir(parents=True, exist_ok=True)
-            near = self._state.with_name(self._state.name + ".new")
-            near.write_text(json.dumps({"files": rows}))
-            near.replace(self._state)
+            new_state = self._state.with_name(self._state.name + ".new")
+            new_state.write_text(json.dumps({"files": rows}))
+            new_state.replace(self._state)
         except OSError as error:
             self._note(f"{self._state} cannot be written ({error.strerror}): a restart sends these files anew.")
             self._state = None

@@ -33,9 +33,9 @@ KINDS = (
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TIMEOUT_S = 60.0
 #: objects of one list request; objects and bytes of one kind
-_PAGE = 500
-_MOST = 200_000
-_MOST_BYTES = 512 << 20
+_PAGE_SIZE = 500
+_MAX_OBJECTS = 200_000
+_MAX_BYTES = 512 << 20
 
 
 class Api(Protocol):
@@ -46,7 +46,7 @@ class Api(Protocol):
     def objects(self) -> list[Any]: ...
 
 
-class Recorded:
+class RecordedObjects:
     """Objects of a file, as ``kubectl get … -o json`` writes them: one list, one object, or several in turn."""
 
     is_complete = False
@@ -56,24 +56,24 @@ class Recorded:
 
     def objects(self) -> list[Any]:
         text = sys.stdin.read() if self._path == "-" else Path(self._path).read_text(encoding="utf-8")
-        return parsed(text)
+        return parse_objects(text)
 
 
-def parsed(text: str) -> list[Any]:
+def parse_objects(text: str) -> list[Any]:
     """The objects in JSON text. Raises ``ValueError`` if it is none."""
-    found: list[Any] = []
+    objects: list[Any] = []
     decoder, at = json.JSONDecoder(), 0
     while at < len(text):
         if text[at].isspace():
             at += 1
             continue
         try:
-            one, at = decoder.raw_decode(text, at)
+            value, at = decoder.raw_decode(text, at)
         except RecursionError as error:
             raise ValueError("the objects are nested too deeply") from error
-        items = one.get("items") if isinstance(one, dict) else None
-        found += items if isinstance(items, list) else [one]
-    return found
+        items = value.get("items") if isinstance(value, dict) else None
+        objects += items if isinstance(items, list) else [value]
+    return objects
 
 
 class Cluster:
@@ -93,9 +93,9 @@ class Cluster:
         for versions in KINDS:
             for version in versions:
                 try:
-                    rows = self._listed(*version)
+                    rows = self._list(*version)
                 except (OSError, ValueError, http.client.HTTPException, subprocess.SubprocessError) as error:
-                    self._say(version[1], str(error))
+                    self._note_once(version[1], str(error))
                     self.is_complete = False
                     break
                 if rows is not None:
@@ -103,7 +103,7 @@ class Cluster:
                     break
         return found
 
-    def _listed(self, group: str, kind: str, plural: str) -> Optional[list[Any]]:  # noqa: UP045
+    def _list(self, group: str, kind: str, plural: str) -> Optional[list[Any]]:  # noqa: UP045
         """The objects of one kind; None if the cluster does not know it. Raises for what else goes wrong."""
         if not self._host:
             return self._by_kubectl(group, kind, plural)
@@ -111,7 +111,7 @@ class Cluster:
         found: list[Any] = []
         token, size = "", 0
         while True:
-            query = urlencode({"limit": _PAGE, **({"continue": token} if token else {})})
+            query = urlencode({"limit": _PAGE_SIZE, **({"continue": token} if token else {})})
             status, body = self._get(f"/{group}{space}/{plural}?{query}")
             if status == 404:
                 return None
@@ -123,8 +123,8 @@ class Cluster:
             size += len(body)
             found += [{"kind": kind, **row} for row in said.get("items") or () if isinstance(row, dict)]
             token = str((said.get("metadata") or {}).get("continue") or "")
-            if len(found) > _MOST or size > _MOST_BYTES:
-                raise ValueError(f"there are more than {_MOST:,} of them: name a namespace (--namespace)")
+            if len(found) > _MAX_OBJECTS or size > _MAX_BYTES:
+                raise ValueError(f"there are more than {_MAX_OBJECTS:,} of them: name a namespace (--namespace)")
             if not token:
                 return found
 
@@ -135,7 +135,7 @@ class Cluster:
             token = (self._account / "token").read_text().strip()
             connection.request("GET", path, headers={"Authorization": f"Bearer {token}", "Accept": "application/json"})
             answer = connection.getresponse()
-            return answer.status, answer.read(_MOST_BYTES)
+            return answer.status, answer.read(_MAX_BYTES)
         finally:
             connection.close()
 
@@ -155,9 +155,9 @@ class Cluster:
             if "the server doesn't have a resource type" in said or "could not find the requested resource" in said:
                 return None
             raise ValueError(said.splitlines()[-1] if said else f"kubectl ended with {done.returncode}")
-        return parsed(done.stdout.decode("utf-8", "replace"))
+        return parse_objects(done.stdout.decode("utf-8", "replace"))
 
-    def _say(self, kind: str, why: str) -> None:
+    def _note_once(self, kind: str, why: str) -> None:
         if kind not in self._noted:
             self._noted.add(kind)
             self._note(f"{kind}s of the cluster cannot be read ({why})")

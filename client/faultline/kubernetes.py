@@ -14,8 +14,8 @@ from collections.abc import Iterable, Mapping
 from datetime import datetime
 from typing import Any, Callable, Optional
 
-from faultline.kube_api import Api, Cluster, Recorded
-from faultline.scheduled import OUTCOMES, Job, Look, Node, Said, state_line
+from faultline.kube_api import Api, Cluster, RecordedObjects
+from faultline.scheduled import OUTCOMES, Job, JobLine, Node, Snapshot, state_line
 
 #: labels of pods that name their job, in the order of ``ingest/wire/routes.toml``
 LABELS = (
@@ -31,7 +31,7 @@ _ATTEMPT = "jobset.sigs.k8s.io/restart-attempt"
 #: kinds of jobs, from whole to part
 _KINDS = ("TrainJob", "JobSet", "Job")
 #: conditions that end a job, and the state that they are
-_ENDS = {
+_END_STATES = {
     "Complete": "COMPLETED",
     "Completed": "COMPLETED",
     "SuccessCriteriaMet": "COMPLETED",
@@ -40,10 +40,10 @@ _ENDS = {
 }
 #: reasons for which pods are taken from a job by others than itself
 _TAKEN = ("PreemptionByScheduler", "DeletionByTaintManager", "EvictionByEvictionAPI", "TerminationByKubelet")
-_NODE_LOST = ("DeletionByTaintManager", "NodeLost", "DeletionByPodGC")
+_NODE_LOST_REASONS = ("DeletionByTaintManager", "NodeLost", "DeletionByPodGC")
 #: events, terminated containers and nodes of one job that are told
-_MOST = 400
-_UNSAID = "not said"
+_MAX_LINES = 400
+_NOT_STATED = "not said"
 
 
 class Kubernetes:
@@ -58,18 +58,18 @@ class Kubernetes:
     @classmethod
     def of(cls, objects: Optional[str], namespace: str, note: Callable[[str], None]) -> Kubernetes:  # noqa: UP045
         """From a file of objects (``-``: standard input), the pod's service account, or kubectl."""
-        return cls(Recorded(objects) if objects else Cluster(namespace, note))
+        return cls(RecordedObjects(objects) if objects else Cluster(namespace, note))
 
-    def look(self, running: list[Job]) -> Look:
+    def look(self, running: list[Job]) -> Snapshot:
         """All jobs; one that runs and is gone was deleted."""
         objects = self._api.objects()
-        seen = look_at(objects)
+        snapshot = snapshot_of(objects)
         if self._api.is_complete:
-            here = {job.id for job in seen.jobs}
+            present = {job.id for job in snapshot.jobs}
             for job in running:
-                if job.id not in here and "/" in job.id:
-                    seen.jobs.append(job._replace(state="CANCELLED", reason="Deleted"))
-        return seen
+                if job.id not in present and "/" in job.id:
+                    snapshot.jobs.append(job._replace(state="CANCELLED", reason="Deleted"))
+        return snapshot
 
     def slug_of(self, job: Job) -> str:
         return slug_of(job.id)
@@ -95,48 +95,52 @@ def slug_of(name: str) -> str:
     return slug if slug == name else f"{slug or 'job'}-{hashlib.sha256(name.encode()).hexdigest()[:6]}"
 
 
-def look_at(objects: Iterable[Any]) -> Look:
+def snapshot_of(objects: Iterable[Any]) -> Snapshot:
     """Jobs, bad nodes and lines in a list of objects of any kinds. Linear in them."""
     by_kind: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
-    for one in objects:
-        if isinstance(one, Mapping) and isinstance(one.get("metadata"), Mapping):
-            by_kind[str(one.get("kind"))].append(one)
+    for object_ in objects:
+        if isinstance(object_, Mapping) and isinstance(object_.get("metadata"), Mapping):
+            by_kind[str(object_.get("kind"))].append(object_)
     pods: dict[str, list[Mapping[str, Any]]] = defaultdict(list)
     for pod in by_kind["Pod"]:
         if name := _job_of(pod):
             pods[name].append(pod)
-    listed = [one for kind in reversed(_KINDS) for one in by_kind[kind] if not _is_timed(one)]
-    owned = {_owner_id(one) or _id(one): one for one in listed}  # of a job and its parts the job, if it can be read
+    top_level = [object_ for kind in reversed(_KINDS) for object_ in by_kind[kind] if not _is_of_cron_job(object_)]
+    owned = {
+        _owner_id(object_) or _id(object_): object_ for object_ in top_level
+    }  # of a job and its parts the job, if it can be read
     jobs = [_job(name, owned.get(name), pods.get(name, [])) for name in sorted(owned.keys() | pods.keys())]
-    nodes = [node for one in by_kind["Node"] if (node := _node(one)) is not None]
-    lines = {job.id: _containers(pods.get(job.id, []))[:_MOST] for job in jobs}
-    of_object = {**{f"Pod/{_id(pod)}": name for name, own in pods.items() for pod in own}}
-    for one in [one for kind in _KINDS for one in by_kind[kind]]:
-        of_object[f"{one['kind']}/{_id(one)}"] = _owner_id(one) or _id(one)
-    for one in by_kind["Workload"]:
-        owner = _owner_id(one, kinds=(*_KINDS, "PyTorchJob", "MPIJob", "RayJob", "RayCluster"))
+    nodes = [node for object_ in by_kind["Node"] if (node := _node(object_)) is not None]
+    lines = {job.id: _containers(pods.get(job.id, []))[:_MAX_LINES] for job in jobs}
+    of_object = {**{f"Pod/{_id(pod)}": name for name, own_pods in pods.items() for pod in own_pods}}
+    for object_ in [object_ for kind in _KINDS for object_ in by_kind[kind]]:
+        of_object[f"{object_['kind']}/{_id(object_)}"] = _owner_id(object_) or _id(object_)
+    for object_ in by_kind["Workload"]:
+        owner = _owner_id(object_, kinds=(*_KINDS, "PyTorchJob", "MPIJob", "RayJob", "RayCluster"))
         if owner in lines:
-            lines[owner] += _evictions(one, owner)
+            lines[owner] += _evictions(object_, owner)
     for event in by_kind["Event"]:
         about = _map(event.get("regarding")) or _map(event.get("involvedObject"))
         owner = of_object.get(f"{about.get('kind')}/{about.get('namespace')}/{about.get('name')}", "")
-        if owner in lines and event.get("type") == "Warning" and len(lines[owner]) < 2 * _MOST:
+        if owner in lines and event.get("type") == "Warning" and len(lines[owner]) < 2 * _MAX_LINES:
             lines[owner].append(_event(event, about))
     attempts = {job.id: job.restarts for job in jobs}
-    told = {
-        name: sorted((one._replace(attempt=min(one.attempt, attempts[name])) for one in rows), key=lambda row: row.at)
+    lines_by_job = {
+        name: sorted(
+            (object_._replace(attempt=min(object_.attempt, attempts[name])) for object_ in rows), key=lambda row: row.at
+        )
         for name, rows in lines.items()
     }
-    return Look(jobs, nodes, {name: _current(rows, attempts[name]) for name, rows in told.items()})
+    return Snapshot(jobs, nodes, {name: _with_attempt(rows, attempts[name]) for name, rows in lines_by_job.items()})
 
 
-def _current(rows: list[Said], attempt: int) -> list[Said]:
+def _with_attempt(rows: list[JobLine], attempt: int) -> list[JobLine]:
     """Lines whose attempt nothing says are of the present one."""
     return [row._replace(attempt=attempt) if row.attempt < 0 else row for row in rows]
 
 
-def _job(name: str, one: Optional[Mapping[str, Any]], pods: list[Mapping[str, Any]]) -> Job:  # noqa: UP045
-    status = _map(one.get("status")) if one else {}
+def _job(name: str, owner: Optional[Mapping[str, Any]], pods: list[Mapping[str, Any]]) -> Job:  # noqa: UP045
+    status = _map(owner.get("status")) if owner else {}
     phases = [_text(_map(pod.get("status")).get("phase")) for pod in pods]
     restarts = _number(status.get("restarts"))
     restarts = max([restarts, *(_number(_labels(pod).get(_ATTEMPT)) for pod in pods)])
@@ -144,10 +148,10 @@ def _job(name: str, one: Optional[Mapping[str, Any]], pods: list[Mapping[str, An
     state, reason, end = _state(status, phases)
     failed = sorted((row for pod in newest for row in _terminated(pod) if row[2]), key=lambda row: row[0] or 1 << 60)
     code = failed[0][2] if failed else 0
-    lost = next((_text(_map(pod.get("spec")).get("nodeName")) for pod in newest if _is_node_lost(pod)), "")
-    if state == "FAILED" and lost:
+    lost_node = next((_text(_map(pod.get("spec")).get("nodeName")) for pod in newest if _is_node_lost(pod)), "")
+    if state == "FAILED" and lost_node:
         state = "NODE_FAIL"
-    meta = _map((one or (pods[0] if pods else {})).get("metadata"))
+    meta = _map((owner or (pods[0] if pods else {})).get("metadata"))
     starts = [_seconds(_map(pod.get("status")).get("startTime")) for pod in newest]
     nodes = sorted({node for pod in newest if (node := _text(_map(pod.get("spec")).get("nodeName")))})
     return Job(
@@ -159,11 +163,11 @@ def _job(name: str, one: Optional[Mapping[str, Any]], pods: list[Mapping[str, An
         signal=code - 128 if 128 < code < 193 else 0,
         restarts=restarts,
         nodes=",".join(nodes),
-        failed_node=lost,
+        failed_node=lost_node,
         submit=_seconds(meta.get("creationTimestamp")),
         start=min([start for start in starts if start], default=0) or _seconds(status.get("startTime")),
         end=end if state in OUTCOMES else 0,
-        partition=str((one or {}).get("kind") or "Pods"),
+        partition=str((owner or {}).get("kind") or "Pods"),
         user="",
     )
 
@@ -171,14 +175,14 @@ def _job(name: str, one: Optional[Mapping[str, Any]], pods: list[Mapping[str, An
 def _state(status: Mapping[str, Any], phases: list[str]) -> tuple[str, str, int]:
     """State, reason and end, from the conditions; of a kind that is not known from its pods."""
     conditions = [row for row in _list(status.get("conditions")) if isinstance(row, Mapping)]
-    holds = {_text(row.get("type")): row for row in conditions if _text(row.get("status")) == "True"}
-    for kind, state in _ENDS.items():
-        if kind in holds:
-            row = holds[kind]
+    true_conditions = {_text(row.get("type")): row for row in conditions if _text(row.get("status")) == "True"}
+    for kind, state in _END_STATES.items():
+        if kind in true_conditions:
+            row = true_conditions[kind]
             ended = _seconds(status.get("completionTime")) or _seconds(row.get("lastTransitionTime"))
             return state, _text(row.get("reason")), ended
-    if "Suspended" in holds:
-        return "SUSPENDED", _text(holds["Suspended"].get("reason")), 0
+    if "Suspended" in true_conditions:
+        return "SUSPENDED", _text(true_conditions["Suspended"].get("reason")), 0
     if "Running" in phases or _number(status.get("active")):
         return "RUNNING", "", 0
     if not conditions and phases and all(phase in ("Succeeded", "Failed") for phase in phases):
@@ -188,78 +192,86 @@ def _state(status: Mapping[str, Any], phases: list[str]) -> tuple[str, str, int]
 
 def _terminated(pod: Mapping[str, Any]) -> list[tuple[int, str, int, str, str]]:
     """Ended containers of a pod: when, container, exit code (128 and the signal), reason, message."""
-    found = []
+    containers = []
     status = _map(pod.get("status"))
     for row in [*_list(status.get("initContainerStatuses")), *_list(status.get("containerStatuses"))]:
         for state in ("lastState", "state"):
-            ended = _map(_map(_map(row).get(state)).get("terminated"))
-            if ended:
-                code = _number(ended.get("exitCode")) or (
-                    128 + _number(ended.get("signal")) if ended.get("signal") else 0
+            terminated = _map(_map(_map(row).get(state)).get("terminated"))
+            if terminated:
+                code = _number(terminated.get("exitCode")) or (
+                    128 + _number(terminated.get("signal")) if terminated.get("signal") else 0
                 )
-                words = (_text(ended.get("reason")), _text(ended.get("message")))
-                found.append((_seconds(ended.get("finishedAt")), _text(_map(row).get("name")), code, *words))
-    return found
+                words = (_text(terminated.get("reason")), _text(terminated.get("message")))
+                containers.append((_seconds(terminated.get("finishedAt")), _text(_map(row).get("name")), code, *words))
+    return containers
 
 
-def _containers(pods: list[Mapping[str, Any]]) -> list[Said]:
+def _containers(pods: list[Mapping[str, Any]]) -> list[JobLine]:
     """A line for each container that ended badly, and for each pod that was taken away."""
-    found = []
+    lines = []
     for pod in pods:
         meta, status, spec = _map(pod.get("metadata")), _map(pod.get("status")), _map(pod.get("spec"))
         attempt = _number(_labels(pod)[_ATTEMPT]) if _ATTEMPT in _labels(pod) else -1
-        where = f"pod/{_text(meta.get('name'))} on node {_text(spec.get('nodeName')) or _UNSAID}"
+        where = f"pod/{_text(meta.get('name'))} on node {_text(spec.get('nodeName')) or _NOT_STATED}"
         uid = _text(meta.get("uid")) or where
         for at, container, code, reason, message in _terminated(pod):
             if code:
-                text = f"Warning ContainerDied {where}: container {container} Terminated Reason: {reason or _UNSAID} "
+                text = (
+                    f"Warning ContainerDied {where}: container {container} Terminated Reason: {reason or _NOT_STATED} "
+                )
                 text += f"Exit Code: {code}" + (f" Message: {message}" if message else "")
-                found.append(Said(f"{uid} {container} {at}", at, attempt, text))
-        taken = [
+                lines.append(JobLine(f"{uid} {container} {at}", at, attempt, text))
+        disruptions = [
             (_text(row.get("reason")), _text(row.get("message")), _seconds(row.get("lastTransitionTime")))
             for row in map(_map, _list(status.get("conditions")))
             if row.get("type") == "DisruptionTarget" and row.get("status") == "True"
         ]
-        if not taken and status.get("reason") in ("Evicted", "NodeLost", "Preempting", "Terminated", "NodeAffinity"):
-            taken = [(_text(status.get("reason")), _text(status.get("message")), 0)]
-        for reason, message, at in taken:
+        if not disruptions and status.get("reason") in (
+            "Evicted",
+            "NodeLost",
+            "Preempting",
+            "Terminated",
+            "NodeAffinity",
+        ):
+            disruptions = [(_text(status.get("reason")), _text(status.get("message")), 0)]
+        for reason, message, at in disruptions:
             word = {"PreemptionByScheduler": "Preempted", "Preempting": "Preempted"}.get(reason, "Evicted")
-            word = "TaintManagerEviction" if reason in _NODE_LOST else word
-            found.append(Said(f"{uid} {reason}", at, attempt, f"Warning {word} {where}: {reason}: {message}"))
-    return found
+            word = "TaintManagerEviction" if reason in _NODE_LOST_REASONS else word
+            lines.append(JobLine(f"{uid} {reason}", at, attempt, f"Warning {word} {where}: {reason}: {message}"))
+    return lines
 
 
-def _evictions(workload: Mapping[str, Any], owner: str) -> list[Said]:
+def _evictions(workload: Mapping[str, Any], owner: str) -> list[JobLine]:
     """What Kueue did with the job's workload."""
-    found = []
+    lines = []
     for row in map(_map, _list(_map(workload.get("status")).get("conditions"))):
         if row.get("type") in ("Evicted", "Preempted") and row.get("status") == "True":
             reason, message, at = _text(row.get("reason")), _text(row.get("message")), row.get("lastTransitionTime")
             word = "Preempted" if "Preempt" in f"{row['type']}{reason}" else "Evicted"
             text = f"Warning {word} workload/{owner} {reason}: {message}"
-            found.append(Said(f"{_id(workload)} {row['type']} {at}", _seconds(at), -1, text))
-    return found
+            lines.append(JobLine(f"{_id(workload)} {row['type']} {at}", _seconds(at), -1, text))
+    return lines
 
 
-def _event(event: Mapping[str, Any], about: Mapping[str, Any]) -> Said:
+def _event(event: Mapping[str, Any], about: Mapping[str, Any]) -> JobLine:
     """An event of either API group. One that comes again is told again when its count grows tenfold."""
     series = _map(event.get("series"))
     count = max(_number(event.get("deprecatedCount")), _number(event.get("count")), _number(series.get("count")), 1)
     times = (series.get("lastObservedTime"), event.get("eventTime"), event.get("deprecatedLastTimestamp"))
-    at = next((seconds for said in (*times, event.get("lastTimestamp")) if (seconds := _seconds(said))), 0)
+    at = next((seconds for stated in (*times, event.get("lastTimestamp")) if (seconds := _seconds(stated))), 0)
     text = _text(event.get("note")) or _text(event.get("message"))
     key = f"{_id(event)} {len(str(count))}"
     kind, name = _text(about.get("kind")).lower(), _text(about.get("name"))
-    return Said(key, at, -1, f"Warning {_text(event.get('reason'))} {kind}/{name} {text}")
+    return JobLine(key, at, -1, f"Warning {_text(event.get('reason'))} {kind}/{name} {text}")
 
 
-def _node(one: Mapping[str, Any]) -> Optional[Node]:  # noqa: UP045
-    name = _text(_map(one.get("metadata")).get("name"))
-    for row in map(_map, _list(_map(one.get("status")).get("conditions"))):
+def _node(node: Mapping[str, Any]) -> Optional[Node]:  # noqa: UP045
+    name = _text(_map(node.get("metadata")).get("name"))
+    for row in map(_map, _list(_map(node.get("status")).get("conditions"))):
         if row.get("type") == "Ready" and row.get("status") in ("False", "Unknown"):
             return Node(name, "NotReady", f"{_text(row.get('reason'))}: {_text(row.get('message'))}")
-    if _map(one.get("spec")).get("unschedulable") is True:
-        taints = [_text(_map(row).get("key")) for row in _list(_map(one.get("spec")).get("taints"))]
+    if _map(node.get("spec")).get("unschedulable") is True:
+        taints = [_text(_map(row).get("key")) for row in _list(_map(node.get("spec")).get("taints"))]
         why = [key for key in taints if key and key != "node.kubernetes.io/unschedulable"]
         return Node(name, "Cordoned", ", ".join(why))
     return None
@@ -268,7 +280,7 @@ def _node(one: Mapping[str, Any]) -> Optional[Node]:  # noqa: UP045
 def _is_node_lost(pod: Mapping[str, Any]) -> bool:
     status = _map(pod.get("status"))
     rows = [row for row in map(_map, _list(status.get("conditions"))) if row.get("type") == "DisruptionTarget"]
-    return status.get("reason") == "NodeLost" or any(row.get("reason") in _NODE_LOST for row in rows)
+    return status.get("reason") == "NodeLost" or any(row.get("reason") in _NODE_LOST_REASONS for row in rows)
 
 
 def _job_of(pod: Mapping[str, Any]) -> str:
@@ -277,54 +289,54 @@ def _job_of(pod: Mapping[str, Any]) -> str:
     return f"{_text(_map(pod['metadata']).get('namespace')) or 'default'}/{name}" if name else ""
 
 
-def _is_timed(one: Mapping[str, Any]) -> bool:
+def _is_of_cron_job(job: Mapping[str, Any]) -> bool:
     """Whether the job is made by a timetable."""
-    return any(row.get("kind") == "CronJob" for row in _owners(one))
+    return any(row.get("kind") == "CronJob" for row in _owners(job))
 
 
-def _owner_id(one: Mapping[str, Any], kinds: tuple[str, ...] = _KINDS) -> str:
-    space = _text(_map(one["metadata"]).get("namespace")) or "default"
-    names = [_text(row.get("name")) for row in _owners(one) if row.get("kind") in kinds]
+def _owner_id(part: Mapping[str, Any], kinds: tuple[str, ...] = _KINDS) -> str:
+    space = _text(_map(part["metadata"]).get("namespace")) or "default"
+    names = [_text(row.get("name")) for row in _owners(part) if row.get("kind") in kinds]
     if not names:
         return ""
-    top = _labels(one).get(LABELS[0])
+    top = _labels(part).get(LABELS[0])
     return f"{space}/{top if isinstance(top, str) and top else names[0]}"
 
 
-def _owners(one: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return [row for row in _list(_map(one["metadata"]).get("ownerReferences")) if isinstance(row, Mapping)]
+def _owners(part: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return [row for row in _list(_map(part["metadata"]).get("ownerReferences")) if isinstance(row, Mapping)]
 
 
-def _id(one: Mapping[str, Any]) -> str:
-    meta = _map(one["metadata"])
+def _id(object_: Mapping[str, Any]) -> str:
+    meta = _map(object_["metadata"])
     return f"{_text(meta.get('namespace')) or 'default'}/{_text(meta.get('name'))}"
 
 
-def _labels(one: Mapping[str, Any]) -> Mapping[str, Any]:
-    return _map(_map(one["metadata"]).get("labels"))
+def _labels(object_: Mapping[str, Any]) -> Mapping[str, Any]:
+    return _map(_map(object_["metadata"]).get("labels"))
 
 
-def _map(said: Any) -> Mapping[str, Any]:
-    return said if isinstance(said, Mapping) else {}
+def _map(value: Any) -> Mapping[str, Any]:
+    return value if isinstance(value, Mapping) else {}
 
 
-def _list(said: Any) -> list[Any]:
-    return said if isinstance(said, list) else []
+def _list(value: Any) -> list[Any]:
+    return value if isinstance(value, list) else []
 
 
-def _text(said: Any) -> str:
-    return " ".join(said.split())[:1_000] if isinstance(said, str) else ""
+def _text(value: Any) -> str:
+    return " ".join(value.split())[:1_000] if isinstance(value, str) else ""
 
 
-def _number(said: Any) -> int:
-    if isinstance(said, str) and said.isascii() and said.isdigit() and len(said) < 10:
-        said = int(said)
-    return said if isinstance(said, int) and not isinstance(said, bool) and 0 <= said < 1 << 31 else 0
+def _number(value: Any) -> int:
+    if isinstance(value, str) and value.isascii() and value.isdigit() and len(value) < 10:
+        value = int(value)
+    return value if isinstance(value, int) and not isinstance(value, bool) and 0 <= value < 1 << 31 else 0
 
 
-def _seconds(said: Any) -> int:
+def _seconds(value: Any) -> int:
     """A time of the API; 0 if it says none."""
     try:
-        return max(0, int(datetime.fromisoformat(said.replace("Z", "+00:00")).timestamp()))
+        return max(0, int(datetime.fromisoformat(value.replace("Z", "+00:00")).timestamp()))
     except (AttributeError, ValueError, OverflowError, TypeError):
         return 0

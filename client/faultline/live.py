@@ -20,7 +20,7 @@ from faultline.following import Follower
 from faultline.options import fields_of
 from faultline.site import Denied, Problem, Site, Unreachable
 from faultline.taking import Taker
-from faultline.words import DONE, WRONG_CALL, Usage, Words
+from faultline.words import DONE, WRONG_CALL, UsageError, Words
 
 #: maximum wait for the site at the end of a program, unless --retry-for is shorter
 _END_S = 60.0
@@ -35,42 +35,42 @@ def split(arguments: Sequence[str]) -> tuple[list[str], list[str]]:
     return words[:at], words[at + 1 :]
 
 
-def follow(asked: argparse.Namespace, site: Site, say: Words) -> int:
+def follow(args: argparse.Namespace, site: Site, say: Words) -> int:
     """Follow files until SIGTERM or SIGINT, then close the job."""
-    _check(asked)
-    slug = _begin(asked, site, say)
-    state = Path(asked.state) if asked.state else _state_of(slug, asked.attempt, asked.prefix)
-    found = _found(asked, taker=_taker(asked, site, slug, say, None))
-    follower = Follower(site, slug, found, attempt=asked.attempt, state=state, bytes_per_s=asked.rate, note=say.note)
-    if asked.once:
+    _check(args)
+    slug = _begin(args, site, say)
+    state = Path(args.state) if args.state else _state_of(slug, args.attempt, args.prefix)
+    found = _file_finder(args, taker=_taker(args, site, slug, say, None))
+    follower = Follower(site, slug, found, attempt=args.attempt, state=state, bytes_per_s=args.rate, note=say.note)
+    if args.once:
         follower.catch_up()
         return say.end(DONE)
     stop = threading.Event()
     _on_signals(lambda number: stop.set())
-    follower.run(stop, every_s=asked.every)
+    follower.run(stop, every_s=args.every)
     follower.finish()
-    _close(site, slug, asked.outcome, say)
+    _close(site, slug, args.outcome, say)
     return say.end(DONE)
 
 
-def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> int:
+def run(args: argparse.Namespace, connect: Callable[[], Site], say: Words) -> int:
     """Start the program, follow its output, return its exit code.
 
     The program does not depend on the site: if the site is unreachable, only following is lost, with a note.
     """
-    _check(asked)
-    if not asked.program:
-        raise Usage("Which program? Put it behind --: faultline run --job NAME -- torchrun train.py.")
-    output = Path(asked.output) if asked.output else Path(tempfile.mkdtemp(prefix="faultline-")) / "output.log"
+    _check(args)
+    if not args.program:
+        raise UsageError("Which program? Put it behind --: faultline run --job NAME -- torchrun train.py.")
+    output = Path(args.output) if args.output else Path(tempfile.mkdtemp(prefix="faultline-")) / "output.log"
     output.parent.mkdir(parents=True, exist_ok=True)
     try:
-        child = subprocess.Popen(asked.program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603
+        child = subprocess.Popen(args.program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603
     except OSError as error:
-        return say.end(WRONG_CALL, f"{asked.program[0]} cannot be started: {error.strerror}.")
+        return say.end(WRONG_CALL, f"{args.program[0]} cannot be started: {error.strerror}.")
     _on_signals(child.send_signal)
     stop, ended = threading.Event(), threading.Event()
     program = _Program(output, child.pid, [])
-    sender = threading.Thread(target=_send, args=(asked, connect, say, program, stop), daemon=True)
+    sender = threading.Thread(target=_send, args=(args, connect, say, program, stop), daemon=True)
     copier = threading.Thread(target=_copy, args=(child, output, ended), daemon=True)
     copier.start()
     sender.start()
@@ -78,7 +78,7 @@ def run(asked: argparse.Namespace, connect: Callable[[], Site], say: Words) -> i
     ended.wait(5.0)  # a grandchild may keep the pipe open without end
     program.codes.append(code)
     stop.set()
-    sender.join(min(_END_S, asked.retry_for))
+    sender.join(min(_END_S, args.retry_for))
     if sender.is_alive():
         say.note(f"the site does not answer: the last lines were not sent, they are in {output}")
     return code if code >= 0 else 128 - code
@@ -93,7 +93,7 @@ class _Program(NamedTuple):
 
 
 def _send(
-    asked: argparse.Namespace,
+    args: argparse.Namespace,
     connect: Callable[[], Site],
     say: Words,
     program: _Program,
@@ -102,15 +102,15 @@ def _send(
     """The thread that follows; its errors never reach the program."""
     try:
         site = connect()
-        slug = _begin(asked, site, say)
-        taker = _taker(asked, site, slug, say, program.pid)
-        output = files.Source(program.output, program.output.resolve().parent, f"{asked.prefix}output.log")
-        found = _found(asked, output, taker=taker)
-        follower = Follower(site, slug, found, attempt=asked.attempt, bytes_per_s=asked.rate, note=say.note)
-        follower.run(stop, every_s=asked.every)
+        slug = _begin(args, site, say)
+        taker = _taker(args, site, slug, say, program.pid)
+        output = files.Source(program.output, program.output.resolve().parent, f"{args.prefix}output.log")
+        found = _file_finder(args, output, taker=taker)
+        follower = Follower(site, slug, found, attempt=args.attempt, bytes_per_s=args.rate, note=say.note)
+        follower.run(stop, every_s=args.every)
         follower.finish()
-        _close(site, slug, asked.outcome or ("failed" if any(program.codes) else "succeeded"), say)
-    except (Usage, ValueError, Denied, Problem, Unreachable, OSError) as error:
+        _close(site, slug, args.outcome or ("failed" if any(program.codes) else "succeeded"), say)
+    except (UsageError, ValueError, Denied, Problem, Unreachable, OSError) as error:
         say.note(f"this job is not followed: {error}")
 
 
@@ -126,17 +126,17 @@ def _copy(child: subprocess.Popen[bytes], output: Path, ended: threading.Event) 
     ended.set()
 
 
-def _check(asked: argparse.Namespace) -> None:
-    if asked.attempt < 0 or asked.every <= 0 or asked.rate < 0:
-        raise Usage("--attempt counts from 0; --every is more than 0; --rate is not negative.")
-    missing = [path for path in asked.paths if not Path(path).exists()]
+def _check(args: argparse.Namespace) -> None:
+    if args.attempt < 0 or args.every <= 0 or args.rate < 0:
+        raise UsageError("--attempt counts from 0; --every is more than 0; --rate is not negative.")
+    missing = [path for path in args.paths if not Path(path).exists()]
     if missing:
-        raise Usage(f"There is no {missing[0]}.")
+        raise UsageError(f"There is no {missing[0]}.")
 
 
-def _begin(asked: argparse.Namespace, site: Site, say: Words) -> str:
+def _begin(args: argparse.Namespace, site: Site, say: Words) -> str:
     """The job, created if missing, with outcome running."""
-    fields = fields_of(asked)
+    fields = fields_of(args)
     fields.setdefault("outcome", "running")
     job, is_made = sending.job_get(site, fields)
     slug: str = job["slug"]
@@ -151,15 +151,15 @@ def _close(site: Site, slug: str, outcome: str | None, say: Words) -> None:
     say.result["diagnosis"] = sending.diagnose(site, slug)["state"]
 
 
-def _taker(asked: argparse.Namespace, site: Site, slug: str, say: Words, root: int | None) -> Taker | None:
+def _taker(args: argparse.Namespace, site: Site, slug: str, say: Words, root: int | None) -> Taker | None:
     """What takes stack dumps of this machine, if the caller allows it."""
-    if not asked.take:
+    if not args.take:
         return None
-    return Taker(site, slug, attempt=asked.attempt, prefix=asked.prefix, root=root, note=say.note)
+    return Taker(site, slug, attempt=args.attempt, prefix=args.prefix, root=root, note=say.note)
 
 
-def _found(
-    asked: argparse.Namespace, *more: files.Source, taker: Taker | None = None
+def _file_finder(
+    args: argparse.Namespace, *more: files.Source, taker: Taker | None = None
 ) -> Callable[[], Iterable[files.Source]]:
     """A function that looks for files each time it is called."""
 
@@ -167,10 +167,10 @@ def _found(
         yield from more
         if taker is not None:
             yield from taker.sources()
-        for source in files.found(asked.paths, prefix=asked.prefix, exclude=asked.exclude):
-            name = source.name[len(asked.prefix) :]
-            if not asked.include or any(
-                fnmatch.fnmatch(name, wanted) or fnmatch.fnmatch(source.path.name, wanted) for wanted in asked.include
+        for source in files.find_files(args.paths, prefix=args.prefix, exclude=args.exclude):
+            name = source.name[len(args.prefix) :]
+            if not args.include or any(
+                fnmatch.fnmatch(name, wanted) or fnmatch.fnmatch(source.path.name, wanted) for wanted in args.include
             ):
                 yield source
 

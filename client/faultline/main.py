@@ -22,7 +22,7 @@ from faultline.words import (
     UNREACHABLE,
     WAITED_OUT,
     WRONG_CALL,
-    Usage,
+    UsageError,
     Words,
 )
 
@@ -30,22 +30,22 @@ from faultline.words import (
 def main(arguments: list[str] | None = None) -> int:
     """Run one command; returns its exit code."""
     given, program = live.split(sys.argv[1:] if arguments is None else arguments)
-    asked = parser().parse_args(given)
-    asked.program = program
-    say = Words(is_quiet=asked.quiet, is_json=asked.json)
+    args = parser().parse_args(given)
+    args.program = program
+    say = Words(is_quiet=args.quiet, is_json=args.json)
     try:
-        if asked.command == "run":
-            return live.run(asked, lambda: _site_of(asked, say), say)
+        if args.command == "run":
+            return live.run(args, lambda: _site_of(args, say), say)
         act = {
             "upload": _upload,
             "follow": live.follow,
-            "watch": prometheus.watch if vars(asked).get("scheduler") == "prometheus" else scheduler.watch,
+            "watch": prometheus.watch if vars(args).get("scheduler") == "prometheus" else scheduler.watch,
             "attribution": attribution_http.serve,
             "status": _status,
             "check": _check,
-        }[asked.command]
-        return act(asked, _site_of(asked, say), say)
-    except (Usage, ValueError) as error:
+        }[args.command]
+        return act(args, _site_of(args, say), say)
+    except (UsageError, ValueError) as error:
         return say.end(WRONG_CALL, str(error))
     except Denied as error:
         return say.end(DENIED, str(error))
@@ -57,47 +57,47 @@ def main(arguments: list[str] | None = None) -> int:
         return say.end(UNREACHABLE, "Stopped. Run this again: it continues where it stopped.")
 
 
-def _site_of(asked: argparse.Namespace, say: Words) -> Site:
-    if not asked.url:
-        raise Usage("Which site? Give --url or set FAULTLINE_URL.")
-    token = token_of(asked.token_file, say)
-    return Site(asked.url, token, ca_file=asked.ca_file, retry_for_s=asked.retry_for, say=say.note)
+def _site_of(args: argparse.Namespace, say: Words) -> Site:
+    if not args.url:
+        raise UsageError("Which site? Give --url or set FAULTLINE_URL.")
+    token = token_of(args.token_file, say)
+    return Site(args.url, token, ca_file=args.ca_file, retry_for_s=args.retry_for, say=say.note)
 
 
-def _upload(asked: argparse.Namespace, site: Site, say: Words) -> int:
-    if asked.attempt < 0 or not 1 <= asked.parallel <= 32:
-        raise Usage("--attempt counts from 0; --parallel is from 1 to 32.")
-    missing = [path for path in asked.paths if not Path(path).exists()]
+def _upload(args: argparse.Namespace, site: Site, say: Words) -> int:
+    if args.attempt < 0 or not 1 <= args.parallel <= 32:
+        raise UsageError("--attempt counts from 0; --parallel is from 1 to 32.")
+    missing = [path for path in args.paths if not Path(path).exists()]
     if missing:
-        raise Usage(f"There is no {missing[0]}.")
-    sources = list(files.found(asked.paths, prefix=asked.prefix, exclude=asked.exclude, follow=asked.follow))
+        raise UsageError(f"There is no {missing[0]}.")
+    sources = list(files.find_files(args.paths, prefix=args.prefix, exclude=args.exclude, follow=args.follow))
     if not sources:
-        raise Usage(f"There is no file to send in {', '.join(asked.paths)}.")
+        raise UsageError(f"There is no file to send in {', '.join(args.paths)}.")
     twice = len(sources) - len({source.name for source in sources})
     if twice:
-        raise Usage(f"{twice} files would have the same name as another: send them with different --prefix.")
-    job, is_made = sending.job_get(site, fields_of(asked))
+        raise UsageError(f"{twice} files would have the same name as another: send them with different --prefix.")
+    job, is_made = sending.job_get(site, fields_of(args))
     slug = job["slug"]
-    known = None if is_made else sending.known_of(site, slug, asked.attempt)
+    known = None if is_made else sending.known_uploads(site, slug, args.attempt)
     chunk = int(site.get("/uploads/capabilities").data["chunk_bytes"])
     say.begin(len(sources))
     sender = sending.Sender(
-        site, slug, attempt=asked.attempt, known=known, chunk_bytes=chunk, follow=asked.follow, tell=say.bytes
+        site, slug, attempt=args.attempt, known=known, chunk_bytes=chunk, follow=args.follow, tell=say.bytes
     )
-    sender.send_all(sources, parallel=asked.parallel, done=say.file)
+    sender.send_all(sources, parallel=args.parallel, done=say.file)
     say.result.update(job=slug, url=f"{site.url}/jobs/{slug}/", is_new=is_made)
-    if asked.diagnose or asked.wait is not None:
+    if args.diagnose or args.wait is not None:
         say.result["diagnosis"] = sending.diagnose(site, slug)["state"]
     say.summary()
     code = SOME_REFUSED if say.refused else DONE
-    if asked.wait is not None:
-        code = _wait(site, slug, asked.wait, say) or code
+    if args.wait is not None:
+        code = _wait(site, slug, args.wait, say) or code
     return say.end(code)
 
 
-def _status(asked: argparse.Namespace, site: Site, say: Words) -> int:
-    say.result.update(job=asked.slug, url=f"{site.url}/jobs/{asked.slug}/")
-    return say.end(_wait(site, asked.slug, asked.wait or 0.0, say, is_asked=asked.wait is not None))
+def _status(args: argparse.Namespace, site: Site, say: Words) -> int:
+    say.result.update(job=args.slug, url=f"{site.url}/jobs/{args.slug}/")
+    return say.end(_wait(site, args.slug, args.wait or 0.0, say, is_asked=args.wait is not None))
 
 
 def _check(_: argparse.Namespace, site: Site, say: Words) -> int:
@@ -158,9 +158,11 @@ def token_of(path: str | None, say: Words) -> str:
         if os.name == "posix" and chosen.stat().st_mode & (stat.S_IRGRP | stat.S_IROTH):
             say.note(f"others can read {chosen}: chmod 600 it")
     except OSError as error:
-        raise Usage(f"There is no token: set FAULTLINE_TOKEN, or put it into {chosen} ({error.strerror}).") from None
+        raise UsageError(
+            f"There is no token: set FAULTLINE_TOKEN, or put it into {chosen} ({error.strerror})."
+        ) from None
     if not re.fullmatch(r"[\x21-\x7e]+", text):
-        raise Usage(f"{chosen} has no token: write the line from the page API tokens into it.")
+        raise UsageError(f"{chosen} has no token: write the line from the page API tokens into it.")
     return text
 
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from faultline import __version__, files, taking
 from faultline.server import COMMANDS
-from faultline.words import CODES, Usage
+from faultline.words import CODES, UsageError
 
 
 def parser() -> argparse.ArgumentParser:
@@ -52,34 +52,36 @@ def parser() -> argparse.ArgumentParser:
     upload.add_argument("--exclude", action="append", default=[], metavar="GLOB", help="files to skip; repeatable")
     upload.add_argument("--follow", action="store_true", help="also send targets of links outside the directory")
     upload.add_argument("--parallel", type=int, default=4, metavar="N", help="files at a time; default: 4")
-    _describes(upload)
+    _description_options(upload)
     upload.add_argument("--diagnose", action="store_true", help="diagnose as soon as the evidence is read")
-    _waits(upload)
+    _wait_options(upload)
 
     follow = command("follow", "send files of a running job as they grow")
     follow.add_argument("paths", nargs="+", metavar="PATH", help="directories and files")
-    _grows(follow)
+    _growing_file_options(follow)
     follow.add_argument("--once", action="store_true", help="send the current content and leave the uploads open")
     follow.add_argument("--state", metavar="FILE", help="records what was sent; default: in ~/.local/state/faultline")
 
     launch = command("run", "start a program and follow what it prints: faultline run --job NAME -- torchrun …")
     launch.add_argument("paths", nargs="*", metavar="PATH", help="directories of further logs to follow")
-    _grows(launch)
+    _growing_file_options(launch)
     launch.add_argument("--output", metavar="FILE", help="store the program's output here; default: a temporary file")
 
-    _watches(command("watch", "send the state of a scheduler's jobs, or what exporters count about nodes"))
+    _watch_options(command("watch", "send the state of a scheduler's jobs, or what exporters count about nodes"))
 
-    _answers(command("attribution", "tell a restart controller (NVRx) whether to restart, and without which machines"))
+    _answer_options(
+        command("attribution", "tell a restart controller (NVRx) whether to restart, and without which machines")
+    )
 
     status = command("status", "show the state of a job")
     status.add_argument("slug")
-    _waits(status)
+    _wait_options(status)
 
     command("check", "check that site and token work")
     return made
 
 
-def _waits(command: argparse.ArgumentParser) -> None:
+def _wait_options(command: argparse.ArgumentParser) -> None:
     command.add_argument(
         "--wait",
         nargs="?",
@@ -90,7 +92,7 @@ def _waits(command: argparse.ArgumentParser) -> None:
     )
 
 
-def _grows(command: argparse.ArgumentParser) -> None:
+def _growing_file_options(command: argparse.ArgumentParser) -> None:
     """Options for growing files."""
     command.add_argument("--job", required=True, metavar="NAME", help="the job's name")
     command.add_argument("--slug", help="the job's id in addresses; default: made from the name")
@@ -107,10 +109,10 @@ def _grows(command: argparse.ArgumentParser) -> None:
         choices=taking.KINDS,
         help="stacks: when the job hangs and the site asks for it, send py-spy dumps of this machine's processes",
     )
-    _describes(command)
+    _description_options(command)
 
 
-def _watches(command: argparse.ArgumentParser) -> None:
+def _watch_options(command: argparse.ArgumentParser) -> None:
     """Options for watching jobs and nodes."""
     command.add_argument("scheduler", choices=("slurm", "kubernetes", "prometheus"))
     command.add_argument("--every", type=float, default=30.0, metavar="S", help="seconds between looks; default: 30")
@@ -125,7 +127,7 @@ def _watches(command: argparse.ArgumentParser) -> None:
     command.add_argument("--state", metavar="FILE", help="stores what was sent; default: only in memory")
 
 
-def _answers(command: argparse.ArgumentParser) -> None:
+def _answer_options(command: argparse.ArgumentParser) -> None:
     """Options for answering restart controllers."""
     command.add_argument("paths", nargs="+", metavar="DIRECTORY", help="logs in these directories may be read")
     command.add_argument(
@@ -141,7 +143,7 @@ def _answers(command: argparse.ArgumentParser) -> None:
     command.add_argument("--cluster", help="slug of the cluster")
 
 
-def _describes(command: argparse.ArgumentParser) -> None:
+def _description_options(command: argparse.ArgumentParser) -> None:
     """Options that describe the job."""
     for name, meaning in (
         ("cluster", "slug of the cluster"),
@@ -158,20 +160,20 @@ def _describes(command: argparse.ArgumentParser) -> None:
     command.add_argument("--outcome", choices=("unknown", "running", "succeeded", "failed", "cancelled"))
 
 
-def fields_of(asked: argparse.Namespace) -> dict[str, Any]:
-    name = " ".join(asked.job.split())
-    slug = asked.slug or re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:100]
+def fields_of(args: argparse.Namespace) -> dict[str, Any]:
+    name = " ".join(args.job.split())
+    slug = args.slug or re.sub(r"[^a-z0-9_]+", "-", name.lower()).strip("-")[:100]
     if not name or not slug or not re.fullmatch(r"[A-Za-z0-9_-]{1,120}", slug):
-        raise Usage("Give the job a --slug of letters, digits, - and _, at most 120.")
+        raise UsageError("Give the job a --slug of letters, digits, - and _, at most 120.")
     fields: dict[str, Any] = {"name": name[:200], "slug": slug}
     for key in ("cluster", "family", "framework", "model", "comment", "time_zone", "outcome"):
-        if getattr(asked, key):
-            fields[key] = getattr(asked, key)
-    for key, said in (("started_at", asked.started), ("ended_at", asked.ended)):
+        if getattr(args, key):
+            fields[key] = getattr(args, key)
+    for key, said in (("started_at", args.started), ("ended_at", args.ended)):
         if said:
             fields[key] = _moment(said)
-    if asked.nodes:
-        fields["nodes"] = files.nodes_of(asked.nodes)
+    if args.nodes:
+        fields["nodes"] = files.nodes_of(args.nodes)
     return fields
 
 

@@ -18,16 +18,16 @@ from typing import Any, NamedTuple, Optional
 from urllib.parse import urlencode, urlsplit
 
 from faultline.site import Site
-from faultline.words import DONE, Usage, Words
+from faultline.words import DONE, UsageError, Words
 
 #: seconds of the past that the first look asks for
-_BACK_S = 900
+_LOOKBACK_S = 900
 _MAX_BYTES = 16 << 20
 _TIMEOUT_S = 30.0
 #: events in one request to the site
-_MOST = 500
+_MAX_EVENTS = 500
 #: labels with the name of a node, as exporters have them
-_NODE = ("node", "Hostname", "hostname", "nodename", "instance")
+_NODE_LABELS = ("node", "Hostname", "hostname", "nodename", "instance")
 
 
 class Metric(NamedTuple):
@@ -52,33 +52,33 @@ METRICS = (
 )
 
 
-def watch(asked: argparse.Namespace, site: Site, say: Words) -> int:
+def watch(args: argparse.Namespace, site: Site, say: Words) -> int:
     """Look every ``--every`` seconds until SIGTERM or SIGINT; once with ``--once``."""
-    if asked.every < 1:
-        raise Usage("--every is at least 1 second.")
-    source = Prometheus(asked.server, step_s=int(asked.every))
+    if args.every < 1:
+        raise UsageError("--every is at least 1 second.")
+    source = Prometheus(args.server, step_s=int(args.every))
     stop = threading.Event()
     if threading.current_thread() is threading.main_thread():
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda caught, frame: stop.set())
     headers = {"Content-Type": "application/json"}
-    if asked.cluster:
-        headers["Faultline-Cluster"] = asked.cluster
-    since = time.time() - _BACK_S
+    if args.cluster:
+        headers["Faultline-Cluster"] = args.cluster
+    since = time.time() - _LOOKBACK_S
     while True:
         now = time.time()
         try:
             found = list(source.events(since, now))
-            since = now - 2 * asked.every  # a scrape may be stored late
+            since = now - 2 * args.every  # a scrape may be stored late
         except OSError as error:
             found = []
-            say.note(f"{asked.server} cannot be asked: {error}")
-        for first in range(0, len(found), _MOST):
-            body = json.dumps({"events": found[first : first + _MOST]}).encode()
+            say.note(f"{args.server} cannot be asked: {error}")
+        for first in range(0, len(found), _MAX_EVENTS):
+            body = json.dumps({"events": found[first : first + _MAX_EVENTS]}).encode()
             told = site.ask("POST", "/node-events/", body, headers).data
             if told["sentence"]:
                 say.note(told["sentence"])
-        if asked.once or stop.wait(asked.every):
+        if args.once or stop.wait(args.every):
             return say.end(DONE)
 
 
@@ -88,7 +88,7 @@ class Prometheus:
     def __init__(self, url: str, *, step_s: int) -> None:
         parts = urlsplit(url or "")
         if parts.scheme not in ("http", "https") or not parts.hostname:
-            raise Usage("Which Prometheus? Give --server http://prometheus:9090.")
+            raise UsageError("Which Prometheus? Give --server http://prometheus:9090.")
         self._url, self._step_s = url.rstrip("/"), step_s
 
     def events(self, since: float, until: float) -> Iterator[dict[str, Any]]:
@@ -97,7 +97,7 @@ class Prometheus:
         for metric in METRICS:
             for series in self._range(metric.name, first, until):
                 labels = series.get("metric") or {}
-                node = next((str(labels[name]) for name in _NODE if labels.get(name)), "")
+                node = next((str(labels[name]) for name in _NODE_LABELS if labels.get(name)), "")
                 before: Optional[float] = None  # noqa: UP045  # Python 3.9
                 for at, raw in series.get("values") or ():
                     value = float(raw)
@@ -116,10 +116,10 @@ class Prometheus:
                     before = value
 
     def _range(self, name: str, first: int, until: float) -> list[dict[str, Any]]:
-        asked = urlencode({"query": name, "start": first, "end": int(until), "step": self._step_s})
+        args = urlencode({"query": name, "start": first, "end": int(until), "step": self._step_s})
         try:
             # the operator's own address, checked to be HTTP
-            url = f"{self._url}/api/v1/query_range?{asked}"
+            url = f"{self._url}/api/v1/query_range?{args}"
             with urllib.request.urlopen(url, timeout=_TIMEOUT_S) as answer:  # noqa: S310
                 found = json.loads(answer.read(_MAX_BYTES))["data"]["result"]
         except (ValueError, KeyError, TypeError, http.client.HTTPException) as error:

@@ -50,7 +50,7 @@ class Node(NamedTuple):
     reason: str
 
 
-class Said(NamedTuple):
+class JobLine(NamedTuple):
     """One more line about a job, told once. ``key`` identifies it; ``at``: seconds since 1970, 0 if not known."""
 
     key: str
@@ -59,20 +59,20 @@ class Said(NamedTuple):
     text: str
 
 
-class Look(NamedTuple):
+class Snapshot(NamedTuple):
     """One look at a scheduler: its jobs, the nodes that cannot work, and lines by the id of their job."""
 
     jobs: list[Job]
     nodes: list[Node]
-    lines: dict[str, list[Said]]
+    lines: dict[str, list[JobLine]]
 
 
 def state_line(begin: str, job: Job) -> str:
     """A job's state as one line that the engine reads: ``begin``, then reason, restarts, nodes and how it ended."""
-    said = [begin, f"Reason={job.reason.replace(' ', '_') or 'None'}", f"Restarts={job.restarts}"]
+    words = [begin, f"Reason={job.reason.replace(' ', '_') or 'None'}", f"Restarts={job.restarts}"]
     if job.nodes:
-        said.append(f"NodeList={job.nodes}")
-    line = " ".join(said)
+        words.append(f"NodeList={job.nodes}")
+    line = " ".join(words)
     if job.outcome and job.signal:
         return f"{line}: exited on signal {job.signal}"
     return f"{line}: Exited with exit code {job.exit_code}" if job.outcome and job.exit_code else line

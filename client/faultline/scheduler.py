@@ -18,35 +18,35 @@ from pathlib import Path
 from typing import Any, Callable, Optional, Protocol
 
 from faultline.kubernetes import Kubernetes
-from faultline.scheduled import OUTCOMES, Job, Look, Node, Said
+from faultline.scheduled import OUTCOMES, Job, JobLine, Node, Snapshot
 from faultline.site import Problem, Site
 from faultline.slurm import Slurm, hosts_of
-from faultline.words import DONE, Usage, Words
+from faultline.words import DONE, UsageError, Words
 
 #: seconds until a job that the site does not have is asked for again
-_AGAIN_S = 60.0
+_ASK_AGAIN_S = 60.0
 #: jobs that are remembered
-_MOST = 50_000
+_MAX_JOBS = 50_000
 #: lines of a job that are remembered as told
-_MOST_KEYS = 500
+_MAX_KEYS = 500
 
 
-def watch(asked: argparse.Namespace, site: Site, say: Words) -> int:
+def watch(args: argparse.Namespace, site: Site, say: Words) -> int:
     """Look every ``--every`` seconds until SIGTERM or SIGINT; once with ``--once``."""
-    if asked.every < 1:
-        raise Usage("--every is at least 1 second.")
-    if asked.scheduler == "slurm":
+    if args.every < 1:
+        raise UsageError("--every is at least 1 second.")
+    if args.scheduler == "slurm":
         source: Scheduler = Slurm(note=say.note)
     else:
-        source = Kubernetes.of(asked.objects, asked.namespace, note=say.note)
+        source = Kubernetes.of(args.objects, args.namespace, note=say.note)
     watcher = Watcher(
         site,
         source,
-        state=Path(asked.state) if asked.state else None,
-        prefix=asked.prefix,
-        cluster=asked.cluster or "",
-        is_all=asked.all,
-        wanted=asked.name,
+        state=Path(args.state) if args.state else None,
+        prefix=args.prefix,
+        cluster=args.cluster or "",
+        is_all=args.all,
+        name_pattern=args.name,
         note=say.note,
     )
     stop = threading.Event()
@@ -55,7 +55,7 @@ def watch(asked: argparse.Namespace, site: Site, say: Words) -> int:
             signal.signal(number, lambda caught, frame: stop.set())
     while True:
         watcher.look()
-        if asked.once or stop.wait(asked.every):
+        if args.once or stop.wait(args.every):
             return say.end(DONE)
 
 
@@ -64,7 +64,7 @@ class Scheduler(Protocol):
 
     @property
     def file(self) -> str: ...
-    def look(self, running: list[Job]) -> Look: ...
+    def look(self, running: list[Job]) -> Snapshot: ...
     def slug_of(self, job: Job) -> str: ...
     def line_of(self, job: Job, *, names_node: bool) -> str: ...
     def node_line_of(self, node: Node) -> str: ...
@@ -83,63 +83,63 @@ class Watcher:
         prefix: str = "",
         cluster: str = "",
         is_all: bool = False,
-        wanted: str = "*",
+        name_pattern: str = "*",
         note: Callable[[str], None] = lambda words: None,
     ) -> None:
         self._site, self._state, self._prefix, self._cluster = site, state, prefix, cluster
-        self._is_all, self._wanted, self._note = is_all, wanted, note
+        self._is_all, self._name_pattern, self._note = is_all, name_pattern, note
         self._source = source
         #: id -> {"job", "lost", "slug"}: what was told
-        self._told: dict[str, dict[str, Any]] = {}
+        self._reported: dict[str, dict[str, Any]] = {}
         #: slugs that the site does not have -> when it is asked again
         self._missing: dict[str, float] = {}
         self._load()
 
     def look(self) -> int:
         """Tell the site what changed; returns the number of changes. Raises the errors of the site's client."""
-        running = [Job(*told["job"]) for told in self._told.values() if told["job"][2] not in OUTCOMES]
-        seen = self._source.look(running)
-        bad = {node.name: node for node in seen.nodes}
+        running = [Job(*row["job"]) for row in self._reported.values() if row["job"][2] not in OUTCOMES]
+        snapshot = self._source.look(running)
+        bad = {node.name: node for node in snapshot.nodes}
         changes = 0
-        for job in seen.jobs:
-            if not fnmatch.fnmatch(job.name, self._wanted):
+        for job in snapshot.jobs:
+            if not fnmatch.fnmatch(job.name, self._name_pattern):
                 continue
-            before = self._before(job)
-            if job.state == "PENDING" and before is None:
+            former = self._reported_job(job)
+            if job.state == "PENDING" and former is None:
                 continue
             # a requeued job has no nodes any more: those that it lost are of the attempt before
-            ran = before if before is not None and before.restarts < job.restarts else job
-            lost = [bad[name] for name in hosts_of(ran.nodes) if name in bad]
-            told = lost if job.outcome is None or job.failed_node else []
-            keys = self._told[job.id].get("keys", []) if before is not None else []
-            fresh = [line for line in seen.lines.get(job.id, ()) if line.key not in keys]
-            now: dict[str, Any] = {"job": list(job), "lost": [list(node) for node in told if ran is job]}
-            if before is not None and not fresh and {**self._told[job.id], **now} == self._told[job.id]:
+            ran = former if former is not None and former.restarts < job.restarts else job
+            lost_nodes = [bad[name] for name in hosts_of(ran.nodes) if name in bad]
+            row = lost_nodes if job.outcome is None or job.failed_node else []
+            keys = self._reported[job.id].get("keys", []) if former is not None else []
+            fresh = [line for line in snapshot.lines.get(job.id, ()) if line.key not in keys]
+            now: dict[str, Any] = {"job": list(job), "lost": [list(node) for node in row if ran is job]}
+            if former is not None and not fresh and {**self._reported[job.id], **now} == self._reported[job.id]:
                 continue
-            slug = self._slug(job, before)
+            slug = self._slug(job, former)
             if slug is None:
                 continue
-            is_same = before is not None and {**self._told[job.id], **now} == self._told[job.id]
-            self._tell(slug, job, ran, told, fresh, is_same=is_same)
-            keys = [*keys, *(line.key for line in fresh)][-_MOST_KEYS:]
-            self._told[job.id] = {**now, "slug": slug, "keys": keys}
+            is_same = former is not None and {**self._reported[job.id], **now} == self._reported[job.id]
+            self._report(slug, job, ran, row, fresh, is_same=is_same)
+            keys = [*keys, *(line.key for line in fresh)][-_MAX_KEYS:]
+            self._reported[job.id] = {**now, "slug": slug, "keys": keys}
             changes += 1
-        while len(self._told) > _MOST:
-            self._told.pop(next(iter(self._told)))
+        while len(self._reported) > _MAX_JOBS:
+            self._reported.pop(next(iter(self._reported)))
         if changes:
             self._save()
         return changes
 
-    def _before(self, job: Job) -> Optional[Job]:  # noqa: UP045
+    def _reported_job(self, job: Job) -> Optional[Job]:  # noqa: UP045
         """What was told of this job. A requeue changes the time of submission as a new job of the same id does, but
         counts a restart.
         """
-        if job.id not in self._told:
+        if job.id not in self._reported:
             return None
-        before = Job(*self._told[job.id]["job"])
-        return before if before.submit == job.submit or before.restarts < job.restarts else None
+        former = Job(*self._reported[job.id]["job"])
+        return former if former.submit == job.submit or former.restarts < job.restarts else None
 
-    def _tell(self, slug: str, job: Job, ran: Job, lost: list[Node], more: list[Said], *, is_same: bool) -> None:
+    def _report(self, slug: str, job: Job, ran: Job, lost: list[Node], more: list[JobLine], *, is_same: bool) -> None:
         """Tell of the job, and of the nodes that it lost while it ``ran``: now, or in the attempt before. ``more``:
         further lines; ``is_same``: there is nothing else.
         """
@@ -155,7 +155,7 @@ class Watcher:
         if ran.restarts < job.restarts:
             rows.append((now, self._source.restart_line_of(ran), ran.restarts))
         for attempt in sorted({row[2] for row in rows}):
-            said = [
+            lines = [
                 {"file": self._source.file, "time": when, "message": text} for when, text, of in rows if of == attempt
             ]
             headers = {
@@ -166,7 +166,7 @@ class Watcher:
             }
             if self._cluster:
                 headers["Faultline-Cluster"] = self._cluster
-            self._site.ask("POST", "/lines/", "".join(f"{json.dumps(row)}\n" for row in said).encode(), headers)
+            self._site.ask("POST", "/lines/", "".join(f"{json.dumps(row)}\n" for row in lines).encode(), headers)
         if is_same:
             return
         fields: dict[str, Any] = {"outcome": job.outcome or "running"}
@@ -178,15 +178,15 @@ class Watcher:
             fields["nodes"] = nodes
         self._site.send("PATCH", f"/jobs/{slug}/", fields)
 
-    def _slug(self, job: Job, before: Optional[Job]) -> Optional[str]:  # noqa: UP045
+    def _slug(self, job: Job, former: Optional[Job]) -> Optional[str]:  # noqa: UP045
         """The id of the job on the site; None if it has none and none is to be made.
 
         Schedulers use ids again: another job of an id gets its date in the id.
         """
-        if before is not None:
-            return str(self._told[job.id]["slug"])
+        if former is not None:
+            return str(self._reported[job.id]["slug"])
         slug = self._prefix + self._source.slug_of(job)
-        if job.id in self._told:
+        if job.id in self._reported:
             slug += time.strftime("-%Y%m%d", time.gmtime(job.submit))
         if self._missing.get(slug, 0.0) > time.monotonic():
             return None
@@ -201,7 +201,7 @@ class Watcher:
                 return str(self._site.send("POST", "/jobs/", fields).data["slug"])
             except Problem as problem:
                 self._note(f"job {job.id} cannot be made: {problem.detail}")
-        self._missing[slug] = time.monotonic() + _AGAIN_S
+        self._missing[slug] = time.monotonic() + _ASK_AGAIN_S
         return None
 
     def _load(self) -> None:
@@ -210,16 +210,16 @@ class Watcher:
             with suppress(OSError, ValueError, TypeError, AttributeError, KeyError):
                 for key, row in json.loads(self._state.read_text()).items():
                     job, keys = list(Job(*row["job"])), [str(key) for key in row.get("keys", [])]
-                    self._told[key] = {"job": job, "lost": row["lost"], "slug": str(row["slug"]), "keys": keys}
+                    self._reported[key] = {"job": job, "lost": row["lost"], "slug": str(row["slug"]), "keys": keys}
 
     def _save(self) -> None:
         if self._state is None:
             return
         try:
             self._state.parent.mkdir(parents=True, exist_ok=True)
-            near = self._state.with_name(self._state.name + ".new")
-            near.write_text(json.dumps(self._told))
-            near.replace(self._state)
+            new_state = self._state.with_name(self._state.name + ".new")
+            new_state.write_text(json.dumps(self._reported))
+            new_state.replace(self._state)
         except OSError as error:
             self._note(f"{self._state} cannot be written ({error.strerror}): a restart sends these jobs again.")
             self._state = None

@@ -9,13 +9,13 @@ from concurrent.futures import ThreadPoolExecutor
 from typing import Any, BinaryIO, Callable, NamedTuple
 from urllib.parse import parse_qs, quote, urlsplit
 
-from faultline.files import Content, Source, Unreadable, content_of, opened
+from faultline.files import Content, Source, UnreadableFile, content_of, open_file
 from faultline.site import Piece, Problem, Site
 
 #: larger files are sent in pieces, which survive a broken connection
 RESUME_ABOVE_BYTES = 16 << 20
-_PAGE = 200
-_TRIES = 3
+_PAGE_SIZE = 200
+_MAX_TRIES = 3
 
 
 class Outcome(NamedTuple):
@@ -27,7 +27,7 @@ class Outcome(NamedTuple):
     problem: str = ""
 
 
-class Known(NamedTuple):
+class KnownUploads(NamedTuple):
     """What the site has of a job: the latest upload of each name, and unfinished ones to continue."""
 
     latest: dict[str, str]
@@ -57,9 +57,9 @@ def job_get(site: Site, fields: dict[str, Any]) -> tuple[dict[str, Any], bool]:
     return (site.send("PATCH", f"/jobs/{slug}/", more).data if more else job), False
 
 
-def known_of(site: Site, slug: str, attempt: int) -> Known:
+def known_uploads(site: Site, slug: str, attempt: int) -> KnownUploads:
     """One request per 200 uploads."""
-    known = Known({}, {})
+    known = KnownUploads({}, {})
     for row in _rows(site, f"/jobs/{slug}/uploads/"):  # newest first
         if row["attempt"] != attempt:
             continue
@@ -79,7 +79,7 @@ class Sender:
         slug: str,
         *,
         attempt: int = 0,
-        known: Known | None = None,
+        known: KnownUploads | None = None,
         chunk_bytes: int = 8 << 20,
         follow: bool = False,
         tell: Callable[[int], None] = lambda count: None,
@@ -87,10 +87,10 @@ class Sender:
         self._site = site
         self._slug = slug
         self._attempt = attempt
-        self._known = known or Known({}, {})
+        self._uploads = known or KnownUploads({}, {})
         self._chunk_bytes = chunk_bytes
         self._follow = follow
-        self._tell = tell
+        self._on_outcome = tell
 
     def send_all(self, sources: Iterable[Source], *, parallel: int, done: Callable[[Outcome], None]) -> None:
         """Send all sources, ``parallel`` at a time; ``done`` is called in this thread, in order.
@@ -113,24 +113,24 @@ class Sender:
 
     def send(self, source: Source) -> Outcome:
         """Send one file. A file that changes while it is read is read again, a few times."""
-        for tries in range(1, _TRIES + 1):
+        for tries in range(1, _MAX_TRIES + 1):
             size = 0
             try:
-                with opened(source, follow=self._follow) as file:
+                with open_file(source, follow=self._follow) as file:
                     content = content_of(file)
                     size = content.size_bytes
-                    if self._known.latest.get(source.name) == content.sha256:
-                        self._tell(size)
+                    if self._uploads.latest.get(source.name) == content.sha256:
+                        self._on_outcome(size)
                         return Outcome(source.name, "known", size)
                     if size > RESUME_ABOVE_BYTES:
                         is_new = self._in_pieces(source.name, file, content)
                     else:
                         is_new = self._at_once(source.name, file, content)
                 return Outcome(source.name, "sent" if is_new else "known", size)
-            except Unreadable as error:
+            except UnreadableFile as error:
                 return Outcome(source.name, "refused", size, f"{source.name} cannot be read: {error}.")
             except Problem as problem:
-                if problem.kind in ("digest_mismatch", "changed", "gone") and tries < _TRIES:
+                if problem.kind in ("digest_mismatch", "changed", "gone") and tries < _MAX_TRIES:
                     continue
                 return Outcome(source.name, "refused", size, problem.detail)
         raise AssertionError("unreachable")
@@ -139,12 +139,12 @@ class Sender:
         path = f"/jobs/{self._slug}/artifacts/{content.sha256}?path={quote(name, safe='')}&attempt={self._attempt}"
         headers = {"Content-Type": "application/octet-stream"}
         reply = self._site.ask("PUT", path, Piece(file, 0, content.size_bytes), headers)
-        self._tell(content.size_bytes)
+        self._on_outcome(content.size_bytes)
         return reply.status != 200
 
     def _in_pieces(self, name: str, file: BinaryIO, content: Content) -> bool:
         """Send by tus: begin, or continue where an earlier run stopped."""
-        upload = self._known.unfinished.get((name, content.sha256))
+        upload = self._uploads.unfinished.get((name, content.sha256))
         if upload is not None:
             try:
                 offset = self._offset(upload)
@@ -156,7 +156,7 @@ class Sender:
             headers = {"Tus-Resumable": "1.0.0", "Upload-Length": str(content.size_bytes), "Upload-Metadata": metadata}
             made = self._site.ask("POST", "/uploads/", b"", headers)
             upload, offset = made.headers["location"].rstrip("/").rpartition("/")[2], 0
-        self._tell(offset)
+        self._on_outcome(offset)
         is_new = True
         while offset < content.size_bytes:
             length = min(self._chunk_bytes, content.size_bytes - offset)
@@ -175,7 +175,7 @@ class Sender:
                 offset = self._offset(upload)  # a failed try had sent some of it
                 continue
             now = int(reply.headers["upload-offset"])
-            self._tell(now - offset)
+            self._on_outcome(now - offset)
             offset = now
             is_new = reply.headers.get("upload-is-new", "1") != "0"
         return is_new
@@ -216,13 +216,13 @@ def incidents_of(site: Site, slug: str) -> list[dict[str, Any]]:
 
 
 def _rows(site: Site, path: str) -> Iterable[dict[str, Any]]:
-    page = site.get(path, page_size=_PAGE).data
+    page = site.get(path, page_size=_PAGE_SIZE).data
     while True:
         yield from page["results"]
         following = page["next"]
         if not following:
             return
-        page = site.get(path, page_size=_PAGE, cursor=_cursor(following)).data
+        page = site.get(path, page_size=_PAGE_SIZE, cursor=_cursor(following)).data
 
 
 def _cursor(url: str) -> str:

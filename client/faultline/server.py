@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from typing import Callable
 
 COMMANDS = ("serve", "manage", "doctor", "backup", "restore", "mcp")
-_ABSENT = "faultline {}: only the client is installed here. This command comes with the site (docs/install.md)."
+_NOT_INSTALLED = "faultline {}: only the client is installed here. This command comes with the site (docs/install.md)."
 
 
 def command_of(arguments: list[str]) -> Callable[[], int | str] | None:
@@ -17,7 +17,7 @@ def command_of(arguments: list[str]) -> Callable[[], int | str] | None:
     if arguments and arguments[0] not in COMMANDS:
         return None
     if not _has_site():
-        return (lambda: _ABSENT.format(arguments[0])) if arguments else None
+        return (lambda: _NOT_INSTALLED.format(arguments[0])) if arguments else None
     return lambda: int(import_module("triage.serve.commands").main(arguments))
 
 

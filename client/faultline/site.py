@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 BLOCK_BYTES = 256 << 10
 _MAX_WAIT_S = 60.0
 #: statuses after which the same request may succeed later
-_LATER = {408, 423, 425, 429, 500, 502, 503, 504}
+_RETRY_STATUSES = {408, 423, 425, 429, 500, 502, 503, 504}
 
 
 class Unreachable(Exception):
@@ -112,7 +112,7 @@ class Site:
             else:
                 if reply.status < 400:
                     return reply
-                if reply.status not in _LATER:
+                if reply.status not in _RETRY_STATUSES:
                     raise _refusal(reply)
                 why = f"{self.url} says {reply.status}: {_detail(reply)}"
                 after = reply.headers.get("retry-after", "")
@@ -143,7 +143,7 @@ class Site:
             connection.endheaders()
             try:
                 if isinstance(body, Piece):
-                    _pour(connection, body)
+                    _send_piece(connection, body)
                 elif body:
                     connection.send(body)
             except (BrokenPipeError, ConnectionResetError):
@@ -213,7 +213,7 @@ def _credentials_of(proxy: SplitResult | None) -> dict[str, str]:
     return {"Proxy-Authorization": f"Basic {base64.b64encode(said).decode()}"}
 
 
-def _pour(connection: http.client.HTTPConnection, piece: Piece) -> None:
+def _send_piece(connection: http.client.HTTPConnection, piece: Piece) -> None:
     position, left = piece.offset, piece.length
     while left:
         block = os.pread(piece.file.fileno(), min(BLOCK_BYTES, left), position)

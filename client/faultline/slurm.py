@@ -13,11 +13,11 @@ from collections.abc import Iterator, Mapping
 from datetime import datetime
 from typing import Any, Callable, Optional
 
-from faultline.scheduled import Job, Look, Node, state_line
+from faultline.scheduled import Job, Node, Snapshot, state_line
 
 #: seconds that a command of Slurm may take
 _COMMAND_S = 60.0
-_JOBS = (
+_JOB_COMMANDS = (
     ("squeue", "--json", "-t", "all"),
     ("scontrol", "show", "job", "-o"),
     (
@@ -29,11 +29,11 @@ _JOBS = (
         "--format=JobID,JobName,State,ExitCode,Submit,Start,End,NodeList,Restarts",
     ),
 )
-_NODES = (("scontrol", "show", "node", "-o"), ("sinfo", "--json"))
+_NODE_COMMANDS = (("scontrol", "show", "node", "-o"), ("sinfo", "--json"))
 #: a job id: plain, array task or component; not the pending rest of an array (123_[4-9])
 _ID = re.compile(r"(\d+)(?:[_+](\d+))?$")
 _PAIR = re.compile(r"(?:^| )([A-Za-z][A-Za-z:/_]*)=")
-_NOTHING = ("", "(null)", "None", "N/A", "Unknown", "NONE")
+_EMPTY_VALUES = ("", "(null)", "None", "N/A", "Unknown", "NONE")
 
 
 def jobs_of(text: str) -> list[Job]:
@@ -45,20 +45,20 @@ def nodes_of(text: str) -> list[Node]:
     """Nodes that cannot work, in the output of ``sinfo --json`` or ``scontrol show node -o``."""
     found = []
     for row in _records(text, "nodes"):
-        flags = {flag.upper() for flag in _words(_get(row, "state", "State"))} | {
-            f.upper() for f in _words(row.get("state_flags"))
+        flags = {flag.upper() for flag in _state_words(_get(row, "state", "State"))} | {
+            f.upper() for f in _state_words(row.get("state_flags"))
         }
         name = str(_get(row, "name", "NodeName", "hostname") or "")
         state = "+".join(sorted(flags))
         if name and any(word in state for word in ("DOWN", "DRAIN", "FAIL", "NOT_RESPONDING", "*", "POWERED_DOWN")):
-            found.append(Node(name, state, _plain(_get(row, "reason", "Reason")).split(" [")[0]))
+            found.append(Node(name, state, _plain_value(_get(row, "reason", "Reason")).split(" [")[0]))
     return found
 
 
-def hosts_of(text: str, most: int = 20_000) -> list[str]:
-    """The names in a host list: ``c[01-03,7],d1`` is c01, c02, c03, c7, d1. At most ``most``."""
+def hosts_of(text: str, max_hosts: int = 20_000) -> list[str]:
+    """The names in a host list: ``c[01-03,7],d1`` is c01, c02, c03, c7, d1. At most ``max_hosts``."""
     found: list[str] = []
-    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?[^,\[\]]*", text)[:most]:
+    for part in re.findall(r"[^,\[\]]+(?:\[[^\]]*\])?[^,\[\]]*", text)[:max_hosts]:
         match = re.fullmatch(r"([^\[]*)\[([^\]]*)\](.*)", part)
         if not match:
             found.append(part)
@@ -67,11 +67,11 @@ def hosts_of(text: str, most: int = 20_000) -> list[str]:
             low, _, high = piece.partition("-")
             if not low.isdigit() or (high and not high.isdigit()) or len(low) > 9 or len(high) > 9:
                 continue
-            for number in range(int(low), min(int(high or low), int(low) + most - len(found)) + 1):
-                if len(found) >= most:
+            for number in range(int(low), min(int(high or low), int(low) + max_hosts - len(found)) + 1):
+                if len(found) >= max_hosts:
                     return found
                 found.append(f"{match[1]}{number:0{len(low)}d}{match[3]}")
-    return found[:most]
+    return found[:max_hosts]
 
 
 def _records(text: str, of: str) -> Iterator[Mapping[str, Any]]:
@@ -101,7 +101,7 @@ def _job(row: Mapping[str, Any]) -> Optional[Job]:  # noqa: UP045
         name_of = f"{_number(row['array_job_id'])}_{_number(row['array_task_id'])}"
     if not _ID.match(name_of):  # steps of sacct (123.batch) and pending rests of arrays
         return None
-    states = _words(_get(row, "job_state", "JobState", "State", "state"))
+    states = _state_words(_get(row, "job_state", "JobState", "State", "state"))
     if not states:
         return None
     code, signal = exit_of(_get(row, "exit_code", "ExitCode"))
@@ -109,37 +109,37 @@ def _job(row: Mapping[str, Any]) -> Optional[Job]:  # noqa: UP045
     reason = row["state"].get("reason") if isinstance(row.get("state"), dict) else None
     return Job(
         id=name_of,
-        name=_plain(_get(row, "name", "JobName")),
+        name=_plain_value(_get(row, "name", "JobName")),
         state=states[0].upper(),
-        reason=_plain(_get(row, "state_reason", "Reason") or reason),
+        reason=_plain_value(_get(row, "state_reason", "Reason") or reason),
         exit_code=code,
         signal=signal,
         restarts=_number(_get(row, "restart_cnt", "Restarts")),
-        nodes=_plain(_get(row, "nodes", "NodeList")),
-        failed_node=_plain(_get(row, "failed_node", "FailedNode")),
+        nodes=_plain_value(_get(row, "nodes", "NodeList")),
+        failed_node=_plain_value(_get(row, "failed_node", "FailedNode")),
         submit=_seconds(_get(row, "submit_time", "SubmitTime", "Submit") or times.get("submission")),
         start=_seconds(_get(row, "start_time", "StartTime", "Start") or times.get("start")),
         end=_seconds(_get(row, "end_time", "EndTime", "End") or times.get("end")),
-        partition=_plain(_get(row, "partition", "Partition")),
-        user=_plain(_get(row, "user_name", "UserId", "User", "user")).split("(")[0],
+        partition=_plain_value(_get(row, "partition", "Partition")),
+        user=_plain_value(_get(row, "user_name", "UserId", "User", "user")).split("(")[0],
     )
 
 
-def exit_of(said: Any) -> tuple[int, int]:
+def exit_of(value: Any) -> tuple[int, int]:
     """Exit code and signal, from any of the shapes: ``"3:0"``, a wait status (768), ``{"set", "number"}`` with one,
     ``{"return_code": 3, "signal": …}`` whose numbers may be wrapped themselves.
     """
-    if isinstance(said, dict):
-        if "return_code" in said:
-            signal = said.get("signal")
+    if isinstance(value, dict):
+        if "return_code" in value:
+            signal = value.get("signal")
             if isinstance(signal, dict):
                 signal = signal.get("signal_id", signal.get("id"))
-            return _number(said["return_code"]), _number(signal)
-        said = _number(said)
-    if isinstance(said, str):
-        code, _, signal = said.partition(":")
+            return _number(value["return_code"]), _number(signal)
+        value = _number(value)
+    if isinstance(value, str):
+        code, _, signal = value.partition(":")
         return _number(code), _number(signal)
-    status = _number(said)
+    status = _number(value)
     return status >> 8 & 0xFF, status & 0x7F
 
 
@@ -147,36 +147,36 @@ def _get(row: Mapping[str, Any], *names: str) -> Any:
     return next((row[name] for name in names if row.get(name) not in (None, "")), None)
 
 
-def _words(said: Any) -> list[str]:
+def _state_words(value: Any) -> list[str]:
     """A state: text (``CANCELLED by 1000``, ``DOWN*+DRAIN``), a list, or ``{"current": […]}``."""
-    if isinstance(said, dict):
-        said = said.get("current")
-    if isinstance(said, list):
-        return [str(one) for one in said]
-    return [word for word in re.split(r"[+ ]", said)[:8] if word] if isinstance(said, str) else []
+    if isinstance(value, dict):
+        value = value.get("current")
+    if isinstance(value, list):
+        return [str(one) for one in value]
+    return [word for word in re.split(r"[+ ]", value)[:8] if word] if isinstance(value, str) else []
 
 
-def _plain(said: Any) -> str:
-    text = " ".join(str(said).split())[:2_000] if isinstance(said, (str, int)) else ""
-    return "" if text in _NOTHING else text
+def _plain_value(value: Any) -> str:
+    text = " ".join(str(value).split())[:2_000] if isinstance(value, (str, int)) else ""
+    return "" if text in _EMPTY_VALUES else text
 
 
-def _number(said: Any) -> int:
+def _number(value: Any) -> int:
     """A number, plain, as text, or ``{"set": true, "infinite": false, "number": 3}``; 0 for anything else."""
-    if isinstance(said, dict):
-        said = said.get("number") if said.get("set", True) and not said.get("infinite") else 0
-    if isinstance(said, str):
-        said = int(said) if said.isascii() and said.isdigit() and len(said) < 16 else 0
-    return said if isinstance(said, int) and 0 <= said < 1 << 53 else 0
+    if isinstance(value, dict):
+        value = value.get("number") if value.get("set", True) and not value.get("infinite") else 0
+    if isinstance(value, str):
+        value = int(value) if value.isascii() and value.isdigit() and len(value) < 16 else 0
+    return value if isinstance(value, int) and 0 <= value < 1 << 53 else 0
 
 
-def _seconds(said: Any) -> int:
-    if isinstance(said, str) and "-" in said:
+def _seconds(value: Any) -> int:
+    if isinstance(value, str) and "-" in value:
         try:
-            return max(0, int(datetime.fromisoformat(said).timestamp()))
+            return max(0, int(datetime.fromisoformat(value).timestamp()))
         except (ValueError, OverflowError, OSError):
             return 0
-    return _number(said)
+    return _number(value)
 
 
 def line_of(job: Job, *, names_node: bool = False) -> str:
@@ -209,9 +209,9 @@ class Slurm:
         self._ask, self._note = ask or _run, note
         self._noted: set[str] = set()
 
-    def look(self, running: list[Job]) -> Look:
+    def look(self, running: list[Job]) -> Snapshot:
         """All jobs, and the nodes that cannot work."""
-        return Look(jobs_of(self._first(_JOBS)), nodes_of(self._first(_NODES)), {})
+        return Snapshot(jobs_of(self._first(_JOB_COMMANDS)), nodes_of(self._first(_NODE_COMMANDS)), {})
 
     def slug_of(self, job: Job) -> str:
         return job.id.replace("_", "-").replace("+", "-")

@@ -23,13 +23,13 @@ KINDS = ("stacks",)
 #: seconds between two questions to the site while it asks for nothing, and between the two dumps of one request
 _IDLE_S, _EVERY_S = 60.0, 15.0
 #: dumps for one request: two of them show what does not move
-_TIMES = 2
+_DUMPS = 2
 #: processes and bytes of one dump; seconds for one process and for all, in which no log is sent
-_PROCESSES = 64
-_BYTES = 4 << 20
-_DUMP_S, _ALL_S = 10.0, 60.0
+_MAX_PROCESSES = 64
+_MAX_BYTES = 4 << 20
+_MAX_DUMP_S, _MAX_TOTAL_S = 10.0, 60.0
 #: the variables in which launchers state the rank; the first one that any process has counts
-_RANK = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
+_RANK_VARIABLES = ("RANK", "OMPI_COMM_WORLD_RANK", "PMI_RANK", "SLURM_PROCID")
 
 
 class Taker:
@@ -41,24 +41,26 @@ class Taker:
         """``root``: only this process and those that it started; None: all that a launcher gave a rank."""
         self._site, self._slug, self._attempt, self._root, self._note = site, slug, attempt, root, note
         self._prefix = prefix
-        self._kept = tempfile.TemporaryDirectory(prefix="faultline-taken-")  # removed when the follower ends
-        self._folder = Path(self._kept.name)
+        self._temporary_folder = tempfile.TemporaryDirectory(
+            prefix="faultline-taken-"
+        )  # removed when the follower ends
+        self._folder = Path(self._temporary_folder.name)
         self._next_at = 0.0
-        self._taken: dict[str, int] = {}
+        self._taken_counts: dict[str, int] = {}
 
     def sources(self) -> Iterable[Source]:
         """The files that were taken, to be followed; asks the site when it is time."""
         if (now := time.monotonic()) >= self._next_at:
-            wanted = self._wanted()
-            self._next_at = now + (_EVERY_S if wanted else _IDLE_S)
-            for since in wanted:
-                if self._taken.get(since, 0) < _TIMES:
-                    self._taken[since] = self._taken.get(since, 0) + 1
+            requests = self._requests()
+            self._next_at = now + (_EVERY_S if requests else _IDLE_S)
+            for since in requests:
+                if self._taken_counts.get(since, 0) < _DUMPS:
+                    self._taken_counts[since] = self._taken_counts.get(since, 0) + 1
                     self._stacks()
         for path in sorted(self._folder.glob("*/*.txt")):
             yield Source(path, self._folder, f"{self._prefix}stacks/{path.parent.name}/{path.name}")
 
-    def _wanted(self) -> list[str]:
+    def _requests(self) -> list[str]:
         """The moments since which stacks are wanted."""
         try:
             rows = self._site.get(f"/jobs/{self._slug}/wanted/").data["wanted"]
@@ -78,15 +80,15 @@ class Taker:
             return
         folder = self._folder / time.strftime("%Y%m%dT%H%M%SZ", time.gmtime())
         folder.mkdir(exist_ok=True)
-        count, why, end = 0, "", time.monotonic() + _ALL_S
-        for pid, rank in processes(self._root)[:_PROCESSES]:
+        count, why, end = 0, "", time.monotonic() + _MAX_TOTAL_S
+        for pid, rank in processes(self._root)[:_MAX_PROCESSES]:
             if time.monotonic() > end:
-                why = f"they took more than {_ALL_S:.0f} s"
+                why = f"they took more than {_MAX_TOTAL_S:.0f} s"
                 break
             name = f"rank{rank}.txt" if rank is not None else f"py-spy-{pid}.txt"
             try:
                 ran = subprocess.run(  # noqa: S603
-                    [program, "dump", "--pid", str(pid)], capture_output=True, timeout=_DUMP_S, check=False
+                    [program, "dump", "--pid", str(pid)], capture_output=True, timeout=_MAX_DUMP_S, check=False
                 )
             except (OSError, subprocess.TimeoutExpired) as error:
                 why = str(error)
@@ -94,12 +96,12 @@ class Taker:
             if ran.returncode:
                 why = ran.stderr.decode(errors="replace").strip().partition("\n")[0]
                 continue
-            near = folder / f"{name}.part"
-            near.write_bytes(ran.stdout[:_BYTES])
-            near.replace(folder / name)
+            part = folder / f"{name}.part"
+            part.write_bytes(ran.stdout[:_MAX_BYTES])
+            part.replace(folder / name)
             count += 1
-        rest = f"; of others not: {why}" if why else ""
-        self._note(f"the job hangs: stacks of {count} processes were taken{rest}")
+        failures = f"; of others not: {why}" if why else ""
+        self._note(f"the job hangs: stacks of {count} processes were taken{failures}")
 
 
 def processes(root: int | None) -> list[tuple[int, int | None]]:
@@ -108,7 +110,7 @@ def processes(root: int | None) -> list[tuple[int, int | None]]:
     that a rank started (workers of data loaders): they inherit its variables.
     """
     parents: dict[int, int] = {}
-    found: dict[int, tuple[int, int] | None] = {}
+    ranks_by_process: dict[int, tuple[int, int] | None] = {}
     for folder in Path("/proc").glob("[0-9]*"):
         with suppress(OSError, ValueError, IndexError):
             pid = int(folder.name)
@@ -117,30 +119,38 @@ def processes(root: int | None) -> list[tuple[int, int | None]]:
             parents[pid] = int((folder / "stat").read_text().rpartition(")")[2].split()[1])
             program = (folder / "exe").readlink().name
             if program.startswith("python") and pid != os.getpid():
-                found[pid] = _rank_of((folder / "environ").read_bytes())
+                ranks_by_process[pid] = _rank_of((folder / "environ").read_bytes())
     if root is not None:
-        found = {pid: said for pid, said in found.items() if pid == root or root in _above(pid, parents)}
-    stated = [said[0] for said in found.values() if said is not None]
-    if not stated:
-        return [(pid, None) for pid in sorted(found)] if root is not None else []
-    ranks = {pid: said[1] for pid, said in found.items() if said is not None and said[0] == min(stated)}
-    own = [pid for pid, rank in ranks.items() if all(ranks.get(above) != rank for above in _above(pid, parents))]
+        ranks_by_process = {
+            pid: rank_row
+            for pid, rank_row in ranks_by_process.items()
+            if pid == root or root in _ancestors(pid, parents)
+        }
+    variables = [rank_row[0] for rank_row in ranks_by_process.values() if rank_row is not None]
+    if not variables:
+        return [(pid, None) for pid in sorted(ranks_by_process)] if root is not None else []
+    ranks = {
+        pid: rank_row[1]
+        for pid, rank_row in ranks_by_process.items()
+        if rank_row is not None and rank_row[0] == min(variables)
+    }
+    own = [pid for pid, rank in ranks.items() if all(ranks.get(above) != rank for above in _ancestors(pid, parents))]
     return sorted(((pid, ranks[pid]) for pid in own), key=lambda row: (row[1], row[0]))
 
 
 def _rank_of(environ: bytes) -> tuple[int, int] | None:
     """Which of the variables states the rank, and the rank."""
-    said = dict(row.partition(b"=")[::2] for row in environ.split(b"\0"))
-    for place, name in enumerate(_RANK):
-        value = said.get(name.encode(), b"")
+    variables = dict(row.partition(b"=")[::2] for row in environ.split(b"\0"))
+    for index, name in enumerate(_RANK_VARIABLES):
+        value = variables.get(name.encode(), b"")
         if value.isdigit() and len(value) < 9:
-            return place, int(value)
+            return index, int(value)
     return None
 
 
-def _above(pid: int, parents: dict[int, int]) -> list[int]:
+def _ancestors(pid: int, parents: dict[int, int]) -> list[int]:
     """The processes that started this one, nearest first."""
-    found: list[int] = []
-    while (pid := parents.get(pid, 0)) > 1 and len(found) < 64:
-        found.append(pid)
-    return found
+    ancestors: list[int] = []
+    while (pid := parents.get(pid, 0)) > 1 and len(ancestors) < 64:
+        ancestors.append(pid)
+    return ancestors

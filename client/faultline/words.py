@@ -12,7 +12,7 @@ from typing import Any
 from faultline import sending
 
 #: C0 without tab and line ends, DEL, C1, and characters that change the direction of text
-_ACTS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
 DONE, SOME_REFUSED, WRONG_CALL, DENIED, UNREACHABLE, NOT_DIAGNOSED, WAITED_OUT = range(7)
 CODES = """exit codes:
   0  the site has all files (with --wait: and diagnosed them)
@@ -26,7 +26,7 @@ CODES = """exit codes:
 environment: FAULTLINE_URL, FAULTLINE_TOKEN, FAULTLINE_TOKEN_FILE; proxies as usual (https_proxy, no_proxy)"""
 
 
-class Usage(Exception):
+class UsageError(Exception):
     """A wrong call, explained in one sentence."""
 
 
@@ -43,7 +43,7 @@ class Words:
         self._files = 0
         self._bytes = 0
         self._shown_at = 0.0
-        self._shown = ""
+        self._is_shown = ""
         self._lock = threading.Lock()
 
     def note(self, words: str) -> None:
@@ -72,7 +72,7 @@ class Words:
 
     def progress(self, words: str) -> None:
         if self._is_live and time.monotonic() - self._shown_at > 0.2:
-            self._shown_at, self._shown = time.monotonic(), words
+            self._shown_at, self._is_shown = time.monotonic(), words
             print(f"\r\x1b[K{words}", end="", file=sys.stderr, flush=True)
 
     def summary(self) -> None:
@@ -96,14 +96,14 @@ class Words:
         return code
 
     def _clear(self) -> None:
-        if self._shown:
-            self._shown = ""
+        if self._is_shown:
+            self._is_shown = ""
             print("\r\x1b[K", end="", file=sys.stderr, flush=True)
 
 
 def visible(words: str) -> str:
     """Text without characters that act on the terminal or the direction of reading: file names may contain any."""
-    return "".join(f"[U+{ord(one):04X}]" if _ACTS.match(one) else one for one in words)
+    return "".join(f"[U+{ord(one):04X}]" if _CONTROL_CHARACTERS.match(one) else one for one in words)
 
 
 def _size(count: float) -> str:

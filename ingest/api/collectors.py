@@ -26,12 +26,12 @@ from ingest.api.base import ApiView
 from ingest.api.schema import for_programmers
 from ingest.api.serializers import PROBLEM
 from ingest.authentication import CollectorAuthentication
-from ingest.bodies import GoAhead, received
+from ingest.bodies import GoAhead, receive_body
 from ingest.refusals import Refused, translate_storage_errors
-from ingest.services.collecting import Taken, batch_show, batch_take
+from ingest.services.collecting import BatchResult, batch_show, batch_take
 from ingest.services.node_events import node_events_take
 from ingest.wire import json_lines, loki, node_events, otlp
-from ingest.wire.inflating import inflated, too_large
+from ingest.wire.inflating import inflate, too_large
 from ingest.wire.routing import HEADERS, Rules
 from ingest.wire.rows import Stream
 
@@ -49,13 +49,13 @@ _PARAMETERS = [
 ]
 _PROTOBUF, _JSON = "application/x-protobuf", "application/json"
 #: a smaller body stays in memory
-_HELD_BYTES = 256 << 10
+_MAX_MEMORY_BYTES = 256 << 10
 #: decompressed bodies from this size on are decoded one at a time: a hostile one of 16 MiB becomes 1.1 GB of messages
 _LARGE_BYTES = 1 << 20
-_large = threading.BoundedSemaphore(1)
+_large_bodies = threading.BoundedSemaphore(1)
 _WAIT_S = 20.0
 _FAILED = "This batch could not be stored just now: nothing was lost, send it again in a few seconds."
-_CROWDED = "This server is decoding other large batches: send this one again in a few seconds, or smaller ones."
+_TOO_MANY_LARGE = "This server is decoding other large batches: send this one again in a few seconds, or smaller ones."
 
 
 class _Body:
@@ -64,7 +64,7 @@ class _Body:
     def __init__(self) -> None:
         folder = temp_files.folder(temp_files.PARTS)
         # close() closes it
-        self._file = tempfile.SpooledTemporaryFile(max_size=_HELD_BYTES, dir=str(folder))  # noqa: SIM115
+        self._file = tempfile.SpooledTemporaryFile(max_size=_MAX_MEMORY_BYTES, dir=str(folder))  # noqa: SIM115
         self._size = 0
 
     def write(self, data: bytes) -> None:
@@ -99,14 +99,14 @@ class CollectorView(ApiView):
         return JSONRenderer(), _JSON
 
     def take(self, request: Request) -> HttpResponse:
-        body = received(request._request, _sink, takes_chunks=True)
+        body = receive_body(request._request, _sink, takes_chunks=True)
         if isinstance(body, GoAhead):
             return body
         with contextlib.closing(body):
             data = body.reader().read()
         rules = Rules.of(request.headers.get)
-        plain = inflated(data, self.coding(request), settings.COLLECTOR_MAX_BYTES)
-        with _one_of_few(len(plain)), translate_storage_errors():
+        plain = inflate(data, self.coding(request), settings.COLLECTOR_MAX_BYTES)
+        with _limit_large(len(plain)), translate_storage_errors():
             return self.store(plain, rules, request)
 
     def store(self, data: bytes, rules: Rules, request: Request) -> HttpResponse:
@@ -121,7 +121,7 @@ class CollectorView(ApiView):
     def streams(self, data: bytes, rules: Rules, request: Request) -> Iterable[Stream]:
         raise NotImplementedError
 
-    def answer(self, taken: Taken, request: Request) -> HttpResponse:
+    def answer(self, result: BatchResult, request: Request) -> HttpResponse:
         raise NotImplementedError
 
     def refusal(self, status: int, sentence: str) -> HttpResponse | None:
@@ -155,9 +155,9 @@ class OtlpLogsView(CollectorView):
     def streams(self, data: bytes, rules: Rules, request: Request) -> Iterable[Stream]:
         return otlp.streams(data, rules, is_json=_is_json(request))
 
-    def answer(self, taken: Taken, request: Request) -> HttpResponse:
+    def answer(self, result: BatchResult, request: Request) -> HttpResponse:
         is_json = _is_json(request)
-        body = otlp.answer(taken.refused, taken.sentence, is_json=is_json)
+        body = otlp.answer(result.refused, result.sentence, is_json=is_json)
         return HttpResponse(body, content_type=_JSON if is_json else _PROTOBUF)
 
     def refusal(self, status: int, sentence: str) -> HttpResponse | None:
@@ -179,9 +179,9 @@ class LokiPushView(CollectorView):
     def streams(self, data: bytes, rules: Rules, request: Request) -> Iterable[Stream]:
         return loki.streams(data, rules, is_json=_is_json(request))
 
-    def answer(self, taken: Taken, request: Request) -> HttpResponse:
-        if taken.refused:
-            return self.refusal(400, taken.sentence)
+    def answer(self, result: BatchResult, request: Request) -> HttpResponse:
+        if result.refused:
+            return self.refusal(400, result.sentence)
         return HttpResponse(status=204)
 
     def refusal(self, status: int, sentence: str) -> HttpResponse:
@@ -205,8 +205,8 @@ class LinesView(CollectorView):
     def streams(self, data: bytes, rules: Rules, request: Request) -> Iterable[Stream]:
         return json_lines.streams(data, rules)
 
-    def answer(self, taken: Taken, request: Request) -> HttpResponse:
-        return Response(taken._asdict())
+    def answer(self, result: BatchResult, request: Request) -> HttpResponse:
+        return Response(result._asdict())
 
 
 class NodeEventsView(CollectorView):
@@ -229,8 +229,8 @@ class NodeEventsView(CollectorView):
 
     def store(self, data: bytes, rules: Rules, request: Request) -> HttpResponse:
         events, problems = node_events.events_of(data)
-        taken = node_events_take(user=request.user, events=events, problems=problems, rules=rules)
-        return Response(taken._asdict())
+        result = node_events_take(user=request.user, events=events, problems=problems, rules=rules)
+        return Response(result._asdict())
 
 
 def _sink(length: int) -> Any:
@@ -256,14 +256,14 @@ def _is_json(request: Any) -> bool:
 
 
 @contextlib.contextmanager
-def _one_of_few(size: int) -> Iterator[None]:
+def _limit_large(size: int) -> Iterator[None]:
     """Waits while others decode large bodies. Raises :class:`Refused` (503) after a while."""
     if size < _LARGE_BYTES:
         yield
         return
-    if not _large.acquire(timeout=_WAIT_S):
-        raise Refused(_CROWDED, code="busy", status=503)
+    if not _large_bodies.acquire(timeout=_WAIT_S):
+        raise Refused(_TOO_MANY_LARGE, code="busy", status=503)
     try:
         yield
     finally:
-        _large.release()
+        _large_bodies.release()

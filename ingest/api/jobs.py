@@ -149,7 +149,7 @@ class WantedView(ApiView):
         description="`stacks` while the job hangs. `FAULTLINE_FOLLOWERS_TAKE` says which kinds the site asks for.",
     )
     def get(self, request: Request, slug: str) -> Response:
-        wanted = selectors.wanted_of(job_of(request, slug))
+        wanted = selectors.wanted_evidence(job_of(request, slug))
         return Response(self.get_serializer({"wanted": wanted}).data)
 
 

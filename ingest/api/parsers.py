@@ -9,7 +9,7 @@ from rest_framework.exceptions import ParseError
 from rest_framework.parsers import JSONParser
 
 #: levels of lists and objects that a request may have; what parsers of Python survive differs between its versions
-_DEEPEST: Final = 100
+_MAX_DEPTH: Final = 100
 
 
 class Json(JSONParser):
@@ -26,14 +26,14 @@ class Json(JSONParser):
 
 
 def _is_too_deep(value: Any) -> bool:
-    """Whether values stand below more than ``_DEEPEST`` lists and objects. O(values), without recursion."""
+    """Whether values stand below more than ``_MAX_DEPTH`` lists and objects. O(values), without recursion."""
     level = [value]
-    for _ in range(_DEEPEST + 1):
-        level = [inner for one in level if isinstance(one, list | dict) for inner in _inside(one)]
+    for _ in range(_MAX_DEPTH + 1):
+        level = [inner for one in level if isinstance(one, list | dict) for inner in _children(one)]
         if not level:
             return False
     return True
 
 
-def _inside(one: list[Any] | dict[str, Any]) -> Iterable[Any]:
+def _children(one: list[Any] | dict[str, Any]) -> Iterable[Any]:
     return one.values() if isinstance(one, dict) else one

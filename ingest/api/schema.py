@@ -16,7 +16,7 @@ _LIMITS = {
         ("Reset", "Seconds until the next minute begins"),
     )
 }
-_TEXT, _FILLED = r"^[^\u0000]*$", r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
+_TEXT, _NOT_BLANK = r"^[^\u0000]*$", r"^[^\u0000]*[^\s\u0000][^\u0000]*$"
 _COMMON: dict[str, dict[str, Any]] = {
     "401": {"description": "No token, or one that is not valid"},
     "403": {"description": "The token's scopes or its owner's role do not allow this"},
@@ -80,7 +80,7 @@ def _texts_of_requests(result: dict[str, Any]) -> None:
             if name not in asked:
                 text.pop("minLength", None)
             elif "string" in text.get("type", "") and not {"enum", "format", "pattern"} & text.keys():
-                text["pattern"] = _FILLED if text.get("minLength") else _TEXT
+                text["pattern"] = _NOT_BLANK if text.get("minLength") else _TEXT
 
 
 def _head_of_upload(paths: dict[str, Any]) -> None:

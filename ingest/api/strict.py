@@ -25,19 +25,21 @@ class StrictSerializer(serializers.Serializer[Any]):
             wrong = {
                 name: [f"This must be {said}."]
                 for name, field in self.fields.items()
-                if name in data and (said := _wanted(field, data[name]))
+                if name in data and (said := _needed_type(field, data[name]))
             }
             if wrong:
                 raise serializers.ValidationError(wrong)
         return super().to_internal_value(data)
 
 
-def _wanted(field: Any, value: Any) -> str:
+def _needed_type(field: Any, value: Any) -> str:
     """What the field needs instead of ``value``; empty if the type is right, or if the field itself reports it."""
     if value is None:
         return ""
     if isinstance(field, serializers.ListField):
         if not isinstance(value, list):
             return "a list"
-        return next((f"a list, each of it {said}" for one in value if (said := _wanted(field.child, one))), "")
+        return next(
+            (f"a list, each of it {sentence}" for one in value if (sentence := _needed_type(field.child, one))), ""
+        )
     return next((name for kinds, wanted, name in _TYPES if isinstance(field, kinds) and type(value) is not wanted), "")

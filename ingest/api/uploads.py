@@ -23,11 +23,11 @@ from ingest.api.base import ApiView, asks
 from ingest.api.jobs import job_of
 from ingest.api.schema import for_programmers
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
-from ingest.bodies import RECEIVED, GoAhead, received
+from ingest.bodies import RECEIVED, GoAhead, receive_body
 from ingest.models import Upload
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services import receiving, resuming
-from ingest.services.quotas import quota_checked
+from ingest.services.quotas import quota_check
 
 TAGS = ["uploads"]
 TUS = "1.0.0"
@@ -60,16 +60,16 @@ class ArtifactView(ApiView):
         job = job_of(request, slug)
         if not _SHA256.fullmatch(sha256):
             raise Refused("The address must end in the file's SHA-256, 64 hexadecimal digits.", code="bad_digest")
-        path = receiving.path_checked(request.query_params.get("path", ""))
+        path = receiving.check_path(request.query_params.get("path", ""))
         attempt = number_of(request.query_params.get("attempt", "0"), "attempt")
 
         def part_of(length: int) -> storage.Part:
-            receiving.size_checked(path, length)
-            quota_checked(job.pk, length)
+            receiving.check_size(path, length)
+            quota_check(job.pk, length)
             with translate_storage_errors():
                 return storage.Part()
 
-        part = received(request._request, part_of)
+        part = receive_body(request._request, part_of)
         if isinstance(part, GoAhead):
             return part
         with part:
@@ -227,7 +227,7 @@ class UploadView(TusView):
             size = None if stated is None else number_of(stated, "Upload-Length")
             return resuming.Piece(self._upload(request, pk), begin, length, size_bytes=size)
 
-        piece = received(request._request, piece_of)
+        piece = receive_body(request._request, piece_of)
         if isinstance(piece, GoAhead):
             return piece
         with contextlib.closing(piece), translate_storage_errors():

@@ -6,6 +6,6 @@ It has the engine loaded and never uses it, so that a new reader after a crash c
 has a fork server and at most one reader. Neither knows Django, the database or the broker.
 """
 
-from ingest.isolation.client import End, Limits, Lost, call, warm
+from ingest.isolation.client import End, Limits, ReaderLost, call, warm
 
-__all__ = ["End", "Limits", "Lost", "call", "warm"]
+__all__ = ["End", "Limits", "ReaderLost", "call", "warm"]

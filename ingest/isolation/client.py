@@ -23,7 +23,7 @@ from ingest.isolation import framing
 log = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).resolve().parents[2]
-_LOOK_EVERY_S = 5.0
+_CHECK_EVERY_S = 5.0
 type Handlers = Mapping[str, Callable[..., Any]]
 
 
@@ -43,7 +43,7 @@ class End(StrEnum):
     OWN = "own"  # the system ran out of memory, or it hung
 
 
-class Lost(Exception):
+class ReaderLost(Exception):
     """The reader returned no answer. The text is a sentence for the sender of the evidence.
 
     ``end`` is None if what it read ended it: then another try ends in the same way.
@@ -70,10 +70,10 @@ class _Direct:
 
 
 def call(name: str, handlers: Handlers, limits: Limits | None, /, **arguments: Any) -> Any:
-    """Run ``inside.name(line, **arguments)`` in the reader; without ``limits`` in this process. Its answer is JSON.
+    """Run ``inside.name(worker, **arguments)`` in the reader; without ``limits`` in this process. Its answer is JSON.
 
     ``handlers`` answer the call's requests and get its messages (``beat`` always); their exceptions end the call.
-    Raises :class:`Lost`, or ``OSError`` with the reader's error number (a full disk is not the evidence's fault).
+    Raises :class:`ReaderLost`, or ``OSError`` with the reader's error number (a full disk is not the evidence's fault).
     """
     if limits is None:
         from ingest.isolation import inside  # noqa: PLC0415  # the site imports this module and never reads evidence
@@ -126,11 +126,11 @@ class Keeper:
         if "failed" not in answer:
             return answer["done"]
         if answer["failed"] == "MemoryError":
-            raise Lost(_TOO_MUCH.format(size=_size(limits.memory_bytes)))
+            raise ReaderLost(_TOO_MUCH.format(size=_size(limits.memory_bytes)))
         log.error("the reader failed in %s:\n%s", name, answer["traceback"])
         if answer["errno"] and answer["failed"] in ("OSError", "PermissionError", "FileNotFoundError"):
             raise OSError(answer["errno"], answer["message"])
-        raise Lost(_FAILED.format(kind=answer["failed"], message=" ".join(answer["message"].split())[:300]))
+        raise ReaderLost(_FAILED.format(kind=answer["failed"], message=" ".join(answer["message"].split())[:300]))
 
     def _talk(self, reader: socket.socket, handlers: Handlers, limits: Limits) -> dict[str, Any]:
         """Handle messages until the answer comes. Time in handlers (storage, database) is not the reader's silence."""
@@ -138,10 +138,10 @@ class Keeper:
         while True:
             now = time.monotonic()
             if now - heard > limits.silence_s:
-                raise Lost(_SILENT.format(seconds=round(limits.silence_s)))
+                raise ReaderLost(_SILENT.format(seconds=round(limits.silence_s)))
             if now - began > limits.wall_s:
-                raise Lost(_TOO_LONG.format(seconds=round(limits.wall_s)))
-            left = min(limits.silence_s - (now - heard), limits.wall_s - (now - began), _LOOK_EVERY_S)
+                raise ReaderLost(_TOO_LONG.format(seconds=round(limits.wall_s)))
+            left = min(limits.silence_s - (now - heard), limits.wall_s - (now - began), _CHECK_EVERY_S)
             if not select.select([reader], [], [], max(left, 0.01))[0]:
                 continue
             reader.settimeout(60)  # once begun, a message arrives completely
@@ -169,7 +169,7 @@ class Keeper:
             except (OSError, EOFError) as error:  # the fork server has ended
                 self.stop()
                 if is_last and isinstance(error, EOFError | ConnectionError):
-                    raise Lost(_KILLED, End.OUTSIDE) from None
+                    raise ReaderLost(_KILLED, End.OUTSIDE) from None
                 if is_last:
                     raise
         assert self._reader is not None
@@ -204,7 +204,7 @@ class Keeper:
             data += more
         return int(framing.STATUS.unpack(data)[0])
 
-    def _ended(self, request: bytes, limits: Limits, oom_kills: int | None) -> Lost:
+    def _ended(self, request: bytes, limits: Limits, oom_kills: int | None) -> ReaderLost:
         """Why the reader ended. ``request``: whether the fork server waits for its end or kills it; ``oom_kills``: of
         the system, before it began.
         """
@@ -214,15 +214,15 @@ class Keeper:
             status = self._status()
         except (OSError, EOFError, AssertionError):
             self.stop()
-            return _killed(oom_kills)
+            return _killed_sentence(oom_kills)
         if status == framing.DID_NOT_END:
-            return Lost(_GONE.format(how="it sent no answer that can be read"))
+            return ReaderLost(_CRASHED.format(how="it sent no answer that can be read"))
         code = os.waitstatus_to_exitcode(status)
         if code == -signal.SIGABRT:  # native code aborts if it gets no memory
-            return Lost(_ABORTED.format(size=_size(limits.memory_bytes)))
+            return ReaderLost(_ABORTED.format(size=_size(limits.memory_bytes)))
         if code < 0 and -code not in _CRASHES:
-            return _killed(oom_kills)
-        return Lost(_GONE.format(how=signal.strsignal(-code) if code < 0 else f"exit code {code}"))
+            return _killed_sentence(oom_kills)
+        return ReaderLost(_CRASHED.format(how=signal.strsignal(-code) if code < 0 else f"exit code {code}"))
 
     def _drop(self) -> None:
         """End the reader in any state."""
@@ -248,10 +248,10 @@ class Keeper:
         self._server = self._control = self._reader = None
 
 
-def _killed(oom_kills: int | None) -> Lost:
+def _killed_sentence(oom_kills: int | None) -> ReaderLost:
     now = processes.oom_kills()
     is_short = now is None or oom_kills is None or now > oom_kills  # a system that does not tell may be short of memory
-    return Lost(_NO_MEMORY, End.OWN) if is_short else Lost(_KILLED, End.OUTSIDE)
+    return ReaderLost(_NO_MEMORY, End.OWN) if is_short else ReaderLost(_KILLED, End.OUTSIDE)
 
 
 #: with these a process ends itself; all others are sent by somebody
@@ -274,7 +274,7 @@ _NO_MEMORY = (
     "The system ran out of memory while this was read, and ended the process that read it: it was left out. Send it in "
     "smaller parts, or give the machine more memory, and retry it."
 )
-_GONE = (
+_CRASHED = (
     "The process that read this crashed ({how}): it was left out. The file is most likely malformed; export it again "
     "or as text, and report it if it stays."
 )

@@ -25,7 +25,7 @@ from ingest.isolation import framing
 
 _PAGE: Final = resource.getpagesize()
 _DEATH_OF_PARENT: Final = 1  # PR_SET_PDEATHSIG of linux/prctl.h
-_TOLD_EVERY_S: Final = 1.0
+_REPORT_EVERY_S: Final = 1.0
 #: So long a reader that has closed its connection may take to end, because the reason is in its status. On a machine
 #: whose processors others use, a process that was killed takes its time.
 _ENDING_S: Final = 30.0
@@ -101,7 +101,7 @@ def _serve(worker: socket.socket, inside: Any) -> None:
             resource.setrlimit(resource.RLIMIT_DATA, (soft if limit else hard, hard))
         answer: dict[str, Any]
         try:
-            answer = {"done": getattr(inside, name)(Line(worker), **arguments)}
+            answer = {"done": getattr(inside, name)(WorkerConnection(worker), **arguments)}
         except BaseException as error:
             answer = {
                 "failed": type(error).__name__,
@@ -118,27 +118,27 @@ def _serve(worker: socket.socket, inside: Any) -> None:
             return
 
 
-class Line:
+class WorkerConnection:
     """A running call's connection to its worker."""
 
     def __init__(self, worker: socket.socket) -> None:
         self._worker = worker
-        self._told_at = 0.0
+        self._last_message_at = 0.0
 
     def tell(self, name: str, *arguments: Any) -> None:
         """Send a message; no answer comes."""
-        self._told_at = time.monotonic()
+        self._last_message_at = time.monotonic()
         framing.send_json(self._worker, {"tell": name, "arguments": arguments})
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """Request something from the worker, and wait for its result."""
-        self._told_at = time.monotonic()
+        self._last_message_at = time.monotonic()
         framing.send_json(self._worker, {"ask": name, "arguments": arguments})
         return framing.receive_pickle(self._worker)
 
     def beat(self) -> None:
         """Report that the work continues, at most once a second."""
-        if time.monotonic() - self._told_at > _TOLD_EVERY_S:
+        if time.monotonic() - self._last_message_at > _REPORT_EVERY_S:
             self.tell("beat")
 
 

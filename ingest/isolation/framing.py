@@ -17,7 +17,7 @@ STATUS: Final = struct.Struct(">q")
 DID_NOT_END: Final = -1
 _LENGTH: Final = struct.Struct(">Q")
 #: a report is the largest message; a larger size is not from our code
-MOST_BYTES: Final = 4 << 30
+MAX_BYTES: Final = 4 << 30
 
 
 def send_json(to: socket.socket, message: Any) -> None:
@@ -45,13 +45,13 @@ def _send(to: socket.socket, data: bytes) -> None:
 
 
 def _receive(source: socket.socket) -> bytes:
-    size = _LENGTH.unpack(_exactly(source, _LENGTH.size))[0]
-    if size > MOST_BYTES:
+    size = _LENGTH.unpack(_read_exactly(source, _LENGTH.size))[0]
+    if size > MAX_BYTES:
         raise ValueError("a message of invalid size")
-    return _exactly(source, size)
+    return _read_exactly(source, size)
 
 
-def _exactly(source: socket.socket, size: int) -> bytes:
+def _read_exactly(source: socket.socket, size: int) -> bytes:
     data = bytearray()
     while len(data) < size:
         more = source.recv(min(size - len(data), 1 << 20))

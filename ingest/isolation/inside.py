@@ -1,7 +1,7 @@
 """Calls that run in a reader: functions of the engine with paths as arguments and plain values as results.
 
-The first argument of each is the :class:`~ingest.isolation.forkserver.Line` to its worker. Without isolation the worker
-calls them directly, with a line of its own. They do not know Django.
+The first argument of each is the connection to its worker (:class:`~ingest.isolation.forkserver.WorkerConnection`).
+Without isolation the worker calls them directly, with a connection of its own. They do not know Django.
 """
 
 from __future__ import annotations
@@ -26,54 +26,54 @@ from ingest.isolation.offering import Parts, part_do
 
 _BLOCK_BYTES = 1 << 20
 #: members reported in one message
-_TOGETHER = 64
-_TOGETHER_BYTES = 32 << 20
+_MAX_FILES_TOGETHER = 64
+_MAX_BYTES_TOGETHER = 32 << 20
 
 
-class _Watched:
+class _ProgressFile:
     """A file (or its next ``length`` bytes) that reports progress while it is read."""
 
-    def __init__(self, file: BinaryIO, line: Any, length: int | None) -> None:
-        self._file, self._line, self._left = file, line, length
+    def __init__(self, file: BinaryIO, worker: Any, length: int | None) -> None:
+        self._file, self._worker, self._remaining = file, worker, length
 
     def read(self, size: int = -1) -> bytes:
-        self._line.beat()
-        if self._left is not None:
-            size = self._left if size is None or size < 0 else min(size, self._left)
+        self._worker.beat()
+        if self._remaining is not None:
+            size = self._remaining if size is None or size < 0 else min(size, self._remaining)
         data = self._file.read(size)
-        if self._left is not None:
-            self._left -= len(data)
+        if self._remaining is not None:
+            self._remaining -= len(data)
         return data
 
 
 def read_file(
-    line: Any, *, source: str, start: int, length: int | None, path: str, hints: ParseHints, folder: str
+    worker: Any, *, source: str, start: int, length: int | None, path: str, hints: ParseHints, folder: str
 ) -> dict[str, Any]:
     """Parse the file ``source`` (from ``start`` on, ``length`` bytes) into ``folder``; returns its row's columns."""
     with Path(source).open("rb") as file:
         file.seek(start)
-        stream = _Watched(file, line, length)
+        stream = _ProgressFile(file, worker, length)
         result = parse(cast("BinaryIO", stream), path, hints, Path(folder))
     return _kept(result, folder)
 
 
-def read_files(line: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, Any] | None]:
+def read_files(worker: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, Any] | None]:
     """Parse several small files (``source``, ``path``, ``hints``, ``folder``) together; returns the columns of each
     one's row. None for a file that must be read alone.
     """
     tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
-    line.beat()
+    worker.beat()
     found = read_together(tasks, has_own_tables=True)
     return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
 
 
-def observe_ranges(line: Any, *, ranges: Sequence[dict[str, Any]], time_zone: str) -> list[dict[str, Any]]:
+def observe_ranges(worker: Any, *, ranges: Sequence[dict[str, Any]], time_zone: str) -> list[dict[str, Any]]:
     """The observations of ranges of growing logs (:func:`diagnosis.live.observe`), each ``source``, ``start``,
     ``length`` and ``path``. Nothing of a file that was completed in between.
     """
     found = []
     for one in ranges:
-        line.beat()
+        worker.beat()
         found.append(_range_of(**one))
     return observe(found, time_zone)
 
@@ -89,13 +89,13 @@ def _range_of(*, source: str, start: int, length: int, path: str) -> Range:
 
 
 def join_ranges(
-    line: Any, *, parts: Sequence[str], files: Sequence[str], sha256: str, folder: str
+    worker: Any, *, parts: Sequence[str], files: Sequence[str], sha256: str, folder: str
 ) -> dict[str, Any] | None:
     """Join the parsed ranges of one file in ``folder``; ``files`` are where their columns are, seen from where the
     result will be stored. None if a range has no line, or was read by an older version.
     """
     loaded = [parsed_files.load(Path(part)) for part in parts]
-    line.beat()
+    worker.beat()
     try:
         result = merge(loaded, Path(folder), files)
     except ValueError:
@@ -117,7 +117,7 @@ def _kept(result: Parsed, folder: str) -> dict[str, Any]:
     }
 
 
-def unpack(line: Any, *, source: str, path: str, limits: archives.Limits, folder: str) -> None:
+def unpack(worker: Any, *, source: str, path: str, limits: archives.Limits, folder: str) -> None:
     """Copy every member of an archive into ``folder`` and report it: ``taken`` gets rows ``["member", path, file,
     sha256, bytes, note]`` and ``["problem", path, sentence]`` in the archive's order, some at a time.
     """
@@ -129,12 +129,14 @@ def unpack(line: Any, *, source: str, path: str, limits: archives.Limits, folder
 
     def hand_over() -> None:
         nonlocal waiting
-        line.ask("taken", rows)
+        worker.ask("taken", rows)
         rows.clear()
         waiting = 0
 
     with Path(source).open("rb") as file:
-        for member in archives.walk(cast("BinaryIO", _Seekable(file, line)), path, limits=limits, on_problem=problem):
+        for member in archives.walk(
+            cast("BinaryIO", _SeekableProgressFile(file, worker)), path, limits=limits, on_problem=problem
+        ):
             copy = Path(folder) / f"{count:09d}"
             count += 1
             digest, size = hashlib.sha256(), 0
@@ -144,24 +146,24 @@ def unpack(line: Any, *, source: str, path: str, limits: archives.Limits, folder
                         out.write(data)
                         digest.update(data)
                         size += len(data)
-                        line.beat()
+                        worker.beat()
             except archives.Refused as refusal:
                 copy.unlink()
                 problem(member.path, str(refusal))
                 continue
             rows.append(["member", member.path, str(copy), digest.hexdigest(), size, member.note])
             waiting += size
-            if len(rows) >= _TOGETHER or waiting > _TOGETHER_BYTES:
+            if len(rows) >= _MAX_FILES_TOGETHER or waiting > _MAX_BYTES_TOGETHER:
                 hand_over()
     if rows:
         hand_over()
 
 
-class _Seekable(_Watched):
+class _SeekableProgressFile(_ProgressFile):
     """A watched file that is read in any order."""
 
-    def __init__(self, file: BinaryIO, line: Any) -> None:
-        super().__init__(file, line, None)
+    def __init__(self, file: BinaryIO, worker: Any) -> None:
+        super().__init__(file, worker, None)
 
     def seekable(self) -> bool:
         return True
@@ -174,7 +176,7 @@ class _Seekable(_Watched):
 
 
 def diagnose_job(
-    line: Any, *, parsed: Sequence[Parsed], tables: str, are_far: bool = False, dask: str = "", **options: Any
+    worker: Any, *, parsed: Sequence[Parsed], tables: str, are_far: bool = False, dask: str = "", **options: Any
 ) -> dict[str, Any]:
     """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
 
@@ -183,46 +185,46 @@ def diagnose_job(
     """
 
     def read(path: str, offset: int, length: int) -> bytes:
-        return cast("bytes", line.ask("read", path, offset, length))
+        return cast("bytes", worker.ask("read", path, offset, length))
 
     def on_stage(stage: str, done: int = 0, total: int = 0) -> None:
-        line.tell("stage", stage, done, total)
+        worker.tell("stage", stage, done, total)
 
-    runner = Dask(dask) if dask else Parts(line, is_far=are_far)
+    runner = Dask(dask) if dask else Parts(worker, is_far=are_far)
     diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, **options)
     return to_json(diagnosis)
 
 
-def do_part(line: Any, *, function: str, part: str, folder: str) -> None:
+def do_part(worker: Any, *, function: str, part: str, folder: str) -> None:
     """Do a part of another worker's diagnosis: the file ``part`` of the folder (:mod:`ingest.isolation.offering`)."""
-    line.beat()
+    worker.beat()
     part_do(function, part, Path(folder))
 
 
 def condense_job(
-    line: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], out: str, **options: Any
+    worker: Any, *, parsed: Sequence[Parsed], hints: dict[str, ParseHints], out: str, **options: Any
 ) -> dict[str, int] | None:
     """Write the lines of a job that are worth keeping to ``out`` (:func:`diagnosis.keeping.condense`); how many of
     each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
     """
 
     def read(path: str, offset: int, length: int) -> bytes:
-        return cast("bytes", line.ask("read", path, offset, length))
+        return cast("bytes", worker.ask("read", path, offset, length))
 
     return condense(parsed, read=read, hints=hints, out=Path(out), **options)
 
 
 def learn_job(
-    line: Any, *, parsed: Sequence[Parsed], is_certain: bool, file: str, **names: str
+    worker: Any, *, parsed: Sequence[Parsed], is_certain: bool, file: str, **names: str
 ) -> dict[str, Any] | None:
     """Write the messages of a healthy job to ``file``; its row's columns. ``names`` are those of the engine.
 
     None: it printed nothing, or (unless it is certain that the job succeeded) errors that no rule calls harmless.
     """
-    line.beat()
+    worker.beat()
     if not is_certain and unexplained_errors(parsed):
         return None
-    line.beat()
+    worker.beat()
     events = learn(parsed, **names)
     if not events.counts:
         return None

@@ -13,9 +13,9 @@ from diagnosis.flows import partitions
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """A runner (:class:`diagnosis.model.Runner`) on the site's workers; ``line``: to the worker of this reader."""
+    """A runner (:class:`diagnosis.model.Runner`) on the site's workers; ``worker``: to the worker of this reader."""
 
-    line: Any
+    worker: Any
     is_far: bool = False
 
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
@@ -24,14 +24,14 @@ class Parts:
         files = [f"{mark}-{number:05d}.part" for number in range(len(parts))]
         for name, part in zip(files, parts, strict=True):
             (folder / name).write_bytes(part)
-        offer = self.line.ask("offer", function, str(folder), files)
+        offer = self.worker.ask("offer", function, str(folder), files)
         return self._answers(offer, function, files, folder)
 
     def _answers(self, offer: int, function: str, files: Sequence[str], folder: Path) -> Iterator[bytes]:
-        while (number := self.line.ask("take", offer)) is not None:
+        while (number := self.worker.ask("take", offer)) is not None:
             if number >= 0:
                 part_do(function, files[number], folder)
-                self.line.ask("took")
+                self.worker.ask("took")
         for name in files:
             answer = folder / f"{name}.answer"
             yield answer.read_bytes()

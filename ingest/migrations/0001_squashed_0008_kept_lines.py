@@ -555,7 +555,7 @@ class Migration(migrations.Migration):
                 ("error", models.TextField(blank=True)),
                 ("tries", models.PositiveIntegerField(default=0)),
                 ("worker", models.CharField(blank=True, max_length=200)),
-                ("trace", models.CharField(blank=True, db_default="", default=ingest.tracing.current, max_length=32)),
+                ("trace", models.CharField(blank=True, db_default="", default=ingest.tracing.current_trace, max_length=32)),
                 ("sent_at", models.DateTimeField(blank=True, null=True)),
                 ("created_at", models.DateTimeField(auto_now_add=True)),
                 ("started_at", models.DateTimeField(blank=True, null=True)),

@@ -14,6 +14,6 @@ class Migration(migrations.Migration):
         migrations.AddField(
             model_name='run',
             name='trace',
-            field=models.CharField(blank=True, db_default='', default=ingest.tracing.current, max_length=32),
+            field=models.CharField(blank=True, db_default='', default=ingest.tracing.current_trace, max_length=32),
         ),
     ]

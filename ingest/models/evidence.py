@@ -113,7 +113,7 @@ class Run(models.Model):
     #: host, process and its start time: they tell a dead worker from a slow one
     worker = models.CharField(max_length=200, blank=True)
     #: of the request or run that made it (:mod:`ingest.tracing`)
-    trace = models.CharField(max_length=32, blank=True, default=tracing.current, db_default="")
+    trace = models.CharField(max_length=32, blank=True, default=tracing.current_trace, db_default="")
     span = models.CharField(max_length=16, blank=True, default=tracing.current_span, db_default="")
     #: when its message was last sent to the broker; empty if the broker could not be reached
     sent_at = models.DateTimeField(null=True, blank=True)

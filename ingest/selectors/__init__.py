@@ -14,7 +14,7 @@ from ingest.selectors.evidence import (
 )
 from ingest.selectors.progress import Progress, progress
 from ingest.selectors.quotas import Quota, quota_of, quotas_of
-from ingest.selectors.wanted import wanted_of
+from ingest.selectors.wanted import wanted_evidence
 
 __all__ = [
     "Progress",
@@ -35,5 +35,5 @@ __all__ = [
     "reader_for",
     "records_path",
     "teams_of",
-    "wanted_of",
+    "wanted_evidence",
 ]

@@ -17,7 +17,7 @@ from diagnosis.model import LOG_KINDS, AlarmNote, Kind
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Upload, Watch
 
-_READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
+_READ_STATES = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
 
 def artifacts_of(job: Job) -> QuerySet[Artifact]:
@@ -31,10 +31,12 @@ def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
 
     Copies column files below ``work`` only if they are in a remote storage. One query; loads no tables into memory.
     """
-    found = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ).exclude(parsed_key="")
+    artifacts = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ_STATES).exclude(
+        parsed_key=""
+    )
     return [
         parsed.load(_directory(key, storage.PARSED_FILES, work))
-        for key in found.order_by("path", "pk").values_list("parsed_key", flat=True)
+        for key in artifacts.order_by("path", "pk").values_list("parsed_key", flat=True)
     ]
 
 

@@ -12,11 +12,11 @@ from django.utils import timezone
 
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 
-PROBLEMS_SHOWN = 50
-_WAITING = (Artifact.State.RECEIVED, Artifact.State.PARSING)
+MAX_PROBLEMS = 50
+_WAITING_STATES = (Artifact.State.RECEIVED, Artifact.State.PARSING)
 #: work that waits longer than this gets a sentence
-_SOON = timedelta(seconds=20)
-_OPEN = (Run.State.QUEUED, Run.State.RUNNING)
+_EXPECTED_WAIT = timedelta(seconds=20)
+_OPEN_STATES = (Run.State.QUEUED, Run.State.RUNNING)
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,10 +65,10 @@ def progress(job: Job) -> Progress:
     """
     files = _files(job)
     uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
-    told = job.runs.filter(state__in=(*_OPEN, Run.State.FAILED)).exclude(kind=Run.Kind.PART)
-    told = told.exclude(kind=Run.Kind.CONDENSE, state__in=_OPEN)
-    runs = list(told.order_by("-pk")[:50])
-    active = [run for run in runs if run.state in _OPEN]
+    runs_shown = job.runs.filter(state__in=(*_OPEN_STATES, Run.State.FAILED)).exclude(kind=Run.Kind.PART)
+    runs_shown = runs_shown.exclude(kind=Run.Kind.CONDENSE, state__in=_OPEN_STATES)
+    runs = list(runs_shown.order_by("-pk")[:50])
+    active = [run for run in runs if run.state in _OPEN_STATES]
     if not active and job.diagnosed_revision < job.diagnosing_revision:
         job.refresh_from_db(fields=["revision", "diagnosing_revision", "diagnosed_revision"])
     is_pending = job.revision > job.diagnosing_revision and bool(files["total"])
@@ -81,7 +81,7 @@ def progress(job: Job) -> Progress:
         failed=[run for run in runs if run.state == Run.State.FAILED],
         is_active=bool(active or uploads or is_pending),
         is_diagnosed=bool(job.diagnosed_revision),
-        is_following=bool(uploads) and not active and all(_grows(upload) for upload in uploads),
+        is_following=bool(uploads) and not active and all(_is_growing(upload) for upload in uploads),
         waiting=_waiting(active),
     )
 
@@ -90,9 +90,9 @@ def _waiting(active: list[Run]) -> str:
     """A sentence if work has been queued for a while and no worker took it; else empty."""
     if not active or any(run.state == Run.State.RUNNING for run in active):
         return ""
-    if said := next((run.error for run in active if run.error), ""):
-        return said
-    long_ago = timezone.now() - _SOON
+    if error := next((run.error for run in active if run.error), ""):
+        return error
+    long_ago = timezone.now() - _EXPECTED_WAIT
     if any(run.sent_at is None and run.created_at < long_ago for run in active):
         return "The queue cannot be reached: your files are stored and will be read when the queue is back."
     if all(run.created_at < long_ago for run in active):
@@ -103,7 +103,7 @@ def _waiting(active: list[Run]) -> str:
 def _files(job: Job) -> dict[str, Any]:
     return Artifact.objects.filter(attempt__job=job, is_superseded=False).aggregate(
         total=Count("pk"),
-        settled=Count("pk", filter=~Q(state__in=_WAITING)),
+        settled=Count("pk", filter=~Q(state__in=_WAITING_STATES)),
         troubled=Count("pk", filter=~Q(problem="")),
         size=Sum("blob__size_bytes", default=0),
         lines=Sum("lines", default=0),
@@ -115,19 +115,19 @@ def _steps(
 ) -> list[Step]:
     unpacking = next((run for run in active if run.kind == Run.Kind.UNPACK), None)
     diagnosing = next((run for run in active if run.kind == Run.Kind.DIAGNOSE), None)
-    total, settled = files["total"], files["settled"]
+    total, settled_count = files["total"], files["settled"]
     pieces = [run for run in active if run.artifact_id is not None]
     steps = [_received(files, uploads, unpacking)]
     if total:
-        done = settled == total
-        text = f"{settled:,} of {total:,} file{'' if total == 1 else 's'} read, {files['lines']:,} lines"
+        done = settled_count == total
+        text = f"{settled_count:,} of {total:,} file{'' if total == 1 else 's'} read, {files['lines']:,} lines"
         if pieces:
             text += f"; {_large(job)}"
-        steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled, total))
+        steps.append(Step("parsing", "done" if done and not unpacking else "active", text, settled_count, total))
     if diagnosing:
         stage = diagnosing.stage or ("queued" if diagnosing.state == Run.State.QUEUED else "starting")
         steps.append(Step("diagnosing", "active", stage.replace("_", " "), diagnosing.done, diagnosing.total))
-    elif is_pending and settled == total and not uploads:
+    elif is_pending and settled_count == total and not uploads:
         text = "begins now" if job.is_diagnosis_wanted else "starts when no more files arrive"
         steps.append(Step("diagnosing", "waiting", text))
     elif job.diagnosed_revision:
@@ -141,32 +141,34 @@ def _large(job: Job) -> str:
     rows = list(ranges.order_by("pk").values_list("state", "parameters", "started_at", "artifact__path"))
     total = sum(parameters["length"] for _, parameters, _, _ in rows)
     read = [parameters for state, parameters, _, _ in rows if state == Run.State.SUCCEEDED]
-    done, lines = sum(row["length"] for row in read), sum(row.get("lines", 0) for row in read)
+    read_bytes, lines = sum(row["length"] for row in read), sum(row.get("lines", 0) for row in read)
     names = list(dict.fromkeys(path for *_, path in rows))
     what = names[0] if len(names) == 1 else f"{len(names):,} large files"
-    text = f"{what}: {filesizeformat(done)} of {filesizeformat(total)} and {lines:,} lines read".replace("\xa0", " ")
-    begun = min((at for _, _, at, _ in rows if at is not None), default=None)
-    seconds = (timezone.now() - begun).total_seconds() if begun else 0.0
-    if not done or seconds <= 0:
+    text = f"{what}: {filesizeformat(read_bytes)} of {filesizeformat(total)} and {lines:,} lines read".replace(
+        "\xa0", " "
+    )
+    first_start = min((at for _, _, at, _ in rows if at is not None), default=None)
+    seconds = (timezone.now() - first_start).total_seconds() if first_start else 0.0
+    if not read_bytes or seconds <= 0:
         return text
-    if done == total:
+    if read_bytes == total:
         return f"{text}, being joined"
-    rate = filesizeformat(done / seconds).replace("\xa0", " ")
-    return f"{text}, {rate} a second, about {_duration((total - done) * seconds / done)} left"
+    rate = filesizeformat(read_bytes / seconds).replace("\xa0", " ")
+    return f"{text}, {rate} a second, about {_duration((total - read_bytes) * seconds / read_bytes)} left"
 
 
 def _duration(seconds: float) -> str:
     return f"{max(1, round(seconds))} s" if seconds < 90 else f"{round(seconds / 60)} min"
 
 
-def _grows(upload: Upload) -> bool:
+def _is_growing(upload: Upload) -> bool:
     """Whether it is the file of a running job, whose size nobody knows."""
     return upload.state == Upload.State.RECEIVING and upload.size_bytes is None
 
 
 def _received(files: dict[str, Any], uploads: list[Upload], unpacking: Run | None) -> Step:
     receiving = [upload for upload in uploads if upload.state == Upload.State.RECEIVING]
-    sized = [upload for upload in receiving if not _grows(upload)]
+    sized = [upload for upload in receiving if not _is_growing(upload)]
     if receiving and not sized:
         size = sum(upload.offset_bytes for upload in receiving)
         files_s = "" if len(receiving) == 1 else "s"
@@ -191,13 +193,13 @@ def _problems(job: Job, files: dict[str, Any]) -> tuple[list[Problem], int]:
     )
     lines = [
         Problem(row.path, row.message, row.level == RunLog.Level.ERROR, row.run_id)
-        for row in left_out.order_by("pk")[:PROBLEMS_SHOWN]
+        for row in left_out.order_by("pk")[:MAX_PROBLEMS]
     ]
     standing = Artifact.objects.filter(attempt__job=job, is_superseded=False).exclude(problem="")
     unread = [
         Problem(row.path, row.problem, row.state == Artifact.State.FAILED, row.run_id)
-        for row in standing.order_by(F("state").asc(), "path")[:PROBLEMS_SHOWN]
+        for row in standing.order_by(F("state").asc(), "path")[:MAX_PROBLEMS]
     ]
     rows = [*refused, *lines, *unread]
     count = len(refused) + left_out.count() + files["troubled"]
-    return sorted(rows, key=lambda row: not row.is_error)[:PROBLEMS_SHOWN], count
+    return sorted(rows, key=lambda row: not row.is_error)[:MAX_PROBLEMS], count

@@ -16,16 +16,16 @@ from django.db.models import Sum
 
 from ingest.models import Artifact, Job, Team, Upload
 
-_COUNTED_S: Final = 20
-_ARRIVING: Final = (Upload.State.RECEIVING, Upload.State.RECEIVED)
+_CACHED_S: Final = 20
+_ARRIVING_STATES: Final = (Upload.State.RECEIVING, Upload.State.RECEIVED)
 
 
 class Quota(NamedTuple):
     """What the jobs of the team with this name hold and may hold, in bytes."""
 
     team: str
-    held: int
-    most: int
+    held_bytes: int
+    max_bytes: int
 
 
 def quota_of(job_id: int) -> Quota | None:
@@ -33,39 +33,39 @@ def quota_of(job_id: int) -> Quota | None:
 
     def read() -> tuple[int, str, int] | tuple[()]:
         team = Team.objects.filter(jobs=job_id).first()
-        return (team.pk, str(team), _most(team)) if team is not None and _most(team) else ()
+        return (team.pk, str(team), _limit_of(team)) if team is not None and _limit_of(team) else ()
 
-    known = _remembered(f"quota:job:{job_id}", read)
-    return Quota(known[1], _held(known[0]), known[2]) if known else None
+    team_row = _cached(f"quota:job:{job_id}", read)
+    return Quota(team_row[1], _cached_size(team_row[0]), team_row[2]) if team_row else None
 
 
 def quotas_of(teams: Iterable[Team]) -> list[Quota]:
     """The quotas of those of these teams that have one."""
-    return [Quota(str(team), _held(team.pk), _most(team)) for team in teams if _most(team)]
+    return [Quota(str(team), _cached_size(team.pk), _limit_of(team)) for team in teams if _limit_of(team)]
 
 
-def _most(team: Team) -> int:
+def _limit_of(team: Team) -> int:
     return settings.TEAM_MAX_BYTES if team.max_bytes is None else team.max_bytes
 
 
-def _held(team_id: int) -> int:
-    return int(_remembered(f"quota:team:{team_id}", lambda: _counted(team_id)))
+def _cached_size(team_id: int) -> int:
+    return int(_cached(f"quota:team:{team_id}", lambda: _count_bytes(team_id)))
 
 
-def _counted(team_id: int) -> int:
+def _count_bytes(team_id: int) -> int:
     jobs = Job.objects.filter(team=team_id).order_by().values("pk")
     files = Artifact.objects.filter(attempt__job__in=jobs, is_superseded=False).exclude(state=Artifact.State.REMOVED)
-    coming = Upload.objects.filter(job__in=jobs, state__in=_ARRIVING)
+    coming = Upload.objects.filter(job__in=jobs, state__in=_ARRIVING_STATES)
     sums = files.aggregate(n=Sum("blob__size_bytes")), coming.aggregate(n=Sum("offset_bytes"))
     return sum(row["n"] or 0 for row in sums)
 
 
-def _remembered(key: str, read: Callable[[], Any]) -> Any:
+def _cached(key: str, read: Callable[[], Any]) -> Any:
     """What was read within the last seconds. Without a cache it is read again."""
     with contextlib.suppress(Exception):  # any error of the cache's client
-        if (known := cache.get(key)) is not None:
-            return known
-    found = read()
+        if (cached := cache.get(key)) is not None:
+            return cached
+    value = read()
     with contextlib.suppress(Exception):
-        cache.set(key, found, _COUNTED_S)
-    return found
+        cache.set(key, value, _CACHED_S)
+    return value

@@ -9,17 +9,17 @@ from django.conf import settings
 from ingest.models import Job, Upload, Watch
 
 #: the alarm that asks for each kind. A hung job prints nothing: the stacks of its ranks show who is waited for
-_ASKED_BY = {"stacks": "hang"}
+_ALARMS = {"stacks": "hang"}
 
 
-def wanted_of(job: Job) -> list[dict[str, Any]]:
+def wanted_evidence(job: Job) -> list[dict[str, Any]]:
     """Rows of ``kind``, ``attempt``, ``since`` and ``reason``, while the alarm that asks holds. One query."""
     growing = Upload.objects.filter(job=job, state=Upload.State.RECEIVING, size_bytes=None)
     watches = Watch.objects.filter(attempt__in=growing.values("attempt")).select_related("attempt")
-    found = []
+    rows = []
     for watch in watches.only("attempt__number", "alarm", "alarm_since", "alarm_text"):
         for kind in settings.FOLLOWERS_TAKE:
-            if watch.alarm and watch.alarm == _ASKED_BY.get(kind):
+            if watch.alarm and watch.alarm == _ALARMS.get(kind):
                 row = {"kind": kind, "attempt": watch.attempt.number}
-                found.append({**row, "since": watch.alarm_since, "reason": watch.alarm_text})
-    return found
+                rows.append({**row, "since": watch.alarm_since, "reason": watch.alarm_text})
+    return rows

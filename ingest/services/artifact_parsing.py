@@ -12,7 +12,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest import temp_files
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import Refused, StoreAway
 from ingest.services import ends, parse_results, ranges
@@ -23,10 +23,10 @@ from ingest.services.work import Postponed, Superseded, Work
 log = logging.getLogger(__name__)
 
 #: results are saved in batches of this size
-_BATCH = 100
+_BATCH_SIZE = 100
 #: files of at most this many bytes are read together, this many at a time: a call of the engine costs the same for all
-_SMALL_BYTES = 256 << 10
-_TOGETHER = 64
+_MAX_SMALL_BYTES = 256 << 10
+_MAX_TOGETHER = 64
 #: results are saved at least this often, so that progress displays move
 _RECORD_EVERY_S = 1.0
 
@@ -43,15 +43,15 @@ def artifacts_parse(work: Work) -> None:
 def _artifacts_parse(work: Work, folder: Path) -> None:
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     settled: list[Artifact] = []
-    found: dict[int, dict[str, Any]] = {}
-    tried = 0  # small artifacts are read together
+    results: dict[int, dict[str, Any]] = {}
+    read_until = 0  # small artifacts are read together
     is_again = work.run.own_tries > 1 or Run.ENDS in work.run.parameters  # then one by one, so that one file is blamed
     recorded_at = time.monotonic()
-    for done, artifact in enumerate(todo):
-        work.stage("parsing", done, len(todo))
-        if done >= tried and not is_again:
-            found = _read_together(todo[done : done + _TOGETHER], work, folder)
-            tried = done + _TOGETHER
+    for index, artifact in enumerate(todo):
+        work.stage("parsing", index, len(todo))
+        if index >= read_until and not is_again:
+            results = _read_together(todo[index : index + _MAX_TOGETHER], work, folder)
+            read_until = index + _MAX_TOGETHER
         if artifact.range_runs.exists() if work.run.tries > 1 else ranges.is_worth_cutting(artifact):
             ranges.artifact_cut(artifact, work.run.job_id)
             continue
@@ -59,19 +59,19 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
             work.take_slot()
         if artifact.blob.size_bytes > 1 << 20 or is_again:  # the database then knows which file a worker reads
             Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
-        _parse_or_give_up(artifact, work, folder / str(artifact.pk), found.pop(artifact.pk, None))
+        _parse_or_give_up(artifact, work, folder / str(artifact.pk), results.pop(artifact.pk, None))
         settled.append(artifact)
-        if is_again or len(settled) >= _BATCH or time.monotonic() - recorded_at > _RECORD_EVERY_S:
+        if is_again or len(settled) >= _BATCH_SIZE or time.monotonic() - recorded_at > _RECORD_EVERY_S:
             _record(settled, work)
             settled, recorded_at = [], time.monotonic()
-            if work.is_share_used and not found and done + 1 < len(todo):
+            if work.is_share_used and not results and index + 1 < len(todo):
                 raise Postponed(is_long=False)
     _record(settled, work)
 
 
 def _read_together(artifacts: Sequence[Artifact], work: Work, folder: Path) -> dict[int, dict[str, Any]]:
     """The results of the small ones of some artifacts, by primary key; empty for a single one."""
-    small = [one for one in artifacts if one.blob.size_bytes <= _SMALL_BYTES]
+    small = [one for one in artifacts if one.blob.size_bytes <= _MAX_SMALL_BYTES]
     if len(small) < 2:
         return {}
     try:
@@ -87,16 +87,16 @@ def _artifacts(work: Work) -> Iterator[Artifact]:
     yield from work.run.artifacts.select_related("blob", "attempt", "upload").order_by("pk")
 
 
-def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, found: dict[str, Any] | None = None) -> None:
-    """Parse an artifact, unless that was done: then ``found`` is the result that :func:`artifact_read` would return."""
-    if sentence := ends.of_file(work.run, artifact):
+def _parse_or_give_up(artifact: Artifact, work: Work, folder: Path, result: dict[str, Any] | None = None) -> None:
+    """Parse an artifact, unless that was done: then ``result`` is what :func:`artifact_read` would return."""
+    if sentence := ends.file_refusal(work.run, artifact):
         parse_results.mark_failed(artifact, sentence)
         artifact.settled_at = timezone.now()
         return
     hints = parse_results.parse_hints(artifact, work.run.job)
     try:
-        parse_results.store(artifact, found or artifact_read(artifact, work, hints, folder), hints, folder)
-    except Lost as lost:
+        parse_results.store(artifact, result or artifact_read(artifact, work, hints, folder), hints, folder)
+    except ReaderLost as lost:
         log.warning("artifact %s cannot be parsed: %s", artifact.pk, lost)
         parse_results.mark_failed(artifact, str(lost))
     except (OSError, Postponed, Superseded, Refused, StoreAway):

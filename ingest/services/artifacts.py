@@ -16,10 +16,10 @@ from ingest.services.kept_lines import kept_lines_forget
 from ingest.services.sending import run_enqueue
 
 #: small files have few bytes but many rows: a unit also ends at this number
-UNIT_MEMBERS = 500
+MAX_UNIT_FILES = 500
 
 
-class Incoming(NamedTuple):
+class IncomingFile(NamedTuple):
     path: str
     sha256: str
     size_bytes: int
@@ -27,16 +27,16 @@ class Incoming(NamedTuple):
 
 
 @transaction.atomic
-def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artifact]:
+def artifacts_add(*, upload: Upload, incoming: Sequence[IncomingFile]) -> list[Artifact]:
     """Create artifacts for stored blobs, in order, and queue them for parsing. Existing ones do not change.
 
     If another upload of the attempt has other bytes under a path, the new file is stored under its archive's name. A
     path sent again by the same name replaces the older artifact. O(1) queries for any number of files.
     """
     job = Job.objects.select_for_update().get(pk=upload.job_id)
-    incoming = _kept_apart(upload, incoming)
+    incoming = _with_unique_paths(upload, incoming)
     paths = {row.path for row in incoming}
-    before = {
+    existing = {
         (artifact.path, artifact.blob_id): artifact
         for artifact in Artifact.objects.filter(attempt_id=upload.attempt_id, path__in=paths)
     }
@@ -52,23 +52,23 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[Incoming]) -> list[Artif
             notes=[row.note] if row.note else [],
         )
         for row in incoming
-        if (row.path, row.sha256) not in before
+        if (row.path, row.sha256) not in existing
     }
-    made = Artifact.objects.bulk_create(fresh.values(), batch_size=500)
+    created = Artifact.objects.bulk_create(fresh.values(), batch_size=500)
     last = {row.path: row.sha256 for row in incoming}
-    older = [a.pk for a in (*before.values(), *made) if a.blob_id != last[a.path] and not a.is_superseded]
-    again = [a.pk for a in before.values() if a.blob_id == last[a.path] and a.is_superseded]
-    back = [a for a in before.values() if a.state == Artifact.State.REMOVED]
+    older = [a.pk for a in (*existing.values(), *created) if a.blob_id != last[a.path] and not a.is_superseded]
+    reread = [a.pk for a in existing.values() if a.blob_id == last[a.path] and a.is_superseded]
+    back = [a for a in existing.values() if a.state == Artifact.State.REMOVED]
     Artifact.objects.filter(pk__in=older).update(is_superseded=True)
-    Artifact.objects.filter(pk__in=again).update(is_superseded=False)
+    Artifact.objects.filter(pk__in=reread).update(is_superseded=False)
     Artifact.objects.filter(pk__in=[a.pk for a in back]).update(
         state=Artifact.State.RECEIVED, parsed_key="", settled_at=None, kept=None, kept_lines=0
     )
-    if made or again or back:
+    if created or reread or back:
         evidence_changed(job)
         sizes = {row.sha256: row.size_bytes for row in incoming}
-        parse_queue(job=job, attempt_id=upload.attempt_id, artifacts=[*made, *back], sizes=sizes)
-    rows = {**before, **fresh}
+        parse_queue(job=job, attempt_id=upload.attempt_id, artifacts=[*created, *back], sizes=sizes)
+    rows = {**existing, **fresh}
     return [rows[row.path, row.sha256] for row in incoming]
 
 
@@ -87,7 +87,7 @@ def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], siz
     joined: dict[int, list[int]] = {}
     for artifact in artifacts:
         size = sizes.get(artifact.blob_id, 0)
-        if unit is None or size > room or members >= UNIT_MEMBERS:
+        if unit is None or size > room or members >= MAX_UNIT_FILES:
             if unit is not None and not is_open:
                 run_enqueue(unit)
             unit = Run.objects.create(job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE)
@@ -110,15 +110,15 @@ def _open_unit(job: Job, attempt_id: int) -> tuple[Run | None, int, int, bool]:
     unit = waiting.order_by("-pk").first()
     if unit is None:
         return None, 0, 0, False
-    held = unit.artifacts.aggregate(size=Sum("blob__size_bytes"), count=Count("pk"))
-    return unit, settings.PARSE_UNIT_BYTES - (held["size"] or 0), held["count"], True
+    contents = unit.artifacts.aggregate(size=Sum("blob__size_bytes"), count=Count("pk"))
+    return unit, settings.PARSE_UNIT_BYTES - (contents["size"] or 0), contents["count"], True
 
 
-def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
+def _with_unique_paths(upload: Upload, incoming: Sequence[IncomingFile]) -> list[IncomingFile]:
     """Two archives may each contain a ``dmesg.txt``: both stay, under different paths."""
     if not upload.is_archive:
         return list(incoming)
-    others = dict(
+    other_files = dict(
         Artifact.objects.filter(
             attempt_id=upload.attempt_id, path__in={row.path for row in incoming}, is_superseded=False
         )
@@ -126,7 +126,7 @@ def _kept_apart(upload: Upload, incoming: Sequence[Incoming]) -> list[Incoming]:
         .values_list("path", "blob_id")
     )
     return [
-        row._replace(path=f"{upload.path}/{row.path}") if others.get(row.path, row.sha256) != row.sha256 else row
+        row._replace(path=f"{upload.path}/{row.path}") if other_files.get(row.path, row.sha256) != row.sha256 else row
         for row in incoming
     ]
 

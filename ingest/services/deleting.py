@@ -16,7 +16,7 @@ from ingest.refusals import Refused
 from ingest.signals import job_deleting
 
 #: an upload without new bytes for this long delays nothing
-_STILL_COMING = timedelta(minutes=10)
+_MAX_UPLOAD_PAUSE = timedelta(minutes=10)
 
 
 @transaction.atomic
@@ -30,8 +30,8 @@ def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
     """
     job = Job.objects.select_for_update().get(pk=job.pk)
     job_deleting.send(sender=Job, job=job, user=user, reason=reason)
-    if said := busy_with(job):
-        raise Refused(said, code="job_busy", status=409)
+    if sentence := busy_with(job):
+        raise Refused(sentence, code="job_busy", status=409)
     _jobs_delete(Job.objects.filter(pk=job.pk))
 
 
@@ -45,8 +45,8 @@ def cluster_delete(*, cluster: Cluster) -> None:
     jobs = Job.objects.filter(cluster=cluster)
     runs, uploads = Run.objects.filter(job=OuterRef("pk")), Upload.objects.filter(job=OuterRef("pk"))
     for job in jobs.filter(Exists(runs) | Exists(uploads)):
-        if said := busy_with(job):
-            raise Refused(f"{job.name}: {said}", code="job_busy", status=409)
+        if sentence := busy_with(job):
+            raise Refused(f"{job.name}: {sentence}", code="job_busy", status=409)
     _jobs_delete(jobs)
     cluster.delete()
 
@@ -63,7 +63,7 @@ def busy_with(job: Job) -> str:
     if Run.objects.filter(job=job, state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists():
         return "Work on the job is running: wait until it is done, then delete the job."
     coming = Upload.objects.filter(job=job, state=Upload.State.RECEIVING)
-    if coming.filter(updated_at__gt=timezone.now() - _STILL_COMING).exists():
+    if coming.filter(updated_at__gt=timezone.now() - _MAX_UPLOAD_PAUSE).exists():
         return "Evidence of the job is being sent: wait until it is complete, then delete the job."
     return ""
 

@@ -17,9 +17,9 @@ from ingest.isolation import End
 from ingest.models import Artifact, Run
 
 #: ends that count against the evidence, in a row, before it is left out
-MOST_OWN = 3
+MAX_OWN = 3
 #: ends from outside in a row; somebody who kills at random does not meet one file this often
-MOST_OUTSIDE = 20
+MAX_OUTSIDE = 20
 
 _MEMORY = (
     "The system ran out of memory, or a worker hung, {times} times while this was {done}: it was left out. Send it in "
@@ -31,16 +31,16 @@ _OUTSIDE = (
 )
 
 
-def counted(run: Run, end: End) -> dict[str, Any]:
+def with_end(run: Run, end: End) -> dict[str, Any]:
     """The run's parameters after one more end of its worker. It is no try of the run's own."""
-    over = _read_then(run)
-    before = run.parameters.get(Run.ENDS, {})
-    ends = before if before.get("over") == over else {}
-    ends = {"over": over, **{one.value: int(ends.get(one, 0)) + (one == end) for one in End}}
+    over = _file_being_read(run)
+    former = run.parameters.get(Run.ENDS, {})
+    ends = former if former.get("over") == over else {}
+    ends = {"over": over, **{kind.value: int(ends.get(kind, 0)) + (kind == end) for kind in End}}
     return {**run.parameters, Run.WAITS: int(run.parameters.get(Run.WAITS, 0)) + 1, Run.ENDS: ends}
 
 
-def begun(parameters: dict[str, Any]) -> dict[str, Any]:
+def at_claim(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a run that is claimed now, with what :func:`was_short_of_memory` compares."""
     return {**parameters, Run.OOM_KILLS: processes.oom_kills()}
 
@@ -51,32 +51,32 @@ def was_short_of_memory(run: Run) -> bool:
     return before is not None and now is not None and now > before
 
 
-def recorded(parameters: dict[str, Any]) -> dict[str, Any]:
+def after_progress(parameters: dict[str, Any]) -> dict[str, Any]:
     """The parameters of a run that has recorded something: what ended or waited before says nothing any more."""
     return {name: value for name, value in parameters.items() if name not in (Run.ENDS, Run.HOLDS)}
 
 
-def of_run(run: Run) -> str:
+def run_refusal(run: Run) -> str:
     """Why the run is not tried again, as a sentence; empty if it is, or if a file of it is the reason."""
     ends = run.parameters.get(Run.ENDS, {})
     return "" if ends.get("over") is not None else _sentence(ends, "done")
 
 
-def of_file(run: Run, artifact: Artifact) -> str:
+def file_refusal(run: Run, artifact: Artifact) -> str:
     """Why this file of the run is not read again, as a sentence; empty if it is."""
     ends = run.parameters.get(Run.ENDS, {})
     return _sentence(ends, "read") if ends.get("over") == artifact.pk else ""
 
 
 def _sentence(ends: dict[str, Any], done: str) -> str:
-    if ends.get(End.OWN, 0) >= MOST_OWN:
+    if ends.get(End.OWN, 0) >= MAX_OWN:
         return _MEMORY.format(times=ends[End.OWN], done=done)
-    if ends.get(End.OUTSIDE, 0) >= MOST_OUTSIDE:
+    if ends.get(End.OUTSIDE, 0) >= MAX_OUTSIDE:
         return _OUTSIDE.format(times=ends[End.OUTSIDE], done=done)
     return ""
 
 
-def _read_then(run: Run) -> int | None:
+def _file_being_read(run: Run) -> int | None:
     """The file of a unit that its worker was reading. One of several may be meant that were read at once: a repeated
     unit reads and records them one by one.
     """

@@ -12,9 +12,9 @@ from django.conf import settings
 
 from diagnosis import ParseHints
 from ingest import spans, storage
-from ingest.isolation import End, Limits, Lost, call
+from ingest.isolation import End, Limits, ReaderLost, call
 from ingest.models import Artifact
-from ingest.services.ends import MOST_OUTSIDE, MOST_OWN
+from ingest.services.ends import MAX_OUTSIDE, MAX_OWN
 from ingest.services.work import Work
 
 
@@ -34,14 +34,14 @@ def engine_call(
         work.write()
         begin_again()
 
-    said: dict[str, Callable[..., Any]] = {"beat": work.beat, "stage": work.stage, **(handlers or {})}
-    return call_again(name, said, again, **arguments)
+    answers: dict[str, Callable[..., Any]] = {"beat": work.beat, "stage": work.stage, **(handlers or {})}
+    return call_again(name, answers, again, **arguments)
 
 
 def call_again(
     name: str, handlers: dict[str, Callable[..., Any]], again: Callable[[], None], /, **arguments: Any
 ) -> Any:
-    """Run ``ingest.isolation.inside.<name>``. Raises :class:`~ingest.isolation.Lost` with a sentence.
+    """Run ``ingest.isolation.inside.<name>``. Raises :class:`~ingest.isolation.ReaderLost` with a sentence.
 
     A reader that was ended from outside is started again, as often as a worker would be (:mod:`ingest.services.ends`).
     """
@@ -50,11 +50,11 @@ def call_again(
         try:
             with spans.span(name):
                 return call(name, handlers, limits(), **arguments)
-        except Lost as lost:
+        except ReaderLost as lost:
             if lost.end is None:
                 raise
             ended[lost.end] += 1
-            if ended[lost.end] >= (MOST_OWN if lost.end == End.OWN else MOST_OUTSIDE):
+            if ended[lost.end] >= (MAX_OWN if lost.end == End.OWN else MAX_OUTSIDE):
                 raise
         again()
 
@@ -63,40 +63,44 @@ def artifact_read(
     artifact: Artifact, work: Work, hints: ParseHints, folder: Path, *, length: int | None = None
 ) -> dict[str, Any]:
     """Parse an artifact, or ``length`` bytes of it from ``hints.offset`` on, into ``folder``."""
-    near = folder.with_name(f"{folder.name}-source")
-    source, start = storage.blob_local(artifact.blob_id, near, hints.offset, length)
-    said = {"path": artifact.path, "hints": hints, "folder": str(folder)}
+    folder_of_source = folder.with_name(f"{folder.name}-source")
+    source, start = storage.blob_local(artifact.blob_id, folder_of_source, hints.offset, length)
+    arguments = {"path": artifact.path, "hints": hints, "folder": str(folder)}
     try:
-        found: dict[str, Any] = engine_call(work, "read_file", source=str(source), start=start, length=length, **said)
+        result: dict[str, Any] = engine_call(
+            work, "read_file", source=str(source), start=start, length=length, **arguments
+        )
     finally:
-        if source.parent == near:
+        if source.parent == folder_of_source:
             source.unlink(missing_ok=True)
-    return found
+    return result
 
 
 def artifacts_read(
-    wanted: Sequence[tuple[Artifact, ParseHints]], work: Work, folder: Path
+    artifacts_and_hints: Sequence[tuple[Artifact, ParseHints]], work: Work, folder: Path
 ) -> dict[int, dict[str, Any]]:
     """Parse small artifacts together, each into its own directory below ``folder``; returns the results by primary key.
     An artifact that is missing there must be read alone, by :func:`artifact_read`.
     """
-    near = folder / "sources"
+    folder_of_sources = folder / "sources"
     files: list[dict[str, Any]] = []
-    found: list[dict[str, Any] | None] = []
+    results: list[dict[str, Any] | None] = []
     try:
-        for artifact, hints in wanted:
-            source, _ = storage.blob_local(artifact.blob_id, near)
-            said = {"path": artifact.path, "hints": hints, "folder": str(folder / str(artifact.pk))}
-            files.append({"source": str(source), **said})
-        found = engine_call(work, "read_files", files=files)
-    except Lost:  # read alone, only the faulty file fails
-        found = [None] * len(wanted)
+        for artifact, hints in artifacts_and_hints:
+            source, _ = storage.blob_local(artifact.blob_id, folder_of_sources)
+            arguments = {"path": artifact.path, "hints": hints, "folder": str(folder / str(artifact.pk))}
+            files.append({"source": str(source), **arguments})
+        results = engine_call(work, "read_files", files=files)
+    except ReaderLost:  # read alone, only the faulty file fails
+        results = [None] * len(artifacts_and_hints)
     finally:
-        shutil.rmtree(near, ignore_errors=True)
-    for file, row in zip(files, found, strict=True):
+        shutil.rmtree(folder_of_sources, ignore_errors=True)
+    for file, row in zip(files, results, strict=True):
         if row is None:
             shutil.rmtree(file["folder"], ignore_errors=True)
-    return {one.pk: row for (one, _), row in zip(wanted, found, strict=True) if row is not None}
+    return {
+        artifact_.pk: row for (artifact_, _), row in zip(artifacts_and_hints, results, strict=True) if row is not None
+    }
 
 
 def limits() -> Limits | None:

@@ -18,15 +18,15 @@ from ingest.models import Artifact, Blob, Job, Run, Upload
 log = logging.getLogger(__name__)
 
 #: bytes that were stored again just now may be about to be used
-_JUST_PUT = timedelta(hours=1)
-_AT_ONCE = 500
+_MIN_BLOB_AGE = timedelta(hours=1)
+_BATCH_SIZE = 500
 #: replaces the key of column files if there are none: the bytes still have to be deleted
 _REMOVING = "removing"
 #: whether bytes of an artifact are held, or some of its lines
 _IS_HELD = ~Q(state=Artifact.State.REMOVED, kept=None)
 
 
-class Removed(NamedTuple):
+class RemovedEvidence(NamedTuple):
     files: int
     size_bytes: int
 
@@ -41,13 +41,13 @@ def jobs_with_old_evidence(*, before: datetime) -> QuerySet[Job]:
     return old.filter(Exists(held), ~Exists(busy), ~Exists(coming)).order_by("evidence_at", "pk")
 
 
-def evidence_size(job: Job) -> Removed:
+def evidence_size(job: Job) -> RemovedEvidence:
     """The most that :func:`evidence_remove` can free: includes bytes that other jobs share."""
-    sizes = _held(job).values_list("blob_id", "blob__size_bytes").distinct()
-    return Removed(_held(job).count(), sum(size for _, size in sizes))
+    sizes = _held_artifacts(job).values_list("blob_id", "blob__size_bytes").distinct()
+    return RemovedEvidence(_held_artifacts(job).count(), sum(size for _, size in sizes))
 
 
-def evidence_remove(*, job: Job) -> Removed:
+def evidence_remove(*, job: Job) -> RemovedEvidence:
     """Delete the column files of a job, and the bytes of its files that no other job shares.
 
     Marks the rows first, then deletes the files, then completes the marks. After an interruption the next
@@ -68,19 +68,19 @@ def jobs_that_never_end(*, before: datetime) -> QuerySet[Job]:
     return Job.objects.filter(Exists(growing), Exists(old)).order_by("pk")
 
 
-def parts_remove(*, job: Job, before: datetime) -> Removed:
+def parts_remove(*, job: Job, before: datetime) -> RemovedEvidence:
     """Delete the old parts of a running job's files: ``train.log`` once ``train.log.2`` grows. They no longer belong to
     its evidence, so that the rest is diagnosed on.
     """
     old = {row.pk: row for row in _parts().filter(attempt__job=job, received_at__lt=before)}
     later = {(row.attempt_id, _next_part(row.path)): pk for pk, row in old.items()}
-    found = Upload.objects.filter(job=job, path__in={path for _, path in later}).values_list("attempt_id", "path")
-    gone = [later[key] for key in found if key in later]
+    continued = Upload.objects.filter(job=job, path__in={path for _, path in later}).values_list("attempt_id", "path")
+    ids = [later[key] for key in continued if key in later]
     with transaction.atomic():
-        rows = Artifact.objects.filter(pk__in=gone)
+        rows = Artifact.objects.filter(pk__in=ids)
         rows.filter(parsed_key="").update(parsed_key=_REMOVING)
         rows.update(state=Artifact.State.REMOVED, is_superseded=True, problem="", kept=None, kept_lines=0)
-    return removal_finish(job=job) if gone else Removed(0, 0)
+    return removal_finish(job=job) if ids else RemovedEvidence(0, 0)
 
 
 def _parts() -> QuerySet[Artifact]:
@@ -105,16 +105,16 @@ def condensed_mark(*, kept: Mapping[int, tuple[str, int]]) -> None:
         row.update(state=Artifact.State.REMOVED, problem="", kept=sha256, kept_lines=lines)
 
 
-def removal_finish(*, job: Job | None = None) -> Removed:
+def removal_finish(*, job: Job | None = None) -> RemovedEvidence:
     """Delete the files of artifacts that are marked as removed, of one job or of all."""
     files = freed = 0
     while True:
-        marked = Artifact.objects.filter(state=Artifact.State.REMOVED).exclude(parsed_key="")
+        artifacts = Artifact.objects.filter(state=Artifact.State.REMOVED).exclude(parsed_key="")
         if job is not None:
-            marked = marked.filter(attempt__job=job)
-        rows = list(marked.order_by("pk").values_list("pk", "blob_id", "parsed_key")[:_AT_ONCE])
+            artifacts = artifacts.filter(attempt__job=job)
+        rows = list(artifacts.order_by("pk").values_list("pk", "blob_id", "parsed_key")[:_BATCH_SIZE])
         if not rows:
-            return Removed(files, freed)
+            return RemovedEvidence(files, freed)
         freed += _blobs_free({blob for _, blob, _ in rows})
         for _, _, key in rows:
             if key != _REMOVING:
@@ -122,7 +122,7 @@ def removal_finish(*, job: Job | None = None) -> Removed:
         files += Artifact.objects.filter(pk__in=[pk for pk, _, _ in rows]).update(parsed_key="")
 
 
-def _held(job: Job) -> QuerySet[Artifact]:
+def _held_artifacts(job: Job) -> QuerySet[Artifact]:
     return Artifact.objects.filter(attempt__job=job).exclude(state=Artifact.State.REMOVED)
 
 
@@ -133,7 +133,7 @@ def _blobs_free(sha256s: Iterable[str]) -> int:
     unused = Blob.objects.filter(~Exists(needed), ~Exists(waiting), sha256__in=list(sha256s))
     freed = 0
     for sha256, size in unused.values_list("sha256", "size_bytes"):
-        if storage.blob_exists(sha256) and storage.blob_changed_at(sha256) < timezone.now() - _JUST_PUT:
+        if storage.blob_exists(sha256) and storage.blob_changed_at(sha256) < timezone.now() - _MIN_BLOB_AGE:
             storage.blob_delete(sha256)
             freed += size
     return freed

@@ -14,13 +14,13 @@ from diagnosis import Parsed
 from diagnosis.history import MIN_POOL_JOBS, History, JobEvents
 from diagnosis.logs.mask import VERSION
 from ingest import storage
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import HistoryEntry, Job, Outcome, RunLog
 from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
 
 #: a job is compared with the newest healthy jobs of its family; more of them cost time and change nothing
-POOL_MAX = 100
+MAX_POOL = 100
 
 
 def history_for(job: Job) -> History:
@@ -28,14 +28,14 @@ def history_for(job: Job) -> History:
 
     Of its own cluster; of other clusters only if an administrator lets both share.
     """
-    near = Q(job__cluster=job.cluster_id)
+    comparable = Q(job__cluster=job.cluster_id)
     if job.cluster.shares_history:
-        near |= Q(job__cluster__shares_history=True)
-    everything = HistoryEntry.objects.filter(near, is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
+        comparable |= Q(job__cluster__shares_history=True)
+    everything = HistoryEntry.objects.filter(comparable, is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
     for field, value in (("family", job.pool), ("framework", job.framework)):
-        found = everything.filter(**{field: value})
-        if value and found.count() >= MIN_POOL_JOBS:
-            return _load(found)
+        entries = everything.filter(**{field: value})
+        if value and entries.count() >= MIN_POOL_JOBS:
+            return _load(entries)
     return _load(everything)
 
 
@@ -50,12 +50,12 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
         key = f"history/{job.pk}.json"
         with tempfile.TemporaryDirectory(prefix="faultline-history-") as folder:
             file = Path(folder) / "history.json"
-            said = {"job_id": job.slug, "family": job.pool, "framework": job.framework, "file": str(file)}
+            arguments = {"job_id": job.slug, "family": job.pool, "framework": job.framework, "file": str(file)}
             try:
                 learned = engine_call(
-                    work, "learn_job", parsed=parsed, is_certain=job.outcome == Outcome.SUCCEEDED, **said
+                    work, "learn_job", parsed=parsed, is_certain=job.outcome == Outcome.SUCCEEDED, **arguments
                 )
-            except Lost as lost:
+            except ReaderLost as lost:
                 work.log(f"Other jobs are not compared with this one. {lost}", level=RunLog.Level.WARNING)
             if learned is not None:
                 storage.put(storages["parsed"], key, file)
@@ -75,15 +75,15 @@ def may_be_healthy(job: Job) -> bool:
     except known harmless ones, which is found out while learning. Else any upload could make failures of others look
     normal.
     """
-    said, seen = job.declared_outcome, job.outcome
-    if said not in (Outcome.UNKNOWN, Outcome.SUCCEEDED) or seen in (Outcome.FAILED, Outcome.CANCELLED):
+    declared, shown = job.declared_outcome, job.outcome
+    if declared not in (Outcome.UNKNOWN, Outcome.SUCCEEDED) or shown in (Outcome.FAILED, Outcome.CANCELLED):
         return False
-    return Outcome.SUCCEEDED in (said, seen)
+    return Outcome.SUCCEEDED in (declared, shown)
 
 
 def _load(entries: QuerySet[HistoryEntry]) -> History:
     jobs: list[JobEvents] = []
-    for key in entries.order_by("-learned_at").values_list("key", flat=True)[:POOL_MAX]:
+    for key in entries.order_by("-learned_at").values_list("key", flat=True)[:MAX_POOL]:
         try:
             with storages["parsed"].open(key, "rb") as file:
                 jobs.extend(History.from_json(json.load(file)).jobs)

@@ -12,9 +12,9 @@ from django.utils import timezone
 from ingest.models import IdempotencyKey
 from ingest.refusals import Refused
 
-MAX_KEY = 128
+MAX_KEY_CHARS = 128
 #: if no answer came (its process died), the request may be sent again after this time
-_GIVEN_UP = timedelta(minutes=2)
+_ABANDONED_AFTER = timedelta(minutes=2)
 
 type Answer = tuple[int, Any]
 
@@ -26,9 +26,9 @@ def answer_once(*, user: Any, key: str, request: bytes, answer: Callable[[], Ans
     """
     if not key:
         return answer(), False
-    if len(key) > MAX_KEY:
+    if len(key) > MAX_KEY_CHARS:
         raise Refused(
-            f"The Idempotency-Key is longer than {MAX_KEY} characters: use a UUID.", code="bad_key", status=400
+            f"The Idempotency-Key is longer than {MAX_KEY_CHARS} characters: use a UUID.", code="bad_key", status=400
         )
     digest = hashlib.sha256(request).hexdigest()
     row, is_first = IdempotencyKey.objects.get_or_create(user=user, key=key, defaults={"request_digest": digest})
@@ -37,7 +37,7 @@ def answer_once(*, user: Any, key: str, request: bytes, answer: Callable[[], Ans
             raise Refused("This Idempotency-Key was used with another request: use a new key.", code="key_reused")
         if row.status is not None:
             return (row.status, row.response), True
-        if row.created_at > timezone.now() - _GIVEN_UP:
+        if row.created_at > timezone.now() - _ABANDONED_AFTER:
             raise Refused(
                 "The first request with this Idempotency-Key is still being answered.", code="in_progress", status=409
             )

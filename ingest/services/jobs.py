@@ -13,8 +13,8 @@ from ingest.refusals import Refused
 
 DEFAULT_CLUSTER = "default"
 #: separates the cluster's name from the job's; slugs made from names never contain two dashes in a row
-_OF_CLUSTER = "--"
-_MAX_SLUG = 120
+_SEPARATOR = "--"
+_MAX_SLUG_CHARS = 120
 
 
 def job_create(
@@ -92,19 +92,17 @@ def attempt_get(*, job: Job, number: int = 0) -> Attempt:
 def slug_within(cluster: Cluster, slug: str) -> str:
     """The stored slug. Only slugs of jobs in a team's cluster begin with the cluster's slug."""
     if cluster.teams.exists():
-        prefix = f"{cluster.slug}{_OF_CLUSTER}"
-        return slug if slug.startswith(prefix) else f"{prefix}{slug}"[:_MAX_SLUG]
-    if _OF_CLUSTER in slug:
-        sentence = (
-            f"The id “{slug}” holds “{_OF_CLUSTER}”, which separates the cluster's name from the rest: remove it."
-        )
+        prefix = f"{cluster.slug}{_SEPARATOR}"
+        return slug if slug.startswith(prefix) else f"{prefix}{slug}"[:_MAX_SLUG_CHARS]
+    if _SEPARATOR in slug:
+        sentence = f"The id “{slug}” holds “{_SEPARATOR}”, which separates the cluster's name from the rest: remove it."
         raise Refused(sentence, code="invalid", fields={"slug": sentence})
     return slug
 
 
 def _slugs(cluster: Cluster, name: str) -> list[str]:
     """Slugs to try in order: from the name, then with numbers."""
-    base = slug_within(cluster, slugify(name)[:100] or "job")[: _MAX_SLUG - 10]
-    taken = set(Job.objects.filter(slug__startswith=base).values_list("slug", flat=True))
-    free = (f"{base}-{n}" for n in range(2, len(taken) + 100))
-    return [slug for slug in (base, *free) if slug not in taken][:20]
+    base = slug_within(cluster, slugify(name)[:100] or "job")[: _MAX_SLUG_CHARS - 10]
+    used = set(Job.objects.filter(slug__startswith=base).values_list("slug", flat=True))
+    free = (f"{base}-{n}" for n in range(2, len(used) + 100))
+    return [slug for slug in (base, *free) if slug not in used][:20]

@@ -23,7 +23,7 @@ def kept_lines_forget(artifact: Artifact) -> None:
     with storage.blob_open(artifact.kept_id) as file:
         data = file.read()
     with temp_files.temp_dir() as folder:
-        rest = folder / "kept.parquet"
-        kept_lines.write_without(data, artifact.path, rest)
-        blob = kept_lines_put(rest)
+        remaining = folder / "kept.parquet"
+        kept_lines.write_without(data, artifact.path, remaining)
+        blob = kept_lines_put(remaining)
     Artifact.objects.filter(attempt=artifact.attempt_id, kept=artifact.kept_id).update(kept=blob)

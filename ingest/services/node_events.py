@@ -16,29 +16,29 @@ from django.utils import timezone
 from ingest.models import Attempt, Cluster, Job, Upload
 from ingest.models.job import Outcome
 from ingest.services.appending import rows_append
-from ingest.services.collecting import SENTENCES, Taken, cluster_of
+from ingest.services.collecting import MAX_SENTENCES, BatchResult, cluster_of
 from ingest.services.jobs import attempt_get
 from ingest.wire.node_events import NodeEvent
 from ingest.wire.routing import Rules
 from ingest.wire.rows import Rows, no_rows
 
 #: jobs of a cluster that are looked at, and jobs that one statement reaches
-_JOBS, _JOBS_A_NODE = 500, 4
+_MAX_JOBS, _MAX_JOBS_A_NODE = 500, 4
 #: statements of one monitor about one node in one request
-_A_NODE: Final = 50
+_MAX_EVENTS_A_NODE: Final = 50
 #: a monitor sees a failure a little before the job begins, and some time after it ended
-_BEFORE, _AFTER = timedelta(minutes=5), timedelta(minutes=15)
-_NAMES = 5
+_MAX_EARLY, _MAX_LATE = timedelta(minutes=5), timedelta(minutes=15)
+_MAX_NAMES = 5
 
 
-def node_events_take(*, user: Any, events: Sequence[NodeEvent], problems: Counter[str], rules: Rules) -> Taken:
+def node_events_take(*, user: Any, events: Sequence[NodeEvent], problems: Counter[str], rules: Rules) -> BatchResult:
     """Store each statement with the jobs of the caller's cluster that ran on its node then. O(events + jobs).
 
     Raises :class:`Refused`: the cluster is not the caller's, or (503) other requests hold the files.
     """
     cluster = cluster_of(user, rules)
     now = timezone.now()
-    ran = _Ran(cluster, now)
+    ran = _RecentJobs(cluster, now)
     stored = repeated = 0
     strangers: Counter[str] = Counter()
     rounds: dict[Attempt, dict[str, Rows]] = {}
@@ -49,53 +49,53 @@ def node_events_take(*, user: Any, events: Sequence[NodeEvent], problems: Counte
             strangers[event.node] += 1
         for attempt, node in places:
             rows = rounds.setdefault(attempt, {}).setdefault(f"{node}/health/{event.source}.log", no_rows())
-            if len(rows) >= _A_NODE:
-                problems[f"more than {_A_NODE} about one node: send fewer at a time."] += 1
+            if len(rows) >= _MAX_EVENTS_A_NODE:
+                problems[f"more than {_MAX_EVENTS_A_NODE} about one node: send fewer at a time."] += 1
             else:
                 ns = int(at.timestamp() * 1e6) * 1000
                 rows.add(ns, f"{event.level} ", f"{event.source}: {event.text}".encode("utf-8", "replace"))
     for attempt, files in rounds.items():
         for turn in range(max(map(len, files.values()))):
             batches = {path: rows[turn : turn + 1] for path, rows in files.items() if turn < len(rows)}
-            done = rows_append(attempt=attempt, batches=batches, user=user)
-            stored, repeated = stored + done.stored, repeated + done.repeated
-            problems.update(done.problems)
+            appended = rows_append(attempt=attempt, batches=batches, user=user)
+            stored, repeated = stored + appended.stored, repeated + appended.repeated
+            problems.update(appended.problems)
     if strangers:
-        names = ", ".join(list(strangers)[:_NAMES]) + (" …" if len(strangers) > _NAMES else "")
+        names = ", ".join(list(strangers)[:_MAX_NAMES]) + (" …" if len(strangers) > _MAX_NAMES else "")
         problems[f"no job of the cluster {cluster.slug} ran then on {names}."] += strangers.total()
-    said = [f"{count:,} refused: {sentence}" for sentence, count in problems.most_common(SENTENCES)]
-    return Taken(stored, repeated, problems.total(), " ".join(said))
+    sentences = [f"{count:,} refused: {sentence}" for sentence, count in problems.most_common(MAX_SENTENCES)]
+    return BatchResult(stored, repeated, problems.total(), " ".join(sentences))
 
 
-class _Ran:
+class _RecentJobs:
     """The jobs of a cluster that run or have just ended, by the names of their nodes."""
 
     def __init__(self, cluster: Cluster, now: datetime) -> None:
         recent = Q(ended_at__gt=now - timedelta(days=1)) | Q(declared_outcome=Outcome.RUNNING)
-        rows = list(Job.objects.filter(recent, cluster=cluster).order_by("-created_at")[:_JOBS])
-        self._jobs = [(job, _Names(job.nodes_text.replace(",", "\n").split())) for job in rows]
+        rows = list(Job.objects.filter(recent, cluster=cluster).order_by("-created_at")[:_MAX_JOBS])
+        self._jobs = [(job, _NodeNames(job.nodes_text.replace(",", "\n").split())) for job in rows]
         self._unlisted = [job.pk for job, nodes in self._jobs if not nodes.exact]
         self._attempts: dict[int, Attempt] = {}
         self._seen: dict[str, dict[int, str]] = {}
 
     def on(self, node: str, at: datetime) -> list[tuple[Attempt, str]]:
         """Attempts that ran on the node then, each with the node's name in that job."""
-        found = []
+        attempts = []
         host = _host(node)
-        seen = self._senders(host)
+        names_by_job = self._senders(host)
         for job, nodes in self._jobs:
-            name = nodes.of(host) or seen.get(job.pk)
-            if name and _is_then(job, at):
-                found.append((self._attempt(job), name))
-            if len(found) == _JOBS_A_NODE:
+            name = nodes.of(host) or names_by_job.get(job.pk)
+            if name and _ran_at(job, at):
+                attempts.append((self._attempt(job), name))
+            if len(attempts) == _MAX_JOBS_A_NODE:
                 break
-        return found
+        return attempts
 
     def _senders(self, host: str) -> dict[int, str]:
         """Of jobs without a list of nodes: those with a file of this node."""
         if host not in self._seen:
-            of = Q(path__startswith=f"{host}/") | Q(path__startswith=f"{_short(host)}/")
-            files = Upload.objects.filter(of, job__in=self._unlisted).values_list("job_id", "path")[:_JOBS]
+            of = Q(path__startswith=f"{host}/") | Q(path__startswith=f"{_short_name(host)}/")
+            files = Upload.objects.filter(of, job__in=self._unlisted).values_list("job_id", "path")[:_MAX_JOBS]
             self._seen[host] = {job: path.partition("/")[0] for job, path in files}
         return self._seen[host]
 
@@ -107,18 +107,18 @@ class _Ran:
         return self._attempts[job.pk]
 
 
-class _Names:
+class _NodeNames:
     """A job's nodes by name. A name with a domain and one without may be the same node; two domains never are."""
 
     def __init__(self, names: Sequence[str]) -> None:
         self.exact = {name.lower(): name for name in names}
-        counts = Counter(map(_short, self.exact))
-        self._short = {_short(key): name for key, name in self.exact.items() if counts[_short(key)] == 1}
+        counts = Counter(map(_short_name, self.exact))
+        self._short = {_short_name(key): name for key, name in self.exact.items() if counts[_short_name(key)] == 1}
 
     def of(self, host: str) -> str:
         if host in self.exact:
             return self.exact[host]
-        name = self._short.get(_short(host), "")
+        name = self._short.get(_short_name(host), "")
         return name if "." not in host or "." not in name else ""
 
 
@@ -130,15 +130,15 @@ def _host(name: str) -> str:
     return name.partition(":")[0] if name.count(":") == 1 else name
 
 
-def _short(host: str) -> str:
+def _short_name(host: str) -> str:
     """A host name without its domain; an address as it is."""
     first = host.partition(".")[0]
     return host if ":" in host or first.isdecimal() else first
 
 
-def _is_then(job: Job, at: datetime) -> bool:
+def _ran_at(job: Job, at: datetime) -> bool:
     began = job.started_at or job.created_at
-    return began - _BEFORE <= at and (job.ended_at is None or at <= job.ended_at + _AFTER)
+    return began - _MAX_EARLY <= at and (job.ended_at is None or at <= job.ended_at + _MAX_LATE)
 
 
 def _moment(ns: int, now: datetime) -> datetime:

@@ -21,17 +21,17 @@ def parse_hints(artifact: Artifact, job: Job) -> ParseHints:
     return ParseHints(attempt=artifact.attempt.number, time_zone=job.time_zone, bytes_total=artifact.blob.size_bytes)
 
 
-def store(artifact: Artifact, said: dict[str, Any], hints: ParseHints, folder: Path) -> None:
+def store(artifact: Artifact, result: dict[str, Any], hints: ParseHints, folder: Path) -> None:
     """Store the files that a reader wrote to ``folder`` and set the artifact's columns. The caller saves the row."""
     key = key_of(artifact, hints)
     storage.directory_take(key, folder, storage.PARSED_FILES)
     is_empty_member = artifact.blob.size_bytes == 0 and artifact.upload is not None and artifact.upload.is_archive
-    artifact.kind = said["kind"]
-    artifact.lines = said["lines"]
+    artifact.kind = result["kind"]
+    artifact.lines = result["lines"]
     artifact.parsed_key = key
-    artifact.notes = list(dict.fromkeys([*artifact.notes, *map(text, said["notes"])]))
+    artifact.notes = list(dict.fromkeys([*artifact.notes, *map(text, result["notes"])]))
     # an empty stderr in an archive is normal
-    artifact.problem = "" if is_empty_member else text(said["skipped"] or "")
+    artifact.problem = "" if is_empty_member else text(result["skipped"] or "")
     artifact.state = Artifact.State.SKIPPED if artifact.problem else Artifact.State.PARSED
 
 
@@ -48,5 +48,5 @@ def rows_write(artifacts: Sequence[Artifact]) -> None:
 
 def key_of(artifact: Artifact, hints: ParseHints) -> str:
     """Equal bytes, parsed in the same way, have equal keys: parsing again overwrites the files."""
-    said = f"{parsed.FORMAT} {artifact.blob_id} {artifact.path} {hints.attempt} {hints.time_zone}"
-    return f"{artifact.pk % 1000:03d}/{artifact.pk}-{hashlib.sha256(said.encode()).hexdigest()[:12]}"
+    parts = f"{parsed.FORMAT} {artifact.blob_id} {artifact.path} {hints.attempt} {hints.time_zone}"
+    return f"{artifact.pk % 1000:03d}/{artifact.pk}-{hashlib.sha256(parts.encode()).hexdigest()[:12]}"

@@ -24,34 +24,34 @@ from ingest.services.runs import end_of, run_claim, run_succeed
 from ingest.services.sending import run_enqueue
 from ingest.services.work import Work
 
-_LOOK_EVERY_S: Final = 0.1
+_CHECK_EVERY_S: Final = 0.1
 
 
 def part_do(work: Work) -> None:
     """Do one part, unless nobody waits for its answer any more."""
-    said = work.run.parameters
-    if not Run.objects.filter(pk=said["of"], tries=said["try"], state=Run.State.RUNNING).exists():
+    parameters = work.run.parameters
+    if not Run.objects.filter(pk=parameters["of"], tries=parameters["try"], state=Run.State.RUNNING).exists():
         return
-    folder = str(Path(settings.DATA_DIR) / said["folder"])
-    engine_call(work, "do_part", function=said["function"], part=said["part"], folder=folder)
+    folder = str(Path(settings.DATA_DIR) / parameters["folder"])
+    engine_call(work, "do_part", function=parameters["function"], part=parameters["part"], folder=folder)
 
 
-class Offered:
+class OfferedParts:
     """The parts that one diagnose run offers; its methods answer the reader's requests of the same names."""
 
     def __init__(self, work: Work) -> None:
         self._work = work
-        self._mine: Run | None = None
+        self._own_run: Run | None = None
         self._offers: list[list[int]] = []  # the runs of each offer
-        _of(work.run).delete()  # what an earlier try left
+        _part_runs(work.run).delete()  # what an earlier try left
 
     def offer(self, function: str, folder: str, parts: list[str]) -> int:
         """Queue a run for each part: the name of a file in ``folder``. The number of this offer."""
         run = self._work.run
-        said = {"of": run.pk, "try": run.tries, "function": function}
-        said["folder"] = str(Path(folder).relative_to(settings.DATA_DIR))
+        common = {"of": run.pk, "try": run.tries, "function": function}
+        common["folder"] = str(Path(folder).relative_to(settings.DATA_DIR))
         rows = [
-            Run(job_id=run.job_id, kind=Run.Kind.PART, parameters={**said, "part": part}, sent_at=timezone.now())
+            Run(job_id=run.job_id, kind=Run.Kind.PART, parameters={**common, "part": part}, sent_at=timezone.now())
             for part in parts
         ]
         self._offers.append([row.pk for row in Run.objects.bulk_create(rows)])
@@ -66,31 +66,31 @@ class Offered:
         """
         self._work.beat()
         ids = self._offers[offer]
-        left = list(Run.objects.filter(pk__in=ids).exclude(state=Run.State.SUCCEEDED).order_by("-pk"))
-        for run in left:
+        remaining = list(Run.objects.filter(pk__in=ids).exclude(state=Run.State.SUCCEEDED).order_by("-pk"))
+        for run in remaining:
             if run.state == Run.State.RUNNING and end_of(run) is None:
                 continue
             if run.state == Run.State.FAILED:  # a worker that could not do it; this one knows what that means
-                values = {"state": Run.State.QUEUED, "parameters": ends.recorded(run.parameters)}
+                values = {"state": Run.State.QUEUED, "parameters": ends.after_progress(run.parameters)}
                 Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values)
-            self._mine = run_claim(run.pk)
-            if self._mine is not None:
+            self._own_run = run_claim(run.pk)
+            if self._own_run is not None:
                 return ids.index(run.pk)
-        if not left:
+        if not remaining:
             Run.objects.filter(pk__in=ids).delete()
             return None
-        time.sleep(_LOOK_EVERY_S)
+        time.sleep(_CHECK_EVERY_S)
         return -1
 
     def took(self) -> None:
         """The part that was taken is done."""
-        if self._mine is not None:
-            run_succeed(self._mine)
+        if self._own_run is not None:
+            run_succeed(self._own_run)
 
 
 def handlers(work: Work) -> dict[str, Any]:
     """What answers the reader of a diagnosis that offers parts."""
-    offered = Offered(work)
+    offered = OfferedParts(work)
     return {"offer": offered.offer, "take": offered.take, "took": offered.took}
 
 
@@ -99,5 +99,5 @@ def are_far() -> bool:
     return Machine.objects.exclude(name=processes.machine()).exists()
 
 
-def _of(run: Run) -> QuerySet[Run]:
+def _part_runs(run: Run) -> QuerySet[Run]:
     return Run.objects.filter(job_id=run.job_id, kind=Run.Kind.PART, parameters__of=run.pk)

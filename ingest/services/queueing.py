@@ -26,7 +26,7 @@ from ingest.services.runs import run_do
 from ingest.services.sending import run_send
 from ingest.services.work import Work
 
-_RECENT = timedelta(hours=1)
+_RECENT_FOR = timedelta(hours=1)
 _OLDEST_EVERY = 8
 _turns = itertools.count(1)
 
@@ -63,21 +63,21 @@ def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool =
         waiting = waiting.filter(is_long=False)
     if oldest:
         return waiting.order_by("pk").values_list("pk", flat=True).first()
-    whose = {"team": F("job__team"), "uploader": F("job__created_by")}
-    rows = waiting.order_by().values("job_id", **whose).annotate(first=Min("pk"))
+    owner_fields = {"team": F("job__team"), "uploader": F("job__created_by")}
+    rows = waiting.order_by().values("job_id", **owner_fields).annotate(first=Min("pk"))
     jobs = list(rows)
     if len(jobs) < 2:
         return jobs[0]["first"] if jobs else None
-    begun = Run.objects.filter(started_at__gt=timezone.now() - _RECENT).order_by()
+    recent = Run.objects.filter(started_at__gt=timezone.now() - _RECENT_FOR).order_by()
     under_way = Count("pk", filter=Q(state=Run.State.RUNNING))
-    said = begun.values(**whose).annotate(under_way=under_way, last=Max("started_at"))
-    uploaders, teams = _counted(said)
-    served = dict(begun.values_list("job_id").annotate(count=Count("pk")))
+    counts = recent.values(**owner_fields).annotate(under_way=under_way, last=Max("started_at"))
+    uploaders, teams = _counted(counts)
+    served = dict(recent.values_list("job_id").annotate(count=Count("pk")))
 
     def turn(row: Any) -> tuple[Any, ...]:
-        own = uploaders.get((row["team"], row["uploader"]), _NOTHING)
-        side = own if row["team"] is None else teams.get(row["team"], _NOTHING)
-        return (*side, *own, served.get(row["job_id"], 0), row["first"])
+        uploader_counts = uploaders.get((row["team"], row["uploader"]), _NOTHING)
+        side = uploader_counts if row["team"] is None else teams.get(row["team"], _NOTHING)
+        return (*side, *uploader_counts, served.get(row["job_id"], 0), row["first"])
 
     return int(min(jobs, key=turn)["first"])
 
@@ -87,10 +87,10 @@ def _counted(rows: Iterable[Any]) -> tuple[dict[tuple[Any, Any], _Count], dict[A
     uploaders: dict[tuple[Any, Any], _Count] = {}
     teams: dict[Any, _Count] = {}
     for row in rows:
-        own = row["under_way"], row["last"].timestamp()
+        counts = row["under_way"], row["last"].timestamp()
         before = teams.get(row["team"], _NOTHING)
-        uploaders[row["team"], row["uploader"]] = own
-        teams[row["team"]] = before[0] + own[0], max(before[1], own[1])
+        uploaders[row["team"], row["uploader"]] = counts
+        teams[row["team"]] = before[0] + counts[0], max(before[1], counts[1])
     return uploaders, teams
 
 

@@ -6,14 +6,15 @@ from ingest import selectors
 from ingest.refusals import Refused
 
 
-def quota_checked(job_id: int, size_bytes: int = 0) -> None:
+def quota_check(job_id: int, size_bytes: int = 0) -> None:
     """Raises :class:`Refused` (507) if the job's team may not hold so many bytes more. Senders that follow files keep
     them and try again.
     """
     quota = selectors.quota_of(job_id)
-    if quota is None or (quota.held < quota.most and quota.held + size_bytes <= quota.most):
+    if quota is None or (quota.held_bytes < quota.max_bytes and quota.held_bytes + size_bytes <= quota.max_bytes):
         return
-    said = f"The jobs of team {quota.team} hold {quota.held:,} bytes of evidence, of {quota.most:,} that they may"
-    more = f", and this would be {size_bytes:,} more" if quota.held < quota.most else ""
-    sentence = f"{said}{more}: delete jobs that nobody needs, or ask an administrator for more."
+    held = f"The jobs of team {quota.team} hold {quota.held_bytes:,} bytes of evidence, of {quota.max_bytes:,} "
+    held += "that they may"
+    more = f", and this would be {size_bytes:,} more" if quota.held_bytes < quota.max_bytes else ""
+    sentence = f"{held}{more}: delete jobs that nobody needs, or ask an administrator for more."
     raise Refused(sentence, code="team_quota", status=507)

@@ -16,9 +16,9 @@ from ingest.services import parse_results
 from ingest.services.engine_calls import artifact_read, engine_call
 from ingest.services.work import Work
 
-_COLUMNS = storage.PARSED_FILES[0]
+_COLUMN_FILE = storage.PARSED_FILES[0]
 #: of a range: what its file needs, which joins it; the columns stay where they are
-_JOINED = storage.PARSED_FILES[1:]
+_JOINED_FILES = storage.PARSED_FILES[1:]
 
 
 def range_parse(work: Work) -> None:
@@ -38,8 +38,8 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     offset, length = work.run.parameters["offset"], work.run.parameters["length"]
     head = storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES)
     hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
-    said = artifact_read(artifact, work, hints, folder, length=length)
-    work.run.parameters["lines"] = said["lines"]
+    result = artifact_read(artifact, work, hints, folder, length=length)
+    work.run.parameters["lines"] = result["lines"]
     work.write(parameters=work.run.parameters)  # raises if another worker holds the range now
     storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
 
@@ -47,23 +47,25 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
 def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
     count = work.run.parameters["join"]
     keys = [_part_key(artifact, hints, part) for part in range(count)]
-    parts = [str(storage.directory_get(key, _JOINED, folder / "parts")) for key in keys]
+    parts = [str(storage.directory_get(key, _JOINED_FILES, folder / "parts")) for key in keys]
     work.stage("joining", 0, count)
-    whole = folder / "whole"
-    files = [f"{_part_name(part)}/{_COLUMNS}" for part in range(count)]
-    said = engine_call(work, "join_ranges", parts=parts, files=files, sha256=artifact.blob_id, folder=str(whole))
-    is_whole = said is None
-    if said is None:  # one range has no complete line: read the file in one piece
-        said = artifact_read(artifact, work, hints, whole)
-    parse_results.store(artifact, said, hints, whole)
+    folder_of_file = folder / "whole"
+    files = [f"{_part_name(part)}/{_COLUMN_FILE}" for part in range(count)]
+    result = engine_call(
+        work, "join_ranges", parts=parts, files=files, sha256=artifact.blob_id, folder=str(folder_of_file)
+    )
+    is_whole = result is None
+    if result is None:  # one range has no complete line: read the file in one piece
+        result = artifact_read(artifact, work, hints, folder_of_file)
+    parse_results.store(artifact, result, hints, folder_of_file)
     artifact.settled_at = timezone.now()
     with transaction.atomic():
         work.write()
         artifact.save(update_fields=parse_results.FIELDS)
-        transaction.on_commit(lambda: _forget(keys, storage.PARSED_FILES if is_whole else _JOINED))
+        transaction.on_commit(lambda: _delete_files(keys, storage.PARSED_FILES if is_whole else _JOINED_FILES))
 
 
-def _forget(keys: list[str], names: Sequence[str]) -> None:
+def _delete_files(keys: list[str], names: Sequence[str]) -> None:
     for key in keys:
         storage.directory_delete(key, names)
 

@@ -16,7 +16,7 @@ from ingest.models import Artifact, Run
 from ingest.services.sending import run_enqueue
 
 #: a smaller file is not worth cutting; in units of parsing work
-WORTH_UNITS = 2
+MIN_UNITS = 2
 _SEEK_BYTES = 1 << 20
 
 
@@ -29,7 +29,7 @@ def is_worth_cutting(artifact: Artifact) -> bool:
 
 def is_large(artifact: Artifact) -> bool:
     """Whether reading it in one piece would delay other work."""
-    return bool(artifact.blob.size_bytes > WORTH_UNITS * settings.PARSE_UNIT_BYTES)
+    return bool(artifact.blob.size_bytes > MIN_UNITS * settings.PARSE_UNIT_BYTES)
 
 
 @transaction.atomic
@@ -64,9 +64,9 @@ def cut_offsets(file: BinaryIO, size: int, unit: int) -> Iterator[int]:
         file.seek(goal)
         at = goal
         while block := file.read(_SEEK_BYTES):
-            found = block.find(b"\n")
-            if found >= 0:
-                at += found + 1
+            newline = block.find(b"\n")
+            if newline >= 0:
+                at += newline + 1
                 break
             at += len(block)
         if at >= size:

@@ -11,7 +11,7 @@ from django.core.cache import cache
 _WINDOW_S = 60
 
 
-class Used(NamedTuple):
+class RateUse(NamedTuple):
     """Requests in this window, the limit, and seconds until the next window."""
 
     used: int
@@ -23,7 +23,7 @@ class Used(NamedTuple):
         return self.used <= self.limit
 
 
-def rate_use(rate: str, who: str) -> Used:
+def rate_use(rate: str, who: str) -> RateUse:
     """Count a request of ``who`` in this fixed window. ``rate`` is the setting with the limit a minute.
 
     Without a cache nobody is limited: what people ask for matters more than limits.
@@ -31,13 +31,13 @@ def rate_use(rate: str, who: str) -> Used:
     window = int(time.time()) // _WINDOW_S
     key = f"rate:{rate}:{who}:{window}"
     try:
-        count = _counted(key)
+        count = _count_request(key)
     except Exception:  # any error of the cache's client
         count = 0
-    return Used(int(count), getattr(settings, rate), (window + 1) * _WINDOW_S - int(time.time()))
+    return RateUse(int(count), getattr(settings, rate), (window + 1) * _WINDOW_S - int(time.time()))
 
 
-def _counted(key: str) -> int:
+def _count_request(key: str) -> int:
     """The count with this request. Only the first request of a window creates it: each step asks the cache's server."""
     try:
         return cache.incr(key)

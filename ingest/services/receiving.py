@@ -13,15 +13,15 @@ from diagnosis import archives
 from ingest import storage
 from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
 from ingest.refusals import Refused, translate_storage_errors
-from ingest.services.artifacts import Incoming, artifacts_add
+from ingest.services.artifacts import IncomingFile, artifacts_add
 from ingest.services.jobs import attempt_get
-from ingest.services.quotas import quota_checked
+from ingest.services.quotas import quota_check
 from ingest.services.sending import run_enqueue
 
 log = logging.getLogger(__name__)
 
 #: how many members of a known archive are checked for lost bytes when it is sent again
-_ASKED_MEMBERS = 100
+_MAX_CHECKED_MEMBERS = 100
 
 
 class Receipt(NamedTuple):
@@ -42,12 +42,12 @@ def artifact_receive(
     user: Any = None,
 ) -> Receipt:
     """:func:`part_receive` for bytes that arrive in blocks. Bytes beyond a limit are not stored."""
-    path = path_checked(path)
-    quota_checked(job.pk)
+    path = check_path(path)
+    quota_check(job.pk)
     with translate_storage_errors(), storage.Part() as part:
         for chunk in chunks:
             part.write(chunk)
-            size_checked(path, part.size_bytes)
+            check_size(path, part.size_bytes)
         return part_receive(job=job, path=path, part=part, attempt=attempt, expected_sha256=expected_sha256, user=user)
 
 
@@ -64,14 +64,14 @@ def part_receive(
 
     Raises :class:`Refused` for an impossible name, too many bytes, a digest other than the announced one, a full disk.
     """
-    path = path_checked(path)
-    size_checked(path, part.size_bytes)
+    path = check_path(path)
+    check_size(path, part.size_bytes)
     if not isinstance(attempt, Attempt):
         attempt = attempt_get(job=job, number=attempt)
     with translate_storage_errors():
         sha256 = part.finish(is_synced=True)
         if expected_sha256 and sha256 != expected_sha256.lower():
-            upload_refuse(job=job, attempt=attempt, path=path, sentence=mismatch(path, sha256, expected_sha256))
+            upload_refuse(job=job, attempt=attempt, path=path, sentence=digest_mismatch(path, sha256, expected_sha256))
         upload = Upload(job=job, attempt=attempt, path=path, size_bytes=part.size_bytes, created_by=user)
         return upload_take_in(upload=upload, part=part.path, sha256=sha256)
 
@@ -81,22 +81,22 @@ def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
 
     The same upload again changes nothing, unless the stored bytes were lost: then it replaces them.
     """
-    known = _same(upload, sha256)
-    if known is not None and not _is_lost(known):
+    earlier = _same_upload(upload, sha256)
+    if earlier is not None and not _is_lost(earlier):
         part.unlink(missing_ok=True)
-        return Receipt(known, _artifact_of(known), is_new=False)
+        return Receipt(earlier, _artifact_of(earlier), is_new=False)
     size = part.stat().st_size
     with part.open("rb") as file:
         kind = archives.format_of(file.read(archives.HEAD_BYTES), upload.path)
     storage.blob_put(part, sha256)
     try:
         with transaction.atomic():
-            return _record(known or upload, Incoming(upload.path, sha256, size), is_archive=bool(kind))
+            return _record(earlier or upload, IncomingFile(upload.path, sha256, size), is_archive=bool(kind))
     except IntegrityError:  # another connection stored the same file in between
-        known = _same(upload, sha256)
-        if known is None:
+        earlier = _same_upload(upload, sha256)
+        if earlier is None:
             raise
-        return Receipt(known, _artifact_of(known), is_new=False)
+        return Receipt(earlier, _artifact_of(earlier), is_new=False)
 
 
 def upload_refuse(*, job: Job, attempt: Attempt, path: str, sentence: str, code: str = "digest_mismatch") -> None:
@@ -105,21 +105,21 @@ def upload_refuse(*, job: Job, attempt: Attempt, path: str, sentence: str, code:
     raise Refused(sentence, code=code)
 
 
-def path_checked(path: str) -> str:
+def check_path(path: str) -> str:
     try:
         return archives.clean_path(path)
     except ValueError as error:
         raise Refused(str(error), code="bad_path", fields={"path": str(error)}) from error
 
 
-def mismatch(path: str, got: str, expected: str) -> str:
+def digest_mismatch(path: str, got: str, expected: str) -> str:
     return (
         f"{path}: the bytes that arrived have SHA-256 {got[:12]}…, announced was {expected[:12].lower()}…: the file "
         "changed while it was sent, or was damaged in transit. Send it again."
     )
 
 
-def size_checked(path: str, size_bytes: int) -> None:
+def check_size(path: str, size_bytes: int) -> None:
     """Raises :class:`Refused` if a file has more bytes than this server accepts."""
     if size_bytes > settings.UPLOAD_MAX_BYTES:
         sentence = (
@@ -128,7 +128,7 @@ def size_checked(path: str, size_bytes: int) -> None:
         raise Refused(sentence, code="too_large", status=413)
 
 
-def _record(upload: Upload, incoming: Incoming, *, is_archive: bool) -> Receipt:
+def _record(upload: Upload, incoming: IncomingFile, *, is_archive: bool) -> Receipt:
     Blob.objects.bulk_create([Blob(sha256=incoming.sha256, size_bytes=incoming.size_bytes)], ignore_conflicts=True)
     upload.sha256, upload.blob_id, upload.is_archive = incoming.sha256, incoming.sha256, is_archive
     upload.size_bytes = upload.offset_bytes = incoming.size_bytes
@@ -144,28 +144,28 @@ def _record(upload: Upload, incoming: Incoming, *, is_archive: bool) -> Receipt:
     return Receipt(upload, added[0], is_new=True)
 
 
-def _same(upload: Upload, sha256: str) -> Upload | None:
+def _same_upload(upload: Upload, sha256: str) -> Upload | None:
     """The earlier upload that brought these bytes under this path, if it is still current."""
-    known = Upload.objects.filter(
+    earlier = Upload.objects.filter(
         attempt=upload.attempt, path=upload.path, sha256=sha256, state__in=("received", "settled")
     ).first()
-    if known is not None and not known.is_archive:
-        artifact = _artifact_of(known)
+    if earlier is not None and not earlier.is_archive:
+        artifact = _artifact_of(earlier)
         if artifact is None or artifact.is_superseded:  # deleted or replaced since then: the sender wants it back
-            known.delete()
+            earlier.delete()
             return None
-    return known
+    return earlier
 
 
-def _is_lost(known: Upload) -> bool:
+def _is_lost(upload: Upload) -> bool:
     """Whether stored bytes of this upload are missing: a disk was lost, or somebody deleted them.
 
     Of an opened archive it checks only the first members, because each costs a round trip to a remote storage.
     """
-    if known.is_archive and known.state == Upload.State.SETTLED:
-        blobs = Artifact.objects.filter(upload=known, is_superseded=False).values_list("blob_id", flat=True)
-        return not all(storage.blob_exists(sha256) for sha256 in blobs.order_by("pk")[:_ASKED_MEMBERS])
-    return not storage.blob_exists(known.sha256)
+    if upload.is_archive and upload.state == Upload.State.SETTLED:
+        blobs = Artifact.objects.filter(upload=upload, is_superseded=False).values_list("blob_id", flat=True)
+        return not all(storage.blob_exists(sha256) for sha256 in blobs.order_by("pk")[:_MAX_CHECKED_MEMBERS])
+    return not storage.blob_exists(upload.sha256)
 
 
 def _artifact_of(upload: Upload) -> Artifact | None:

@@ -11,7 +11,7 @@ from diagnosis import parsed
 from ingest.models import Artifact, Job
 from ingest.services.artifacts import evidence_changed, parse_queue
 
-_READ = (Artifact.State.PARSED, Artifact.State.SKIPPED)
+_READ_STATES = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
 
 def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
@@ -19,21 +19,23 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
 
     Returns how many. Opens one small file of the storage for each.
     """
-    standing = Artifact.objects.filter(attempt__job=job, state__in=_READ, is_superseded=False).exclude(parsed_key="")
-    wanted = [row for row in standing.select_related("blob") if is_forced or not is_usable(row)]
+    standing = Artifact.objects.filter(attempt__job=job, state__in=_READ_STATES, is_superseded=False).exclude(
+        parsed_key=""
+    )
+    artifacts = [row for row in standing.select_related("blob") if is_forced or not is_usable(row)]
     with transaction.atomic():
         job = Job.objects.select_for_update().get(pk=job.pk)
-        for start in range(0, len(wanted), 500):
-            ids = [row.pk for row in wanted[start : start + 500]]
+        for start in range(0, len(artifacts), 500):
+            ids = [row.pk for row in artifacts[start : start + 500]]
             Artifact.objects.filter(pk__in=ids).update(state=Artifact.State.RECEIVED, problem="", settled_at=None)
-        for attempt_id in sorted({row.attempt_id for row in wanted}):
-            mine = [row for row in wanted if row.attempt_id == attempt_id]
-            sizes = {row.blob_id: row.blob.size_bytes for row in mine}
-            parse_queue(job=job, attempt_id=attempt_id, artifacts=mine, sizes=sizes)
-        if wanted:
+        for attempt_id in sorted({row.attempt_id for row in artifacts}):
+            of_attempt = [row for row in artifacts if row.attempt_id == attempt_id]
+            sizes = {row.blob_id: row.blob.size_bytes for row in of_attempt}
+            parse_queue(job=job, attempt_id=attempt_id, artifacts=of_attempt, sizes=sizes)
+        if artifacts:
             evidence_changed(job)
             Job.objects.filter(pk=job.pk).update(is_diagnosis_wanted=True)
-    return len(wanted)
+    return len(artifacts)
 
 
 def is_usable(artifact: Artifact) -> bool:

@@ -16,8 +16,8 @@ from ingest import storage, temp_files
 from ingest.models import Job, Upload, Watch
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.jobs import attempt_get
-from ingest.services.quotas import quota_checked
-from ingest.services.receiving import Receipt, mismatch, path_checked, size_checked, upload_take_in
+from ingest.services.quotas import quota_check
+from ingest.services.receiving import Receipt, check_path, check_size, digest_mismatch, upload_take_in
 
 
 def upload_begin(
@@ -28,15 +28,15 @@ def upload_begin(
     Returns an open live upload of the same path: two followers of one file then share its offset. Raises
     :class:`Refused` for an impossible name, a size over the limit, or more than the quota of the job's team.
     """
-    path = path_checked(path)
-    size_checked(path, size_bytes or 0)
-    quota_checked(job.pk, size_bytes or 0)
+    path = check_path(path)
+    check_size(path, size_bytes or 0)
+    quota_check(job.pk, size_bytes or 0)
     if size_bytes is None:
         open_already = Upload.objects.filter(
             job=job, attempt__number=attempt, path=path, size_bytes=None, source="", state=Upload.State.RECEIVING
         )
-        if (known := open_already.order_by("created_at").first()) is not None and part_of(known).exists():
-            return known
+        if (existing := open_already.order_by("created_at").first()) is not None and part_path_of(existing).exists():
+            return existing
     upload = Upload.objects.create(
         job=job,
         attempt=attempt_get(job=job, number=attempt),
@@ -46,7 +46,7 @@ def upload_begin(
         created_by=user,
     )
     with translate_storage_errors():
-        part_of(upload).touch()
+        part_path_of(upload).touch()
     return upload
 
 
@@ -54,7 +54,7 @@ def upload_offset(upload: Upload) -> int:
     """How many bytes are stored: the size of the part file, or all of a finished upload. The row may be older."""
     if upload.state != Upload.State.RECEIVING:
         return upload.size_bytes or 0
-    part = part_of(upload)
+    part = part_path_of(upload)
     return part.stat().st_size if part.exists() else 0
 
 
@@ -78,8 +78,8 @@ def upload_resume(upload: Upload) -> int:
             Upload.objects.filter(pk=upload.pk).values_list("state", flat=True).first() or Upload.State.SETTLED
         )
         offset = upload_offset(upload)
-        if upload.state == Upload.State.RECEIVING and not part_of(upload).exists():
-            raise _gone()
+        if upload.state == Upload.State.RECEIVING and not part_path_of(upload).exists():
+            raise _gone_refusal()
     return offset
 
 
@@ -103,15 +103,15 @@ class Piece:
         of the team of a live one, 400 for a second size.
         """
         if upload.state != Upload.State.RECEIVING:
-            raise _complete_already()
+            raise _complete_refusal()
         self.upload = upload
         if size_bytes is not None and upload.size_bytes not in (None, size_bytes):
             raise Refused("The size of this upload is stated already.", code="bad_length", status=400)
         if upload.size_bytes is None and length:
-            quota_checked(upload.job_id, length)
+            quota_check(upload.job_id, length)
         self.stated = upload.size_bytes if size_bytes is None else size_bytes
         self.size_bytes = settings.UPLOAD_MAX_BYTES if self.stated is None else self.stated
-        self._file = locked(part_of(upload))
+        self._file = lock_part(part_path_of(upload))
         self.have = self._file.seek(0, os.SEEK_END)
         if offset != self.have:
             self._file.close()
@@ -165,15 +165,15 @@ def upload_close(*, upload: Upload) -> None:
     """
     with translate_storage_errors():
         if upload.source:
-            _acknowledged_only(upload)
+            _cut_unacknowledged(upload)
         have = upload_offset(upload)
         with closing(Piece(upload, have, size_bytes=have)) as piece:
             piece.finish()
 
 
-def _acknowledged_only(upload: Upload) -> None:
+def _cut_unacknowledged(upload: Upload) -> None:
     """Cut off pushed bytes whose request ended before they were acknowledged: their sender sends them again."""
-    with closing(locked(part_of(upload))) as file:
+    with closing(lock_part(part_path_of(upload))) as file:
         upload.refresh_from_db(fields=["offset_bytes"])
         file.truncate(upload.offset_bytes)
 
@@ -181,17 +181,17 @@ def _acknowledged_only(upload: Upload) -> None:
 def upload_abort(*, upload: Upload) -> None:
     """Abort an unfinished upload and delete its bytes."""
     if upload.state == Upload.State.RECEIVING:
-        part_of(upload).unlink(missing_ok=True)
+        part_path_of(upload).unlink(missing_ok=True)
         upload.delete()
 
 
 def _complete(upload: Upload) -> Receipt:
     """Computes the digest from the whole file: a running digest would not survive the process that began it."""
-    part, announced = part_of(upload), upload.sha256
+    part, announced = part_path_of(upload), upload.sha256
     sha256 = storage.digest_of(part)
     if announced and announced != sha256:
         part.unlink(missing_ok=True)
-        upload.state, upload.problem = Upload.State.REFUSED, mismatch(upload.path, sha256, announced)
+        upload.state, upload.problem = Upload.State.REFUSED, digest_mismatch(upload.path, sha256, announced)
         upload.save(update_fields=["state", "problem", "updated_at"])
         raise Refused(upload.problem, code="digest_mismatch", status=460)
     receipt = upload_take_in(upload=upload, part=part, sha256=sha256)
@@ -202,20 +202,20 @@ def _complete(upload: Upload) -> Receipt:
     return receipt
 
 
-def _gone() -> Refused:
+def _gone_refusal() -> Refused:
     return Refused("The bytes of this upload are lost: begin a new one.", code="gone", status=410)
 
 
-def _complete_already() -> Refused:
+def _complete_refusal() -> Refused:
     return Refused("This upload is complete: begin a new one.", code="complete", status=409)
 
 
-def part_of(upload: Upload) -> Path:
+def part_path_of(upload: Upload) -> Path:
     """The file that an unfinished upload grows in."""
     return temp_files.part_path(f"{upload.pk}.part")
 
 
-def locked(part: Path) -> BinaryIO:
+def lock_part(part: Path) -> BinaryIO:
     """The part file, open for writing and locked against other writers until it is closed.
 
     Raises :class:`Refused`: 423 while another one has it, 409 if it is complete, 410 if it is lost.
@@ -223,11 +223,11 @@ def locked(part: Path) -> BinaryIO:
     try:
         file = part.open("r+b")
     except FileNotFoundError as error:
-        raise _gone() from error
+        raise _gone_refusal() from error
     try:
         fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         if not part.exists():  # finished while this request waited to open it
-            raise _complete_already()
+            raise _complete_refusal()
     except BlockingIOError as error:
         file.close()
         sentence = "Another request is writing to this upload: wait for it, then ask for the offset."

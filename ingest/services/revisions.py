@@ -14,9 +14,9 @@ from ingest.models import Artifact, Job, Run, Upload
 from ingest.services.sending import run_enqueue
 
 #: an upload that stopped growing this long ago delays nothing
-_STALLED = timedelta(minutes=2)
+_STALLED_AFTER = timedelta(minutes=2)
 #: a diagnosis of more files or lines than this is long work
-_LONG_FILES, _LONG_LINES = 2000, 2_000_000
+_MAX_SHORT_FILES, _MAX_SHORT_LINES = 2000, 2_000_000
 
 
 @transaction.atomic
@@ -76,15 +76,15 @@ def _is_settled(job: Job) -> bool:
     if Artifact.objects.filter(attempt__job=job, state__in=states).exists():
         return False
     # a live upload holds nothing up: a job is diagnosed while it runs
-    growing = Q(state=Upload.State.RECEIVING, updated_at__gt=timezone.now() - _STALLED, size_bytes__isnull=False)
+    growing = Q(state=Upload.State.RECEIVING, updated_at__gt=timezone.now() - _STALLED_AFTER, size_bytes__isnull=False)
     return not job.uploads.filter(growing | Q(state=Upload.State.RECEIVED)).exists()
 
 
 def _is_long(job: Job) -> bool:
-    held = Artifact.objects.filter(attempt__job=job, is_superseded=False).aggregate(
+    totals = Artifact.objects.filter(attempt__job=job, is_superseded=False).aggregate(
         files=Count("pk"), lines=Sum("lines", default=0)
     )
-    return bool(held["files"] > _LONG_FILES or held["lines"] > _LONG_LINES)
+    return bool(totals["files"] > _MAX_SHORT_FILES or totals["lines"] > _MAX_SHORT_LINES)
 
 
 def _is_diagnosing(job: Job) -> bool:

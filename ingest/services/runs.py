@@ -20,7 +20,7 @@ from django.utils import timezone
 
 from diagnosis import faults
 from ingest import processes, slots, spans, tracing
-from ingest.isolation import End, Lost
+from ingest.isolation import End, ReaderLost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
 from ingest.services import ends, machines
@@ -57,10 +57,10 @@ def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = N
                 _work_do(work, act)
                 log.info("run %s (%s of job %s) ended this turn", work.run.pk, work.run.kind, work.run.job_id)
     finally:
-        held = work.slot if work is not None else slot
-        if held is not None:
-            held.release()
-    return held is not None
+        held_slot = work.slot if work is not None else slot
+        if held_slot is not None:
+            held_slot.release()
+    return held_slot is not None
 
 
 def _span_of(run: Run) -> tuple[str, str, spans.Attributes]:
@@ -84,7 +84,7 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
         _postpone(run, is_long=postponed.is_long)
     except Refused as refusal:
         run_fail(run, refusal.detail)
-    except Lost as lost:
+    except ReaderLost as lost:
         run_fail(run, str(lost))
     except DATABASE_ERRORS as error:
         log.warning("run %s waits for the database: %s", run.pk, error)
@@ -118,12 +118,12 @@ def run_claim(run_id: int) -> Run | None:
         end = end_of(run)
         if end is None:
             return None
-        parameters = ends.counted(run, end)
+        parameters = ends.with_end(run, end)
     claimed = Run.objects.filter(pk=run.pk, state=run.state, tries=run.tries).update(
         state=Run.State.RUNNING,
-        parameters=ends.begun(parameters),
+        parameters=ends.at_claim(parameters),
         tries=F("tries") + 1,
-        worker=processes.own(),
+        worker=processes.process_name(),
         heartbeat_at=Now(),
         started_at=timezone.now(),
         error="",
@@ -131,7 +131,7 @@ def run_claim(run_id: int) -> Run | None:
     if not claimed:
         return None
     run.refresh_from_db()
-    if sentence := ends.of_run(run):
+    if sentence := ends.run_refusal(run):
         run_fail(run, sentence)
         return None
     if run.parameters.get(Run.HOLDS, 0) > MAX_WAITS:
@@ -155,7 +155,7 @@ def run_fail(run: Run, sentence: str) -> None:
     if not _conclude(run, Run.State.FAILED, sentence):
         return
     RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)
-    spans.failed(sentence)
+    spans.mark_failed(sentence)
     SETTLING[Run.Kind(run.kind)].on_failure(run, sentence)
     transaction.on_commit(lambda: run_failed.send_robust(sender=Run, run_id=run.pk))
     revision_close(job_id=run.job_id)
@@ -172,7 +172,7 @@ def run_abandon(run: Run, end: End) -> None:
     """Requeue the run of a worker that no longer holds it."""
     log.warning("run %s was left by its worker %s", run.pk, run.worker)
     sentence = "The worker that did this died or went silent; it is repeated."
-    run_release(run, sentence, parameters=ends.counted(run, end))
+    run_release(run, sentence, parameters=ends.with_end(run, end))
 
 
 def _postpone(run: Run, *, is_long: bool) -> None:
@@ -206,7 +206,7 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
 @transaction.atomic
 def run_retry(*, run: Run) -> bool:
     """Retry a failed run with its artifacts. False if the run has not failed."""
-    parameters = {name: value for name, value in ends.recorded(run.parameters).items() if name != Run.WAITS}
+    parameters = {name: value for name, value in ends.after_progress(run.parameters).items() if name != Run.WAITS}
     values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
     values["parameters"] = parameters
     if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):
@@ -228,8 +228,8 @@ def end_of(run: Run) -> End | None:
     A live process proves nothing: it may hang. ``tries`` fences off what it writes later.
     """
     is_gone: bool | None = False
-    if run.worker != processes.own():
-        is_gone = processes.is_gone(run.worker)
+    if run.worker != processes.process_name():
+        is_gone = processes.has_ended(run.worker)
         if is_gone:
             return End.OWN if ends.was_short_of_memory(run) else End.OUTSIDE
         if is_gone is None and machines.is_silent(run.worker):
@@ -240,5 +240,5 @@ def end_of(run: Run) -> End | None:
 
 
 def _conclude(run: Run, state: str, error: str = "") -> int:
-    held = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
-    return held.update(state=state, error=error, ended_at=timezone.now(), worker="", stage="")
+    claimed = Run.objects.filter(pk=run.pk, state=Run.State.RUNNING, tries=run.tries)
+    return claimed.update(state=state, error=error, ended_at=timezone.now(), worker="", stage="")

@@ -12,7 +12,7 @@ from ingest.models import Artifact, Job, Run, Upload
 from ingest.services.sending import run_enqueue
 
 
-def _nothing(run: Run, problem: str = "") -> None:
+def _no_effect(run: Run, problem: str = "") -> None:
     pass
 
 
@@ -20,10 +20,10 @@ def _nothing(run: Run, problem: str = "") -> None:
 class Settling:
     """Each function is called in the transaction that changes the run's state."""
 
-    on_success: Callable[[Run], None] = _nothing
+    on_success: Callable[[Run], None] = _no_effect
     #: also takes the sentence that says why it failed
-    on_failure: Callable[[Run, str], None] = _nothing
-    on_retry: Callable[[Run], None] = _nothing
+    on_failure: Callable[[Run, str], None] = _no_effect
+    on_retry: Callable[[Run], None] = _no_effect
 
 
 def ranges_join(run: Run) -> None:
@@ -33,14 +33,14 @@ def ranges_join(run: Run) -> None:
     if run.artifact is None or "part" not in run.parameters:
         return
     ranges = Run.objects.filter(artifact=run.artifact)
-    done = ranges.filter(state=Run.State.SUCCEEDED).count()
-    if done == run.parameters["parts"] and ranges.count() == done:
+    done_count = ranges.filter(state=Run.State.SUCCEEDED).count()
+    if done_count == run.parameters["parts"] and ranges.count() == done_count:
         joining = Run.objects.create(
             job_id=run.job_id,
             attempt_id=run.attempt_id,
             kind=Run.Kind.PARSE,
             artifact=run.artifact,
-            parameters={"join": done},
+            parameters={"join": done_count},
             is_long=True,
         )
         run_enqueue(joining)

@@ -18,7 +18,7 @@ from ingest.services.resuming import upload_close
 from ingest.services.revisions import jobs_due, revision_close
 from ingest.services.runs import end_of, run_abandon, run_fail
 from ingest.services.sending import run_send
-from ingest.services.work import TOO_LONG, is_overdue
+from ingest.services.work import RUN_TOO_LONG, is_overdue
 
 log = logging.getLogger(__name__)
 
@@ -31,17 +31,17 @@ _PART_KEPT = timedelta(days=2)
 _LIVE_SILENT = timedelta(hours=6)
 _BLOB_KEPT = timedelta(hours=1)
 _ANSWERS_KEPT = timedelta(days=1)
-_AT_ONCE = 200
+_MAX_ROWS = 200
 #: of a blob that nothing refers to
 _UNUSED = {"artifacts": None, "uploads": None, "kept_artifacts": None}
 
 
 def sweep() -> None:
     """Requeue the runs of dead workers, send unsent messages, diagnose due jobs."""
-    running = list(Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_AT_ONCE])
+    running = list(Run.objects.filter(state=Run.State.RUNNING).order_by("pk")[:_MAX_ROWS])
     for run in running:
         if is_overdue(run) and end_of(run) is None:  # it may hang in a call that renews its lease
-            run_fail(run, TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
+            run_fail(run, RUN_TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
     left = [(run, end) for run in running if (end := end_of(run)) is not None]
     if left:
         temp_files.remove_abandoned()
@@ -52,7 +52,7 @@ def sweep() -> None:
     patience = _IDLE_AFTER if waiting == 0 else _LOST_AFTER
     if waiting is not None:
         lost = Run.objects.filter(Q(sent_at=None) | Q(sent_at__lt=now - patience), state=Run.State.QUEUED)
-        for run in lost.order_by("pk")[:_AT_ONCE]:
+        for run in lost.order_by("pk")[:_MAX_ROWS]:
             run_send(run)
     for job_id in jobs_due():
         revision_close(job_id=job_id)
@@ -62,23 +62,23 @@ def tidy() -> None:
     """Delete part files of abandoned uploads, unused blobs and old idempotency answers."""
     now = timezone.now()
     temp_files.remove_abandoned()
-    machines.forget()
+    machines.forget_silent()
     removal_finish()
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     silent = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None, updated_at__lt=now - _LIVE_SILENT)
-    for upload in silent.select_related("job", "attempt")[:_AT_ONCE]:
+    for upload in silent.select_related("job", "attempt")[:_MAX_ROWS]:
         try:
             upload_close(upload=upload)
         except Refused as refusal:
             log.warning("live upload %s stays open: %s", upload.pk, refusal.detail)
-    for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_AT_ONCE]:
+    for upload in Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _PART_KEPT)[:_MAX_ROWS]:
         temp_files.part_path(f"{upload.pk}.part").unlink(missing_ok=True)
         upload.state = Upload.State.REFUSED
         upload.problem = f"{upload.path} was not sent completely: send it again."
         upload.save(update_fields=["state", "problem", "updated_at"])
     Run.objects.filter(kind=Run.Kind.PART, ended_at__lt=now - _ANSWERS_KEPT).delete()
     unused = Blob.objects.filter(**_UNUSED, created_at__lt=now - _BLOB_KEPT)
-    for blob in unused[:_AT_ONCE]:
+    for blob in unused[:_MAX_ROWS]:
         if (
             storage.blob_changed_at(blob.sha256) < now - _BLOB_KEPT
             and Blob.objects.filter(pk=blob.pk, **_UNUSED).delete()[0]

@@ -13,28 +13,28 @@ from django.utils import timezone
 from ingest.models import Token
 from ingest.refusals import Refused
 
-_MARK = "fl_"
+_FIRST_LETTERS = "fl_"
 _MAX_DAYS = 3650
-_USED_EVERY = timedelta(minutes=1)
+_USE_NOTED_EVERY = timedelta(minutes=1)
 
 
 def token_create(*, user: Any, name: str, scopes: Iterable[str], days: int | None = None) -> tuple[Token, str]:
     """A new token and its secret. Only the digest is stored, so the secret is shown only now. Expires after ``days``,
     if given.
     """
-    wanted = sorted(set(scopes))
-    if not wanted or not set(wanted) <= set(Token.Scope.values):
+    sorted_scopes = sorted(set(scopes))
+    if not sorted_scopes or not set(sorted_scopes) <= set(Token.Scope.values):
         raise Refused(f"A token needs scopes from {', '.join(Token.Scope.values)}.", code="invalid")
     if days is not None and not 1 <= days <= _MAX_DAYS:
         raise Refused(f"A token lasts from 1 to {_MAX_DAYS:,} days, or until somebody revokes it.", code="invalid")
     expires_at = timezone.now() + timedelta(days=days) if days is not None else None
-    secret = _MARK + secrets.token_urlsafe(32)
+    secret = _FIRST_LETTERS + secrets.token_urlsafe(32)
     token = Token.objects.create(
         user=user,
         name=name.strip()[:120] or "token",
         prefix=secret[:12],
         digest=Token.digest_of(secret),
-        scopes=wanted,
+        scopes=sorted_scopes,
         expires_at=expires_at,
     )
     return token, secret
@@ -52,13 +52,13 @@ def tokens_revoke(*, user: Any) -> int:
 
 def token_use(*, secret: str) -> Token | None:
     """The valid token with this secret, with its user. Records its use at most once a minute."""
-    if not secret.startswith(_MARK):
+    if not secret.startswith(_FIRST_LETTERS):
         return None
     token = Token.objects.select_related("user").filter(digest=Token.digest_of(secret), revoked_at=None).first()
     now = timezone.now()
     if token is None or not token.user.is_active or (token.expires_at is not None and token.expires_at <= now):
         return None
-    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _USED_EVERY)
-    if token.last_used_at is None or token.last_used_at < now - _USED_EVERY:
+    stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _USE_NOTED_EVERY)
+    if token.last_used_at is None or token.last_used_at < now - _USE_NOTED_EVERY:
         Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token

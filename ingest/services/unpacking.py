@@ -11,14 +11,14 @@ from django.utils import timezone
 
 from diagnosis import archives
 from ingest import storage, temp_files
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import RunLog, Upload
-from ingest.services.artifacts import Incoming, artifacts_add
+from ingest.services.artifacts import IncomingFile, artifacts_add
 from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
 
 #: members recorded in one transaction
-_BATCH = 500
+_BATCH_SIZE = 500
 _EMPTY = "Nothing in {path} could be read as evidence; see the messages about its members."
 
 
@@ -27,35 +27,37 @@ def upload_unpack(work: Work) -> None:
     upload = Upload.objects.select_related("job").get(runs=work.run)
     if upload.blob_id is None:
         return
-    taking = _Taking(upload, work)
+    receiver = _MemberReceiver(upload, work)
     with temp_files.temp_dir() as folder:
         source, _ = storage.blob_local(upload.blob_id, folder / "source")
         (folder / "members").mkdir()
-        said = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}
+        arguments = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}
         try:
-            engine_call(work, "unpack", {"taken": taking.rows}, taking.begin_again, **said)
-        except Lost as lost:
-            taking.problem(upload.path, f"The archive was read up to its member {taking.found:,} only. {lost}")
-        taking.flush()
-    state, problem = Upload.State.SETTLED, _summary(taking.found, taking.refused)
-    if not taking.found:
-        state, problem = Upload.State.REFUSED, taking.own or _EMPTY.format(path=upload.path)
+            engine_call(work, "unpack", {"taken": receiver.rows}, receiver.begin_again, **arguments)
+        except ReaderLost as lost:
+            receiver.problem(
+                upload.path, f"The archive was read up to its member {receiver.found_count:,} only. {lost}"
+            )
+        receiver.flush()
+    state, problem = Upload.State.SETTLED, _summary(receiver.found_count, receiver.refused_count)
+    if not receiver.found_count:
+        state, problem = Upload.State.REFUSED, receiver.own_problem or _EMPTY.format(path=upload.path)
     with transaction.atomic():
-        work.write(stage="unpacked", done=taking.found, total=taking.found)
+        work.write(stage="unpacked", done=receiver.found_count, total=receiver.found_count)
         Upload.objects.filter(pk=upload.pk).update(state=state, problem=problem, updated_at=timezone.now(), blob=None)
 
 
-class _Taking:
-    """Takes members from the reader into the storage and onto rows. ``own`` are sentences about the whole archive."""
+class _MemberReceiver:
+    """Stores members that the reader reports, and makes their rows. ``own_problem``: about the whole archive."""
 
     def __init__(self, upload: Upload, work: Work) -> None:
         self.upload, self.work = upload, work
         self._begin()
 
     def _begin(self) -> None:
-        self.found = self.refused = 0
-        self.own = ""
-        self._batch: list[Incoming] = []
+        self.found_count = self.refused_count = 0
+        self.own_problem = ""
+        self._batch: list[IncomingFile] = []
         self._waiting = 0
 
     def begin_again(self) -> None:
@@ -71,22 +73,22 @@ class _Taking:
                 self._member(*row)
 
     def problem(self, path: str, sentence: str) -> None:
-        self.refused += 1
-        if path == self.upload.path and not self.found:
-            self.own = sentence
+        self.refused_count += 1
+        if path == self.upload.path and not self.found_count:
+            self.own_problem = sentence
             return
         self.work.log(sentence, level=RunLog.Level.WARNING, path=path)
 
     def _member(self, path: str, file: str, sha256: str, size: int, note: str) -> None:
         storage.blob_put(Path(file), sha256)
-        self.found += 1
+        self.found_count += 1
         self._waiting += size
-        self._batch.append(Incoming(path, sha256, size, note))
+        self._batch.append(IncomingFile(path, sha256, size, note))
         if note:
             self.work.log(note, level=RunLog.Level.WARNING, path=path)
-        if len(self._batch) >= _BATCH or self._waiting > settings.PARSE_UNIT_BYTES:
+        if len(self._batch) >= _BATCH_SIZE or self._waiting > settings.PARSE_UNIT_BYTES:
             self.flush()
-        self.work.stage("unpacking", self.found)
+        self.work.stage("unpacking", self.found_count)
 
     def flush(self) -> None:
         if self._batch:

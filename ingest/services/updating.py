@@ -17,14 +17,14 @@ def update_each(model: type[Model], names: Sequence[str], rows: Iterable[Sequenc
     """
     there = {field.name: field for field in model._meta.concrete_fields}
     fields, key = [there[name] for name in names], there[model._meta.pk.name]
-    given = [
+    values = [
         [field.get_db_prep_save(value, connection) for field, value in zip([*fields, key], [*values, pk], strict=True)]
         for pk, *values in rows
     ]
-    if not given:
+    if not values:
         return
     quoted = connection.ops.quote_name
-    said = ", ".join(f"{quoted(str(field.column))} = %s" for field in fields)
-    where = f"{quoted(str(key.column))} = %s"
+    assignments = ", ".join(f"{quoted(str(field.column))} = %s" for field in fields)
+    condition = f"{quoted(str(key.column))} = %s"
     with connection.cursor() as cursor:
-        cursor.executemany(f"UPDATE {quoted(model._meta.db_table)} SET {said} WHERE {where}", given)  # noqa: S608
+        cursor.executemany(f"UPDATE {quoted(model._meta.db_table)} SET {assignments} WHERE {condition}", values)  # noqa: S608

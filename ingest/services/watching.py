@@ -22,11 +22,11 @@ from diagnosis.live.news import empty_observation
 from diagnosis.plain import plain
 from diagnosis.recognise import whole_lines
 from ingest import storage
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Attempt, Job, Upload, Watch
-from ingest.services.artifacts import Incoming, artifacts_add
+from ingest.services.artifacts import IncomingFile, artifacts_add
 from ingest.services.engine_calls import call_again
-from ingest.services.resuming import part_of
+from ingest.services.resuming import part_path_of
 from ingest.services.revisions import diagnosis_request
 from ingest.services.updating import update_each
 
@@ -34,20 +34,20 @@ log = logging.getLogger(__name__)
 
 #: maximum bytes of one file per read, the others are read next time; and of the files that one call reads
 _RANGE_BYTES = 16 << 20
-_TOGETHER = 64
+_MAX_TOGETHER = 64
 #: a longer line is read in pieces
 _LINE_BYTES = 1 << 20
 #: they show the encoding
 _HEAD_BYTES = 4 << 10
 #: for how long a look holds its attempt; reading a batch renews it. If its worker is killed, another one looks then.
-_CLAIM = timedelta(minutes=2)
+_CLAIM_FOR = timedelta(minutes=2)
 #: what a judgement stores
-_JUDGED = (
+_JUDGED_FIELDS = (
     *("state", "alarm", "alarm_text", "alarm_since"),
     *("iteration", "step_s", "stage", "advanced_at", "observed_at"),
 )
 #: maximum attempts per sweep
-_AT_ONCE = 500
+_MAX_WATCHES = 500
 
 
 def attempts_due() -> list[int]:
@@ -55,14 +55,16 @@ def attempts_due() -> list[int]:
     grown = Upload.objects.filter(
         state=Upload.State.RECEIVING, size_bytes=None, offset_bytes__gt=F("observed_bytes")
     ).order_by()
-    return list(grown.values_list("attempt_id", flat=True).distinct()[:_AT_ONCE])
+    return list(grown.values_list("attempt_id", flat=True).distinct()[:_MAX_WATCHES])
 
 
 def watches_judge() -> None:
     """Judge every followed attempt: a silent job has no new bytes that would start a look. Two queries."""
     now = timezone.now()
     open_files = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None)
-    for watch in Watch.objects.filter(attempt__in=open_files.values("attempt")).select_related("attempt")[:_AT_ONCE]:
+    for watch in Watch.objects.filter(attempt__in=open_files.values("attempt")).select_related("attempt")[
+        :_MAX_WATCHES
+    ]:
         if watch.claimed_until is None or watch.claimed_until < now:
             _judge(watch, now)
 
@@ -75,106 +77,106 @@ def attempt_observe(attempt_id: int) -> None:
         return
     if not Watch.objects.filter(attempt=attempt).exists():
         Watch.objects.get_or_create(
-            attempt=attempt, defaults={"state": live.new_state(now.timestamp(), _before(attempt))}
+            attempt=attempt, defaults={"state": live.new_state(now.timestamp(), _former_state(attempt))}
         )
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
-    if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM):
+    if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM_FOR):
         return
     watch = Watch.objects.select_related("attempt__job").get(attempt=attempt)
     live.note_judgement(watch.state, timezone.now().timestamp())
     try:
         uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
-        grown = [_grown(upload) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
-        for together in _together([one for one in grown if one is not None]):
-            _observe(watch, together)
+        new_lines = [_new_lines(upload) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
+        for batch in _batches([lines for lines in new_lines if lines is not None]):
+            _observe(watch, batch)
         _judge(watch, timezone.now())
-    except _Taken:
+    except _ClaimLost:
         log.info("attempt %s: this look took too long, another worker has the attempt", attempt_id)
     finally:
-        _held(watch).update(claimed_until=None)
+        _claimed_row(watch).update(claimed_until=None)
 
 
-class _Taken(Exception):
+class _ClaimLost(Exception):
     """Another look holds the attempt."""
 
 
-def _held(watch: Watch) -> QuerySet[Watch]:
+def _claimed_row(watch: Watch) -> QuerySet[Watch]:
     """The row, if nobody claimed it since ``watch`` was read or renewed."""
     return Watch.objects.filter(pk=watch.pk, claimed_until=watch.claimed_until)
 
 
-def _before(attempt: Attempt) -> dict[str, Any] | None:
+def _former_state(attempt: Attempt) -> dict[str, Any] | None:
     """The state of the job's last watched attempt before this one, else of the last job of the same name and person:
     long training is often a chain of jobs. At most two queries.
     """
     job = attempt.job
-    own = Watch.objects.filter(attempt__job=job, attempt__number__lt=attempt.number).order_by("-attempt__number")
+    of_job = Watch.objects.filter(attempt__job=job, attempt__number__lt=attempt.number).order_by("-attempt__number")
     chain = Watch.objects.filter(
         attempt__job__name=job.name, attempt__job__cluster=job.cluster_id, attempt__job__created_by=job.created_by_id
     )
     chain = chain.filter(attempt__job__lt=job.pk).order_by("-attempt__job_id", "-attempt__number")
-    states = (rows.values_list("state", flat=True).first() for rows in (own, chain))
+    states = (rows.values_list("state", flat=True).first() for rows in (of_job, chain))
     return next((state for state in states if state is not None), None)
 
 
-class _Grown(NamedTuple):
+class _NewLines(NamedTuple):
     """New whole lines of one growing file."""
 
     upload: Upload
     begin: int
     end: int
 
-    def asked(self) -> dict[str, Any]:
+    def arguments(self) -> dict[str, Any]:
         """The arguments by which a reader reads them."""
-        said = {"source": str(part_of(self.upload)), "path": self.upload.path}
-        return {**said, "start": self.begin, "length": self.end - self.begin}
+        names = {"source": str(part_path_of(self.upload)), "path": self.upload.path}
+        return {**names, "start": self.begin, "length": self.end - self.begin}
 
 
-def _grown(upload: Upload) -> _Grown | None:
+def _new_lines(upload: Upload) -> _NewLines | None:
     """What is new of a file; None if no whole line is."""
     begin = upload.observed_bytes
     try:
-        end = end_of_lines(part_of(upload), begin, upload.offset_bytes)
+        end = end_of_lines(part_path_of(upload), begin, upload.offset_bytes)
     except FileNotFoundError:  # finished in between
         return None
-    return _Grown(upload, begin, end) if end > begin else None
+    return _NewLines(upload, begin, end) if end > begin else None
 
 
-def _together(grown: Sequence[_Grown]) -> Iterator[list[_Grown]]:
+def _batches(new_lines: Sequence[_NewLines]) -> Iterator[list[_NewLines]]:
     """Files that one call reads: a call, and storing its result, cost more than reading a few lines."""
-    batch: list[_Grown] = []
+    batch: list[_NewLines] = []
     size = 0
-    for one in grown:
-        if batch and (len(batch) == _TOGETHER or size + one.end - one.begin > _RANGE_BYTES):
+    for lines in new_lines:
+        if batch and (len(batch) == _MAX_TOGETHER or size + lines.end - lines.begin > _RANGE_BYTES):
             yield batch
             batch, size = [], 0
-        batch.append(one)
-        size += one.end - one.begin
+        batch.append(lines)
+        size += lines.end - lines.begin
     if batch:
         yield batch
 
 
-def _observe(watch: Watch, grown: Sequence[_Grown]) -> None:
-    for one, seen in zip(grown, _seen(grown, watch.attempt.job.time_zone), strict=True):
-        live.learn(watch.state, one.upload.path, plain(seen), timezone.now().timestamp())
-    until = timezone.now() + _CLAIM
+def _observe(watch: Watch, new_lines: Sequence[_NewLines]) -> None:
+    for lines, observation in zip(new_lines, _observations(new_lines, watch.attempt.job.time_zone), strict=True):
+        live.learn(watch.state, lines.upload.path, plain(observation), timezone.now().timestamp())
+    until = timezone.now() + _CLAIM_FOR
     with transaction.atomic():  # a worker that dies between the two would lose what the ranges say
-        if not _held(watch).update(state=watch.state, claimed_until=until):
-            raise _Taken
+        if not _claimed_row(watch).update(state=watch.state, claimed_until=until):
+            raise _ClaimLost
         watch.claimed_until = until
-        update_each(Upload, ("observed_bytes",), [(one.upload.pk, one.end) for one in grown])
+        update_each(Upload, ("observed_bytes",), [(lines.upload.pk, lines.end) for lines in new_lines])
 
 
-def _seen(grown: Sequence[_Grown], time_zone: str) -> list[Any]:
+def _observations(new_lines: Sequence[_NewLines], time_zone: str) -> list[Any]:
     """The observations, in this order. If a reader does not survive several files, each is read alone."""
-    ranges = [one.asked() for one in grown]
+    ranges = [lines.arguments() for lines in new_lines]
     handlers = {"beat": lambda: None}
     try:
         return list(call_again("observe_ranges", handlers, lambda: None, ranges=ranges, time_zone=time_zone))
-    except Lost as lost:
-        if len(grown) > 1:
-            return [seen for one in grown for seen in _seen([one], time_zone)]
-        log.warning("a range of %s is not watched: %s", grown[0].upload.path, lost)
+    except ReaderLost as lost:
+        if len(new_lines) > 1:
+            return [observation for lines in new_lines for observation in _observations([lines], time_zone)]
+        log.warning("a range of %s is not watched: %s", new_lines[0].upload.path, lost)
         return [empty_observation()]
 
 
@@ -188,8 +190,8 @@ def end_of_lines(part: Path, begin: int, confirmed: int) -> int:
         head = file.read(_HEAD_BYTES)
         file.seek(begin + max(0, end - begin - _LINE_BYTES) // 2 * 2)  # at a character, also of UTF-16
         tail = file.read(end - file.tell())
-    if found := whole_lines(tail, head):
-        return end - len(tail) + found
+    if length := whole_lines(tail, head):
+        return end - len(tail) + length
     return begin + (end - begin) // 2 * 2 if end - begin >= _LINE_BYTES else begin
 
 
@@ -197,7 +199,7 @@ def _judge(watch: Watch, now: datetime) -> None:
     """Store the current state and alarms, unless somebody else did since ``watch`` was read. When an alarm begins or
     ends, request a diagnosis of the current evidence.
     """
-    state, row = watch.state, _held(watch).filter(observed_at=watch.observed_at)
+    state, row = watch.state, _claimed_row(watch).filter(observed_at=watch.observed_at)
     live.note_judgement(state, now.timestamp())
     alarms = live.judge(state, now.timestamp())
     is_changed = live.record(state, alarms, now.timestamp())
@@ -207,7 +209,7 @@ def _judge(watch: Watch, now: datetime) -> None:
     watch.iteration, watch.step_s = state["iteration"], step_s(state)
     watch.stage, watch.advanced_at = state["stage"] or "", _moment(state["advanced_at"])
     watch.observed_at = now
-    if not row.update(**{name: getattr(watch, name) for name in _JUDGED}):
+    if not row.update(**{name: getattr(watch, name) for name in _JUDGED_FIELDS}):
         return
     if is_changed:
         log.info("attempt %s: %s", watch.attempt_id, watch.alarm_text or "the alarm ended")
@@ -224,7 +226,7 @@ def evidence_snapshot(attempt: Attempt) -> None:
     for upload in attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None):
         if sizes.get(upload.pk) == upload.offset_bytes:
             continue
-        part = part_of(upload)
+        part = part_path_of(upload)
         try:
             size = upload.offset_bytes
             with storage.Part() as copy, part.open("rb") as file:
@@ -236,7 +238,7 @@ def evidence_snapshot(attempt: Attempt) -> None:
                 sha256 = copy.finish(is_synced=True)
                 storage.blob_put(copy.path, sha256)
                 with transaction.atomic():
-                    artifacts_add(upload=upload, incoming=[Incoming(upload.path, sha256, copy.size_bytes)])
+                    artifacts_add(upload=upload, incoming=[IncomingFile(upload.path, sha256, copy.size_bytes)])
         except FileNotFoundError:  # finished in between
             continue
     Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)  # the alarm is news though no byte came

@@ -12,14 +12,14 @@ from django.utils import timezone
 from ingest import slots
 from ingest.models import Run, RunLog
 from ingest.refusals import Refused
-from ingest.services.ends import recorded
+from ingest.services.ends import after_progress
 
 #: work that takes longer than this delays other work
 SHORT_S = 3.0
 MAX_LOG_ROWS = 200
 _PROGRESS_EVERY_S = 1.0
 
-TOO_LONG = (
+RUN_TOO_LONG = (
     "This took longer than the {seconds:,} seconds that one run may take: it was stopped. Send the evidence in smaller "
     "parts, or give runs more time, and retry."
 )
@@ -84,14 +84,14 @@ class Work:
 
     def write(self, **values: object) -> None:
         if self.run.started_at is not None and is_overdue(self.run):
-            raise Refused(TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
+            raise Refused(RUN_TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
         held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
         if not held.update(heartbeat_at=Now(), **values):
             raise Superseded
 
     def record(self) -> None:
         """State that something was recorded for good: earlier ends and waits of the run are forgotten."""
-        parameters = recorded(self.run.parameters)
+        parameters = after_progress(self.run.parameters)
         if parameters == self.run.parameters:
             self.write()
             return

@@ -12,7 +12,7 @@ from ingest.refusals import Refused
 _GZIP, _ZLIB = 31, 15
 
 
-def inflated(data: bytes, coding: str, limit_bytes: int) -> bytes:
+def inflate(data: bytes, coding: str, limit_bytes: int) -> bytes:
     """``data`` without its ``Content-Encoding``. Codings: none, identity, gzip, deflate, zstd, snappy (raw).
 
     Raises :class:`Refused`: 413 beyond ``limit_bytes``, 415 for another coding, 400 for damaged bytes.

@@ -17,17 +17,17 @@ from ingest.refusals import Refused
 from ingest.wire.routing import Rules
 from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
 
-_MESSAGE: Final = ("message", "msg", "log", "line", "body", "text", "event")
-_TIME: Final = ("timestamp", "time", "ts", "date", "asctime", "realtime_timestamp", "observed_timestamp")
-_LEVEL: Final = ("level", "levelname", "severity", "severity_text", "loglevel", "priority_text")
-_WORDS: Final = {"warning": "WARN", "err": "ERROR", "crit": "FATAL", "critical": "FATAL", "notice": "INFO"}
+_MESSAGE_FIELDS: Final = ("message", "msg", "log", "line", "body", "text", "event")
+_TIME_FIELDS: Final = ("timestamp", "time", "ts", "date", "asctime", "realtime_timestamp", "observed_timestamp")
+_LEVEL_FIELDS: Final = ("level", "levelname", "severity", "severity_text", "loglevel", "priority_text")
+_LEVEL_WORDS: Final = {"warning": "WARN", "err": "ERROR", "crit": "FATAL", "critical": "FATAL", "notice": "INFO"}
 _LEVELS: Final = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
 #: fields within fields that are read
-_DEPTH = 4
-_FIELDS = 200
+_MAX_DEPTH = 4
+_MAX_FIELDS = 200
 #: combinations of fields of one request that are remembered
-_PLANS = 256
-_VALUE = 1024
+_MAX_PLANS = 256
+_MAX_VALUE = 1024
 _DECODER = msgspec.json.Decoder()
 
 
@@ -37,7 +37,7 @@ type _Labels = tuple[tuple[str, str], ...]
 def streams(data: bytes, rules: Rules) -> Iterator[Stream]:
     """The streams of one body. Raises :class:`Refused` (400) for an array that is no JSON. O(bytes)."""
     found: dict[_Labels, Rows] = {}
-    plans: dict[tuple[str, ...], _Plan] = {}
+    plans: dict[tuple[str, ...], _FieldPlan] = {}
     for text, fields in _lines(data):
         if fields is None:
             found.setdefault((), no_rows()).add(0, "", text)
@@ -45,8 +45,8 @@ def streams(data: bytes, rules: Rules) -> Iterator[Stream]:
         flat = _flat(fields) if dict in map(type, fields.values()) else fields
         names = tuple(flat)
         if (plan := plans.get(names)) is None:
-            plan = _Plan.of(names, rules)
-            if len(plans) < _PLANS:
+            plan = _FieldPlan.of(names, rules)
+            if len(plans) < _MAX_PLANS:
                 plans[names] = plan
         at, head, message, labels = plan.read(flat)
         rows = found.get(labels) or found.setdefault(labels, no_rows())
@@ -55,7 +55,7 @@ def streams(data: bytes, rules: Rules) -> Iterator[Stream]:
         yield Stream(dict(labels), rows)
 
 
-class _Plan(NamedTuple):
+class _FieldPlan(NamedTuple):
     """Which fields of a line say what, by their names: lines of a sender have the same fields."""
 
     message: tuple[str, ...]
@@ -64,7 +64,7 @@ class _Plan(NamedTuple):
     labels: tuple[tuple[str, str], ...]
 
     @classmethod
-    def of(cls, names: Sequence[str], rules: Rules) -> _Plan:
+    def of(cls, names: Sequence[str], rules: Rules) -> _FieldPlan:
         known: dict[str, str] = {}
         for raw in names:
             known.setdefault(name_of(raw), raw)
@@ -73,8 +73,8 @@ class _Plan(NamedTuple):
             return tuple(known[name] for name in wanted if name in known)
 
         labels = tuple((name, raw) for name, raw in known.items() if name in rules.names)
-        message, time = those(rules.message_from or _MESSAGE), those(rules.time_from or _TIME)
-        return cls(message, time, those(rules.level_from or _LEVEL), labels)
+        message, time = those(rules.message_from or _MESSAGE_FIELDS), those(rules.time_from or _TIME_FIELDS)
+        return cls(message, time, those(rules.level_from or _LEVEL_FIELDS), labels)
 
     def read(self, fields: Mapping[str, Any]) -> tuple[int, str, str | None, _Labels]:
         """Time, what stands before a stamped line, the message if there is one, and the labels."""
@@ -82,7 +82,7 @@ class _Plan(NamedTuple):
         level = _level(_first(fields, self.level))
         labels = tuple(
             [
-                (name, value[:_VALUE] if isinstance(value, str) else json.dumps(value)[:_VALUE])
+                (name, value[:_MAX_VALUE] if isinstance(value, str) else json.dumps(value)[:_MAX_VALUE])
                 for name, raw in self.labels
                 if (value := fields[raw]) is not None
             ]
@@ -123,14 +123,14 @@ def _array(data: bytes) -> list[dict[str, Any]]:
 
 def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
     flat: dict[str, Any] = {}
-    _flatten(fields, "", flat, _DEPTH)
+    _flatten(fields, "", flat, _MAX_DEPTH)
     return flat
 
 
 def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth: int) -> None:
     """``{"kubernetes": {"pod_name": …}}`` becomes ``kubernetes_pod_name``."""
     for key, value in fields.items():
-        if len(out) >= _FIELDS:
+        if len(out) >= _MAX_FIELDS:
             return
         name = f"{prefix}{name_of(key)}"
         if isinstance(value, dict):
@@ -143,8 +143,8 @@ def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth:
 def _level(value: Any) -> str:
     if not isinstance(value, str):
         return ""
-    said = value.lower()
-    word = _WORDS.get(said, said.upper())
+    word = value.lower()
+    word = _LEVEL_WORDS.get(word, word.upper())
     return word if word in _LEVELS else ""
 
 

@@ -38,8 +38,8 @@ _MESSAGES: Final = {
 }
 _LABEL = re.compile(r'([A-Za-z_][\w.:-]{0,200})\s*=\s*("(?:[^"\\]|\\.)*"|`[^`]*`)')
 _MAX_LABELS = 64 << 10
-_VALUE = 1024
-_BAD = (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError)
+_MAX_VALUE = 1024
+_DECODE_ERRORS = (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError)
 
 
 #: Loki publishes no Python package with it. ``_GROUPS``: its streams as bytes; ``_OWN``: the metadata of an entry
@@ -73,11 +73,11 @@ def streams(data: bytes, rules: Rules, *, is_json: bool) -> Iterator[Stream]:
         if is_json:
             return _of_json(_DECODER.decode(data), rules)
         return _of_protobuf(_GROUPS.FromString(data).streams, rules)
-    except _BAD as error:
-        raise _bad(error) from error
+    except _DECODE_ERRORS as error:
+        raise _decode_refusal(error) from error
 
 
-def _bad(error: object) -> Refused:
+def _decode_refusal(error: object) -> Refused:
     return Refused(f"The body is not a push of Loki: {str(error)[:200]}.", code="bad_body", status=400)
 
 
@@ -86,7 +86,7 @@ def _of_json(push: _Push, rules: Rules) -> Iterator[Stream]:
     budget.spend(groups=len(push.streams))
     for stream in push.streams:
         budget.spend(records=len(stream.values))
-        base = {name_of(name): value[:_VALUE] for name, value in stream.stream.items()}
+        base = {name_of(name): value[:_MAX_VALUE] for name, value in stream.stream.items()}
         found: dict[tuple[tuple[str, str], ...], Rows] = {}
         for entry in stream.values:
             rows = found.setdefault(_own(entry.metadata.items(), rules) if entry.metadata else (), no_rows())
@@ -100,12 +100,12 @@ def _of_protobuf(groups: Sequence[bytes], rules: Rules) -> Iterator[Stream]:
     budget.spend(groups=len(groups))
     for group in groups:
         if (read := scanning.records(group, _TAGS, budget)) is None:
-            raise _bad("a stream is none")
+            raise _decode_refusal("a stream is none")
         places, (begin, end) = read[0], read[1].tolist()
         base = labels_of(group[begin:end][:_MAX_LABELS].decode("utf-8", "replace"))
         if scanning.moments(np.frombuffer(group, np.uint8), places[:, _AT : _AT + 2]) < 0:
-            raise _bad("a time is none")
-        times = [_whole(seconds, nanos) for seconds, nanos in places[:, _AT : _AT + 2].tolist()]
+            raise _decode_refusal("a time is none")
+        times = [_nanoseconds(seconds, nanos) for seconds, nanos in places[:, _AT : _AT + 2].tolist()]
         texts = [group[first:last] for first, last in places[:, _TEXT : _TEXT + 2].tolist()]
         found: dict[tuple[tuple[str, str], ...], Rows] = {}
         for low, high in pairwise([*np.flatnonzero(places[:, -1] == 0).tolist(), len(places)]):
@@ -118,24 +118,24 @@ def _of_protobuf(groups: Sequence[bytes], rules: Rules) -> Iterator[Stream]:
 def _pairs(metadata: bytes) -> list[tuple[str, str]]:
     try:
         pairs = _OWN.FromString(metadata).metadata
-    except _BAD as error:
-        raise _bad(error) from error
+    except _DECODE_ERRORS as error:
+        raise _decode_refusal(error) from error
     return [(pair.name.decode("utf-8", "replace"), pair.value.decode("utf-8", "replace")) for pair in pairs]
 
 
 def _own(metadata: Iterable[tuple[str, str]], rules: Rules) -> tuple[tuple[str, str], ...]:
     """What metadata says of the place of an entry: those of another place become a stream of their own."""
-    return tuple((name, value[:_VALUE]) for key, value in metadata if (name := name_of(key)) in rules.names)
+    return tuple((name, value[:_MAX_VALUE]) for key, value in metadata if (name := name_of(key)) in rules.names)
 
 
-def _whole(seconds: int, nanos: int) -> int:
+def _nanoseconds(seconds: int, nanos: int) -> int:
     at = seconds * 10**9 + nanos
     return at if 0 < at < 1 << 63 and min(seconds, nanos) >= 0 else 0
 
 
 def labels_of(text: str) -> dict[str, str]:
     """The labels of ``{name="value", …}``."""
-    return {name_of(name): _unquoted(value)[:_VALUE] for name, value in _LABEL.findall(text)}
+    return {name_of(name): _unquoted(value)[:_MAX_VALUE] for name, value in _LABEL.findall(text)}
 
 
 def _unquoted(value: str) -> str:

@@ -16,11 +16,11 @@ from diagnosis import plain
 from ingest.refusals import Refused
 
 #: statements in one request
-MOST: Final = 1000
-_TEXT, _NAME = 600, 200
+MAX_EVENTS: Final = 1000
+_MAX_TEXT, _MAX_NAME = 600, 200
 #: labels that name a node, in the order in which exporters are specific about it
-_NODE: Final = ("node", "Hostname", "hostname", "host", "nodename", "kubernetes_node", "node_name", "instance")
-_SHOWN: Final = ("gpu", "device", "port", "modelName", "pci_bus_id", "err_code")
+_NODE_LABELS: Final = ("node", "Hostname", "hostname", "host", "nodename", "kubernetes_node", "node_name", "instance")
+_SHOWN_LABELS: Final = ("gpu", "device", "port", "modelName", "pci_bus_id", "err_code")
 _LEVELS: Final = {"critical": "ERROR", "error": "ERROR", "page": "ERROR", "warning": "WARN"}
 _NVSENTINEL: Final = "com.nvidia.nvsentinel.health"
 
@@ -47,8 +47,8 @@ def events_of(data: bytes) -> tuple[list[NodeEvent], Counter[str]]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         raise Refused(f"The body is no JSON: {str(error)[:200]}.", code="bad_body", status=400) from error
     rows = list(_rows(said))
-    if len(rows) > MOST:
-        raise Refused(f"One request may have {MOST:,} events: send fewer at a time.", code="too_many", status=413)
+    if len(rows) > MAX_EVENTS:
+        raise Refused(f"One request may have {MAX_EVENTS:,} events: send fewer at a time.", code="too_many", status=413)
     found: list[NodeEvent] = []
     problems: Counter[str] = Counter()
     for read, row in rows:
@@ -60,12 +60,12 @@ def events_of(data: bytes) -> tuple[list[NodeEvent], Counter[str]]:
     return found, problems
 
 
-type _Read = Callable[[Mapping[str, Any]], NodeEvent | None]
+type _EventReader = Callable[[Mapping[str, Any]], NodeEvent | None]
 
 
-def _rows(said: Any) -> Iterator[tuple[_Read, Any]]:
+def _rows(body: Any) -> Iterator[tuple[_EventReader, Any]]:
     """Each statement with the function that reads it."""
-    for one in said if isinstance(said, list) else [said]:
+    for one in body if isinstance(body, list) else [body]:
         if isinstance(one, dict) and isinstance(one.get("alerts"), list):
             yield from ((_alert, row) for row in one["alerts"])
         elif isinstance(one, dict) and str(one.get("type", "")).startswith(_NVSENTINEL):
@@ -80,10 +80,10 @@ def _rows(said: Any) -> Iterator[tuple[_Read, Any]]:
 def _alert(row: Mapping[str, Any]) -> NodeEvent | None:
     labels, notes = _part(row, "labels"), _part(row, "annotations")
     name = _word(labels.get("alertname")) or "alert"
-    node = next((_word(labels[key]) for key in _NODE if labels.get(key)), "")
+    node = next((_word(labels[key]) for key in _NODE_LABELS if labels.get(key)), "")
     if row.get("status") == "resolved":
         return _event(node, row.get("endsAt"), "INFO", "alertmanager", f"{name} is resolved")
-    where = ", ".join(f"{key} {_word(labels[key])}" for key in _SHOWN if labels.get(key))
+    where = ", ".join(f"{key} {_word(labels[key])}" for key in _SHOWN_LABELS if labels.get(key))
     what = _line(notes.get("summary") or notes.get("description") or notes.get("message") or "")
     said = f"{name}: {what}" if what else name
     level = _LEVELS.get(_word(labels.get("severity")).lower(), "WARN")
@@ -118,7 +118,7 @@ def _plain(row: Mapping[str, Any]) -> NodeEvent | None:
 
 
 def _event(node: str, at: Any, level: str, source: str, text: str) -> NodeEvent | None:
-    return NodeEvent(node, _ns(at), level, source, text[:_TEXT]) if node and text else None
+    return NodeEvent(node, _ns(at), level, source, text[:_MAX_TEXT]) if node and text else None
 
 
 def _part(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
@@ -128,11 +128,11 @@ def _part(row: Mapping[str, Any], name: str) -> Mapping[str, Any]:
 
 def _line(value: Any) -> str:
     """Text of a stranger as one line of visible characters."""
-    return " ".join(plain.visible(plain.text(str(value)[: 4 * _TEXT])).split())[:_TEXT]
+    return " ".join(plain.visible(plain.text(str(value)[: 4 * _MAX_TEXT])).split())[:_MAX_TEXT]
 
 
 def _word(value: Any) -> str:
-    return _line(value)[:_NAME] if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
+    return _line(value)[:_MAX_NAME] if isinstance(value, (str, int)) and not isinstance(value, bool) else ""
 
 
 def _ns(value: Any) -> int:

@@ -28,10 +28,10 @@ from ingest.wire.routing import Rules
 from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
 
 _LEVELS: Final = ("", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
-_WORDS: Final = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"))
-_TRACE: Final = "exception_stacktrace"
+_LEVEL_WORDS: Final = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"))
+_TRACE_ATTRIBUTE: Final = "exception_stacktrace"
 #: a label's value may have so many characters
-_VALUE = 1024
+_MAX_VALUE = 1024
 #: later times are in the year 2262
 _MAX_NS = 1 << 63
 
@@ -111,24 +111,24 @@ _REQUEST, _OWN = message_classes("otlp", _MESSAGES, ("Request", "Own"), (COMMON.
 #: tags of a ``LogRecord``: time, time of observation, severity and its text, body; attributes
 _AT, _SEEN_AT, _LEVEL, _WORD, _TEXT, _ATTRIBUTES = range(0, 12, 2)
 _TAGS: Final = np.array([9, 89, 16, 26, 42, 50], np.int64)
-_BAD = (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError)
+_DECODE_ERRORS = (msgspec.DecodeError, DecodeError, RecursionError, UnicodeDecodeError)
 #: labels and the stack trace among the attributes of a record
 type _Own = tuple[tuple[tuple[str, str], ...], bytes]
 #: rows by the labels of their own
-type _Found = dict[tuple[tuple[str, str], ...], Rows]
+type _RowsByLabels = dict[tuple[tuple[str, str], ...], Rows]
 
 
 def streams(data: bytes, rules: Rules, *, is_json: bool) -> Iterator[Stream]:
     """The streams of one request body. Raises :class:`Refused` (400) if it is no such request. O(bytes)."""
     try:
         request: Any = _DECODER.decode(data or b"{}") if is_json else _REQUEST.FromString(data)
-    except _BAD as error:
-        raise _bad(error) from error
-    asked = rules.names | {_TRACE}
+    except _DECODE_ERRORS as error:
+        raise _decode_refusal(error) from error
+    asked = rules.names | {_TRACE_ATTRIBUTE}
     budget = Budget()
     budget.spend(groups=len(request.resource_logs))
     for resource_logs in request.resource_logs:
-        base = {name_of(pair.key): _text(pair.value)[:_VALUE] for pair in resource_logs.resource.attributes}
+        base = {name_of(pair.key): _text(pair.value)[:_MAX_VALUE] for pair in resource_logs.resource.attributes}
         budget.spend(groups=len(resource_logs.scope_logs))
         for group in resource_logs.scope_logs:
             found = _of_json(group, asked, budget) if is_json else _of_protobuf(group, asked, budget)
@@ -136,16 +136,16 @@ def streams(data: bytes, rules: Rules, *, is_json: bool) -> Iterator[Stream]:
                 yield Stream({**base, **dict(own)}, rows)
 
 
-def _bad(error: object) -> Refused:
+def _decode_refusal(error: object) -> Refused:
     sentence = f"The body is not an ExportLogsServiceRequest: {str(error)[:200]}."
     return Refused(sentence, code="bad_body", status=400)
 
 
-def _of_json(group: _ScopeLogs, asked: frozenset[str], budget: Budget) -> _Found:
+def _of_json(group: _ScopeLogs, asked: frozenset[str], budget: Budget) -> _RowsByLabels:
     """The rows of a group, by the labels of their own."""
     budget.spend(records=len(group.log_records))
     logger = _logger(group.scope.name)
-    found: _Found = {}
+    found: _RowsByLabels = {}
     known: dict[bytes, tuple[Rows, bytes]] = {}
     for record in group.log_records:
         raw = bytes(record.attributes)
@@ -160,18 +160,18 @@ def _of_json(group: _ScopeLogs, asked: frozenset[str], budget: Budget) -> _Found
     return found
 
 
-def _of_protobuf(group: bytes, asked: frozenset[str], budget: Budget) -> _Found:
+def _of_protobuf(group: bytes, asked: frozenset[str], budget: Budget) -> _RowsByLabels:
     """The same. Records with the same attributes, one after another, are taken together."""
     if (read := scanning.records(group, _TAGS, budget)) is None:
-        raise _bad("a group of records is none")
+        raise _decode_refusal("a group of records is none")
     places, (begin, end) = read[0], read[1].tolist()
     logger = _logger(_name(group[begin:end]))
-    found: _Found = {}
+    found: _RowsByLabels = {}
     scanning.unwrap(np.frombuffer(group, np.uint8), places[:, _TEXT : _TEXT + 2])
     times = _times(group, places)
     heads = _heads(group, places[:, [_LEVEL, _WORD, _WORD + 1]].tolist(), logger)
     texts = [
-        group[first:last] if first >= 0 else _other(group[-1 - first : last])
+        group[first:last] if first >= 0 else _value_text(group[-1 - first : last])
         for first, last in places[:, _TEXT : _TEXT + 2].tolist()
     ]
     cuts = [*np.flatnonzero(places[:, -1] == 0).tolist(), len(places)]
@@ -217,16 +217,16 @@ def _heads(group: bytes, said: Sequence[Sequence[int]], logger: str) -> list[str
 def _name(scope: bytes) -> str:
     try:
         return str(InstrumentationScope.FromString(scope).name)
-    except _BAD as error:
-        raise _bad(error) from error
+    except _DECODE_ERRORS as error:
+        raise _decode_refusal(error) from error
 
 
-def _other(value: bytes) -> bytes:
+def _value_text(value: bytes) -> bytes:
     """The text of a body that is no string."""
     try:
         return _text(AnyValue.FromString(value)).encode("utf-8", "replace")
-    except _BAD as error:
-        raise _bad(error) from error
+    except _DECODE_ERRORS as error:
+        raise _decode_refusal(error) from error
 
 
 def _logger(name: str) -> str:
@@ -249,16 +249,16 @@ def _own(raw: bytes, pairs_of: Callable[[bytes], Sequence[Any]], asked: frozense
     trace = b""
     try:
         pairs = pairs_of(raw)
-    except _BAD as error:
-        raise _bad(error) from error
+    except _DECODE_ERRORS as error:
+        raise _decode_refusal(error) from error
     for pair in pairs:
         name = name_of(pair.key)
         if name in asked:
             value = pair.value.string_value or _text(pair.value)
-            if name == _TRACE:
+            if name == _TRACE_ATTRIBUTE:
                 trace = f"\n{value}".encode("utf-8", "replace")
             else:
-                own += ((name, value[:_VALUE]),)
+                own += ((name, value[:_MAX_VALUE]),)
     return own, trace
 
 
@@ -270,7 +270,7 @@ def _ns(said: int | str) -> int:
 
 
 def _level(number: int, text: str) -> str:
-    if text.upper() in _WORDS:
+    if text.upper() in _LEVEL_WORDS:
         return text.upper()
     return _LEVELS[(number + 3) // 4] if 0 < number <= 24 else ""
 

@@ -18,11 +18,11 @@ from ingest.refusals import Refused
 from ingest.wire.rows import name_of
 
 #: characters of one part of a path, and of a whole path
-_PART, _PATH = 120, 900
-_KEY = 200
-_ATTEMPTS = 100_000
+_MAX_PART, _MAX_PATH = 120, 900
+_MAX_KEY = 200
+_MAX_ATTEMPT = 100_000
 #: categories of characters that no name may have
-_ACTING = frozenset(("Cc", "Cf", "Zl", "Zp"))
+_CONTROL_CATEGORIES = frozenset(("Cc", "Cf", "Zl", "Zp"))
 _ROUTES = Path(__file__).with_name("routes.toml")
 
 #: header -> what it says
@@ -50,7 +50,7 @@ class Place(NamedTuple):
 
 
 @cache
-def _known() -> dict[str, Any]:
+def _known_labels() -> dict[str, Any]:
     said = tomllib.loads(_ROUTES.read_text())
     for key in ("job", "attempt"):
         said[key] = [prefix + name for name in said[key] for prefix in said["prefixes"]]
@@ -86,14 +86,14 @@ class Rules:
 
         attempt = header("Faultline-Attempt")
         number = numbers.whole(attempt, digits=6) if attempt else None
-        if attempt and (number is None or number > _ATTEMPTS):
+        if attempt and (number is None or number > _MAX_ATTEMPT):
             sentence = f"Faultline-Attempt is “{attempt[:40]}”: send a whole number, 0 or more."
             raise Refused(sentence, code="bad_number", status=400)
-        known = _known()
+        known = _known_labels()
         asked = {kind: names(kind) for kind in ("Job", "Attempt", "Source", "Message", "Time", "Level")}
         standard = [known[k] for k in ("job", "namespace", "attempt", "node", "file", "pod", "container", "rank")]
         return cls(
-            job=_clean(header("Faultline-Job") or "", _KEY),
+            job=_clean(header("Faultline-Job") or "", _MAX_KEY),
             attempt=number,
             job_from=asked["Job"],
             attempt_from=asked["Attempt"],
@@ -115,9 +115,9 @@ def place_of(labels: Mapping[str, str], rules: Rules) -> Place | None:
         return None
     attempt = rules.attempt
     if attempt is None:
-        said = _first(labels, rules.attempt_from or _known()["attempt"])
+        said = _first(labels, rules.attempt_from or _known_labels()["attempt"])
         number = numbers.whole(said, digits=6) if said else None
-        attempt = number if number is not None and number <= _ATTEMPTS else 0
+        attempt = number if number is not None and number <= _MAX_ATTEMPT else 0
     return Place(job, attempt, _path(labels, rules))
 
 
@@ -132,37 +132,39 @@ def slug_of(job: str) -> str:
 
 
 def _job(labels: Mapping[str, str], rules: Rules) -> str:
-    known = _known()
+    known = _known_labels()
     for name in rules.job_from or known["job"]:
-        said = _clean(labels.get(name, ""), _KEY)
+        said = _clean(labels.get(name, ""), _MAX_KEY)
         if not said or (not rules.job_from and said.lower().partition(":")[0] in known["nothing"]):
             continue
         if not rules.job_from and name.endswith(tuple(known["namespaced"])):
             space = _first(labels, known["namespace"])
-            return f"{_clean(space, 64)}/{said}"[:_KEY] if space else said
+            return f"{_clean(space, 64)}/{said}"[:_MAX_KEY] if space else said
         return said
     return ""
 
 
 def _path(labels: Mapping[str, str], rules: Rules) -> str:
-    known = _known()
+    known = _known_labels()
     if rules.source_from:
         parts = [labels[name] for name in rules.source_from if labels.get(name)]
-        return _joined(parts) or "output.log"
+        return _join_path(parts) or "output.log"
     node, file = _first(labels, known["node"]), _first(labels, known["file"])
     if file and not file.startswith(tuple(known["kubelet"])):
-        return _joined([node, file])
+        return _join_path([node, file])
     pod, container, rank = (_first(labels, known[kind]) for kind in ("pod", "container", "rank"))
     name = f"{container}.log" if container else f"rank{rank}.log" if rank else "output.log"
-    return _joined([node, pod, name])
+    return _join_path([node, pod, name])
 
 
-def _joined(parts: Sequence[str]) -> str:
+def _join_path(parts: Sequence[str]) -> str:
     """A path of these parts, each of which may have directories. A long one ends in a digest of the whole."""
-    names = [_clean(name, _PART).rstrip(":") for part in parts for name in PurePosixPath(part.replace("\\", "/")).parts]
+    names = [
+        _clean(name, _MAX_PART).rstrip(":") for part in parts for name in PurePosixPath(part.replace("\\", "/")).parts
+    ]
     path = "/".join(name for name in names if name and name.strip("./"))
-    if len(path) > _PATH:
-        path = f"{path[: _PATH - 20]}-{sha256(path.encode('utf-8', 'replace')).hexdigest()[:12]}"
+    if len(path) > _MAX_PATH:
+        path = f"{path[: _MAX_PATH - 20]}-{sha256(path.encode('utf-8', 'replace')).hexdigest()[:12]}"
     return path
 
 
@@ -170,7 +172,7 @@ def _clean(said: str, most: int) -> str:
     """Hostile text as a name: one line, visible characters only; a cut name ends in a digest of the whole."""
     name = " ".join(plain.visible(plain.text(said)).split())
     if not name.isascii():
-        name = "".join("-" if unicodedata.category(sign) in _ACTING else sign for sign in name)
+        name = "".join("-" if unicodedata.category(sign) in _CONTROL_CATEGORIES else sign for sign in name)
     if len(name) > most:
         name = f"{name[: most - 7]}-{sha256(name.encode('utf-8', 'replace')).hexdigest()[:6]}"
     return name

@@ -18,15 +18,15 @@ from typing import Final, NamedTuple
 from ingest.refusals import Refused
 
 #: records, and groups of them that share labels, in one request
-MOST_RECORDS: Final = 200_000
-MOST_GROUPS: Final = 20_000
+MAX_RECORDS: Final = 200_000
+MAX_GROUPS: Final = 20_000
 #: bytes of a batch's digest
 DIGEST_BYTES: Final = 8
 #: forms of a file's lines: as they were sent, or with the record's time before lines without one
 PLAIN, STAMPED = "plain", "stamped"
 #: a time of day near the beginning of a line
 _CLOCK = re.compile(rb"\d\d?:\d\d:\d\d")
-_REACH = 100
+_HEAD_BYTES = 100
 _DAY_NS = 86_400 * 10**9
 
 
@@ -69,7 +69,7 @@ class Stream(NamedTuple):
 
 
 class Budget:
-    """Counts what one request may have. Raises :class:`Refused` (413) beyond :data:`MOST_RECORDS`, MOST_GROUPS."""
+    """Counts what one request may have. Raises :class:`Refused` (413) beyond :data:`MAX_RECORDS`, MOST_GROUPS."""
 
     def __init__(self) -> None:
         self._records = self._groups = 0
@@ -77,8 +77,8 @@ class Budget:
     def spend(self, *, records: int = 0, groups: int = 0) -> None:
         self._records += records
         self._groups += groups
-        if self._records > MOST_RECORDS or self._groups > MOST_GROUPS:
-            sentence = f"One request may have {MOST_RECORDS:,} records in {MOST_GROUPS:,} groups: send smaller batches."
+        if self._records > MAX_RECORDS or self._groups > MAX_GROUPS:
+            sentence = f"One request may have {MAX_RECORDS:,} records in {MAX_GROUPS:,} groups: send smaller batches."
             raise Refused(sentence, code="too_many", status=413)
 
 
@@ -88,7 +88,7 @@ def name_of(raw: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", raw.lower())[:200].strip("_")
 
 
-def dated(rows: Rows, now_ns: int) -> tuple[Rows, int]:
+def in_time_order(rows: Rows, now_ns: int) -> tuple[Rows, int]:
     """Rows in order of time; those dated more than a day after ``now_ns`` get ``now_ns``. Returns how many those are.
 
     Rows without a time keep their place behind the row before them.
@@ -121,7 +121,7 @@ def digest_of(rows: Rows) -> bytes:
 
 def form_of(rows: Rows) -> str:
     """The form of a file that begins with these rows."""
-    return PLAIN if any(_CLOCK.search(text, 0, _REACH) for text in rows.texts) else STAMPED
+    return PLAIN if any(_CLOCK.search(text, 0, _HEAD_BYTES) for text in rows.texts) else STAMPED
 
 
 def lines_of(rows: Rows, form: str, now_ns: int) -> bytes:
@@ -129,7 +129,7 @@ def lines_of(rows: Rows, form: str, now_ns: int) -> bytes:
     texts = [text.rstrip(b"\r\n") for text in rows.texts]
     if form != PLAIN:
         texts = [
-            text if _CLOCK.search(text, 0, _REACH) else _stamp(at or now_ns, head) + text
+            text if _CLOCK.search(text, 0, _HEAD_BYTES) else _stamp(at or now_ns, head) + text
             for at, head, text in zip(rows.times, rows.heads, texts, strict=True)
         ]
     data = b"\n".join([*texts, b""])

@@ -44,6 +44,6 @@ def follower(live_server: Any, token: str, job: Job, logs: Path, tmp_path: Path)
 
     def make() -> Follower:
         site = Site(live_server.url, token, retry_for_s=20)
-        return Follower(site, job.slug, lambda: files.found([str(logs)]), state=tmp_path / "state.json")
+        return Follower(site, job.slug, lambda: files.find_files([str(logs)]), state=tmp_path / "state.json")
 
     return make

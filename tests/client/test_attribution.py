@@ -19,7 +19,7 @@ import pytest
 from faultline import attribution, attribution_http
 from faultline.attribution import Attribution
 from faultline.site import Site
-from faultline.words import Usage
+from faultline.words import UsageError
 from ingest.models import Artifact, Job, Upload
 from tests.ingest.conftest import LOG
 from tests.patience import PATIENCE_S, wait_for
@@ -178,7 +178,7 @@ def test_wrong_numbers_and_pages_of_a_browser_are_refused(begin: Callable[..., i
 
 @pytest.mark.parametrize("listen", ["0.0.0.0:8000", "10.0.0.1:1", "example.org:80", "8000", "127.0.0.1:99999"])
 def test_it_listens_to_this_machine_alone(logs: Path, listen: str) -> None:
-    with pytest.raises(Usage):
+    with pytest.raises(UsageError):
         attribution_http.server_of(listen, Attribution(Site("http://x", "t"), [logs]))
 
 
@@ -195,7 +195,7 @@ def test_the_real_client_latches_the_stop(begin: Callable[..., int], logs: Path,
     port, log = begin(), logs / "a_cycle0.log"
     log.write_bytes(LOG)
     told = {"status": "completed", "action": "STOP", "reason": "A wrong argument.", "exclude_nodes": []}
-    monkeypatch.setattr(Attribution, "_told", lambda *_: told)
+    monkeypatch.setattr(Attribution, "_final_answer", lambda *_: told)
     code = f"""
 import time
 from nvidia_resiliency_ext.shared_utils.health_check import AttributionService

@@ -61,9 +61,9 @@ def test_an_old_long_file_delays_no_new_lines_of_the_others(
 def test_more_files_than_a_follower_takes_are_told_once_and_come_when_others_end(
     live_server: Any, token: str, job: Job, logs: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(following, "MOST_FILES", 2)
+    monkeypatch.setattr(following, "MAX_FILES", 2)
     notes: list[str] = []
-    one = Follower(Site(live_server.url, token), job.slug, lambda: files.found([str(logs)]), note=notes.append)
+    one = Follower(Site(live_server.url, token), job.slug, lambda: files.find_files([str(logs)]), note=notes.append)
     for name in "abcd":
         append(logs / f"{name}.log", b"hello\n")
     for _ in range(3):
@@ -118,7 +118,7 @@ def test_a_rate_is_kept(live_server: Any, token: str, job: Job, logs: Path) -> N
 
     append(logs / "a.log", LOG[:5000])
     site = Site(live_server.url, token, retry_for_s=20)
-    Follower(site, job.slug, lambda: files.found([str(logs)]), bytes_per_s=100).run(Stop(), every_s=0.0)
+    Follower(site, job.slug, lambda: files.find_files([str(logs)]), bytes_per_s=100).run(Stop(), every_s=0.0)
     assert waits == [50.0]
 
 

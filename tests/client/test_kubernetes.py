@@ -19,8 +19,8 @@ import yaml
 from diagnosis.__main__ import main as engine
 from faultline import main as program
 from faultline import options
-from faultline.kube_api import KINDS, Cluster, parsed
-from faultline.kubernetes import Kubernetes, look_at, slug_of
+from faultline.kube_api import KINDS, Cluster, parse_objects
+from faultline.kubernetes import Kubernetes, slug_of, snapshot_of
 from faultline.scheduled import Job
 from faultline.scheduler import Watcher
 from faultline.site import Site
@@ -64,7 +64,7 @@ ALL = (OOM, LOST, PREEMPTED, UNPLACED)
 
 
 def the_job(objects: list[Any]) -> Job:
-    (found,) = look_at(objects).jobs
+    (found,) = snapshot_of(objects).jobs
     return found
 
 
@@ -82,14 +82,14 @@ def test_a_job_that_ran_out_of_memory_has_its_signal_and_its_container() -> None
     job = the_job(OOM)
     assert (job.id, job.state, job.reason, job.outcome) == ("ml/llama", "FAILED", "BackoffLimitExceeded", "failed")
     assert (job.exit_code, job.signal, job.nodes, job.end - job.start) == (0, 9, "gpu-1,gpu-2", 310)
-    (line,) = look_at(OOM).lines["ml/llama"]
+    (line,) = snapshot_of(OOM).lines["ml/llama"]
     assert line.text == (
         "Warning ContainerDied pod/llama-1 on node gpu-2: container train Terminated Reason: OOMKilled Exit Code: 137"
     )
 
 
 def test_a_restart_of_a_jobset_is_an_attempt_and_the_lost_node_belongs_to_the_one_before() -> None:
-    look = look_at(LOST)
+    look = snapshot_of(LOST)
     (job,) = look.jobs
     assert (job.state, job.restarts, job.nodes, job.failed_node) == ("RUNNING", 1, "gpu-3", "")
     assert [(node.name, node.state) for node in look.nodes] == [("gpu-1", "NotReady")]
@@ -118,7 +118,9 @@ def test_pods_of_a_kind_that_is_not_known_tell_how_their_job_fares() -> None:
 def test_an_event_that_comes_again_is_told_again_only_when_it_grew_tenfold() -> None:
     def key(count: int) -> str:
         return (
-            look_at([*UNPLACED[:2], kube.event("BackOff", "Back-off", "llama-0", count=count)]).lines["ml/llama"][0].key
+            snapshot_of([*UNPLACED[:2], kube.event("BackOff", "Back-off", "llama-0", count=count)])
+            .lines["ml/llama"][0]
+            .key
         )
 
     assert key(1) == key(9) != key(10) == key(99)
@@ -143,7 +145,7 @@ def test_odd_objects_are_left_out_and_never_end_the_look(seed: int) -> None:
 
     for _ in range(60):
         objects = [spoil(one) for objects in ALL for one in objects]
-        look_at([one for one in objects if dice.random() < 0.9])
+        snapshot_of([one for one in objects if dice.random() < 0.9])
 
 
 @pytest.mark.parametrize(
@@ -158,7 +160,7 @@ def test_odd_objects_are_left_out_and_never_end_the_look(seed: int) -> None:
 def test_what_kubernetes_says_is_evidence_for_the_conclusion(
     objects: list[Any], category: str, tmp_path: Path, capsys: Any
 ) -> None:
-    source, look = Kubernetes(parsed), look_at(objects)  # type: ignore[arg-type]
+    source, look = Kubernetes(parse_objects), snapshot_of(objects)  # type: ignore[arg-type]
     (job,) = look.jobs
     lines = [line.text for line in look.lines[job.id] if line.attempt == 0 or not job.restarts]
     lines += [source.node_line_of(node) for node in look.nodes] + [source.line_of(job, names_node=bool(look.nodes))]

@@ -20,7 +20,7 @@ import pytest
 
 from faultline import main as command
 from faultline.prometheus import Prometheus
-from faultline.words import Usage
+from faultline.words import UsageError
 from ingest.models import Upload
 from ingest.services import resuming
 from tests.factories import make_job
@@ -103,7 +103,7 @@ def test_an_answer_that_is_none_is_noted_and_asked_again_later(
 
 
 def test_an_address_is_needed() -> None:
-    with pytest.raises(Usage, match="--server"):
+    with pytest.raises(UsageError, match="--server"):
         Prometheus("", step_s=15)
 
 
@@ -164,7 +164,7 @@ def test_a_real_prometheus_names_the_link_that_went_down(tmp_path: Path, token: 
         process.wait(PATIENCE_S)
         server.shutdown()
     upload = Upload.objects.get(job=job)
-    (line,) = resuming.part_of(upload).read_text().splitlines()
+    (line,) = resuming.part_path_of(upload).read_text().splitlines()
     assert upload.path == "gpu-7/health/prometheus.log"
     assert line.endswith("ERROR prometheus: mlx5_0 port 1: link went down"), "told twice, stored once"
     assert abs(datetime.fromisoformat(line.split()[0]).timestamp() - time.time()) < PATIENCE_S

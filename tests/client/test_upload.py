@@ -18,7 +18,7 @@ from django.db import transaction
 
 from faultline import main as command
 from faultline import sending
-from faultline.files import found, nodes_of
+from faultline.files import find_files, nodes_of
 from ingest import services, signals
 from ingest.models import Artifact, Job, Upload
 from ingest.refusals import Refused
@@ -184,16 +184,16 @@ def test_links_out_of_the_directory_fifos_and_excluded_names_stay_where_they_are
     (logs / "folder").symlink_to(tmp_path, target_is_directory=True)
     os.mkfifo(logs / "pipe")
     (logs / "core.123").write_bytes(b"core")
-    names = {source.name for source in found([str(logs)], exclude=["core.*"])}
+    names = {source.name for source in find_files([str(logs)], exclude=["core.*"])}
     assert names == {"inside.log", "rank 0/out.log", "rank1.log"}
     assert upload(logs, "--job", "x", "--exclude", "core.*") == 0
     assert set(Artifact.objects.values_list("path", flat=True)) == names
-    assert {"link.log"} <= {source.name for source in found([str(logs)], follow=True, exclude=["core.*"])}
+    assert {"link.log"} <= {source.name for source in find_files([str(logs)], follow=True, exclude=["core.*"])}
 
 
 def test_a_file_exchanged_for_a_link_after_it_was_listed_is_not_read(logs: Path, tmp_path: Path) -> None:
     (tmp_path / "secret").write_text("root's own\n")
-    (source,) = [row for row in found([str(logs)]) if row.name == "rank1.log"]
+    (source,) = [row for row in find_files([str(logs)]) if row.name == "rank1.log"]
     (logs / "rank1.log").unlink()
     (logs / "rank1.log").symlink_to(tmp_path / "secret")
     sender = sending.Sender(None, "x")  # type: ignore[arg-type]  # nothing is sent

@@ -11,5 +11,5 @@ def told() -> list[str]:
     return [
         line
         for upload in Upload.objects.order_by("attempt__number")
-        for line in resuming.part_of(upload).read_text().splitlines()
+        for line in resuming.part_path_of(upload).read_text().splitlines()
     ]

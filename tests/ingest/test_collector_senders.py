@@ -47,7 +47,7 @@ def stored(count: int = 1) -> list[str]:
     until = time.monotonic() + PATIENCE_S
     while True:
         upload = Upload.objects.first()
-        lines = resuming.part_of(upload).read_text().splitlines() if upload is not None else []
+        lines = resuming.part_path_of(upload).read_text().splitlines() if upload is not None else []
         if len(lines) >= count or time.monotonic() > until:
             assert Upload.objects.count() <= 1
             return lines

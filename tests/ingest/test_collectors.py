@@ -63,7 +63,7 @@ def lines(api: Any, body: bytes, kind: str = "application/x-ndjson", **headers: 
 
 def content(path: str = "node-1/logs/rank0.log") -> str:
     upload = Upload.objects.get(path=path)
-    data = resuming.part_of(upload).read_bytes()
+    data = resuming.part_path_of(upload).read_bytes()
     assert len(data) == upload.offset_bytes
     return data.decode()
 
@@ -93,7 +93,7 @@ def test_a_repeated_batch_is_stored_once_and_a_new_one_of_equal_text_again(api: 
 def test_a_batch_of_which_one_file_was_stored_is_completed_by_its_repeat(api: Any, monkeypatch: Any) -> None:
     whole = request_of((T0, "10:00:00 a"))
     whole.MergeFrom(request_of((T0, "10:00:00 b"), file="/logs/rank1.log"))
-    monkeypatch.setattr(appending, "_TOGETHER", 1)
+    monkeypatch.setattr(appending, "_MAX_TOGETHER", 1)
     write, calls = appending._write, []
 
     def full(file: Any, offset: int, data: bytes) -> None:
@@ -113,7 +113,7 @@ def test_a_batch_of_which_one_file_was_stored_is_completed_by_its_repeat(api: An
 
 def test_bytes_of_a_request_that_was_killed_before_its_answer_are_not_doubled(api: Any, monkeypatch: Any) -> None:
     otlp(api, request_of((T0, "10:00:00 a")))
-    part = resuming.part_of(Upload.objects.get())
+    part = resuming.part_path_of(Upload.objects.get())
     with part.open("ab") as file:
         file.write(b"10:00:01 b\n10:0")
     otlp(api, request_of((T0 + SECOND, "10:00:01 b")))
@@ -212,7 +212,7 @@ def test_lines_after_the_end_of_a_file_begin_another_and_replace_nothing(api: An
 def test_a_follower_and_a_collector_of_one_path_do_not_mix(api: Any, job: Any) -> None:
     upload = resuming.upload_begin(job=job, path="node-1/logs/rank0.log", size_bytes=None)
     otlp(api, request_of((T0, "10:00:00 a")), **{"Faultline-Job": job.slug})
-    assert resuming.part_of(upload).read_bytes() == b""
+    assert resuming.part_path_of(upload).read_bytes() == b""
     assert content("node-1/logs/rank0.log.2") == "10:00:00 a\n"
     pushed = Upload.objects.exclude(source="").get()
     url = f"/api/v1/uploads/{pushed.pk}"
@@ -353,7 +353,7 @@ def test_the_rate_limit_of_batches_is_not_that_of_uploads(api: Any, settings: An
 
 def test_an_upload_that_is_closed_while_a_batch_waits_gets_a_second_file(api: Any, monkeypatch: Any) -> None:
     otlp(api, request_of((T0, "10:00:00 a")))
-    held = appending._held
+    held = appending._lock_part
     closed = []
 
     def late(upload: Any) -> Any:
@@ -362,14 +362,14 @@ def test_an_upload_that_is_closed_while_a_batch_waits_gets_a_second_file(api: An
             resuming.upload_close(upload=Upload.objects.select_related("job", "attempt").get())
         return held(upload)
 
-    monkeypatch.setattr(appending, "_held", late)
+    monkeypatch.setattr(appending, "_lock_part", late)
     assert otlp(api, request_of((T0, "10:00:01 b"))).status_code == 200
     assert content("node-1/logs/rank0.log.2") == "10:00:01 b\n"
 
 
 def test_silent_files_end_as_they_stand_without_bytes_that_were_never_confirmed(api: Any) -> None:
     otlp(api, request_of((T0, "10:00:00 a")))
-    part: Path = resuming.part_of(Upload.objects.get())
+    part: Path = resuming.part_path_of(Upload.objects.get())
     with part.open("ab") as file:
         file.write(b"half a li")
     Upload.objects.update(updated_at="2023-01-01T00:00:00Z")

@@ -106,7 +106,7 @@ def test_a_file_that_never_ends_is_complete_at_its_limit_and_goes_on_in_the_next
         sent += rows
     assert Artifact.objects.count() >= 2
     assert Upload.objects.filter(state=Upload.State.RECEIVING).count() == 1
-    growing = resuming.part_of(Upload.objects.get(state=Upload.State.RECEIVING)).read_text()
+    growing = resuming.part_path_of(Upload.objects.get(state=Upload.State.RECEIVING)).read_text()
     stored = [storage.blob_range(one.blob_id, 0, 1 << 20).decode() for one in Artifact.objects.order_by("pk")]
     assert all(len(text) <= 4_000 for text in [*stored, growing])
     assert "".join([*stored, growing]).splitlines() == sent
@@ -117,7 +117,7 @@ def test_a_file_that_never_ends_is_complete_at_its_limit_and_goes_on_in_the_next
 
 
 def test_labels_with_a_new_value_each_line_make_no_endless_jobs(api: Any, monkeypatch: Any) -> None:
-    monkeypatch.setattr(collecting, "NEW_JOBS_AN_HOUR", 3)
+    monkeypatch.setattr(collecting, "MAX_NEW_JOBS_AN_HOUR", 3)
     rows = b"".join(b'{"msg":"10:00:00 a","job_id":"run%d"}\n' % n for n in range(50))
     said = lines(api, rows).json()
     assert (said["stored"], said["refused"], Job.objects.count()) == (3, 47, 3)

@@ -28,7 +28,7 @@ pytestmark = pytest.mark.django_db(transaction=True)
 
 FILES = {f"rank{n}.log": LOG + b"rank %d\n" % n for n in range(3)}
 #: oftener than an end that counts may happen
-AGAIN = ends.MOST_OWN + 2
+AGAIN = ends.MAX_OWN + 2
 GONE = f"{processes.machine()}#999999999:1"
 
 
@@ -110,7 +110,7 @@ def test_a_worker_that_is_killed_while_it_reads_or_stores_costs_no_file(
         with monkeypatch.context() as there, pytest.raises(Killed):
             there.setattr(artifact_parsing, step, dies)
             if step == "artifact_read":
-                there.setattr(artifact_parsing, "_SMALL_BYTES", 0)
+                there.setattr(artifact_parsing, "_MAX_SMALL_BYTES", 0)
             work(unit)
         end_the_worker()
         if is_swept:
@@ -136,7 +136,7 @@ def test_a_file_that_ends_each_worker_is_left_out_alone_with_its_sentence(
     monkeypatch.setattr(artifact_parsing, "artifact_read", deadly)
     monkeypatch.setattr(artifact_parsing, "artifacts_read", lambda *_: {})
     monkeypatch.setattr(processes, "oom_kills", lambda: kills[0])
-    for _ in range(ends.MOST_OUTSIDE + 5):
+    for _ in range(ends.MAX_OUTSIDE + 5):
         try:
             work(unit)
         except Killed:
@@ -148,9 +148,9 @@ def test_a_file_that_ends_each_worker_is_left_out_alone_with_its_sentence(
     assert left == {path: said for path, said in WHOLE.items() if path != "rank1.log"}
     if is_short_of_memory:
         assert "ran out of memory" in sentence
-        assert len(read) <= ends.MOST_OWN + 1
+        assert len(read) <= ends.MAX_OWN + 1
     else:
-        assert f"ended {ends.MOST_OUTSIDE} times in a row" in sentence
+        assert f"ended {ends.MAX_OUTSIDE} times in a row" in sentence
     Run.objects.update(state="failed")
     assert services.run_retry(run=unit)
     unit.refresh_from_db()
@@ -163,13 +163,13 @@ def test_a_run_whose_workers_always_end_fails_with_a_sentence(unit: Run) -> None
     def dies(_: Any) -> None:
         raise Killed
 
-    for _ in range(ends.MOST_OUTSIDE):
+    for _ in range(ends.MAX_OUTSIDE):
         with pytest.raises(Killed):
             services.run_do(unit.pk, dies)
         end_the_worker()
     services.run_do(unit.pk, dies)
     unit.refresh_from_db()
-    assert (unit.state, f"ended {ends.MOST_OUTSIDE} times in a row" in unit.error) == ("failed", True)
+    assert (unit.state, f"ended {ends.MAX_OUTSIDE} times in a row" in unit.error) == ("failed", True)
 
 
 class Reaper:
@@ -232,7 +232,7 @@ def test_a_reader_that_is_killed_again_and_again_costs_no_file(
     settings.READING_IS_APART = True
     monkeypatch.setattr(processes, "oom_kills", lambda: 0)
     monkeypatch.setattr(client, "_kept", (os.getpid(), keeper := client.Keeper()))
-    monkeypatch.setattr("ingest.isolation.forkserver._TOLD_EVERY_S", 0.0)
+    monkeypatch.setattr("ingest.isolation.forkserver._REPORT_EVERY_S", 0.0)
     reaper = Reaper(monkeypatch)
     reaper.at, reaper.left = at, times
     try:

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from ingest import selectors, services
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import Artifact, HistoryEntry, Job
 from ingest.services.history import history_for, history_learn
 from tests.factories import work_on
@@ -44,7 +44,7 @@ def test_a_job_whose_messages_cost_too_much_to_learn_leaves_the_pool_and_is_diag
     job = a_job("one", tmp_path)
 
     def lose(*_: Any, **__: Any) -> None:
-        raise Lost("Reading this needs more memory than one reading may take.")
+        raise ReaderLost("Reading this needs more memory than one reading may take.")
 
     monkeypatch.setattr("ingest.services.history.engine_call", lose)
     work = work_on(job)

@@ -15,7 +15,7 @@ import pytest
 from diagnosis import archives
 from diagnosis.model import JobHints, ParseHints
 from ingest import processes
-from ingest.isolation import End, Limits, Lost, call
+from ingest.isolation import End, Limits, ReaderLost, call
 from ingest.isolation.client import Keeper
 from tests.archives import tar_of
 from tests.ingest.conftest import LOG
@@ -56,14 +56,14 @@ def test_a_reader_yields_the_processor_to_the_pages_of_the_same_machine(keeper: 
 )
 def test_a_crash_costs_one_call_and_a_sentence(keeper: Keeper, name: str, told: str) -> None:
     before = ask(keeper, "pid")
-    with pytest.raises(Lost, match=told):
+    with pytest.raises(ReaderLost, match=told):
         ask(keeper, name)
     assert ask(keeper, "pid") != before
 
 
 @pytest.mark.parametrize("name", ["take", "take_natively"])
 def test_memory_beyond_the_limit_costs_one_call_and_a_sentence(keeper: Keeper, name: str) -> None:
-    with pytest.raises(Lost, match=r"more memory than the 1\.0 GiB"):
+    with pytest.raises(ReaderLost, match=r"more memory than the 1\.0 GiB"):
         ask(keeper, name, size=3 << 30)
     assert ask(keeper, "take", size=1 << 20) == 1 << 20
 
@@ -74,12 +74,12 @@ def test_a_reader_that_has_grown_makes_room_for_a_new_one(keeper: Keeper) -> Non
 
 
 def test_a_silent_reader_is_stopped_after_the_silence_allowed(keeper: Keeper) -> None:
-    with pytest.raises(Lost, match="made no progress for 1 seconds"):
+    with pytest.raises(ReaderLost, match="made no progress for 1 seconds"):
         ask(keeper, "hang", Limits(0, silence_s=1, wall_s=600))
 
 
 def test_a_reader_that_never_ends_is_stopped_though_it_is_not_silent(keeper: Keeper) -> None:
-    with pytest.raises(Lost, match="longer than the 1 seconds"):
+    with pytest.raises(ReaderLost, match="longer than the 1 seconds"):
         ask(keeper, "go_on_for_ever", Limits(0, silence_s=60, wall_s=1))
 
 
@@ -90,7 +90,7 @@ def test_a_full_disk_is_no_fault_of_the_evidence(keeper: Keeper) -> None:
 
 
 def test_what_the_system_ended_may_succeed_another_time(keeper: Keeper, tmp_path: Path) -> None:
-    with pytest.raises(Lost) as raised:
+    with pytest.raises(ReaderLost) as raised:
         ask(keeper, "killed", marker=str(tmp_path / "was-here"))
     assert raised.value.end == End.OUTSIDE
     assert "malformed" not in str(raised.value)
@@ -99,14 +99,14 @@ def test_what_the_system_ended_may_succeed_another_time(keeper: Keeper, tmp_path
 
 def test_a_fork_server_that_ends_before_it_forks_is_no_fault_of_the_file() -> None:
     never_ready = Keeper("tests.ingest.no_such_module")
-    with pytest.raises(Lost, match="Something outside ended") as raised:
+    with pytest.raises(ReaderLost, match="Something outside ended") as raised:
         ask(never_ready, "pid")
     assert raised.value.end == End.OUTSIDE
 
 
 @pytest.mark.parametrize("number", [signal.SIGKILL, signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_every_signal_that_somebody_sends_is_an_end_from_outside(keeper: Keeper, number: int) -> None:
-    with pytest.raises(Lost, match="Something outside ended") as raised:
+    with pytest.raises(ReaderLost, match="Something outside ended") as raised:
         ask(keeper, "signalled", number=int(number))
     assert raised.value.end == End.OUTSIDE
 
@@ -115,7 +115,7 @@ def test_the_reason_of_an_end_is_found_however_long_the_end_takes(
     keeper: Keeper, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(processes, "oom_kills", lambda: 0)
-    with pytest.raises(Lost, match="Something outside ended") as raised:
+    with pytest.raises(ReaderLost, match="Something outside ended") as raised:
         ask(keeper, "killed_slowly")
     assert raised.value.end == End.OUTSIDE
 
@@ -126,13 +126,13 @@ def test_a_reader_that_ends_while_the_system_runs_out_of_memory_may_be_the_reaso
 ) -> None:
     answers = iter(told)
     monkeypatch.setattr(processes, "oom_kills", lambda: next(answers))
-    with pytest.raises(Lost, match="The system ran out of memory") as raised:
+    with pytest.raises(ReaderLost, match="The system ran out of memory") as raised:
         ask(keeper, "signalled", number=int(signal.SIGKILL))
     assert raised.value.end == End.OWN
 
 
 def test_a_reader_that_sends_no_answer_and_does_not_end_is_itself_the_reason(keeper: Keeper) -> None:
-    with pytest.raises(Lost, match="no answer that can be read") as raised:
+    with pytest.raises(ReaderLost, match="no answer that can be read") as raised:
         ask(keeper, "send_nonsense_and_stay")
     assert raised.value.end is None
 

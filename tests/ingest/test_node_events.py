@@ -90,7 +90,7 @@ def send(api: APIClient, said: Any, **headers: str) -> Any:
 
 
 def lines_of(path: str) -> list[str]:
-    return resuming.part_of(Upload.objects.get(path=path)).read_text().splitlines()
+    return resuming.part_path_of(Upload.objects.get(path=path)).read_text().splitlines()
 
 
 def test_an_alert_becomes_a_line_of_the_job_that_ran_on_the_node(api: APIClient, job: Job) -> None:
@@ -213,7 +213,7 @@ def test_hostile_values_become_one_line_of_plain_text() -> None:
 
 
 def test_a_flood_about_one_node_is_cut_with_a_sentence(api: APIClient, job: Job, monkeypatch: Any) -> None:
-    monkeypatch.setattr(storing, "_A_NODE", 3)
+    monkeypatch.setattr(storing, "_MAX_EVENTS_A_NODE", 3)
     rows = [alert(at=NOW - timedelta(seconds=n)) for n in range(5)]
     answer = send(api, webhook(*rows)).json()
     assert (answer["stored"], answer["refused"]) == (3, 2) and "send fewer" in answer["sentence"]

@@ -26,7 +26,12 @@ pytestmark = pytest.mark.django_db
 
 @pytest.fixture
 def work(job: Job) -> Work:
-    values = {"state": Run.State.RUNNING, "tries": 1, "worker": processes.own(), "heartbeat_at": timezone.now()}
+    values = {
+        "state": Run.State.RUNNING,
+        "tries": 1,
+        "worker": processes.process_name(),
+        "heartbeat_at": timezone.now(),
+    }
     run = Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, **values)
     return Work(run)
 

@@ -169,8 +169,8 @@ def test_a_unit_of_files_that_had_its_share_continues_later_and_loses_nothing(
 
     monkeypatch.setattr(work, "SHORT_S", -1.0)
     monkeypatch.setattr(runs, "MAX_WAITS", 1)  # it is no sign of trouble, however often it happens
-    monkeypatch.setattr(artifact_parsing, "_BATCH", 1)
-    monkeypatch.setattr(artifact_parsing, "_TOGETHER", 1)
+    monkeypatch.setattr(artifact_parsing, "_BATCH_SIZE", 1)
+    monkeypatch.setattr(artifact_parsing, "_MAX_TOGETHER", 1)
     monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
     for n in range(3):
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
@@ -186,7 +186,7 @@ def test_a_diagnosis_of_many_files_is_long_work(job: Job, monkeypatch: pytest.Mo
 
     from ingest.services import revisions
 
-    monkeypatch.setattr(revisions, "_LONG_FILES", 1)
+    monkeypatch.setattr(revisions, "_MAX_SHORT_FILES", 1)
     for n in range(2):
         services.artifact_receive(job=job, path=f"{n}.log", chunks=[LOG + b"%d\n" % n])
     run = services.diagnosis_request(job=job)

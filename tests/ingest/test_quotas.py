@@ -14,7 +14,7 @@ from django.test import Client
 from ingest import selectors
 from ingest.models import Artifact, Job, Team, Upload
 from ingest.refusals import Refused
-from ingest.services.quotas import quota_checked
+from ingest.services.quotas import quota_check
 from tests.factories import make_job, make_team
 from tests.ingest.conftest import LOG
 from tests.ingest.test_collectors import lines
@@ -29,7 +29,7 @@ api_urls = pytest.mark.urls("tests.ingest.urls")
 def counted_anew(monkeypatch: pytest.MonkeyPatch) -> None:
     """Nothing that was counted is remembered."""
     cache.clear()
-    monkeypatch.setattr(selectors.quotas, "_COUNTED_S", 0)
+    monkeypatch.setattr(selectors.quotas, "_CACHED_S", 0)
 
 
 @pytest.fixture
@@ -62,7 +62,7 @@ def test_an_upload_in_pieces_is_refused_at_its_begin_and_counts_with_what_arrive
     patch(api, url, LOG[:4000], 0)
     quota = selectors.quota_of(job.pk)
     assert quota is not None
-    assert quota.held == 4000
+    assert quota.held_bytes == 4000
     assert patch(api, url, LOG[4000:], 4000).status_code == 204
 
 
@@ -95,13 +95,16 @@ def test_the_setting_is_the_quota_of_teams_without_one(settings: Any) -> None:
     one, own, free = make_team("one"), make_team("own"), make_team("free")
     Team.objects.filter(pk=own.pk).update(max_bytes=7)
     Team.objects.filter(pk=free.pk).update(max_bytes=0)
-    assert [quota.most for quota in selectors.quotas_of(Team.objects.all())] == [7]
+    assert [quota.max_bytes for quota in selectors.quotas_of(Team.objects.all())] == [7]
     settings.TEAM_MAX_BYTES = 9
-    assert [(quota.team, quota.most) for quota in selectors.quotas_of(Team.objects.all())] == [("one", 9), ("own", 7)]
-    quota_checked(make_job().pk, 10**12)
-    quota_checked(make_job(team=free).pk, 10**12)
+    assert [(quota.team, quota.max_bytes) for quota in selectors.quotas_of(Team.objects.all())] == [
+        ("one", 9),
+        ("own", 7),
+    ]
+    quota_check(make_job().pk, 10**12)
+    quota_check(make_job(team=free).pk, 10**12)
     with pytest.raises(Refused, match="this would be 10 more"):
-        quota_checked(make_job(team=one).pk, 10)
+        quota_check(make_job(team=one).pk, 10)
 
 
 def test_members_see_the_quota_on_the_upload_page_and_a_form_tells_what_it_refused(engineer: Any) -> None:

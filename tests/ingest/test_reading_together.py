@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ingest.isolation import Lost, inside
+from ingest.isolation import ReaderLost, inside
 from ingest.models import Artifact, Run
 from ingest.services import engine_calls
 from ingest.services.artifact_parsing import artifacts_parse
@@ -67,7 +67,7 @@ def test_a_file_that_ends_the_common_call_is_found_by_reading_each_alone(
 
     def ends(work: Any, name: str, *args: Any, **arguments: Any) -> Any:
         if name == "read_files" or str(arguments.get("path", "")).startswith("node-3"):
-            raise Lost("A library aborted on this.")
+            raise ReaderLost("A library aborted on this.")
         return real(work, name, *args, **arguments)
 
     monkeypatch.setattr(engine_calls, "engine_call", ends)

@@ -13,7 +13,7 @@ from django.db.models import QuerySet
 from django.utils import timezone
 
 from ingest import processes, selectors, services
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import Machine, Run
 from ingest.refusals import Refused
 from ingest.services import machines, runs, sweeping
@@ -62,11 +62,11 @@ def test_a_run_of_a_machine_that_gives_no_sign_of_life_for_a_minute_is_claimed()
 
 
 def test_signing_again_keeps_one_row_a_machine() -> None:
-    machines.sign()
+    machines.signal_alive()
     Machine.objects.update(seen_at=timezone.now() - timedelta(hours=1))
-    assert machines.is_silent(processes.own())
-    machines.sign()
-    assert not machines.is_silent(processes.own())
+    assert machines.is_silent(processes.process_name())
+    machines.signal_alive()
+    assert not machines.is_silent(processes.process_name())
     assert Machine.objects.count() == 1
 
 
@@ -85,7 +85,7 @@ def test_a_worker_whose_clock_is_wrong_keeps_its_run(monkeypatch: pytest.MonkeyP
 def test_a_run_that_is_silent_for_longer_than_its_lease_is_claimed_though_its_process_lives() -> None:
     run = a_run()
     runs.run_claim(run.pk)
-    Run.objects.update(worker=f"{processes.machine()}#{processes.started(os.getppid())}")
+    Run.objects.update(worker=f"{processes.machine()}#{processes.id_and_start(os.getppid())}")
     assert runs.run_claim(run.pk) is None
     Run.objects.update(heartbeat_at=timezone.now() - runs.lease() - timedelta(seconds=1))
     claimed = runs.run_claim(run.pk)
@@ -101,7 +101,7 @@ def test_the_lease_outlasts_the_silence_that_a_reading_is_allowed(settings: Any)
 def test_a_run_that_renews_its_lease_for_ever_is_ended_by_the_sweep() -> None:
     run = a_run()
     runs.run_claim(run.pk)
-    Run.objects.update(worker=f"{processes.machine()}#{processes.started(os.getppid())}")
+    Run.objects.update(worker=f"{processes.machine()}#{processes.id_and_start(os.getppid())}")
     sweeping.sweep()
     run.refresh_from_db()
     assert run.state == "running"
@@ -152,7 +152,7 @@ def test_a_reading_that_is_lost_fails_its_run_with_the_sentence() -> None:
     run = a_run()
 
     def losing(work: Work) -> None:
-        raise Lost("Reading this needs more memory.")
+        raise ReaderLost("Reading this needs more memory.")
 
     services.run_do(run.pk, losing)
     run.refresh_from_db()

@@ -63,7 +63,7 @@ def test_local_copies_are_deleted_two_days_after_their_last_use(monkeypatch: pyt
     for key in ("old", "new"):
         storage.storages["parsed"].save(f"{key}/columns.parquet", ContentFile(b"x"))
     old, new = (storage.directory_get(key, ["columns.parquet"]) / "columns.parquet" for key in ("old", "new"))
-    assert stat.S_IMODE(temp_files.copies().stat().st_mode) == 0o700
+    assert stat.S_IMODE(temp_files.copies_dir().stat().st_mode) == 0o700
     long_ago = time.time() - 3 * 86_400
     for path in (old, new):
         os.utime(path, (long_ago, long_ago))
@@ -73,7 +73,7 @@ def test_local_copies_are_deleted_two_days_after_their_last_use(monkeypatch: pyt
 
 
 def test_a_process_is_not_confused_with_an_earlier_one_of_its_number() -> None:
-    own = processes.own()
-    assert processes.is_gone(own) is False
-    assert processes.is_gone(f"{processes.machine()}#{os.getpid()}:1") is True
-    assert processes.is_gone("elsewhere#1:1") is None
+    own = processes.process_name()
+    assert processes.has_ended(own) is False
+    assert processes.has_ended(f"{processes.machine()}#{os.getpid()}:1") is True
+    assert processes.has_ended("elsewhere#1:1") is None

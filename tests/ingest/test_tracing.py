@@ -32,7 +32,7 @@ def test_a_request_without_a_usable_header_gets_an_id_of_its_own(header: str) ->
 def test_a_proxys_id_is_kept_and_answered(client: Any) -> None:
     answer = client.get("/accounts/nowhere/", headers={"traceparent": PARENT})
     assert answer["X-Request-Id"] == TRACE
-    assert tracing.current() == "", "the thread's next request has another"
+    assert tracing.current_trace() == "", "the thread's next request has another"
 
 
 @pytest.mark.django_db
@@ -45,7 +45,7 @@ def test_a_run_keeps_the_id_of_the_request_that_made_it_and_hands_it_on() -> Non
 
     run_do(run.pk, act)
     assert Run.objects.get(kind=Run.Kind.DIAGNOSE).trace == TRACE
-    assert tracing.current() == ""
+    assert tracing.current_trace() == ""
 
 
 def record(message: str, **more: Any) -> logging.LogRecord:
@@ -53,7 +53,7 @@ def record(message: str, **more: Any) -> logging.LogRecord:
 
 
 def test_lines_have_the_id_in_both_forms() -> None:
-    plain, structured = tracing.Plain(), tracing.Json()
+    plain, structured = tracing.PlainFormatter(), tracing.JsonFormatter()
     assert "[" not in plain.format(record("outside"))
     assert "trace_id" not in json.loads(structured.format(record("outside")))
     with tracing.tracing(TRACE):
@@ -67,6 +67,6 @@ def test_an_error_is_one_line_with_its_traceback() -> None:
     try:
         raise ValueError("no")
     except ValueError as error:
-        text = tracing.Json().format(record("failed", exc_info=(ValueError, error, error.__traceback__)))
+        text = tracing.JsonFormatter().format(record("failed", exc_info=(ValueError, error, error.__traceback__)))
     assert "\n" not in text
     assert json.loads(text)["error"].endswith("ValueError: no")

@@ -12,7 +12,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Job, Upload, Watch
 from ingest.services import job_create, resuming, watching
 
@@ -227,7 +227,7 @@ def test_one_call_reads_the_files_of_a_look_and_a_bad_one_takes_nothing_from_the
     def call(name: str, handlers: Any, again: Any, *, ranges: list[dict[str, Any]], time_zone: str) -> Any:
         asked.append([one["path"] for one in ranges])
         if "bad.log" in asked[-1]:
-            raise Lost("The reader died.")
+            raise ReaderLost("The reader died.")
         return isolation_call(name, handlers, again, ranges=ranges, time_zone=time_zone)
 
     isolation_call = watching.call_again
@@ -284,8 +284,8 @@ def test_a_look_that_lost_its_attempt_stores_nothing_and_frees_nothing(
         Watch.objects.update(claimed_until=theirs)  # the claim had run out
         return seen(grown, time_zone)
 
-    seen = watching._seen
-    monkeypatch.setattr(watching, "_seen", slow)
+    seen = watching._observations
+    monkeypatch.setattr(watching, "_observations", slow)
     watching.attempt_observe(upload.attempt_id)
     watch = Watch.objects.get()
     assert (watch.iteration, watch.claimed_until) == (3, theirs)

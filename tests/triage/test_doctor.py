@@ -179,7 +179,7 @@ def test_a_directory_of_another_user_is_found(data: Path) -> None:
 
 
 def test_a_machine_that_works_in_another_data_directory_is_found(data: Path, settings: Any) -> None:
-    machines.sign()
+    machines.signal_alive()
     assert doctor.directory().state == "ok"
     settings.DATA_DIR = data / "another"
     found = doctor.directory()

@@ -28,7 +28,7 @@ def grow(attempt: Attempt, path: str, data: bytes) -> Upload:
     upload = Upload.objects.filter(attempt=attempt, path=path).first()
     if upload is None:
         upload = resuming.upload_begin(job=attempt.job, path=path, size_bytes=None, attempt=attempt.number)
-    with resuming.part_of(upload).open("ab") as file:
+    with resuming.part_path_of(upload).open("ab") as file:
         file.write(data)
     upload.offset_bytes += len(data)
     upload.save()
@@ -98,7 +98,7 @@ def test_a_page_that_is_far_behind_skips_and_says_how_much(attempt: Attempt, mon
 
 def test_unconfirmed_bytes_are_not_shown(attempt: Attempt) -> None:
     upload = grow(attempt, "a.log", b"03:00:00 a\n")
-    with resuming.part_of(upload).open("ab") as file:
+    with resuming.part_path_of(upload).open("ab") as file:
         file.write(b"03:00:01 may be cut off\n")
     assert texts(attempt)[0] == ["03:00:00 a"]
 

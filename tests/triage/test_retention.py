@@ -42,7 +42,7 @@ def aged(name: str, files: dict[str, bytes], *, days: int = 100) -> Job:
 @pytest.fixture(autouse=True)
 def long_ago(monkeypatch: pytest.MonkeyPatch) -> None:
     """Bytes that were put by the test itself count as old."""
-    monkeypatch.setattr(evidence_removal, "_JUST_PUT", timedelta(0))
+    monkeypatch.setattr(evidence_removal, "_MIN_BLOB_AGE", timedelta(0))
 
 
 def stored(folder: str) -> set[str]:

@@ -259,7 +259,7 @@ def test_a_body_in_many_pieces_is_written_in_few_and_not_a_byte_is_lost(
     line = Line("PATCH", f"/api/v1/uploads/{upload.pk}", *pieces, **headers)  # type: ignore[arg-type]
     assert line.through(site).status == 204
     assert (len(sizes), sum(sizes)) == (3, len(body))
-    assert resuming.part_of(upload).read_bytes() == body
+    assert resuming.part_path_of(upload).read_bytes() == body
 
 
 def test_one_person_has_so_many_bodies_on_the_way_and_no_more(site: Front, token: str) -> None:

@@ -50,7 +50,7 @@ class Route(models.Model):
     given_up = models.PositiveIntegerField(default=0)
     #: one worker at a time sends a route's messages, so that they arrive in order; a dead worker's claim ends then
     claimed_until = models.DateTimeField(null=True, blank=True)
-    #: the claim of the worker that sends now: its process (``ingest.processes.own``), a slash, a random name
+    #: the claim of the worker that sends now: its process (``ingest.processes.process_name``), a slash, a random name
     holder = models.CharField(max_length=250, blank=True, default="", db_default="")
     #: no message is sent before: the receiver failed, or it is quiet
     resume_at = models.DateTimeField(null=True, blank=True)

@@ -8,7 +8,7 @@ from typing import Any, BinaryIO, Final, NamedTuple
 
 from diagnosis.logs.encodings import encoding_of
 from ingest.models import Attempt, Upload
-from ingest.services.resuming import part_of
+from ingest.services.resuming import part_path_of
 from triage.domain.live_lines import Line, lines_of, merge
 
 #: files that one page follows: those that grew last
@@ -101,7 +101,7 @@ def _whole_lines(upload: Upload, begin: int, end: int, max_bytes: int) -> tuple[
     if end <= begin:
         return b"", begin
     try:
-        with part_of(upload).open("rb") as file:
+        with part_path_of(upload).open("rb") as file:
             encoding, _ = encoding_of(file.read(2))
             if encoding != "utf-8":
                 return _utf16_lines(file, begin, end, max_bytes, encoding)

@@ -13,7 +13,7 @@ from rest_framework.exceptions import AuthenticationFailed
 from rest_framework.request import Request
 
 from ingest.authentication import TokenAuthentication
-from ingest.bodies import admitted
+from ingest.bodies import admission_answer
 from ingest.problems import problem_of
 
 _SIGN_IN = "Sign in, or send a token, before you send this much: nothing was read."
@@ -32,7 +32,7 @@ def signed_in(request: HttpRequest, **_: Any) -> HttpResponse:
             problem = problem_of(401, "not_authenticated", _SIGN_IN)
             return JsonResponse(problem, status=401, content_type="application/problem+json")
         request.user = found[0]
-    return admitted(request, limit_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
+    return admission_answer(request, limit_bytes=settings.DATA_UPLOAD_MAX_MEMORY_SIZE or 0)
 
 
 #: every address leads to this view; Django gets these as the URLs of one request

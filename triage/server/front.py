@@ -21,7 +21,7 @@ from typing import Any
 
 from django.db import close_old_connections
 
-from ingest.bodies import ADMISSION, RECEIVED, Received, Sink
+from ingest.bodies import ADMISSION, RECEIVED, ReceivedBody, Sink
 from ingest.problems import problem_of
 from triage.server.admission import admission_of, takes_bytes, takes_chunks
 from triage.server.body_reader import ConnectionLost, Pace, Receive, SmallBodies, TooSlow, blocks
@@ -193,7 +193,7 @@ class Front:
                     receiving.sink.write(last)
                 except Exception as problem:
                     receiving.problem = problem
-            received = Received(receiving.sink, rate_headers, receiving.problem)
+            received = ReceivedBody(receiving.sink, rate_headers, receiving.problem)
             if reader := getattr(receiving.sink, "reader", None):
                 body = reader()
             answer = self._pages.answer(environ_of(scope, body, {RECEIVED: received}))

@@ -10,7 +10,7 @@ from django.db import transaction
 
 from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
-from ingest.isolation import Lost
+from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Attempt, Job, RunLog
 from ingest.services import Work
 from ingest.services.engine_calls import engine_call
@@ -56,7 +56,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
             model=classifier_in_force(),
             min_gpu_s=settings.SLOW_LEAST_GPU_S,
         )
-    except Lost as error:
+    except ReaderLost as error:
         work.log(f"The job keeps all its evidence. {error}", level=RunLog.Level.WARNING)
         return
     if counts is None:

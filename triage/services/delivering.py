@@ -103,7 +103,7 @@ def is_due() -> bool:
 def claims_free() -> None:
     """End the claims of processes of this machine that have ended: nobody waits until these would end by themselves."""
     holders = Route.objects.filter(claimed_until__gt=timezone.now()).exclude(holder="").values_list("holder", flat=True)
-    ended = [claim for claim in holders if processes.is_gone(claim.rpartition("/")[0])]
+    ended = [claim for claim in holders if processes.has_ended(claim.rpartition("/")[0])]
     if ended:
         Route.objects.filter(holder__in=ended).update(claimed_until=timezone.now(), holder="")
 
@@ -157,7 +157,7 @@ def _claim_routes(max_routes: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
     due = _due_routes(now).exclude(pk__in=[lane.route.pk for lane in held]).order_by(_LONGEST_UNSERVED, "pk")
     for route in due.select_related("owner", "team")[:max_routes]:
         is_same = Q(claimed_until=route.claimed_until) if route.claimed_until else Q(claimed_until=None)
-        claim = f"{processes.own()}/{uuid.uuid4().hex}"
+        claim = f"{processes.process_name()}/{uuid.uuid4().hex}"
         with transaction.atomic():
             if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE, holder=claim):
                 continue

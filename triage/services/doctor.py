@@ -224,7 +224,7 @@ def disk() -> Finding:
 
 def directory() -> Finding:
     """Uploads grow in the data directory while workers read them, also with an S3 store: all machines share it."""
-    elsewhere = machines.elsewhere()
+    elsewhere = machines.hosts_elsewhere()
     if elsewhere:
         return Finding(
             "problem",

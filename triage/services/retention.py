@@ -49,7 +49,7 @@ def evidence_free(jobs: QuerySet[Job]) -> Iterator[FreedEvidence]:
         yield _record_removal(job, evidence_removal.evidence_remove(job=job))
 
 
-def _record_removal(job: Job, removed: evidence_removal.Removed) -> FreedEvidence:
+def _record_removal(job: Job, removed: evidence_removal.RemovedEvidence) -> FreedEvidence:
     files, size = removed
     with transaction.atomic():
         Activity.objects.create(job=job, kind="evidence_removed", data={"files": files, "bytes": size})
