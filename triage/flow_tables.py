@@ -32,6 +32,6 @@ def table_path(diagnosis: Diagnosis, name: str) -> Path | None:
     """A local path to one table, copied once if the storage is remote; None if the diagnosis has no such table."""
     if not _NAME.fullmatch(name):
         return None
-    beside = f"{name.removesuffix('.parquet')}.lanes.parquet"
-    path = storage.directory_get(key_of(diagnosis), (beside, name)) / name
+    lanes_file = f"{name.removesuffix('.parquet')}.lanes.parquet"
+    path = storage.directory_get(key_of(diagnosis), (lanes_file, name)) / name
     return path if path.exists() else None

@@ -134,14 +134,14 @@ class Keeper:
 
     def _talk(self, reader: socket.socket, handlers: Handlers, limits: Limits) -> dict[str, Any]:
         """Handle messages until the answer comes. Time in handlers (storage, database) is not the reader's silence."""
-        began = heard = time.monotonic()
+        began = last_message_at = time.monotonic()
         while True:
             now = time.monotonic()
-            if now - heard > limits.silence_s:
+            if now - last_message_at > limits.silence_s:
                 raise ReaderLost(_SILENT.format(seconds=round(limits.silence_s)))
             if now - began > limits.wall_s:
                 raise ReaderLost(_TOO_LONG.format(seconds=round(limits.wall_s)))
-            left = min(limits.silence_s - (now - heard), limits.wall_s - (now - began), _CHECK_EVERY_S)
+            left = min(limits.silence_s - (now - last_message_at), limits.wall_s - (now - began), _CHECK_EVERY_S)
             if not select.select([reader], [], [], max(left, 0.01))[0]:
                 continue
             reader.settimeout(60)  # once begun, a message arrives completely
@@ -157,7 +157,7 @@ class Keeper:
                 framing.send_pickle(reader, handlers[message["ask"]](*message["arguments"]))
             else:
                 return dict(message)
-            heard = time.monotonic()
+            last_message_at = time.monotonic()
 
     def _ready(self) -> socket.socket:
         if self._reader is not None:

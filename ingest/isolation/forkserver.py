@@ -42,13 +42,13 @@ def main(descriptor: int, module: str) -> None:
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")  # idle threads of BLAS
     while True:
         try:
-            asked, fds, _, _ = socket.recv_fds(worker, 1, 1)
+            request, fds, _, _ = socket.recv_fds(worker, 1, 1)
         except OSError:
-            asked = b""
-        if asked != b"n":
-            status = _end(reader, _ENDING_S if asked == b"w" else 0)
+            request = b""
+        if request != b"n":
+            status = _end(reader, _ENDING_S if request == b"w" else 0)
             reader = 0
-            if asked not in (b"k", b"w"):
+            if request not in (b"k", b"w"):
                 return
             worker.sendall(framing.STATUS.pack(status))
             continue

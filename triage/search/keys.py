@@ -248,10 +248,11 @@ def key_of(term: Term) -> Key:
         return BY_NAME[term.key]
     except KeyError:
         known, near = ", ".join(key.name for key in ALL), closest_value(term.key, BY_NAME)
-        asked = f"Did you mean {near}:? " if near else ""
+        suggestion = f"Did you mean {near}:? " if near else ""
         meant = str(replace(term, key=near)) if near else ""
         raise SearchError(
-            f"“{term.key}:” is not a key. {asked}Known keys: {known}. To search for the text itself, put it in quotes.",
+            f"“{term.key}:” is not a key. {suggestion}Known keys: {known}. "
+            "To search for the text itself, put it in quotes.",
             meant=meant,
             term=term,
         ) from None

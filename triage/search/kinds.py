@@ -225,9 +225,9 @@ def refuse_unknown(term: Term, known: Iterable[str]) -> None:
     for value in term.values:
         if value not in known:
             meant = closest_value(value, known)
-            asked = f"did you mean {term.key}:{meant}? " if meant else ""
+            suggestion = f"did you mean {term.key}:{meant}? " if meant else ""
             instead = str(replace(term, values=tuple(meant if v == value else v for v in term.values))) if meant else ""
-            sentence = f"“{term.key}:{value}” is unknown: {asked}Use one of {', '.join(sorted(known))}."
+            sentence = f"“{term.key}:{value}” is unknown: {suggestion}Use one of {', '.join(sorted(known))}."
             raise SearchError(sentence, meant=instead, term=term)
 
 

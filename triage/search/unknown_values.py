@@ -20,7 +20,7 @@ MAX_HINTS = 3
 class Hint:
     """An unknown value: what is wrong with it, and the query with the most similar value ("" if there is none)."""
 
-    said: str
+    sentence: str
     value: str
     query: str
 
@@ -58,6 +58,6 @@ def hints(query: Query, *, jobs: Any, is_empty: bool) -> list[Hint]:
 
 
 def _hint(query: Query, term: Term, value: str, near: str) -> Hint:
-    said = f"No {BY_NAME[term.key].name} is called “{value}”."
+    sentence = f"No {BY_NAME[term.key].name} is called “{value}”."
     values = tuple(near if one == value else one for one in term.values)
-    return Hint(said, f"{term.key}:{near}" if near else "", str(query.instead(term, values)) if near else "")
+    return Hint(sentence, f"{term.key}:{near}" if near else "", str(query.instead(term, values)) if near else "")

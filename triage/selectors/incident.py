@@ -92,8 +92,8 @@ class IncidentView:
         elsewhere.
         """
         rows = (self.report.get("conclusion") or {}).get("disagreements") or []
-        said = [str(row.get("text") or "") for row in rows if row.get("about") != "outcome"]
-        return [text for text in said if text]
+        texts = [str(row.get("text") or "") for row in rows if row.get("about") != "outcome"]
+        return [text for text in texts if text]
 
     @property
     def names(self) -> list[str]:
@@ -109,11 +109,11 @@ class IncidentView:
     @property
     def answer(self) -> str:
         """Why nobody is accused: where it was seen; for a report of version 1 the logs' own words."""
-        told = self.report.get("conclusion")
-        if told is None:
+        conclusion = self.report.get("conclusion")
+        if conclusion is None:
             return str((self.report.get("logs") or {}).get("answer") or "")
-        nodes = [str(row["name"]) for row in told["seen"] if row["kind"] == "node"]
-        ranks = [str(row["name"]) for row in told["seen"] if row["kind"] == "rank"]
+        nodes = [str(row["name"]) for row in conclusion["seen"] if row["kind"] == "node"]
+        ranks = [str(row["name"]) for row in conclusion["seen"] if row["kind"] == "rank"]
         parts = [", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")] if nodes else []
         if ranks:
             word = "rank" if len(ranks) == 1 else "ranks"

@@ -145,9 +145,9 @@ def _take(lock: TextIO, data: Path) -> None:
             return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             lock.seek(0)
-            told = lock.read().strip()
-        if told != STOPPING:
-            raise ServiceError(f"Faultline already runs from {data}: {told}")
+            note = lock.read().strip()
+        if note != STOPPING:
+            raise ServiceError(f"Faultline already runs from {data}: {note}")
         if deadline is None:
             say("Faultline is still stopping; starting as soon as it has ended …")
             deadline = time.monotonic() + STOPPING_MAX_S

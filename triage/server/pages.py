@@ -85,11 +85,11 @@ def _in_pieces(response: Any, headers: list[tuple[bytes, bytes]]) -> Answer:
 
 def _gather(blocks: Iterator[bytes]) -> Iterator[bytes]:
     """The same bytes in pieces of about ``PIECE_BYTES``: each piece costs a thread switch."""
-    held = bytearray()
+    piece = bytearray()
     for block in blocks:
-        held += block
-        if len(held) >= PIECE_BYTES:
-            yield bytes(held)
-            held.clear()
-    if held:
-        yield bytes(held)
+        piece += block
+        if len(piece) >= PIECE_BYTES:
+            yield bytes(piece)
+            piece.clear()
+    if piece:
+        yield bytes(piece)

@@ -91,8 +91,8 @@ def outcome_chips(job: Job) -> SafeString:
     """How the job ended by its evidence; if people state another outcome, theirs comes first."""
     if not job.disagreement:
         return state_chip(job.outcome)
-    said = format_html('<span class="chip amber">{} said {}</span>', icon("person", 12), job.declared_outcome)
-    return format_html('{} <span class="chip">found {}</span>', said, job.outcome)
+    stated = format_html('<span class="chip amber">{} said {}</span>', icon("person", 12), job.declared_outcome)
+    return format_html('{} <span class="chip">found {}</span>', stated, job.outcome)
 
 
 @register.simple_tag
@@ -196,14 +196,14 @@ def pairs(text: str) -> list[list[str]]:
 @register.filter
 def highlight(text: str, indicators: list[dict[str, Any]]) -> SafeString:
     """The text with the words that show the fault, and their parameters, marked. Log text is data: all is escaped."""
-    told = {str(row.get("text") or "") for row in indicators or []} - {""}
+    marked_texts = {str(row.get("text") or "") for row in indicators or []} - {""}
     values = {str(value) for row in indicators or [] for value in (row.get("parameters") or {}).values()}
-    values = {value for value in values if len(value) > 2} - told
-    found = sorted(told | values, key=len, reverse=True)
+    values = {value for value in values if len(value) > 2} - marked_texts
+    found = sorted(marked_texts | values, key=len, reverse=True)
     if not found:
         return format_html("{}", text)
     parts = re.split(f"({'|'.join(map(re.escape, found))})", text)
-    return format_html_join("", "{}", ((_marked(part, told, values),) for part in parts if part))
+    return format_html_join("", "{}", ((_marked(part, marked_texts, values),) for part in parts if part))
 
 
 _PARAMETER = re.compile(r"(<[A-Z]{2,8}>)")
@@ -220,8 +220,8 @@ def masked(text: str) -> SafeString:
     )
 
 
-def _marked(part: str, told: set[str], values: set[str]) -> str | SafeString:
-    if part in told:
+def _marked(part: str, marked_texts: set[str], values: set[str]) -> str | SafeString:
+    if part in marked_texts:
         return format_html("<mark>{}</mark>", part)
     return format_html('<mark class="parameter">{}</mark>', part) if part in values else part
 

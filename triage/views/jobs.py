@@ -164,8 +164,8 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
         rows=whole(request.GET.get("rows"), MAX_ROWS),
     )
     if figure is None:
-        said = "The logs of this attempt have no times, or only one: there is no timeline."
-        return JsonResponse({"empty": said})
+        sentence = "The logs of this attempt have no times, or only one: there is no timeline."
+        return JsonResponse({"empty": sentence})
     return chart_response(figure)
 
 

@@ -85,13 +85,13 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
     job, artifact = _artifact(request, slug, attempt, path)
     if artifact.kind == Kind.FLOW and (answer := records(request, job, artifact)):
         return answer
-    line, asked = _number(request, "line"), _number(request, "count") or MAX_WINDOW_LINES
+    line, requested = _number(request, "line"), _number(request, "count") or MAX_WINDOW_LINES
     start = _number(request, "from") or max(1, line - _LEAD)
     only = Filter(_number(request, "level"), request.GET.get("who", ""), request.GET.get("masked", ""))
     words, hidden = request.GET.get("find", "").strip()[:MAX_WORDS], set(request.GET.getlist("hide"))
     text_search, problem = text_search_of(request)
     shown = window(
-        artifact, start=start, count=min(asked, MAX_WINDOW_LINES), only=only, fold=bool(request.GET.get("fold"))
+        artifact, start=start, count=min(requested, MAX_WINDOW_LINES), only=only, fold=bool(request.GET.get("fold"))
     )
     here = line or start
     context = {
@@ -110,7 +110,7 @@ def log(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpRespons
         "search_kept": urlencode({"find": words, **({"regex": "1"} if request.GET.get("regex") else {})}),
         "found": templates_of([artifact], text_search) if text_search else None,
         "hidden": hidden,
-        "rest": asked - MAX_WINDOW_LINES if "count" in request.GET and asked > MAX_WINDOW_LINES else 0,
+        "rest": requested - MAX_WINDOW_LINES if "count" in request.GET and requested > MAX_WINDOW_LINES else 0,
         "before": max(1, shown.first - MAX_WINDOW_LINES),
         "after": shown.last + 1,
         "levels": LEVELS_SHOWN,

@@ -24,12 +24,14 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            told = backup(options["directory"].absolute(), with_parsed=not options["without_parsed"])
+            summary = backup(options["directory"].absolute(), with_parsed=not options["without_parsed"])
         except UnusableBackup as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{told.rows:,} rows, {told.copied:,} files with {told.copied_bytes:,} bytes; "
-            f"{told.known:,} files were there before."
+            f"{summary.rows:,} rows, {summary.copied:,} files with {summary.copied_bytes:,} bytes; "
+            f"{summary.known:,} files were there before."
         )
-        if told.missing:
-            self.stdout.write(f"{told.missing:,} files are missing from the store: their rows say so on their pages.")
+        if summary.missing:
+            self.stdout.write(
+                f"{summary.missing:,} files are missing from the store: their rows say so on their pages."
+            )

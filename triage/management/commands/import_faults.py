@@ -40,5 +40,5 @@ class Command(BaseCommand):
             )
         except ImportRefused as error:
             raise CommandError(str(error)) from error
-        told = f"Imported {made} faults as incidents." if made else "They were imported before: nothing was added."
-        self.stdout.write(told)
+        sentence = f"Imported {made} faults as incidents." if made else "They were imported before: nothing was added."
+        self.stdout.write(sentence)

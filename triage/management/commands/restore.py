@@ -22,10 +22,10 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         try:
-            told = restore(options["directory"].absolute(), is_forced=options["force"])
+            summary = restore(options["directory"].absolute(), is_forced=options["force"])
         except UnusableBackup as error:
             raise CommandError(str(error)) from error
         self.stdout.write(
-            f"{told.rows:,} rows, {told.copied:,} files with {told.copied_bytes:,} bytes; "
-            f"{told.known:,} files were there before. Now check: faultline doctor"
+            f"{summary.rows:,} rows, {summary.copied:,} files with {summary.copied_bytes:,} bytes; "
+            f"{summary.known:,} files were there before. Now check: faultline doctor"
         )

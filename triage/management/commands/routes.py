@@ -34,13 +34,13 @@ class Command(BaseCommand):
         made.add_argument("--url", default=os.environ.get("FAULTLINE_ROUTE_URL", ""), help="or FAULTLINE_ROUTE_URL")
         made.add_argument("--query", default="")
         made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
-        asked = acts.add_parser("ticket", help="make a ticket of an incident or a node by a route to a tracker")
-        asked.add_argument("route", type=int)
-        about = asked.add_mutually_exclusive_group(required=True)
+        ticket = acts.add_parser("ticket", help="make a ticket of an incident or a node by a route to a tracker")
+        ticket.add_argument("route", type=int)
+        about = ticket.add_mutually_exclusive_group(required=True)
         about.add_argument("incident", type=int, nargs="?")
         about.add_argument("--node", metavar="NAME")
-        asked.add_argument("--cluster", default="", help="of the node, if several have its name")
-        asked.add_argument("--by", required=True, metavar="USER")
+        ticket.add_argument("--cluster", default="", help="of the node, if several have its name")
+        ticket.add_argument("--by", required=True, metavar="USER")
         for act in ("test", "redeliver", "delete"):
             acts.add_parser(act).add_argument("route", type=int)
 
@@ -95,8 +95,8 @@ class Command(BaseCommand):
             raise CommandError(f"There is no user {options['by']} who sees {what}.")
         if not can(person, "review"):
             raise CommandError(f"{options['by']} may not review.")
-        asked = ticket_ask(route_id=options["route"], about=about, by=person)
-        self.stdout.write(f"A ticket is made by {asked.route.name}; the page of what it is about links it.")
+        delivery = ticket_ask(route_id=options["route"], about=about, by=person)
+        self.stdout.write(f"A ticket is made by {delivery.route.name}; the page of what it is about links it.")
 
     def _one(self, act: str, pk: int) -> None:
         route = Route.objects.filter(pk=pk).first()
