@@ -55,7 +55,7 @@ const fields = () => [...(piece()?.querySelectorAll(/** @type {"input"} */ (FIEL
  * @type {{row?: string, control?: string, fold?: string, isReplaced: boolean, typed: Map<string, string>, at?: string,
  *   open: string[]} | undefined}
  */
-let held;
+let beforeSwap;
 document.addEventListener("htmx:before:swap", (event) => {
   const judged = piece(),
     at = document.activeElement,
@@ -70,7 +70,7 @@ document.addEventListener("htmx:before:swap", (event) => {
   const typed = new Map(others.map((other) => [place(other), other.value]));
   const folded = closing?.contains(at) ? closing : at.matches("summary") ? at.parentElement : null;
   const isAnswered = "form" in at && at.form === answered && !at.matches("button");
-  held = {
+  beforeSwap = {
     row: row ? named(row) : undefined,
     control: isReplaced && !isAnswered ? named(at) : undefined,
     fold: isReplaced && folded instanceof HTMLElement ? foldName(folded) : undefined,
@@ -84,9 +84,9 @@ document.addEventListener("htmx:before:swap", (event) => {
 });
 document.addEventListener("htmx:after:settle", () => {
   const judged = piece();
-  if (!held || !judged) return;
-  const { row: rowName, control, fold, isReplaced, typed, at, open } = held;
-  held = undefined;
+  if (!beforeSwap || !judged) return;
+  const { row: rowName, control, fold, isReplaced, typed, at, open } = beforeSwap;
+  beforeSwap = undefined;
   for (const one of folds()) if (open.includes(foldName(one))) one.open = true;
   for (const field of fields()) {
     const was = typed.get(place(field));
@@ -133,8 +133,8 @@ document.addEventListener("htmx:after:request", (event) => {
     });
   } else if (answer.status >= 400 && isPage) {
     const refusal = new DOMParser().parseFromString(ctx.text, "text/html");
-    const said = [...refusal.querySelectorAll(".error-page :is(h1, h1 + p)")].map((e) => e.textContent).join(": ");
-    if (!ctx.sourceElement.matches("[data-live]")) showMessage(said || `The site answered ${answer.status}.`);
+    const reason = [...refusal.querySelectorAll(".error-page :is(h1, h1 + p)")].map((e) => e.textContent).join(": ");
+    if (!ctx.sourceElement.matches("[data-live]")) showMessage(reason || `The site answered ${answer.status}.`);
   } else {
     if (ctx.sourceElement.matches("form[data-emptied]")) ctx.sourceElement.reset();
     return;

@@ -133,11 +133,11 @@ const resized = new ResizeObserver((entries) => {
     if (target instanceof HTMLElement && target.dataset.breadth !== breadth(target)) draw(target);
 });
 
-const seen = new IntersectionObserver(
+const visibility = new IntersectionObserver(
   (entries) =>
     entries.forEach((entry) => {
       if (entry.isIntersecting) {
-        seen.unobserve(entry.target);
+        visibility.unobserve(entry.target);
         draw(/** @type {HTMLElement} */ (entry.target));
       }
     }),
@@ -146,7 +146,7 @@ const seen = new IntersectionObserver(
 const watch = () =>
   all(".chart:is([data-chart-url], [data-chart]):not([data-watched])").forEach((box) => {
     box.dataset.watched = "1";
-    seen.observe(box);
+    visibility.observe(box);
   });
 watch();
 document.addEventListener("htmx:after:settle", watch);

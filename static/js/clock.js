@@ -1,14 +1,14 @@
 // The zone that times are shown in: UTC, or the reader's own while the switch at the foot of the page says so.
-const KEPT = "times";
+const STORAGE_KEY = "times";
 const HAS_TIME = /^\d{4}-\d\d-\d\d[T ]\d\d:\d\d/;
 
 export const ZONE = Intl.DateTimeFormat().resolvedOptions().timeZone;
 
-export const isLocal = () => localStorage.getItem(KEPT) === "local";
+export const isLocal = () => localStorage.getItem(STORAGE_KEY) === "local";
 
 /** Switches between UTC and the reader's zone, and notifies all parts that show times. */
 export const switchZone = () => {
-  localStorage.setItem(KEPT, isLocal() ? "utc" : "local");
+  localStorage.setItem(STORAGE_KEY, isLocal() ? "utc" : "local");
   document.dispatchEvent(new CustomEvent("zonechange"));
 };
 

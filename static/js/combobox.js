@@ -6,7 +6,7 @@ import { all } from "./dom.js";
 import { matching, plain } from "./matching.js";
 /** @import { Choice } from "./matching.js" */
 
-const LIMIT = 200;
+const MAX_CHOICES = 200;
 
 /**
  * @template {keyof HTMLElementTagNameMap} T
@@ -49,12 +49,12 @@ function upgrade(element) {
   const choices = () => read(known?.options ?? []);
   const places = { id: `${input.id}-list`, className: "combobox-list", hidden: true };
   const list = make("div", places, { role: "listbox", "aria-label": "Choices" });
-  const said = make("span", { className: "visually-hidden" }, { role: "status" });
+  const status = make("span", { className: "visually-hidden" }, { role: "status" });
   const box = make("div", { className: "combobox" });
   source.dataset.upgraded = "";
   source.removeAttribute("list");
   source.replaceWith(box);
-  box.append(input, list, said);
+  box.append(input, list, status);
   if (isSelect) {
     Object.assign(source, { id: `${input.id}-value`, hidden: true, required: false });
     box.append(source);
@@ -66,7 +66,7 @@ function upgrade(element) {
   list.addEventListener("mousedown", (event) => event.preventDefault()); // the field keeps the focus
 
   /** @type {{option: Choice, item: HTMLElement}[]} */
-  let shown = [];
+  let visible = [];
   let at = -1;
   const chosen = () =>
     (isSelect ? source.selectedOptions[0]?.value && source.selectedOptions[0].label : input.value) || "";
@@ -79,17 +79,17 @@ function upgrade(element) {
   /** @param {number} n */
   const point = (n) => {
     at = n;
-    shown.forEach(({ item }, number) => item.setAttribute("aria-selected", String(number === n)));
+    visible.forEach(({ item }, number) => item.setAttribute("aria-selected", String(number === n)));
     if (n < 0) {
       input.removeAttribute("aria-activedescendant");
       return;
     }
-    input.setAttribute("aria-activedescendant", shown[n].item.id);
-    shown[n].item.scrollIntoView({ block: "nearest" });
+    input.setAttribute("aria-activedescendant", visible[n].item.id);
+    visible[n].item.scrollIntoView({ block: "nearest" });
   };
   /** @param {number} n */
   const take = (n) => {
-    const { option } = shown[n];
+    const { option } = visible[n];
     if (isSelect) source.value = option.value;
     input.value = isSelect ? option.label : option.value;
     input.setCustomValidity("");
@@ -97,7 +97,7 @@ function upgrade(element) {
     close();
   };
   /** @type {(option: Choice, n: number) => HTMLElement} */
-  const drawn = (option, n) => {
+  const itemOf = (option, n) => {
     const roles = { role: "option", "aria-selected": "false" };
     const item = make("div", { id: `${input.id}-${n}`, className: "combobox-option" }, roles);
     item.append(make("span", { textContent: option.title }), make("small", { textContent: option.path }));
@@ -109,13 +109,13 @@ function upgrade(element) {
   };
   const open = (isWhole = false) => {
     const words = isWhole ? [] : plain(input.value).split(" ").filter(Boolean);
-    shown = (words.length ? matching(choices(), words) : choices())
-      .slice(0, LIMIT)
-      .map((option, n) => ({ option, item: drawn(option, n) }));
+    visible = (words.length ? matching(choices(), words) : choices())
+      .slice(0, MAX_CHOICES)
+      .map((option, n) => ({ option, item: itemOf(option, n) }));
     list.replaceChildren();
     // groups in the order of the source; a filtered list is one, best first
     const groups = new Map();
-    for (const one of shown) {
+    for (const one of visible) {
       const name = words.length ? "" : one.option.group;
       groups.set(name, [...(groups.get(name) ?? []), one.item]);
     }
@@ -127,12 +127,12 @@ function upgrade(element) {
       list.append(group);
     }
     const none = { className: "muted small", textContent: "Nothing matches." };
-    if (!shown.length) list.append(make("p", none, { role: "presentation" }));
-    said.textContent = `${shown.length} choice${shown.length === 1 ? "" : "s"}`;
-    list.hidden = !isSelect && !shown.length;
+    if (!visible.length) list.append(make("p", none, { role: "presentation" }));
+    status.textContent = `${visible.length} choice${visible.length === 1 ? "" : "s"}`;
+    list.hidden = !isSelect && !visible.length;
     input.setAttribute("aria-expanded", String(!list.hidden));
-    point(words.length && isSelect && shown.length ? 0 : -1);
-    if (isWhole) point(shown.findIndex(({ option }) => option.label === input.value));
+    point(words.length && isSelect && visible.length ? 0 : -1);
+    if (isWhole) point(visible.findIndex(({ option }) => option.label === input.value));
   };
   // a text that is none of the options is not kept where one of them must be chosen
   const settle = () => {
@@ -158,7 +158,7 @@ function upgrade(element) {
   input.addEventListener("blur", settle);
   input.addEventListener("keydown", (event) => {
     const { key } = event,
-      last = shown.length - 1;
+      last = visible.length - 1;
     if (key === "ArrowDown" || key === "ArrowUp") {
       event.preventDefault();
       if (event.altKey) {
@@ -167,7 +167,7 @@ function upgrade(element) {
         return;
       }
       if (list.hidden) open(true);
-      if (shown.length) point(key === "ArrowDown" ? (at >= last ? 0 : at + 1) : at <= 0 ? last : at - 1);
+      if (visible.length) point(key === "ArrowDown" ? (at >= last ? 0 : at + 1) : at <= 0 ? last : at - 1);
     } else if (key === "Enter" && !list.hidden && at >= 0) {
       event.preventDefault();
       take(at);

@@ -160,7 +160,7 @@ document.addEventListener("htmx:after:settle", () => {
   const fresh = [...now].filter((id) => !known.has(id));
   if (fresh.length || now.size !== known.size) quietFor = 0;
   fresh.forEach((id) => document.getElementById(id)?.classList.add("is-new"));
-  const said = document.querySelector("[data-live-said]");
-  if (said && fresh.length) said.textContent = `${fresh.length} new`;
+  const status = document.querySelector("[data-live-said]");
+  if (status && fresh.length) status.textContent = `${fresh.length} new`;
   known = now;
 });

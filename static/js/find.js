@@ -8,8 +8,8 @@ import { one } from "./dom.js";
  * @typedef {{line: number, text: string, path?: string}} Hit
  */
 
-const asked = new URLSearchParams(location.search);
-const isPattern = asked.has("regex");
+const params = new URLSearchParams(location.search);
+const isPattern = params.has("regex");
 
 /**
  * @param {HTMLFormElement} form
@@ -20,12 +20,12 @@ function search(form, box, words) {
   const base = form.getAttribute("action") ?? "";
   /** @type {(name: string) => any} */
   const part = (name) => one(`[data-find-${name}]`, box);
-  const LIMIT = 500;
+  const MAX_HITS = 500;
   const key = `find ${base} ${isPattern ? "regex" : "words"} ${words}`;
   const already = JSON.parse(sessionStorage.getItem(key) ?? "null");
   /** @type {{hits: Hit[], cursor: string | null, done: number, size: number}} */
   const state = already ?? { hits: [], cursor: "", done: 0, size: 0 };
-  const told = part("said").innerHTML;
+  const foundHtml = part("said").innerHTML;
   /** @type {AbortController | undefined} */
   let walk;
   // in a search of all logs each line names its file, whose page is next to this one
@@ -37,7 +37,7 @@ function search(form, box, words) {
       ? base
       : base.replace(/search\/(\d+)\/$/, (_, attempt) => `logs/${attempt}/${pathOf(hit.path ?? "")}`);
   /** @param {Hit} hit */
-  const kept = (hit) =>
+  const searchQuery = (hit) =>
     hit.path === undefined ? `&find=${encodeURIComponent(words)}${isPattern ? "&regex=1" : ""}` : "";
   /** @param {Hit[]} hits */
   const add = (hits) =>
@@ -49,7 +49,7 @@ function search(form, box, words) {
         const name =
           hit.path === undefined ? hit.line.toLocaleString("en") : `${hit.path.split("/").at(-1)}:${hit.line}`;
         const link = Object.assign(document.createElement("a"), {
-          href: `${pageOf(hit)}?line=${hit.line}${kept(hit)}#L${hit.line}`,
+          href: `${pageOf(hit)}?line=${hit.line}${searchQuery(hit)}#L${hit.line}`,
           textContent: name,
           title: hit.path ?? "",
         });
@@ -59,13 +59,13 @@ function search(form, box, words) {
       }),
     );
   /** @type {(isGoing: boolean, trouble?: string) => void} */
-  const tell = (isGoing, trouble = "") => {
+  const showProgress = (isGoing, trouble = "") => {
     const share = state.size ? Math.floor((100 * state.done) / state.size) : isGoing ? 0 : 100;
     const count = document.createElement("span");
     const lines = `${state.hits.length.toLocaleString("en")} line${state.hits.length === 1 ? "" : "s"}`;
     const end = isGoing ? "…" : state.cursor === null ? "." : ", stopped.";
     count.textContent = ` ${lines} found in ${share}\u00a0% of the bytes${trouble || end}`;
-    part("said").innerHTML = told;
+    part("said").innerHTML = foundHtml;
     part("said").append(count);
     part("progress").value = share / 100;
     part("progress").hidden = part("stop").hidden = !isGoing;
@@ -79,29 +79,32 @@ function search(form, box, words) {
     }
   };
   async function go() {
-    const mine = (walk = new AbortController());
-    const until = state.hits.length + LIMIT;
+    const controller = (walk = new AbortController());
+    const until = state.hits.length + MAX_HITS;
     try {
       while (state.cursor !== null && state.hits.length < until) {
-        tell(true);
+        showProgress(true);
         const query = new URLSearchParams({ words, cursor: state.cursor, ...(isPattern ? { regex: "1" } : {}) });
-        const reply = await fetch(`${form.dataset.find}?${query}`, { signal: mine.signal });
+        const reply = await fetch(`${form.dataset.find}?${query}`, { signal: controller.signal });
         if (reply.status === 410) {
           location.reload();
           return;
         } // the bytes are lost: the page says so
         if (!reply.ok) throw new Error(String(reply.status));
         const answer = await reply.json();
-        const seen = new Set(state.hits.slice(-1).map((hit) => `${hit.path}:${hit.line}`));
-        const fresh = answer.lines.filter((/** @type {Hit} */ hit) => !seen.has(`${hit.path}:${hit.line}`));
+        const lastHits = new Set(state.hits.slice(-1).map((hit) => `${hit.path}:${hit.line}`));
+        const fresh = answer.lines.filter((/** @type {Hit} */ hit) => !lastHits.has(`${hit.path}:${hit.line}`));
         add(fresh);
         state.hits.push(...fresh);
         Object.assign(state, { cursor: answer.next, done: answer.done, size: answer.size });
         keep();
       }
-      tell(false);
+      showProgress(false);
     } catch (/** @type {any} */ error) {
-      tell(false, error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again.");
+      showProgress(
+        false,
+        error.name === "AbortError" ? ", stopped." : "; then the server did not answer. Go on to try again.",
+      );
     }
   }
   part("stop").addEventListener("click", () => walk?.abort());
@@ -111,11 +114,11 @@ function search(form, box, words) {
   });
   part("lines").replaceChildren(); // what the server showed for want of JavaScript is walked here
   add(state.hits);
-  if (already) tell(false);
+  if (already) showProgress(false);
   else go();
 }
 
 const form = one("form[data-find]"),
   box = one("[data-find-results]");
-const words = asked.get("find")?.trim();
+const words = params.get("find")?.trim();
 if (form instanceof HTMLFormElement && box && !box.hidden && words) search(form, box, words);

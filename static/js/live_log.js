@@ -10,11 +10,11 @@ import { one } from "./dom.js";
 const SOON_MS = 1000;
 const LATE_MS = 10_000;
 // the time between two questions is so many times that of an answer
-const SHARE = 10;
+const PAUSE_FACTOR = 10;
 /** lines on the page; the oldest go while the page follows */
-const MOST = 5000;
+const MAX_LINES = 5000;
 /** lines that wait; of more only the last are kept */
-const MOST_WAITING = 5000;
+const MAX_WAITING = 5000;
 /** so near to the end, the page follows */
 const NEAR_PX = 80;
 
@@ -45,17 +45,17 @@ function follow(head, body, answer) {
     row.className = `level-${level}`;
     const who = Object.assign(document.createElement("td"), { className: "who", title: files[file] });
     who.textContent = files[file].split("/").slice(-2).join("/");
-    const said = Object.assign(document.createElement("td"), { className: "text", textContent: text });
-    row.append(who, said);
+    const textCell = Object.assign(document.createElement("td"), { className: "text", textContent: text });
+    row.append(who, textCell);
     return row;
   };
   const show = () => {
     body.append(...waiting);
     waiting = [];
-    while (body.childElementCount > MOST) body.firstElementChild?.remove();
+    while (body.childElementCount > MAX_LINES) body.firstElementChild?.remove();
     scrollTo({ top: document.documentElement.scrollHeight });
   };
-  const tell = () => {
+  const showState = () => {
     const count = waiting.length.toLocaleString("en");
     if (more) {
       more.hidden = !waiting.length;
@@ -74,23 +74,23 @@ function follow(head, body, answer) {
       skipped.textContent = `${bytes} bytes were passed over: they came faster than a page can show.`;
     }
   };
-  /** @param {Answer} found */
-  const take = (found) => {
+  /** @param {Answer} answer */
+  const take = (answer) => {
     const stays = follows();
-    cursor = found.cursor;
-    missed += found.skipped;
-    waiting.push(...found.lines.map((line) => rowOf(line, found.files)));
-    waiting = waiting.slice(-MOST_WAITING);
+    cursor = answer.cursor;
+    missed += answer.skipped;
+    waiting.push(...answer.lines.map((line) => rowOf(line, answer.files)));
+    waiting = waiting.slice(-MAX_WAITING);
     if (stays && waiting.length) show();
-    if (alarm && found.alarm !== undefined && alarm.textContent !== found.alarm) {
-      alarm.textContent = found.alarm;
-      alarm.hidden = !found.alarm;
+    if (alarm && answer.alarm !== undefined && alarm.textContent !== answer.alarm) {
+      alarm.textContent = answer.alarm;
+      alarm.hidden = !answer.alarm;
     }
     const growing = one("[data-live-growing]");
-    if (growing) growing.textContent = found.growing.toLocaleString("en");
+    if (growing) growing.textContent = answer.growing.toLocaleString("en");
     const iteration = one("[data-live-iteration]");
-    if (iteration && found.iteration) iteration.textContent = `, iteration ${found.iteration.toLocaleString("en")}`;
-    tell();
+    if (iteration && answer.iteration) iteration.textContent = `, iteration ${answer.iteration.toLocaleString("en")}`;
+    showState();
   };
   async function ask() {
     timer = 0;
@@ -98,16 +98,16 @@ function follow(head, body, answer) {
     try {
       const query = new URLSearchParams(location.search);
       query.set("cursor", cursor);
-      const asked = performance.now();
+      const askedAt = performance.now();
       const reply = await fetch(`${head.dataset.liveLog}?${query}`);
       if (!reply.ok) throw new Error(String(reply.status));
       /** @type {Answer} */
-      const found = await reply.json();
-      take(found);
+      const answer = await reply.json();
+      take(answer);
       // a site that answers slowly has many viewers: all of them ask less often
-      const least = Math.max(SOON_MS, SHARE * (performance.now() - asked));
-      wait = Math.min(LATE_MS, found.lines.length ? least : Math.max(least, wait * 1.5));
-      if (!found.growing) {
+      const least = Math.max(SOON_MS, PAUSE_FACTOR * (performance.now() - askedAt));
+      wait = Math.min(LATE_MS, answer.lines.length ? least : Math.max(least, wait * 1.5));
+      if (!answer.growing) {
         if (state) state.textContent = "all files are complete: the job's page has them";
         return;
       }
@@ -125,7 +125,7 @@ function follow(head, body, answer) {
   more?.addEventListener("click", () => {
     isPaused = false;
     show();
-    tell();
+    showState();
     again(0);
   });
   pause?.addEventListener("click", () => {
@@ -134,18 +134,18 @@ function follow(head, body, answer) {
       show();
       again(0);
     }
-    tell();
+    showState();
   });
   addEventListener("scrollend", () => {
     if (waiting.length && follows()) show();
-    tell();
+    showState();
   });
   document.addEventListener("visibilitychange", () => {
     if (!document.hidden && !timer) again(0);
   });
   waiting = answer.lines.map((line) => rowOf(line, answer.files));
   show();
-  tell();
+  showState();
   again(SOON_MS);
 }
 

@@ -26,20 +26,20 @@ const rowsOf = ([first, last]) => {
 };
 const mark = (isScrolled = true) => {
   document.querySelectorAll("tr.is-marked").forEach((row) => row.classList.remove("is-marked"));
-  const wanted = range();
-  if (!wanted) return;
-  const rows = rowsOf(wanted);
+  const lines = range();
+  if (!lines) return;
+  const rows = rowsOf(lines);
   if (!rows.length) {
     const url = new URL(location.href);
-    if (url.searchParams.get("line") === String(wanted[0])) return;
+    if (url.searchParams.get("line") === String(lines[0])) return;
     for (const name of ["from", "count", "level", "who", "masked"]) url.searchParams.delete(name);
-    url.searchParams.set("line", String(wanted[0]));
+    url.searchParams.set("line", String(lines[0]));
     location.replace(url.href);
     return;
   }
   rows.forEach((row) => row.classList.add("is-marked"));
   if (isScrolled) rows[0].scrollIntoView({ block: "center" });
-  offer(wanted, rows);
+  offer(lines, rows);
 };
 // what can be done with the marked lines: taken along as a file or as words, looked at in all logs
 /** @type {(lines: [number, number], rows: HTMLElement[]) => void} */
@@ -147,10 +147,10 @@ document.addEventListener("logerrors", (event) => {
   if (!map?.dataset.map) return;
   const here = Number(/line=(\d+)/.exec(location.search)?.[1] ?? map.getAttribute("aria-valuenow"));
   const first = (/** @type {HTMLElement} */ part) => Number(part.dataset.first);
-  const wanted = parts().filter(
+  const candidates = parts().filter(
     (part) => Number(part.dataset.errors) && (by(event) > 0 ? first(part) > here : first(part) < here),
   );
-  const part = by(event) > 0 ? wanted[0] : wanted.at(-1);
+  const part = by(event) > 0 ? candidates[0] : candidates.at(-1);
   if (!part) return;
   event.preventDefault();
   location.assign(`${base}?from=${part.dataset.first}&level=4`);

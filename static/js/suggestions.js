@@ -23,12 +23,12 @@ function suggest(box, address) {
   }))
     box.setAttribute(name, value);
   /** @type {Suggestion[]} */
-  let found = [];
+  let suggestions = [];
   let at = -1;
   /** @type {ReturnType<typeof setTimeout> | undefined} */
   let timer;
   /** @type {AbortController | undefined} */
-  let asked;
+  let request;
   const close = () => {
     list.hidden = true;
     at = -1;
@@ -37,7 +37,7 @@ function suggest(box, address) {
   };
   const show = () => {
     list.replaceChildren(
-      ...found.map((one, n) => {
+      ...suggestions.map((one, n) => {
         const item = Object.assign(document.createElement("li"), { id: `q-${n}` });
         item.setAttribute("role", "option");
         item.setAttribute("aria-selected", String(n === at));
@@ -52,8 +52,8 @@ function suggest(box, address) {
         return item;
       }),
     );
-    list.hidden = !found.length;
-    box.setAttribute("aria-expanded", String(found.length > 0));
+    list.hidden = !suggestions.length;
+    box.setAttribute("aria-expanded", String(suggestions.length > 0));
     if (at >= 0) {
       box.setAttribute("aria-activedescendant", `q-${at}`);
       list.children[at].scrollIntoView({ block: "nearest" });
@@ -61,7 +61,7 @@ function suggest(box, address) {
   };
   /** @param {number} n */
   const take = (n) => {
-    const one = found[n];
+    const one = suggestions[n];
     const space = one.text.endsWith(":") ? "" : " ";
     box.value = box.value.slice(0, one.start) + one.text + space + box.value.slice(one.end);
     box.selectionStart = box.selectionEnd = one.start + one.text.length + space.length;
@@ -70,11 +70,11 @@ function suggest(box, address) {
   const ask = () => {
     clearTimeout(timer);
     timer = setTimeout(async () => {
-      asked?.abort();
-      asked = new AbortController();
+      request?.abort();
+      request = new AbortController();
       const query = new URLSearchParams({ q: box.value, cursor: String(box.selectionStart) });
       try {
-        found = (await (await fetch(`${address}?${query}`, { signal: asked.signal })).json()).suggestions;
+        suggestions = (await (await fetch(`${address}?${query}`, { signal: request.signal })).json()).suggestions;
       } catch {
         return;
       }
@@ -89,7 +89,7 @@ function suggest(box, address) {
     if (list.hidden) return;
     if (event.key === "ArrowDown" || event.key === "ArrowUp") {
       event.preventDefault();
-      at = (at + (event.key === "ArrowDown" ? 1 : -1) + found.length) % found.length;
+      at = (at + (event.key === "ArrowDown" ? 1 : -1) + suggestions.length) % suggestions.length;
       show();
     } else if ((event.key === "Enter" || event.key === "Tab") && at >= 0) {
       event.preventDefault();

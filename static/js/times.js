@@ -13,18 +13,18 @@ const STYLES = {
 
 /** @param {HTMLTimeElement} time */
 const write = (time) => {
-  const shown = STYLES[time.dataset.style ?? ""];
-  if (!shown || isLocal() === (time.dataset.shown === "local")) return;
+  const format = STYLES[time.dataset.style ?? ""];
+  if (!format || isLocal() === (time.dataset.shown === "local")) return;
   time.dataset.utc ??= time.textContent;
-  time.textContent = isLocal() ? shown(new Date(time.dateTime)) : time.dataset.utc;
+  time.textContent = isLocal() ? format(new Date(time.dateTime)) : time.dataset.utc;
   time.dataset.shown = isLocal() ? "local" : "utc";
 };
 const show = () => {
   /** @type {HTMLTimeElement[]} */ (all("time[data-style]")).forEach(write);
-  const said = document.querySelector("[data-times-said]"),
+  const status = document.querySelector("[data-times-said]"),
     button = /** @type {HTMLButtonElement | null} */ (document.querySelector("[data-times]"));
-  if (!said || !button) return;
-  said.textContent = isLocal() ? `Times are those of ${ZONE}; files stay in UTC.` : "Times are UTC; hover for yours.";
+  if (!status || !button) return;
+  status.textContent = isLocal() ? `Times are those of ${ZONE}; files stay in UTC.` : "Times are UTC; hover for yours.";
   button.textContent = isLocal() ? "Show UTC" : "Show local time";
   button.hidden = false;
 };

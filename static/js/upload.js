@@ -127,8 +127,8 @@ async function makeJob() {
     throw new Failure(`The server answered ${response.status}: try again.`, { isFinal: true });
   });
   if (response.ok) return answer;
-  const said = [{ field: "__all__", detail: answer.detail ?? `The server answered ${response.status}.` }];
-  throw Object.assign(new Error("form"), { rows: answer.errors ?? said });
+  const problems = [{ field: "__all__", detail: answer.detail ?? `The server answered ${response.status}.` }];
+  throw Object.assign(new Error("form"), { rows: answer.errors ?? problems });
 }
 
 /** @param {string} slug */

@@ -141,11 +141,11 @@ export function timeline(data, box) {
     }); // an iteration took its seconds until it ended
   // tall charts grow with their rows; names are as close as they are readable
   const isWide = box.clientWidth > LEGEND_BENEATH,
-    asked = Number(box.dataset.height) || 320;
+    baseHeight = Number(box.dataset.height) || 320;
   const height =
-    (asked > 300
+    (baseHeight > 300
       ? Math.min(640, 160 + Math.max(80, 25 * Math.min(8, data.nodes.length), 13 * data.nodes.length))
-      : asked) + (isWide ? 0 : 64);
+      : baseHeight) + (isWide ? 0 : 64);
   const lanes = (height - (isWide ? 60 : 124)) * (hasIterations ? 0.68 : 1);
   const step = Math.max(1, Math.ceil((data.nodes.length * 14) / Math.max(lanes, 14)));
   const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);

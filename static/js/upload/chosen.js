@@ -13,7 +13,7 @@ import { count, element, size, visible } from "./words.js";
  * @property {HTMLProgressElement} [bar]
  */
 
-const ROWS_SHOWN = 500;
+const MAX_ROWS = 500;
 
 export class Chosen {
   /** @type {Map<string, Entry>} by path */
@@ -53,7 +53,7 @@ export class Chosen {
     /** @type {Entry} */
     const entry = { file, path, sent: 0, state: "", problem: "" };
     this.files.set(path, entry);
-    if (this.files.size <= ROWS_SHOWN) this.#row(entry);
+    if (this.files.size <= MAX_ROWS) this.#row(entry);
     this.#parts.onAdded(path);
     this.#summary();
   }
@@ -87,7 +87,7 @@ export class Chosen {
     tally.hidden = !all.length;
     const hidden = all.filter((entry) => !entry.item).length;
     const bytes = all.reduce((sum, entry) => sum + entry.file.size, 0);
-    const listed = hidden ? `; the first ${ROWS_SHOWN} are listed` : "";
+    const listed = hidden ? `; the first ${MAX_ROWS} are listed` : "";
     const words = tally.querySelector("span");
     if (words) words.textContent = `${count(all.length, "file")}, ${size(bytes)}${listed}`;
   }

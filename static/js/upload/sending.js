@@ -229,14 +229,14 @@ export class Sending {
  * @param {XMLHttpRequest} call
  */
 function refusal(call) {
-  let said = "";
+  let detail = "";
   try {
-    said = JSON.parse(call.responseText).detail;
+    detail = JSON.parse(call.responseText).detail;
   } catch {
     /* a proxy's page */
   }
-  if (call.status === 401) said = SIGNED_OUT;
-  return new Failure(said || `The server answered ${call.status}.`, {
+  if (call.status === 401) detail = SIGNED_OUT;
+  return new Failure(detail || `The server answered ${call.status}.`, {
     isFinal: !AGAIN.includes(call.status),
     seconds: Number(call.getResponseHeader("Retry-After")) || 0,
   });
