@@ -44,7 +44,7 @@ from measure.switches import Switch
 
 KINDS = ("comparison", "detector", "step", "rules", "threshold")
 #: Kinds that may act after the gathering of facts; a family of rules acts during it.
-_MOVED = ("detector", "step", "threshold")
+_LATE_KINDS = ("detector", "step", "threshold")
 HISTORY = Switch("comparison", "cross-job (no history)")
 _DEFAULT = ("logs", "courses", "logs-held-out", "courses-held-out", "clusters", "single-file")
 
@@ -114,17 +114,22 @@ class Bench:
         known = History() if HISTORY in group else ready.known
         watched = switches.steps() if not group else ()
         early: set[str] = set()
-        is_late = bool(group) and all(s.kind in _MOVED and s.id not in self.early(ready) for s in group)
+        is_late = bool(group) and all(s.kind in _LATE_KINDS and s.id not in self.early(ready) for s in group)
         with (
             switches.applied([s for s in group if s != HISTORY]) as rules,
-            switches.traced(watched) as used,
-            switches.overheard() as spoke,
-            switches.weighed_by() if not group else nullcontext(set[str]()) as read,
-            gathered(ready, is_late, lambda: early.update(read, (s.id for s in used))),
+            switches.used_steps(watched) as used,
+            switches.used_detectors() as spoke,
+            switches.read_thresholds() if not group else nullcontext(set[str]()) as read,
+            gather_once(ready, is_late, lambda: early.update(read, (s.id for s in used))),
         ):
             try:
                 found = diagnose(
-                    ready.parsed, job=hints, history=known, read=ready.read, rules=rules, without=switches.off(group)
+                    ready.parsed,
+                    job=hints,
+                    history=known,
+                    read=ready.read,
+                    rules=rules,
+                    without=switches.switched_off_ids(group),
                 )
                 whole = {"logs": None, "suspects": [], **report.to_json(found)}
                 value = quality(ready.of.row(ready.job, whole))
@@ -145,7 +150,7 @@ class Bench:
 
 
 @contextmanager
-def gathered(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterator[None]:
+def gather_once(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterator[None]:
     """``logs.case.gather`` keeps the facts of a job. If all switched parts act later (``is_late``), it returns the
     facts of the first time. ``done`` is called whenever facts were gathered.
     """
@@ -174,20 +179,20 @@ def _families(parsed: Sequence[Parsed]) -> set[str]:
     return {rules.signatures[order].id.partition(".")[0] for order in orders}
 
 
-def changed(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -> dict[Switch, list[Ready]]:
+def changed_jobs(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -> dict[Switch, list[Ready]]:
     """The jobs whose answer each switch of a group changes: all switches are tried at once, then halves of the
     group.
     """
-    apart = [r for r in jobs if bench.answer(r, group)["said"] != bench.answer(r, ())["said"]]
-    if not apart:
+    different = [r for r in jobs if bench.answer(r, group)["said"] != bench.answer(r, ())["said"]]
+    if not different:
         return {switch: [] for switch in group}
     if len(group) == 1:
-        return {group[0]: apart}
+        return {group[0]: different}
     half = len(group) // 2
-    return {**changed(bench, apart, group[:half]), **changed(bench, apart, group[half:])}
+    return {**changed_jobs(bench, different, group[:half]), **changed_jobs(bench, different, group[half:])}
 
 
-def tried(
+def tried_switches(
     bench: Bench, jobs: Sequence[Ready], kinds: Sequence[str], only: Sequence[str], factors: Sequence[float]
 ) -> Iterator[tuple[Switch, list[Ready]]]:
     """Every switch whose id contains one of ``only``, with the jobs whose answer it changes."""
@@ -196,26 +201,26 @@ def tried(
         return [s for s in found if any(part in s.id for part in only)]
 
     if "comparison" in kinds and wanted([HISTORY]):
-        yield from changed(bench, jobs, [HISTORY]).items()
-    kept = (
+        yield from changed_jobs(bench, jobs, [HISTORY]).items()
+    candidates = (
         ("step", switches.steps(), "used"),
         ("rules", switches.families(), "families"),
         ("detector", switches.detectors(), "spoke"),
     )
-    for kind, found, key in kept:
+    for kind, found, key in candidates:
         for switch in wanted(found) if kind in kinds else ():
-            yield from changed(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
-    heard = {x for r in jobs for x in bench.answer(r, ())["read"]} if "threshold" in kinds else set()
+            yield from changed_jobs(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
+    read_ids = {x for r in jobs for x in bench.answer(r, ())["read"]} if "threshold" in kinds else set()
     for factor in factors if "threshold" in kinds else ():
         groups: dict[str, list[Switch]] = defaultdict(list)
         for switch in wanted(switches.thresholds(factor)):
-            if switch.id not in heard:
+            if switch.id not in read_ids:
                 yield switch, []
             else:
                 groups[switch.module].append(switch)
         for group in groups.values():
             names = {s.id for s in group}
-            yield from changed(bench, [r for r in jobs if names & set(bench.answer(r, ())["read"])], group).items()
+            yield from changed_jobs(bench, [r for r in jobs if names & set(bench.answer(r, ())["read"])], group).items()
 
 
 def line(bench: Bench, jobs: Sequence[Ready], switch: Switch, apart: Sequence[Ready]) -> tuple[float, str]:
@@ -267,11 +272,11 @@ def main() -> None:
     print("| kind | switched off or moved | answers changed | better | worse | change of the mean figure |")
     print("|---|---|---|---|---|---|")
     idle: dict[str, list[str]] = defaultdict(list)
-    heard = {x for r in jobs for key in ("used", "families", "spoke", "read") for x in bench.answer(r, ())[key]}
+    used_ids = {x for r in jobs for key in ("used", "families", "spoke", "read") for x in bench.answer(r, ())[key]}
     rows, moving = [], set[str]()
-    for switch, apart in tried(bench, jobs, chosen.kind, chosen.only, chosen.factor):
+    for switch, apart in tried_switches(bench, jobs, chosen.kind, chosen.only, chosen.factor):
         if not apart:
-            is_silent = switch.kind != "comparison" and switch.id not in heard
+            is_silent = switch.kind != "comparison" and switch.id not in used_ids
             idle[f"{switch.kind}, never heard in these jobs" if is_silent else switch.kind].append(switch.id)
             continue
         moving.add(switch.id)

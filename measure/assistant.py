@@ -14,7 +14,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from measure.search import filled
+from measure.search import prepare
 from scripts.scratch import scratch_site
 
 QUERIES = (
@@ -33,11 +33,11 @@ def main() -> int:
     parser.add_argument("--incidents", type=int, default=100_000, help="of the generated database")
     parser.add_argument("--findings", type=int, default=10, help="an incident of it")
     parser.add_argument("--calls", type=int, default=60)
-    asked = parser.parse_args()
-    with scratch_site(asked.database):
-        if asked.database is None:
-            filled(asked)
-        return _measure(asked.calls)
+    args = parser.parse_args()
+    with scratch_site(args.database):
+        if args.database is None:
+            prepare(args)
+        return _measure(args.calls)
 
 
 def _measure(calls: int) -> int:
@@ -74,8 +74,8 @@ def _measure(calls: int) -> int:
             for tool, given in tools.items():
                 took, cpu, sizes, errors = [], [], [0], 0
                 for _ in range(calls):
-                    asked, began, used = given(), time.perf_counter(), time.process_time()
-                    result = await client.call_tool(tool, asked)
+                    args, began, used = given(), time.perf_counter(), time.process_time()
+                    result = await client.call_tool(tool, args)
                     took.append((time.perf_counter() - began) * 1000)
                     cpu.append((time.process_time() - used) * 1000)
                     errors += bool(result.is_error)

@@ -22,7 +22,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--gigabytes", type=float, default=1.0)
     parser.add_argument("--rows", type=int, default=200_000)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="faultline-backup-") as folder:
         for name in ("DATABASE_URL", "REDIS_URL"):
             os.environ.pop(name, None)
@@ -30,7 +30,7 @@ def main() -> None:
         import django
 
         django.setup()
-        _measure(Path(folder), int(asked.gigabytes * 1e9), asked.rows)
+        _measure(Path(folder), int(args.gigabytes * 1e9), args.rows)
 
 
 def _measure(folder: Path, size: int, rows: int) -> None:
@@ -44,15 +44,15 @@ def _measure(folder: Path, size: int, rows: int) -> None:
     print(f"{rows:,} rows of a run's log, {size / 1e9:.1f} GB of evidence")
     for what in ("backup", "second backup"):
         with _Timed(what) as timed:
-            told = backup(folder / "kept")
-        timed.say(f"{told.rows:,} rows, {told.copied_bytes / 1e9:.2f} GB copied")
+            summary = backup(folder / "kept")
+        timed.say(f"{summary.rows:,} rows, {summary.copied_bytes / 1e9:.2f} GB copied")
     print(f"file of rows: {(folder / 'kept' / 'rows.jsonl.zst').stat().st_size / 1e6:.1f} MB")
     connection.close()
     shutil.rmtree(folder / "data")
     (folder / "data").mkdir()
     with _Timed("restore") as timed:
-        told = restore(folder / "kept")
-    timed.say(f"{told.rows:,} rows, {told.copied_bytes / 1e9:.2f} GB copied")
+        summary = restore(folder / "kept")
+    timed.say(f"{summary.rows:,} rows, {summary.copied_bytes / 1e9:.2f} GB copied")
 
 
 def _fill(size: int, rows: int) -> None:
@@ -86,9 +86,9 @@ class _Timed:
     def __exit__(self, *_: object) -> None:
         self._wall, self._cpu = time.monotonic() - self._wall, time.process_time() - self._cpu
 
-    def say(self, told: str) -> None:
+    def say(self, text: str) -> None:
         peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024
-        print(f"{self.what:14} {self._wall:6.1f} s, {self._cpu:6.1f} CPU s, peak {peak:.0f} MB: {told}", flush=True)
+        print(f"{self.what:14} {self._wall:6.1f} s, {self._cpu:6.1f} CPU s, peak {peak:.0f} MB: {text}", flush=True)
 
 
 if __name__ == "__main__":

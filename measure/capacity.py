@@ -105,8 +105,8 @@ def _call(step: str, *arguments: Any) -> Cost:
         "--arguments",
         json.dumps(arguments, default=str),
     ]
-    done = subprocess.run(argv, check=True, capture_output=True, text=True)
-    return Cost(*json.loads(done.stdout.splitlines()[-1]))
+    process = subprocess.run(argv, check=True, capture_output=True, text=True)
+    return Cost(*json.loads(process.stdout.splitlines()[-1]))
 
 
 def _cuts(log: Path, unit: int) -> Iterator[tuple[int, int]]:
@@ -120,7 +120,7 @@ def _cuts(log: Path, unit: int) -> Iterator[tuple[int, int]]:
             at = file.tell()
 
 
-def _said(name: str, costs: list[Cost]) -> None:
+def _print_costs(name: str, costs: list[Cost]) -> None:
     wall_s, cpu_s = sum(cost.wall_s for cost in costs), sum(cost.cpu_s for cost in costs)
     peak = max(cost.peak_mib for cost in costs)
     print(f"{name:24} {len(costs):4} calls {cpu_s:8.1f} CPU s {wall_s:8.1f} s wall {peak:8.0f} MiB at most", flush=True)
@@ -134,7 +134,7 @@ def _makespan(costs: list[Cost], workers: int) -> float:
     return max(free)
 
 
-def _turns(ranges: int, cores: int) -> float:
+def _largest_share(ranges: int, cores: int) -> float:
     """The share of the ranges' seconds that the busiest of ``cores`` workers has: ranges are taken whole."""
     return -(-ranges // cores) / ranges
 
@@ -165,42 +165,42 @@ def main() -> None:
 def _measure(folder: Path, log: Path, lines: int, unit: int, *, is_compared: bool) -> None:
     size = log.stat().st_size
     print(f"{lines:,} lines, {size / 1e9:.2f} GB", flush=True)
-    alone: list[Cost] = []
+    single_process: list[Cost] = []
     if is_compared:
-        alone = [
+        single_process = [
             _call("read", log, folder / "whole", 0, size),
             _call("diagnose", log, folder / "whole", folder / "one"),
         ]
-        for what, cost in zip(("one process: read", "one process: diagnose"), alone, strict=True):
-            _said(what, [cost])
+        for what, cost in zip(("one process: read", "one process: diagnose"), single_process, strict=True):
+            _print_costs(what, [cost])
     cuts = list(_cuts(log, unit))
-    spent: dict[int, list[Cost]] = {}
+    costs_by_workers: dict[int, list[Cost]] = {}
     for workers in (1, 2) if is_compared else (2,):
         with ThreadPoolExecutor(workers) as pool:
             parts = [folder / f"{workers}-{number}" for number in range(len(cuts))]
-            spent[workers] = list(pool.map(lambda part, cut: _call("read", log, part, *cut), parts, cuts))
-        _said(f"ranges, {workers} at a time", spent[workers])
+            costs_by_workers[workers] = list(pool.map(lambda part, cut: _call("read", log, part, *cut), parts, cuts))
+        _print_costs(f"ranges, {workers} at a time", costs_by_workers[workers])
     join = _call("join", folder / "joined", [str(part) for part in parts])
-    _said("join", [join])
+    _print_costs("join", [join])
     reduce = _call("diagnose", log, folder / "joined", folder / "many")
-    _said("diagnose", [reduce])
-    ranges = spent[min(spent)]
+    _print_costs("diagnose", [reduce])
+    ranges = costs_by_workers[min(costs_by_workers)]
     mapped, serial = sum(cost.cpu_s for cost in ranges), join.cpu_s + reduce.cpu_s
     if is_compared:
         is_equal = (folder / "one").read_bytes() == (folder / "many").read_bytes()
-        ratio = (mapped + serial) / sum(cost.cpu_s for cost in alone)
+        ratio = (mapped + serial) / sum(cost.cpu_s for cost in single_process)
         print(f"reports are {'equal' if is_equal else 'DIFFERENT'}; CPU cost of parts: {ratio:.2f} of one process")
     share = serial / (mapped + serial)
     print(f"serial share: {share:.1%} ({serial / lines * 1e6:.2f} CPU s a million lines)")
     for cores in _CORES:
-        wall = serial + mapped * _turns(len(cuts), cores)
-        told = ""
-        if cores in spent:
-            measured = _makespan(spent[cores], cores) + serial
-            told = f", measured {measured:.1f} s (the model is {wall / measured - 1:+.0%} off)"
-        print(f"model, {cores:3} cores: {wall:8.1f} s{told}")
+        wall = serial + mapped * _largest_share(len(cuts), cores)
+        measured_text = ""
+        if cores in costs_by_workers:
+            measured = _makespan(costs_by_workers[cores], cores) + serial
+            measured_text = f", measured {measured:.1f} s (the model is {wall / measured - 1:+.0%} off)"
+        print(f"model, {cores:3} cores: {wall:8.1f} s{measured_text}")
     for million in (100, 500):
         count = round(len(cuts) / lines * million * 1e6)
-        walls = [(mapped * _turns(count, cores) + serial) / lines * million * 1e6 for cores in _CORES]
-        told = ", ".join(f"{cores} cores {one:,.0f} s" for cores, one in zip(_CORES, walls, strict=True))
-        print(f"model of {million} million such lines: {told}")
+        walls = [(mapped * _largest_share(count, cores) + serial) / lines * million * 1e6 for cores in _CORES]
+        measured_text = ", ".join(f"{cores} cores {one:,.0f} s" for cores, one in zip(_CORES, walls, strict=True))
+        print(f"model of {million} million such lines: {measured_text}")

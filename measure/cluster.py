@@ -164,7 +164,7 @@ def killed(cluster: Cluster, seconds: float) -> None:
             with contextlib.suppress(ServiceError):  # what it needs is away: the next round
                 one.restart_if_dead()
         time.sleep(3)
-    print(f"killed: {_told(kills)}", file=sys.stderr, flush=True)
+    print(f"killed: {_answers_text(kills)}", file=sys.stderr, flush=True)
 
 
 def _processes(cluster: Cluster) -> dict[str, list[int]]:
@@ -278,7 +278,7 @@ SCENARIOS: dict[str, Callable[[Cluster, float], None]] = {
 
 
 #: nothing that these do may cost a request, and enough must be under way to show it
-_WITHOUT_FAILURE, _LEAST_SENDERS = ("quiet", "upgraded"), 4
+_WITHOUT_FAILURE, _MIN_SENDERS = ("quiet", "upgraded"), 4
 
 
 class Paced(Sender):
@@ -289,7 +289,7 @@ class Paced(Sender):
         self.ended.wait(8)
 
 
-def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[str]:
+def run_scenario(cluster: Cluster, name: str, seconds: float, senders: int) -> list[str]:
     """Run one scenario; prints its row and returns its complaints."""
     from django.db import connections
 
@@ -297,7 +297,7 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
 
     sent, ended = Sent(), threading.Event()
     rng = random.Random(name)
-    senders = max(senders, _LEAST_SENDERS) if name in _WITHOUT_FAILURE else senders
+    senders = max(senders, _MIN_SENDERS) if name in _WITHOUT_FAILURE else senders
     threads = [Paced(rng.randrange(10**6), cluster.url, cluster.token, sent, ended) for _ in range(senders)]
     reader = Reader(cluster.url, cluster.token, sent, ended)
     for thread in (*threads, reader):
@@ -321,14 +321,14 @@ def measured(cluster: Cluster, name: str, seconds: float, senders: int) -> list[
     files = sum(len(of_job) for of_job in sent.files.values())
     again = Run.objects.filter(job__slug__in=list(sent.files), tries__gt=1).count()
     print(
-        f"| {name} | {len(sent.files)} | {files} | {again} | {_told(sent.ends)} | {_told(reader.answers)} | "
-        f"{time.monotonic() - began:.0f} s | {'; '.join(found) or 'none'} |",
+        f"| {name} | {len(sent.files)} | {files} | {again} | {_answers_text(sent.ends)} | "
+        f"{_answers_text(reader.answers)} | {time.monotonic() - began:.0f} s | {'; '.join(found) or 'none'} |",
         flush=True,
     )
     return found
 
 
-def _told(answers: Counter[str]) -> str:
+def _answers_text(answers: Counter[str]) -> str:
     return ", ".join(f"{count} × {status}" for status, count in sorted(answers.items()))
 
 
@@ -348,5 +348,5 @@ def main() -> None:
         django.setup()
         print("| scenario | jobs | files | runs repeated | senders got | readers got | done after | complaints |")
         print("|---|---|---|---|---|---|---|---|", flush=True)
-        found = [text for name in chosen.only for text in measured(cluster, name, chosen.seconds, chosen.senders)]
+        found = [text for name in chosen.only for text in run_scenario(cluster, name, chosen.seconds, chosen.senders)]
     sys.exit(bool(found))

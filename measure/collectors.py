@@ -148,13 +148,13 @@ class Load:
             time.sleep(max(0.0, self._began + due - time.perf_counter()))
             path, body, kind = self._bodies[number % len(self._bodies)]
             while time.perf_counter() - self._began < self._until * 3:
-                asked = time.perf_counter()
+                args = time.perf_counter()
                 connection.request(
                     "POST", path, body, {"Content-Type": kind, "Authorization": f"Bearer {self._site.token}"}
                 )
                 answer = connection.getresponse()
                 answer.read()
-                self.waits.append(time.perf_counter() - asked)
+                self.waits.append(time.perf_counter() - args)
                 if answer.status in (200, 204):
                     self.acknowledged += self._batch
                     break
@@ -183,16 +183,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--batch", type=int, default=4096)
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--connections", type=int, default=4)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000") as made:
-        for way in asked.ways.split(","):
-            for rate in map(float, asked.rates.split(",")):
-                batch = max(1, min(asked.batch, int(rate)))
-                count = min(DISTINCT, max(1, int(rate * asked.seconds / batch)))
-                bodies = [WAYS[way](rows) for rows in batches(count * batch, batch, asked.files, int(rate))]
+        for way in args.ways.split(","):
+            for rate in map(float, args.rates.split(",")):
+                batch = max(1, min(args.batch, int(rate)))
+                count = min(DISTINCT, max(1, int(rate * args.seconds / batch)))
+                bodies = [WAYS[way](rows) for rows in batches(count * batch, batch, args.files, int(rate))]
                 used = cpu_s(made.data)
-                load = Load(made, bodies, batch, rate, asked.seconds)
-                took = load.run(asked.connections)
+                load = Load(made, bodies, batch, rate, args.seconds)
+                took = load.run(args.connections)
                 used = cpu_s(made.data) - used
                 done = load.acknowledged
                 print(

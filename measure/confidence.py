@@ -33,7 +33,7 @@ NAMES = ("score", "share", "rival", "by_rule")
 SIGNS = {"score": 1, "share": 1, "rival": -1, "by_rule": 1}
 
 
-def judged() -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
+def judged_messages() -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
     """Part, features, confidence in use and whether the verdict was right, of each message with a cause."""
     seen: list[Mapping[str, float]] = []
     usual = classify.probability
@@ -53,7 +53,7 @@ def judged() -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
         classify.probability = usual
 
 
-def of_jobs(of: JobSet, seed: int) -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
+def judged_jobs(of: JobSet, seed: int) -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
     """The same of each job of a set that failed; without verdicts that do not follow from votes on root events."""
     known = History() if of.is_alone else history(of.successes(seed))
     seen: list[Mapping[str, float]] = []
@@ -87,7 +87,7 @@ def fit(features: np.ndarray, right: np.ndarray) -> LogisticRegression:
         kept[wrong] = False
 
 
-def bounded(found: np.ndarray, features: np.ndarray) -> np.ndarray:
+def bound_confidence(found: np.ndarray, features: np.ndarray) -> np.ndarray:
     """The classifier's limit on a probability: neither of two equal candidates is more likely than not."""
     return np.minimum(found, 1 - (2 * features[:, NAMES.index("rival")]) ** classify.THRESHOLDS.equals / 2)
 
@@ -98,15 +98,15 @@ def main() -> None:
     options.add_argument("--jobs", nargs="*", default=[], metavar="SET:SEED", help="jobs of these dice, too")
     options.add_argument("--write", action="store_true")
     chosen = options.parse_args()
-    known, rows = sets.load(), list(judged())
+    known, rows = sets.load(), list(judged_messages())
     for name, seed in (job.split(":") for job in chosen.jobs):
-        rows += of_jobs(known[name], int(seed))
+        rows += judged_jobs(known[name], int(seed))
     part = np.array([row[0] for row in rows])
     x = np.array([[row[1][name] for name in NAMES] for row in rows])
-    used, y = bounded(np.array([row[2] for row in rows]), x), np.array([row[3] for row in rows], float)
+    used, y = bound_confidence(np.array([row[2] for row in rows]), x), np.array([row[3] for row in rows], float)
     for name in dict.fromkeys(part):
         out = part == name
-        found = bounded(fit(x[~out], y[~out]).predict_proba(x[out])[:, 1], x[out])
+        found = bound_confidence(fit(x[~out], y[~out]).predict_proba(x[out])[:, 1], x[out])
         print(
             f"{name}: {out.sum()} messages or jobs, Brier {np.mean((found - y[out]) ** 2):.3f} "
             f"(in use {np.mean((used[out] - y[out]) ** 2):.3f}), mean {found.mean():.3f}, truth {y[out].mean():.3f}"

@@ -23,12 +23,12 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("package", type=Path)
     parser.add_argument("--scenario", default="", help="one scenario, with all that it says")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with scratch_site():
-        return _run(asked)
+        return _run(args)
 
 
-def _run(asked: argparse.Namespace) -> int:
+def _run(args: argparse.Namespace) -> int:
     import uvicorn
     from django.contrib.auth import get_user_model
 
@@ -51,8 +51,8 @@ def _run(asked: argparse.Namespace) -> int:
     while not server.started:
         time.sleep(0.05)
     deno = Path(sys.executable).with_name("deno")
-    more = ["--scenario", asked.scenario, "--verbose"] if asked.scenario else []
-    argv = [str(deno), "run", "-A", "--quiet", str(asked.package / "dist" / "index.js"), "server"]
+    more = ["--scenario", args.scenario, "--verbose"] if args.scenario else []
+    argv = [str(deno), "run", "-A", "--quiet", str(args.package / "dist" / "index.js"), "server"]
     code = subprocess.run([*argv, "--url", f"http://127.0.0.1:{port}/mcp", *more], check=False).returncode
     server.should_exit = True
     return code

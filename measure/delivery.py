@@ -46,9 +46,9 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=60)
     parser.add_argument("--kill-every", type=float, default=8, metavar="S", help="0: never")
     parser.add_argument("--kill-on", type=float, default=30, metavar="S", help="kill workers after the last incident")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with scratch_site(FAULTLINE_ROUTES_ALLOW="127.0.0.0/8") as folder:
-        return _run(asked, folder)
+        return _run(args, folder)
 
 
 class _Receivers:
@@ -138,7 +138,7 @@ def _cpu_s(group: int) -> float:
     return ticks / os.sysconf("SC_CLK_TCK")
 
 
-def _run(asked: argparse.Namespace, folder: Path) -> int:
+def _run(args: argparse.Namespace, folder: Path) -> int:
     from django.contrib.auth import get_user_model
 
     from triage.models import Route
@@ -155,14 +155,14 @@ def _run(asked: argparse.Namespace, folder: Path) -> int:
             secret="whsec_AAAA",
         )
     with served(folder, owner) as reader:
-        return _deliver(asked, folder, receivers, reader)
+        return _deliver(args, folder, receivers, reader)
 
 
-def _deliver(asked: argparse.Namespace, folder: Path, receivers: _Receivers, reader: Reader) -> int:
+def _deliver(args: argparse.Namespace, folder: Path, receivers: _Receivers, reader: Reader) -> int:
     from ingest.signals import swept
     from triage.models import Delivery
 
-    workers = _Workers(folder, asked.kill_every)
+    workers = _Workers(folder, args.kill_every)
     started_s = workers.started()
     over = threading.Event()
 
@@ -173,25 +173,23 @@ def _deliver(asked: argparse.Namespace, folder: Path, receivers: _Receivers, rea
     threading.Thread(target=sweep, daemon=True).start()
     quiet = _read(reader, threading.Event(), 15)
     busy: list[float] = []
-    reading = threading.Thread(target=lambda: busy.extend(_read(reader, over, asked.seconds)), daemon=True)
+    reading = threading.Thread(target=lambda: busy.extend(_read(reader, over, args.seconds)), daemon=True)
     reading.start()
     began = time.monotonic()
-    took = _open(asked.incidents, asked.seconds)
+    took = _open(args.incidents, args.seconds)
     opened_s = time.monotonic() - began
-    calm = threading.Timer(asked.kill_on, workers.is_calm.set)
+    calm = threading.Timer(args.kill_on, workers.is_calm.set)
     calm.daemon = True
     calm.start()
     living = Delivery.objects.exclude(route__name="dead").filter(state=Delivery.State.WAITING)
-    while living.exists() and time.monotonic() - began < asked.seconds + _REST_S:
+    while living.exists() and time.monotonic() - began < args.seconds + _REST_S:
         time.sleep(1)
     all_s = time.monotonic() - began
     workers.end()
     over.set()
     reading.join()
     took.sort()
-    print(
-        f"{asked.incidents:,} incidents in {opened_s:.0f} s, {len(RECEIVERS)} routes, {workers.killed} workers killed"
-    )
+    print(f"{args.incidents:,} incidents in {opened_s:.0f} s, {len(RECEIVERS)} routes, {workers.killed} workers killed")
     p50, p95 = took[len(took) // 2], took[int(len(took) * 0.95)]
     print(f"writing an incident with its messages: p50 {p50:.0f} ms, p95 {p95:.0f} ms")
     for title, waits in (("before", quiet), ("meanwhile", busy)):
@@ -200,7 +198,7 @@ def _deliver(asked: argparse.Namespace, folder: Path, receivers: _Receivers, rea
     sent = max(1, Delivery.objects.filter(state=Delivery.State.DELIVERED).count())
     each_ms = (workers.cpu_s - started_s) * 1000 / sent
     print(f"CPU of the workers: {started_s:.1f} s to start two, then {each_ms:.1f} ms a delivered message")
-    return 0 if _checked(receivers) & _guarded() else 1
+    return 0 if _print_routes(receivers) & _are_private_refused() else 1
 
 
 def _read(reader: Reader, over: threading.Event, seconds: float) -> list[float]:
@@ -245,7 +243,7 @@ def _open(count: int, seconds: float) -> list[float]:
     return took
 
 
-def _checked(receivers: _Receivers) -> bool:
+def _print_routes(receivers: _Receivers) -> bool:
     """Print each route's row; whether all living ones got all messages in order."""
     from triage.models import Delivery
 
@@ -274,7 +272,7 @@ def _checked(receivers: _Receivers) -> bool:
     return is_fine
 
 
-def _guarded() -> bool:
+def _are_private_refused() -> bool:
     """Whether no connection was made for 100 private addresses, written as people who attack write them."""
     from django.conf import settings
 

@@ -97,7 +97,7 @@ def queries_of(client: Any, path: str) -> int:
     return len(caught)
 
 
-def something_happens(user: Any, rng: random.Random) -> None:
+def change_an_incident(user: Any, rng: random.Random) -> None:
     """Resolve or reopen an incident of the last 90 days that was judged."""
     from django.utils import timezone
 
@@ -110,7 +110,7 @@ def something_happens(user: Any, rng: random.Random) -> None:
     incident_act(incident=found, act="reopened" if found.state == Incident.State.RESOLVED else "resolved", by=user)
 
 
-def spent_ms() -> float:
+def cpu_ms() -> float:
     """CPU time so far of all processes that this one started, and of their children."""
     parents: dict[int, int] = {}
     ticks: dict[int, int] = {}
@@ -136,10 +136,10 @@ def main() -> None:
     parser.add_argument("--jobs", type=int, default=2_000)
     parser.add_argument("--times", type=int, default=40)
     parser.add_argument("--seconds", type=float, default=10, help="duration of the reading")
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="desk-") as folder,
-        database(asked.database, asked.url, Path(folder)) as url,
+        database(args.database, args.url, Path(folder)) as url,
     ):
         os.environ |= {
             "FAULTLINE_DATA_DIR": folder,
@@ -147,10 +147,10 @@ def main() -> None:
             "DJANGO_SETTINGS_MODULE": "triage.settings",
             "FAULTLINE_LOG_LEVEL": "WARNING",
         }
-        run(asked, Path(folder))
+        run(args, Path(folder))
 
 
-def run(asked: argparse.Namespace, folder: Path) -> None:
+def run(args: argparse.Namespace, folder: Path) -> None:
     import django
 
     django.setup()
@@ -158,22 +158,22 @@ def run(asked: argparse.Namespace, folder: Path) -> None:
     from django.test import Client
 
     call_command("migrate", verbosity=0)
-    user, names = prepared(asked)
+    user, names = prepare(args)
     client = Client(headers={"host": "localhost"})
     client.force_login(user)
     with served(folder, user) as reader:
         pages = {title: pattern.format(**names) for title, pattern in PAGES.items()}
-        measure_pages(reader, client, pages, asked.times, user)
-        measure_timeline(reader, asked.times)
-        measure_searches(reader, asked.times, user)
+        measure_pages(reader, client, pages, args.times, user)
+        measure_timeline(reader, args.times)
+        measure_searches(reader, args.times, user)
         read = {f"the {title}": [pages[title]] for title in ("list", "incident", "queue", "job")}
         read["500 incidents"] = [f"/incidents/{pk}/" for pk in names["incidents"]]
         for title, paths in read.items():
-            rate = readers(reader, paths, 50, asked.seconds)
+            rate = readers(reader, paths, 50, args.seconds)
             print(f"50 readers of {title}: {rate:.0f} pages/s", flush=True)
 
 
-def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
+def prepare(args: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     """The user who reads, and the parts of the pages' addresses; fills the database if it is empty."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
@@ -188,7 +188,7 @@ def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     user.groups.add(*Group.objects.filter(name__in=["engineer", "manager"]))
     if not Incident.objects.exists():
         began, now = time.perf_counter(), timezone.now()
-        fill(incidents=asked.incidents, jobs=asked.jobs, findings_each=asked.findings, user=user, now=now)
+        fill(incidents=args.incidents, jobs=args.jobs, findings_each=args.findings, user=user, now=now)
         wide_job(nodes=1024, days=7, now=now)
         with connection.cursor() as cursor:  # what PostgreSQL does by itself some minutes after such a change
             cursor.execute("VACUUM ANALYZE" if connection.vendor == "postgresql" else "ANALYZE")
@@ -196,7 +196,7 @@ def prepared(asked: argparse.Namespace) -> tuple[Any, dict[str, Any]]:
     counts = (
         f"{Incident.objects.count():,} incidents, {Job.objects.count():,} jobs, {Finding.objects.count():,} findings"
     )
-    print(f"{asked.database}: {counts}", flush=True)
+    print(f"{args.database}: {counts}", flush=True)
     late = list(Incident.objects.order_by("-opened_at").select_related("job")[100:600])
     names = {"incident": late[0].pk, "job": late[0].job.slug, "node": "gpu-north-0001"}
     return user, {**names, "incidents": [row.pk for row in late]}
@@ -212,14 +212,14 @@ def measure_pages(reader: Reader, client: Any, pages: dict[str, str], times: int
             reader.read(path)
         new, cost = [], 0.0
         for _ in range(max(8, times // 2)):
-            something_happens(user, rng)
-            before = spent_ms()
+            change_an_incident(user, rng)
+            before = cpu_ms()
             new.append(reader.read(path)[0])
-            cost += spent_ms() - before
-        before = spent_ms()
+            cost += cpu_ms() - before
+        before = cpu_ms()
         again = [reader.read(path) for _ in range(times)]
-        costs = cost / len(new), (spent_ms() - before) / times
-        something_happens(user, rng)
+        costs = cost / len(new), (cpu_ms() - before) / times
+        change_an_incident(user, rng)
         queries = queries_of(client, path), queries_of(client, path)
         waited, page = [ms for ms, _ in again], again[0][1]
         row = (
@@ -248,7 +248,7 @@ def measure_searches(reader: Reader, times: int, user: Any) -> None:
     for text in SEARCHES:
         new, again = [], []
         for _ in range(max(6, times // 5)):
-            something_happens(user, rng)
+            change_an_incident(user, rng)
             new.append(reader.read(f"/incidents/?q={quote_plus(text)}")[0])
             again.append(reader.read(f"/incidents/?q={quote_plus(text)}")[0])
         row = (statistics.median(new), max(new), statistics.median(again), max(again))

@@ -44,27 +44,27 @@ def archive_of(members: int, number: int) -> bytes:
 
 def send(api: Api, slug: str, path: str, data: bytes) -> None:
     body = json.dumps({"name": slug, "slug": slug, "outcome": "failed"})
-    status, _, said = api.call("POST", "/api/v1/jobs/", body, **{"Content-Type": "application/json"})
-    assert status == 201, said
+    status, _, answer = api.call("POST", "/api/v1/jobs/", body, **{"Content-Type": "application/json"})
+    assert status == 201, answer
     address = f"/api/v1/jobs/{slug}/artifacts/{hashlib.sha256(data).hexdigest()}?path={path}"
-    status, _, said = api.call("PUT", address, data)
-    assert status in (201, 202), said
+    status, _, answer = api.call("PUT", address, data)
+    assert status in (201, 202), answer
 
 
 def probe(api: Api, number: int) -> tuple[float, float]:
     """Seconds until the one file is read, and until its job is diagnosed."""
     slug = f"one-{number}"
-    begun = time.monotonic()
+    began = time.monotonic()
     send(api, slug, "a.log", b"".join(_LINE % (n % 60, n) for n in range(200)))
     api.call("POST", f"/api/v1/jobs/{slug}/diagnose/")
     read = 0.0
-    while time.monotonic() - begun < _PATIENCE_S:
+    while time.monotonic() - began < _PATIENCE_S:
         steps = json.loads(api.call("GET", f"/api/v1/jobs/{slug}/")[2])["progress"]["steps"]
         states = {step["name"]: step["state"] for step in steps}
         if not read and states.get("parsing") == "done":
-            read = time.monotonic() - begun
+            read = time.monotonic() - began
         if states.get("diagnosing") == "done":
-            return read, time.monotonic() - begun
+            return read, time.monotonic() - began
         time.sleep(0.2)
     return read or _PATIENCE_S, _PATIENCE_S
 
@@ -78,27 +78,30 @@ def members_read(api: Api, archives: int) -> int:
     return lines
 
 
-def measured(root: Path, given: argparse.Namespace) -> tuple[float, int]:
+def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
     """The p95 of the seconds until a file is read, and how many members were read meanwhile."""
     with contextlib.ExitStack() as stack:
         variables = {"FAULTLINE_WORKER_PROCESSES": "2"}
-        if given.database == "postgres":
+        if args.database == "postgres":
             variables["DATABASE_URL"] = stack.enter_context(postgres())
         site: Site = stack.enter_context(running(root, **variables))
         api = Api(site.url, site.token)
-        for number in range(given.archives):
-            data = archive_of(given.members, number)
+        for number in range(args.archives):
+            data = archive_of(args.members, number)
             send(api, f"many-{number}", "all.tar.gz", data)
-        print(f"  {given.archives} archives of {given.members:,} members, {len(data) / 1e6:.1f} MB each")
+        print(f"  {args.archives} archives of {args.members:,} members, {len(data) / 1e6:.1f} MB each")
         time.sleep(5)
-        begun = time.monotonic()
-        took = [probe(api, number) for number in range(given.probes)]
-        count, seconds = members_read(api, given.archives), time.monotonic() - begun
-        for name, values in (("read", [t[0] for t in took]), ("diagnosed", [t[1] for t in took])):
+        began = time.monotonic()
+        seconds_of_probes = [probe(api, number) for number in range(args.probes)]
+        count, seconds = members_read(api, args.archives), time.monotonic() - began
+        for name, values in (
+            ("read", [t[0] for t in seconds_of_probes]),
+            ("diagnosed", [t[1] for t in seconds_of_probes]),
+        ):
             figures = ", ".join(f"p{int(100 * q)} {quantile(values, q):.1f} s" for q in (0.5, 0.95))
             print(f"  one file {name}: {figures}, at most {max(values):.1f} s ({len(values)} jobs)")
         print(f"  members read meanwhile: {count:,} in {seconds:.0f} s", flush=True)
-    return quantile([t[0] for t in took], 0.95), count
+    return quantile([t[0] for t in seconds_of_probes], 0.95), count
 
 
 def main() -> int:
@@ -109,13 +112,13 @@ def main() -> int:
     parser.add_argument("--limit-s", type=float, default=10.0)
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")
     parser.add_argument("--against", type=Path, help="another checkout, measured first")
-    given = parser.parse_args()
-    if given.against:
-        print(f"{given.against}:")
-        measured(given.against.resolve(), given)
+    args = parser.parse_args()
+    if args.against:
+        print(f"{args.against}:")
+        measure(args.against.resolve(), args)
     print("this checkout:")
-    worst, count = measured(ROOT, given)
-    return int(worst > given.limit_s or not count)
+    worst, count = measure(ROOT, args)
+    return int(worst > args.limit_s or not count)
 
 
 if __name__ == "__main__":

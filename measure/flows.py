@@ -36,7 +36,7 @@ class Capture(NamedTuple):
     arrays: Any = None
 
 
-def made(case: Case) -> Capture:
+def made_capture(case: Case) -> Capture:
     """The capture of a made-up case."""
     table, rows, truth = build(case)
     buffer = io.BytesIO()
@@ -64,7 +64,7 @@ def captures(chosen: argparse.Namespace) -> Iterator[Capture]:
             if sum(t.world for t in case.tenants) <= chosen.most and _is_wanted(case.name, chosen.case):
                 for dice in range(chosen.seed, chosen.seed + 1000 * chosen.seeds, 1000):
                     thrown = replace(case, tenants=tuple(replace(t, seed=t.seed + dice) for t in case.tenants))
-                    yield made(replace(thrown, name=f"{case.name} {dice}" if dice else case.name))
+                    yield made_capture(replace(thrown, name=f"{case.name} {dice}" if dice else case.name))
 
 
 def _is_wanted(name: str, parts: list[str] | None) -> bool:
@@ -101,7 +101,7 @@ def _in_turn(truth: dict[str, Any], report: dict[str, Any]) -> None:
                 job.update(json.loads(text))
 
 
-SHOWN = {
+SHOWN_FIGURES = {
     "job_exact": "jobs",
     "pair_accuracy": "pairs",
     "size_tp": "tp",
@@ -124,7 +124,7 @@ SHOWN = {
 PRECISION = ("slow_step", "slow_group", "slow_switch")
 
 
-def scored(capture: Capture) -> tuple[dict[str, Any], dict[str, Any], int, float]:
+def score(capture: Capture) -> tuple[dict[str, Any], dict[str, Any], int, float]:
     """The scorer's row with counts of findings, report, records, CPU seconds."""
     report, records, seconds = answer(capture)
     _in_turn(capture.truth, report)
@@ -151,13 +151,13 @@ def main() -> None:
     options.add_argument("--quiet", action="store_true", help="only the averages")
     chosen = options.parse_args()
     results: list[dict[str, Any]] = []
-    print(f"{'case':24}{'records':>9}{'CPU s':>7} " + " ".join(f"{v:>5}" for v in SHOWN.values()))
+    print(f"{'case':24}{'records':>9}{'CPU s':>7} " + " ".join(f"{v:>5}" for v in SHOWN_FIGURES.values()))
     for capture in captures(chosen):
-        row, report, records, seconds = scored(capture)
+        row, report, records, seconds = score(capture)
         results.append(row | {"case": capture.name})
         wrong = row["slow_step_fp"] or row["slow_group_fp"] or row["job_exact"] < 1 or row["steps_missed"]
         if not chosen.quiet or wrong:
-            cells = " ".join(f"{'-' if row.get(k) is None else format(row[k], '.3g'):>5}" for k in SHOWN)
+            cells = " ".join(f"{'-' if row.get(k) is None else format(row[k], '.3g'):>5}" for k in SHOWN_FIGURES)
             print(f"{capture.name:24}{records:9}{seconds:7.1f} {cells}", flush=True)
         if chosen.misses:
             _explain(capture.truth, report, row)
@@ -171,7 +171,7 @@ def _summary(results: list[dict[str, Any]]) -> None:
         f"{len(results)} captures, {steps} steps; missed + extra steps "
         f"{sum(r['steps_missed'] + r['steps_extra'] for r in results) / max(1, steps):.2%}"
     )
-    for key in SHOWN:
+    for key in SHOWN_FIGURES:
         rows = [(r[key], r["case"]) for r in results if r.get(key) is not None]
         if not rows:
             continue

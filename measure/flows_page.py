@@ -50,7 +50,7 @@ def table(ranks: int, steps: int) -> tuple[pl.DataFrame, np.ndarray]:
     return pl.DataFrame(columns), end
 
 
-def kept(folder: Path, ranks: int, steps: int) -> None:
+def stored_table(folder: Path, ranks: int, steps: int) -> None:
     """A database with one user and one job, and the job's table in the storage."""
     import django
 
@@ -101,7 +101,7 @@ def kept(folder: Path, ranks: int, steps: int) -> None:
     get_user_model().objects.create_user("reader", password=PASSWORD).groups.add(Group.objects.get(name="engineer"))
 
 
-def look(url: str, pictures: Path | None) -> None:
+def measure_page(url: str, pictures: Path | None) -> None:
     """Opens, zooms and prints."""
     from playwright.sync_api import sync_playwright
 
@@ -176,12 +176,12 @@ def main() -> int:
             "FAULTLINE_LOG_LEVEL": "ERROR",
             "DJANGO_ALLOW_ASYNC_UNSAFE": "1",
         }
-        kept(folder, chosen.ranks, chosen.steps)
+        stored_table(folder, chosen.ranks, chosen.steps)
         log = folder / "web.log"
         process = spawn(web_command("127.0.0.1", port, "1"), log=log, env=dict(os.environ))
         try:
             wait_until(lambda: "Listening" in log.read_text(), process, what="the site", log=log, timeout_s=60)
-            look(f"http://localhost:{port}", chosen.pictures)
+            measure_page(f"http://localhost:{port}", chosen.pictures)
         finally:
             stop(process)
     return 0

@@ -26,13 +26,13 @@ HEALTHY = ("healthy_ddp_a", "healthy_ddp_b", "healthy_pp2_a")
 SLOW = ("delay_100ms_node", "slow_loader_rank")
 
 
-def analysed(path: Path, inventory: list[dict[str, Any]], work: Path) -> dict[str, Any]:
+def analyse(path: Path, inventory: list[dict[str, Any]], work: Path) -> dict[str, Any]:
     """The flows object of one file."""
     with path.open("rb") as stream:
         return diagnose_flows([parse_flow(stream, path.name, ParseHints(), work)], inventory=inventory)
 
 
-def unpacked(name: str, target: Path) -> tuple[Path, list[dict[str, Any]], dict[str, Any], Path]:
+def unpack(name: str, target: Path) -> tuple[Path, list[dict[str, Any]], dict[str, Any], Path]:
     """flows.csv, inventory rows, truth and the truth's directory of one recording."""
     for archive, place in ((f"{name}.tar.gz", target), (f"truth/{name}.tar.gz", target / "truth")):
         with tarfile.open(DATA / "testbed" / archive) as tar:
@@ -61,8 +61,8 @@ def true_steps(directory: Path) -> np.ndarray:
 def testbed(name: str) -> None:
     """Prints one recording's figures."""
     with tempfile.TemporaryDirectory() as directory:
-        flows, inventory, truth, where = unpacked(name, Path(directory))
-        job = max(analysed(flows, inventory, Path(directory) / "work")["jobs"], key=lambda j: len(j["steps"]))
+        flows, inventory, truth, where = unpack(name, Path(directory))
+        job = max(analyse(flows, inventory, Path(directory) / "work")["jobs"], key=lambda j: len(j["steps"]))
         ends = true_steps(where)
         found = np.array([s["end"] for s in job["steps"]])
         mean, true_mean = np.diff(found).mean(), np.diff(ends).mean()
@@ -89,7 +89,7 @@ def bytedance() -> None:
     base = DATA / "bytedance_st"
     truth = json.loads((base / "ST_truth.json").read_text())
     with tempfile.TemporaryDirectory() as work:
-        report = analysed(base / "ST_flows.csv", [], Path(work))
+        report = analyse(base / "ST_flows.csv", [], Path(work))
     job = report["jobs"][0]
     found = np.array([s["end"] for s in job["steps"]])
     ends = np.array([s["end"] for s in truth["steps"]])

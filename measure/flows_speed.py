@@ -38,7 +38,7 @@ from exams.flows.capture import Case, Spoil, build
 from exams.flows.tenants import Fabric, Tenant, span
 
 
-def timed(label: str, call: Callable[[], Any], count: int | None = None) -> Any:
+def run_timed(label: str, call: Callable[[], Any], count: int | None = None) -> Any:
     """Runs and prints."""
     wall, cpu = time.perf_counter(), time.process_time()
     out = call()
@@ -92,12 +92,12 @@ def read(directory: Path) -> None:
     """The import, in this process; the result is kept for the analysis."""
     path = directory / "flows.csv"
     with path.open("rb") as stream:
-        part = timed("CSV import", lambda: parse_flow(stream, path.name, ParseHints(), directory / "work"))
+        part = run_timed("CSV import", lambda: parse_flow(stream, path.name, ParseHints(), directory / "work"))
     (directory / "part.pickle").write_bytes(pickle.dumps(part))
 
 
 @dataclass(slots=True)
-class Counted:
+class CountingRunner:
     """A runner on some processes that adds up the CPU seconds of the parts, by function. ``events``: the own CPU
     seconds at which parts began (-1), or the answer of one was needed, and the number of their step.
     """
@@ -111,7 +111,7 @@ class Counted:
     def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
         self.events.append((time.process_time(), len(self.steps), -1))
         self.steps.append([])
-        found = self.pool.map(_counted, repeat(function), parts, repeat(folder))
+        found = self.pool.map(_count_cpu, repeat(function), parts, repeat(folder))
         return self._answers(function, len(self.steps) - 1, len(parts), found)
 
     def _answers(self, function: str, step: int, many: int, found: Iterator[tuple[bytes, float]]) -> Iterator[bytes]:
@@ -137,7 +137,7 @@ class Counted:
                 free[first] = done[step, part] = max(free[first], at) + cpu_s
         return at + ended - before
 
-    def told(self, began: float, ended: float) -> None:
+    def print_costs(self, began: float, ended: float) -> None:
         """Prints what each function cost, the share that only one process can do, and a model of the time."""
         own_s = ended - began
         for name, each in sorted(self.spent.items(), key=lambda item: -sum(item[1])):
@@ -151,7 +151,7 @@ class Counted:
         print(f"  seconds with so many processes for parts, by CPU seconds laid end to end: {laid}", flush=True)
 
 
-def _counted(function: str, part: bytes, folder: Path) -> tuple[bytes, float]:
+def _count_cpu(function: str, part: bytes, folder: Path) -> tuple[bytes, float]:
     began = time.process_time()
     return partitions.run_part(function, part, folder), time.process_time() - began
 
@@ -163,11 +163,11 @@ def analyse(directory: Path, processes: int) -> None:
     given: dict[str, Any] = {"inventory": inventory, "tables": directory / "tables"}
     with ProcessPoolExecutor(processes or 1, get_context("spawn"), initializer=_loaded) as pool:
         list(pool.map(abs, range(processes)))  # they are loaded before the analysis
-        runner = Counted(pool) if processes else None
+        runner = CountingRunner(pool) if processes else None
         began = time.process_time()
-        report = timed("analysis", lambda: diagnose_flows([part], runner=runner, **given))
+        report = run_timed("analysis", lambda: diagnose_flows([part], runner=runner, **given))
         if runner is not None:
-            runner.told(began, time.process_time())
+            runner.print_costs(began, time.process_time())
     for job in report["jobs"]:
         print(
             f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps, "
@@ -175,9 +175,9 @@ def analyse(directory: Path, processes: int) -> None:
         )
         table = directory / "tables" / job["table"]
         t0, t1 = job["steps"][0]["start"], job["steps"][-1]["end"]
-        timed("  view of the whole job", lambda table=table, t0=t0, t1=t1: timeline_view(table, t0, t1, 400))
+        run_timed("  view of the whole job", lambda table=table, t0=t0, t1=t1: timeline_view(table, t0, t1, 400))
         near = t0 + 3 * (t1 - t0) / len(job["steps"])
-        timed("  view of three steps", lambda table=table, t0=t0, near=near: timeline_view(table, t0, near, 400))
+        run_timed("  view of three steps", lambda table=table, t0=t0, near=near: timeline_view(table, t0, near, 400))
     print(f"  at most {resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024:.0f} MB with mapped files")
 
 
@@ -220,4 +220,4 @@ def main() -> None:
         if chosen.data is not None:
             return
         data, work = packets(chosen.packets), Path(directory) / "pcap"
-        timed("pcap import", lambda: parse_flow(io.BytesIO(data), "x.pcap", ParseHints(), work), chosen.packets)
+        run_timed("pcap import", lambda: parse_flow(io.BytesIO(data), "x.pcap", ParseHints(), work), chosen.packets)

@@ -117,9 +117,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--followers", type=int, default=8)
     parser.add_argument("--lines-per-s", type=float, default=2_000.0)
     parser.add_argument("--seconds", type=float, default=30.0)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder, site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000") as made:
-        logs = [Path(folder) / f"node-{n}" / "train.log" for n in range(asked.followers)]
+        logs = [Path(folder) / f"node-{n}" / "train.log" for n in range(args.followers)]
         for log in logs:
             log.parent.mkdir()
             log.touch()
@@ -138,7 +138,7 @@ def main(arguments: list[str] | None = None) -> None:
         ]
         time.sleep(5)
         before, own = cpu_s(made.data), [used(one.pid) for one in followers]
-        writer = Writer(logs, asked.lines_per_s, asked.seconds)
+        writer = Writer(logs, args.lines_per_s, args.seconds)
         writer.start()
         reader = Reader(made)
         reader.start()
@@ -151,13 +151,13 @@ def main(arguments: list[str] | None = None) -> None:
             memory.append(private_mib(made.data))
         reader.ended.set()
         time.sleep(6)
-        lines = asked.followers * asked.lines_per_s * asked.seconds
+        lines = args.followers * args.lines_per_s * args.seconds
         spent = [used(one.pid) for one in followers]
-        each = max((after.cpu_s - start.cpu_s) / asked.seconds for after, start in zip(spent, own, strict=True))
+        each = max((after.cpu_s - start.cpu_s) / args.seconds for after, start in zip(spent, own, strict=True))
         whole = sum(1 for part in parts.rglob("*.part") if part.stat().st_size == logs[0].stat().st_size)
         million = (cpu_s(made.data) - before) / lines * 1e6
         print(
-            f"{asked.followers} followers, {asked.lines_per_s:,.0f} lines/s each, {asked.seconds:.0f} s: "
+            f"{args.followers} followers, {args.lines_per_s:,.0f} lines/s each, {args.seconds:.0f} s: "
             f"{whole} of {len(logs)} files whole; a follower used at most {100 * each:.1f} % of a core and "
             f"{max(one.peak_mib for one in spent):.0f} MiB; the site {million:.1f} CPU s per million lines; "
             f"lag median {site.quantile(lags, 0.5):.1f} s, p95 {site.quantile(lags, 0.95):.1f} s"

@@ -24,7 +24,7 @@ from measure.usage import run
 
 
 @dataclass(frozen=True)
-class Measured:
+class Measurement:
     """Seconds and CPU seconds of both halves, and the findings."""
 
     parse_s: float
@@ -34,7 +34,7 @@ class Measured:
     headline: str
 
 
-def measure(nodes: int, lines: int, files: int = 1) -> Measured:
+def measure(nodes: int, lines: int, files: int = 1) -> Measurement:
     """Write, parse, diagnose in this process."""
     with tempfile.TemporaryDirectory() as name:
         base = Path(name) / "logs"
@@ -55,7 +55,7 @@ def measure(nodes: int, lines: int, files: int = 1) -> Measured:
         wall, cpu = time.perf_counter(), time.process_time()
         found = diagnose(parsed, read=read)
         spent = time.perf_counter() - wall, time.process_time() - cpu
-        return Measured(parse_s, parse_cpu_s, *spent, found.headline)
+        return Measurement(parse_s, parse_cpu_s, *spent, found.headline)
 
 
 def main() -> None:

@@ -14,7 +14,7 @@ from diagnosis import evidence, keeping
 from diagnosis.model import LOG_KINDS, ParseHints
 
 
-def _measured(job: Path) -> tuple[int, int]:
+def _measure(job: Path) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "tables").mkdir()
         found = evidence.gather([job], Path(name) / "tables")
@@ -37,6 +37,6 @@ def main() -> None:
     """Measures and prints."""
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("jobs", nargs="+", type=Path)
-    sizes = [_measured(job) for job in options.parse_args().jobs]
+    sizes = [_measure(job) for job in options.parse_args().jobs]
     before, after = (sum(row) for row in zip(*sizes, strict=True))
     print(f"{len(sizes)} jobs: {before:,} bytes, {after:,} kept: {before / max(1, after):.1f} times smaller")

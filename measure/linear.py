@@ -71,7 +71,7 @@ def _panel(at: int, title: str, unit: str, points: Points) -> str:
     return "\n".join(out)
 
 
-def drawn(panels: list[tuple[str, str, Points]]) -> str:
+def draw(panels: list[tuple[str, str, Points]]) -> str:
     """The picture as SVG."""
     body = "\n".join(_panel(number * _WIDTH, *panel) for number, panel in enumerate(panels))
     style = (
@@ -103,4 +103,4 @@ def main() -> None:
             points.append((size * 32.0 if "lines (" in unit else float(size), spent))
             print(f"{title}: {points[-1][0]:>12,.0f} {spent:8.2f} s", flush=True)
         panels.append((title, unit, points))
-    chosen.out.write_text(drawn(panels), encoding="utf-8")
+    chosen.out.write_text(draw(panels), encoding="utf-8")

@@ -19,64 +19,66 @@ from statistics import median, quantiles
 from typing import NamedTuple
 
 from diagnosis.live import judge, learn, new_state
-from measure.live_jobs import FAULTS, Course, Fault, course, faulty, lines, looks
+from measure.live_jobs import FAULTS, Course, Fault, faulty_job, lines, made_course, observations
 
 #: Alarms that report a fault in time although they are not of its kind.
-_ALSO = {"slow": ("hang",), "death": ("error", "hang"), "loss": ("hang",), "silent": ("hang",)}
+_OTHER_ALARMS = {"slow": ("hang",), "death": ("error", "hang"), "loss": ("hang",), "silent": ("hang",)}
 
 
-def healthy(hours: float, dice: random.Random) -> Counter[str]:
+def false_alarms(hours: float, dice: random.Random) -> Counter[str]:
     """False alarms by kind and whether evaluations are announced."""
     false: Counter[str] = Counter()
-    left = hours
-    while left > 0:
-        span = min(left, dice.choice((2.0, 8.0, 24.0)))
-        left -= span
-        made = course(dice)
-        state, held = new_state(0.0), set[str]()
-        for now, seen in looks(lines(made, dice, span), span * 3600):
-            if seen["lines"]:
-                learn(state, "a", seen, now)
+    hours_left = hours
+    while hours_left > 0:
+        span = min(hours_left, dice.choice((2.0, 8.0, 24.0)))
+        hours_left -= span
+        job = made_course(dice)
+        state, current = new_state(0.0), set[str]()
+        for now, observation in observations(lines(job, dice, span), span * 3600):
+            if observation["lines"]:
+                learn(state, "a", observation, now)
             kinds = {alarm.kind for alarm in judge(state, now)}
-            for kind in kinds - held:
-                false[f"{kind}{'' if made.is_announced else ', unannounced evaluation'}"] += 1
-            held = kinds
+            for kind in kinds - current:
+                false[f"{kind}{'' if job.is_announced else ', unannounced evaluation'}"] += 1
+            current = kinds
     return false
 
 
-class Told(NamedTuple):
+class AlarmDelay(NamedTuple):
     """The fault, and the seconds beyond three usual counts until its alarm; None: missed."""
 
     fault: Fault
-    late: float | None
+    late_s: float | None
 
 
-def delay(made: Course, kind: str, dice: random.Random, before: float) -> Told:
+def delay(job: Course, kind: str, dice: random.Random, before: float) -> AlarmDelay:
     """How late the alarm of one fault is. ``before``: hours of a healthy run of the same job before."""
-    fault = faulty(made, kind, dice)
-    usual = made.step_s * made.every
-    known = None
+    fault = faulty_job(job, kind, dice)
+    usual = job.step_s * job.every
+    former = None
     if before:
-        known = new_state(0.0)
-        for now, seen in looks(lines(made, dice, before), before * 3600):
-            if seen["lines"]:
-                learn(known, "a", seen, now)
-    state, held = new_state(0.0, known), set[str]()
-    for now, seen in looks(iter(fault.said), fault.began + 1800):
-        if seen["lines"]:
-            learn(state, "a", seen, now)
+        former = new_state(0.0)
+        for now, observation in observations(lines(job, dice, before), before * 3600):
+            if observation["lines"]:
+                learn(former, "a", observation, now)
+    state, current = new_state(0.0, former), set[str]()
+    for now, observation in observations(iter(fault.lines), fault.began + 1800):
+        if observation["lines"]:
+            learn(state, "a", observation, now)
         kinds = {alarm.kind for alarm in judge(state, now)}
-        if now > fault.began and kinds & {kind, *_ALSO.get(kind, ())} - (held if now < fault.began else set()):
-            return Told(fault, now - fault.began - 3 * usual)
-        held = kinds
-    return Told(fault, None)
+        if now > fault.began and kinds & {kind, *_OTHER_ALARMS.get(kind, ())} - (
+            current if now < fault.began else set()
+        ):
+            return AlarmDelay(fault, now - fault.began - 3 * usual)
+        current = kinds
+    return AlarmDelay(fault, None)
 
 
 def _row(name: str, rows: list[float | None]) -> str:
-    told = [row for row in rows if row is not None]
-    late = quantiles(told, n=20)[18] if len(told) > 1 else float("nan")
-    middle = median(told) if told else float("nan")
-    return f"{name:62} {len(told):4} told, {len(rows) - len(told)} missed; median {middle:5.0f} s, p95 {late:5.0f} s"
+    found = [row for row in rows if row is not None]
+    late = quantiles(found, n=20)[18] if len(found) > 1 else float("nan")
+    middle = median(found) if found else float("nan")
+    return f"{name:62} {len(found):4} told, {len(rows) - len(found)} missed; median {middle:5.0f} s, p95 {late:5.0f} s"
 
 
 def main(arguments: list[str] | None = None) -> None:
@@ -85,16 +87,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--faults", type=int, default=300)
     parser.add_argument("--before", type=float, default=0.0)
     parser.add_argument("--seed", type=int, default=int(time.time()))
-    asked = parser.parse_args(arguments)
-    dice = random.Random(asked.seed)  # made-up jobs, no secrets
-    print(f"seed {asked.seed}")
-    false = healthy(asked.hours, dice)
-    print(f"false alarms over {asked.hours:,.0f} h of healthy jobs: {sum(false.values())} {dict(false)}")
+    args = parser.parse_args(arguments)
+    dice = random.Random(args.seed)  # made-up jobs, no secrets
+    print(f"seed {args.seed}")
+    false = false_alarms(args.hours, dice)
+    print(f"false alarms over {args.hours:,.0f} h of healthy jobs: {sum(false.values())} {dict(false)}")
     print("faults: seconds beyond three usual times between counts")
     rows: defaultdict[str, list[float | None]] = defaultdict(list)
-    for number in range(asked.faults):
+    for number in range(args.faults):
         kind = FAULTS[number % len(FAULTS)]
-        fault, late = delay(course(dice), kind, dice, asked.before)
+        fault, late = delay(made_course(dice), kind, dice, args.before)
         is_training = fault.stage == "training"
         rows[f"{kind}, begun in {'training' if is_training else 'a pause'}"].append(late)
         if kind not in ("hang", "death", "slow"):
@@ -102,7 +104,7 @@ def main(arguments: list[str] | None = None) -> None:
         rows["hang, death and slowdown"].append(late)
         rows[f"the same, begun in {'training' if is_training else 'a pause'}"].append(late)
         if not is_training:
-            which = "first pause of its kind" if fault.is_first and not asked.before else "pause known by its like"
+            which = "first pause of its kind" if fault.is_first and not args.before else "pause known by its like"
             least = fault.longest - fault.began
             rows[f"the same, begun in the {which}"].append(late)
             rows["the same, begun in a pause: least possible"].append(least)

@@ -49,10 +49,10 @@ class Course(NamedTuple):
 #: The most that a healthy evaluation, checkpoint and restart take, in units of what the course says.
 EVALUATION, SAVE, RESTART = (0.8, 1.2), (0.7, 1.3), (60.0, 600.0)
 #: The longest usual silence between the lines of a pause, in the same way: 99 % are shorter.
-SILENCES = 2.5
+MAX_SILENCE = 2.5
 
 
-def course(dice: random.Random) -> Course:
+def made_course(dice: random.Random) -> Course:
     step_s = dice.choice((0.4, 1.0, 2.5, 6.0, 12.0, 30.0))
     return Course(
         step_s=step_s,
@@ -71,85 +71,102 @@ def course(dice: random.Random) -> Course:
     )
 
 
-def within(made: Course, at: float, seconds: float, dice: random.Random) -> Iterator[Line]:
+def pause_lines(job: Course, at: float, seconds: float, dice: random.Random) -> Iterator[Line]:
     """The lines of a pause."""
-    if made.speaks_s:
-        said = at + made.speaks_from * seconds + made.speaks_s * dice.lognormvariate(0, 0.4)
-        while said < at + seconds:
-            yield Line(said)
-            said += made.speaks_s * dice.lognormvariate(0, 0.4)
+    if job.speaks_s:
+        line_at = at + job.speaks_from * seconds + job.speaks_s * dice.lognormvariate(0, 0.4)
+        while line_at < at + seconds:
+            yield Line(line_at)
+            line_at += job.speaks_s * dice.lognormvariate(0, 0.4)
 
 
-def lines(made: Course, dice: random.Random, hours: float) -> Iterator[Line]:
+def lines(job: Course, dice: random.Random, hours: float) -> Iterator[Line]:
     """The lines of a healthy job, in the order of time."""
     at, n, saved = dice.uniform(60, 900), 0, 0
-    restart_at = made.restart_every_h * 3600 * dice.uniform(0.5, 1.5) or math.inf
+    restart_at = job.restart_every_h * 3600 * dice.uniform(0.5, 1.5) or math.inf
     used = dice.uniform(30, 70)
     yield Line(0.0, stage="launch", retries=3)
     yield Line(20.0, stage="model_build", errors=dice.choice((0, 0, 60)))
     while at < hours * 3600:
         n += 1
         load = 1.15 if (at / 3600) % 24 > 12 else 1.0
-        slow = dice.uniform(1.3, 3) if dice.random() < made.hiccups else 1.0
-        at += made.step_s * load * slow * max(0.3, dice.gauss(1, made.noise))
-        if n % made.every == 0:
+        slow = dice.uniform(1.3, 3) if dice.random() < job.hiccups else 1.0
+        at += job.step_s * load * slow * max(0.3, dice.gauss(1, job.noise))
+        if n % job.every == 0:
             yield Line(at, counter=n, loss=2 + 8 / (1 + n / 50) + dice.gauss(0, 0.05))
-            for node in range(1, made.nodes):
+            for node in range(1, job.nodes):
                 if dice.random() < 0.7:
                     yield Line(at + 0.01, node=f"node-{node}")
         if dice.random() < 0.003:
             yield Line(at + 0.02, errors=dice.randint(1, 8), retries=dice.randint(0, 6))
-        if made.save_every and n % made.save_every == 0:
+        if job.save_every and n % job.save_every == 0:
             saved = n
             used = used + 0.8 if used < 75 else 40.0
             yield Line(at + 0.03, stage="checkpoint_save", disk=round(used, 1), errors=dice.choice((0, 0, 30)))
-            takes = made.save_s * dice.uniform(*SAVE)
-            yield from within(made, at + 0.03, takes, dice)
+            takes = job.save_s * dice.uniform(*SAVE)
+            yield from pause_lines(job, at + 0.03, takes, dice)
             at += takes
-        if made.evaluate_every and n % made.evaluate_every == 0:
-            if made.is_announced:
+        if job.evaluate_every and n % job.evaluate_every == 0:
+            if job.is_announced:
                 yield Line(at + 0.04, stage="evaluation")
-            takes = made.evaluation_s * dice.uniform(*EVALUATION)
-            yield from within(made, at + 0.04, takes, dice)
+            takes = job.evaluation_s * dice.uniform(*EVALUATION)
+            yield from pause_lines(job, at + 0.04, takes, dice)
             at += takes
         if at > restart_at:
-            restart_at = at + made.restart_every_h * 3600 * dice.uniform(0.5, 1.5)
+            restart_at = at + job.restart_every_h * 3600 * dice.uniform(0.5, 1.5)
             yield Line(at + 1, stage="launch", errors=dice.randint(0, 40))
             n, at = saved, at + dice.uniform(*RESTART)
 
 
-def looks(said: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
+def observations(lines: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
     """The observation of the new lines at each look, as :func:`diagnosis.live.observe.observe` gives it."""
-    waiting = next(said, None)
+    waiting = next(lines, None)
     now = 0.0
     while now < until:
         now += LOOK_S
-        seen: dict[str, Any] = {"lines": 0, "counters": {}, "losses": [], "stage": None, "stage_at": None}
-        seen |= {"announced": [], "errors": [], "tallies": {"errors": 0, "retries": 0}, "disks": [], "writers": set()}
+        observation: dict[str, Any] = {"lines": 0, "counters": {}, "losses": [], "stage": None, "stage_at": None}
+        observation |= {
+            "announced": [],
+            "errors": [],
+            "tallies": {"errors": 0, "retries": 0},
+            "disks": [],
+            "writers": set(),
+        }
         counts: list[list[Any]] = []
         between: list[list[Any]] = []
         while waiting is not None and waiting.at <= now:
             line, stamp = waiting, int(waiting.at * 1e9)
-            seen["lines"] += 1
-            seen["writers"].add(line.node)
-            seen["tallies"]["errors"] += line.errors
-            seen["tallies"]["retries"] += line.retries
+            observation["lines"] += 1
+            observation["writers"].add(line.node)
+            observation["tallies"]["errors"] += line.errors
+            observation["tallies"]["retries"] += line.retries
             if line.counter is not None:
                 counts.append([line.counter, stamp, between, False])
-                seen["losses"].append([line.counter, line.loss if math.isfinite(line.loss) else None])
-                between, seen["announced"] = [], []
-                if seen["stage"] is not None:
-                    seen["stage"], seen["stage_at"] = "training", stamp
+                observation["losses"].append([line.counter, line.loss if math.isfinite(line.loss) else None])
+                between, observation["announced"] = [], []
+                if observation["stage"] is not None:
+                    observation["stage"], observation["stage_at"] = "training", stamp
             if line.stage is not None:
-                seen["stage"], seen["stage_at"], between = line.stage, stamp, [*between, [line.stage, stamp]]
-                seen["announced"].append([line.stage, stamp])
+                observation["stage"], observation["stage_at"], between = (
+                    line.stage,
+                    stamp,
+                    [*between, [line.stage, stamp]],
+                )
+                observation["announced"].append([line.stage, stamp])
             if line.disk is not None:
-                seen["disks"].append(["/ckpt", line.disk])
+                observation["disks"].append(["/ckpt", line.disk])
             if line.is_decisive:
                 row = {"signature": f"fault {line.at}", "category": "unknown", "title": "t", "text": "t", "at": stamp}
-                seen["errors"].append(row)
-            waiting = next(said, None)
-        yield now, {**seen, "counters": {"iteration a": counts} if counts else {}, "writers": sorted(seen["writers"])}
+                observation["errors"].append(row)
+            waiting = next(lines, None)
+        yield (
+            now,
+            {
+                **observation,
+                "counters": {"iteration a": counts} if counts else {},
+                "writers": sorted(observation["writers"]),
+            },
+        )
 
 
 class Fault(NamedTuple):
@@ -158,7 +175,7 @@ class Fault(NamedTuple):
     would have ended, or when one that the fault stretches did; ``is_first``: nothing of that kind came before.
     """
 
-    said: list[Line]
+    lines: list[Line]
     began: float
     stage: str
     due: float
@@ -166,18 +183,18 @@ class Fault(NamedTuple):
     is_first: bool
 
 
-def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
+def faulty_job(job: Course, kind: str, dice: random.Random) -> Fault:
     """The lines of a job that gets the fault ``kind`` after 36 to 60 minutes."""
-    whole = list(lines(made._replace(nodes=max(4, made.nodes)), dice, 1.5))
+    whole = list(lines(job._replace(nodes=max(4, job.nodes)), dice, 1.5))
     began = dice.uniform(0.6, 1.0) * 3600
     counts = [line.at for line in whole if line.counter and line.at < began]
     marks = [line for line in whole if (line.stage or line.counter) and line.at < began]
     stage = next((line.stage for line in reversed(marks) if line.stage or line.counter), None) or "training"
-    usual = made.step_s * made.every
+    usual = job.step_s * job.every
     if stage == "training" and began - counts[-1] > 2.5 * usual:
         stage = "unannounced"
     due = next((line.at for line in whole if line.counter and line.at >= began), began)
-    longest, is_first = _longest(made, whole, stage, began)
+    longest, is_first = _longest(job, whole, stage, began)
     before, after = [x for x in whole if x.at < began], [x for x in whole if x.at >= began]
     if kind in ("hang", "death"):
         if stage == "training":
@@ -204,7 +221,7 @@ def faulty(made: Course, kind: str, dice: random.Random) -> Fault:
     return Fault(sorted([*before, *after, *more], key=lambda x: x.at), began, stage, due, longest, is_first)
 
 
-def _longest(made: Course, whole: Sequence[Line], stage: str, began: float) -> tuple[float, bool]:
+def _longest(job: Course, whole: Sequence[Line], stage: str, began: float) -> tuple[float, bool]:
     """When the longest healthy pause of the kind in which the job is at ``began`` would have ended, or its longest
     silence: nobody can know earlier that this one is not such a pause. And whether it is the first of its kind.
     """
@@ -213,14 +230,12 @@ def _longest(made: Course, whole: Sequence[Line], stage: str, began: float) -> t
     before = [x for x in whole if x.at < began]
     mark = max((x for x in before if x.stage or x.counter), key=lambda x: x.at)
     n = max((x for x in before if x.counter), key=lambda x: x.at, default=mark).counter or 0
-    is_unannounced = bool(made.evaluate_every) and not made.is_announced and n > 0 and n % made.evaluate_every == 0
-    earlier = (
-        n // made.evaluate_every - 1 if is_unannounced else sum(x.stage == stage for x in before if x.at < mark.at)
-    )
-    evaluates = EVALUATION[1] * made.evaluation_s if is_unannounced or stage == "evaluation" else 0.0
-    saves = SAVE[1] * made.save_s if stage == "checkpoint_save" else 0.0
+    is_unannounced = bool(job.evaluate_every) and not job.is_announced and n > 0 and n % job.evaluate_every == 0
+    earlier = n // job.evaluate_every - 1 if is_unannounced else sum(x.stage == stage for x in before if x.at < mark.at)
+    evaluates = EVALUATION[1] * job.evaluation_s if is_unannounced or stage == "evaluation" else 0.0
+    saves = SAVE[1] * job.save_s if stage == "checkpoint_save" else 0.0
     starts = RESTART[1] if stage not in ("checkpoint_save", "evaluation", "unannounced") else 0.0
     ends = mark.at + evaluates + saves + starts
-    if made.speaks_s and not starts and not made.speaks_from:
-        ends = min(ends, max(x.at for x in before) + SILENCES * made.speaks_s)
+    if job.speaks_s and not starts and not job.speaks_from:
+        ends = min(ends, max(x.at for x in before) + MAX_SILENCE * job.speaks_s)
     return max(began, ends), earlier < 1

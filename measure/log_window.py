@@ -75,7 +75,7 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--gb", type=float, default=10)
     parser.add_argument("--times", type=int, default=10)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="log-window-") as folder:
         os.environ |= {
             "FAULTLINE_DATA_DIR": folder,
@@ -83,7 +83,7 @@ def main() -> None:
             "DJANGO_SETTINGS_MODULE": "triage.settings",
             "FAULTLINE_LOG_LEVEL": "ERROR",
         }
-        run(int(asked.gb * 10**9) // LINE_BYTES, asked.times, Path(folder))
+        run(int(args.gb * 10**9) // LINE_BYTES, args.times, Path(folder))
 
 
 def run(lines: int, times: int, folder: Path) -> None:

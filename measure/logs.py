@@ -27,9 +27,9 @@ from exams import sealed
 from exams.job import Job
 from measure import sets
 from measure.evidence import parse_files
-from measure.score import ASKED, CONFIDENCE, FLAWS, interval, row, scorer
+from measure.score import CONFIDENCE, FLAWS, GOALS, interval, row, scorer
 from measure.sets import JobSet
-from measure.withheld import without_own
+from measure.withheld import rules_without_cause
 
 WITHOUT = ("history", "own-history", "description", "own-rules")
 
@@ -54,7 +54,7 @@ def report_of(job: Job, of: JobSet, known: History, rules: SignatureSet | None =
 
 def show(job: Job, found: dict[str, Any], answer: dict[str, Any]) -> None:
     """The wrong answers, to be read."""
-    held = {k: found[k] for k in ASKED if k not in CONFIDENCE and found.get(k) is not None}
+    held = {k: found[k] for k in GOALS if k not in CONFIDENCE and found.get(k) is not None}
     bad = {k: round(v, 2) for k, v in held.items() if (v > 0 if k in FLAWS else v < 1)}
     if not bad:
         return
@@ -76,7 +76,7 @@ def show(job: Job, found: dict[str, Any], answer: dict[str, Any]) -> None:
 
 def figures(rows: list[dict[str, Any]], names: list[str]) -> None:
     """Every figure with its interval and its goal."""
-    for name, asked in ASKED.items():
+    for name, asked in GOALS.items():
         found = [(r[name], n) for r, n in zip(rows, names, strict=True) if r.get(name) is not None]
         if found:
             values = [float(v) for v, _ in found]
@@ -103,7 +103,7 @@ def main() -> None:
     options.add_argument("--with-history", action="store_true", help="where a set is usually taken without")
     options.add_argument("--out", type=Path, help="write the predictions of the last seed as JSON")
     chosen = options.parse_args()
-    for of in sets.chosen(chosen.sets, known_sets):
+    for of in sets.chosen_sets(chosen.sets, known_sets):
         score(of, chosen)
 
 
@@ -130,7 +130,7 @@ def score(of: JobSet, chosen: argparse.Namespace) -> None:
             pool = known
             if "own-history" in chosen.without:
                 pool = History(tuple(j for j in known.jobs if j.family != job.family))
-            answer = report_of(job, of, pool, without_own(job.truth) if "own-rules" in chosen.without else None)
+            answer = report_of(job, of, pool, rules_without_cause(job.truth) if "own-rules" in chosen.without else None)
             found = {**of.row(job, answer), "contradictions": len(violations(answer))}
             rows.append(found)
             names.append(job.name)

@@ -36,8 +36,8 @@ def growing(file: Path) -> str:
 
     at, size, looks, last = 0, file.stat().st_size, 0, None
     while (end := end_of_lines(file, at, size)) > at:
-        asked = {"source": str(file), "path": "node-1/train.log", "start": at, "length": end - at}
-        (seen,) = client.call("observe_ranges", {"beat": lambda: None}, None, ranges=[asked], time_zone="UTC")
+        args = {"source": str(file), "path": "node-1/train.log", "start": at, "length": end - at}
+        (seen,) = client.call("observe_ranges", {"beat": lambda: None}, None, ranges=[args], time_zone="UTC")
         last = next((counts[-1][0] for counts in seen["counters"].values()), last)
         at, looks = end, looks + 1
     return f"{looks} looks, last count {last}"
@@ -57,9 +57,9 @@ def peak_mib() -> int:
 def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--mb", type=int, default=200)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with tempfile.TemporaryDirectory() as folder:
-        for mb in (1, asked.mb):
+        for mb in (1, args.mb):
             file = Path(folder) / f"{mb}.log"
             write(file, mb)
             for read in (whole, growing):

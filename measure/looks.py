@@ -29,9 +29,9 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--lines", type=int, nargs="+", default=[200, 2_000, 10_000])
-    asked = parser.parse_args(arguments)
-    for lines in asked.lines:
-        print(f"{asked.files} files with {lines:,} new lines each: {cost_ms(asked.files, lines):.1f} CPU ms a file")
+    args = parser.parse_args(arguments)
+    for lines in args.lines:
+        print(f"{args.files} files with {lines:,} new lines each: {cost_ms(args.files, lines):.1f} CPU ms a file")
 
 
 if __name__ == "__main__":

@@ -33,7 +33,7 @@ def _usage() -> tuple[float, float]:
     return usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
 
 
-def ours(path: Path) -> dict[str, float]:
+def parse_ours(path: Path) -> dict[str, float]:
     """Parse and mine ``path``."""
     import polars as pl
 
@@ -97,7 +97,7 @@ def drain(path: Path, limit: int, has_all_masks: bool) -> dict[str, float]:
     }
 
 
-def _apart(*arguments: str) -> dict[str, float]:
+def _in_process(*arguments: str) -> dict[str, float]:
     """Runs this file in another process, so that peak memory is its own."""
     done = subprocess.run(
         [sys.executable, "-m", "measure", "parse", *arguments], check=True, capture_output=True, text=True
@@ -116,7 +116,7 @@ def main() -> None:
     options = parser.parse_args()
     if options.one:
         if options.one == "ours":
-            result = ours(options.file)
+            result = parse_ours(options.file)
         else:
             result = drain(options.file, options.drain_lines, options.one == "drain-all")
         print(json.dumps(result))
@@ -132,7 +132,7 @@ def main() -> None:
                 out.write(b"2026-03-01 08:00:00 [ERROR] ")
                 for _ in range(options.one_line):
                     out.write(b"tensor([0.25, 1]) " * 55_555)
-            _row("Faultline", _apart("--one", "ours", "--file", str(path)), path.stat().st_size)
+            _row("Faultline", _in_process("--one", "ours", "--file", str(path)), path.stat().st_size)
             return
         for count in [0] if options.file else options.lines:
             path = options.file or Path(folder) / f"{count}.log"
@@ -140,10 +140,10 @@ def main() -> None:
                 from measure.generate import write
 
                 write(path, count)
-            mine = _apart("--one", "ours", "--file", str(path))
+            mine = _in_process("--one", "ours", "--file", str(path))
             _row("Faultline", mine, path.stat().st_size)
             for name, one in (("Drain3, one mask", "drain"), ("Drain3, all masks", "drain-all")):
-                theirs = _apart("--one", one, "--file", str(path), "--drain-lines", str(options.drain_lines))
+                theirs = _in_process("--one", one, "--file", str(path), "--drain-lines", str(options.drain_lines))
                 _row(name, theirs, 0)
                 wall = (mine["lines"] / mine["wall_s"]) / (theirs["lines"] / theirs["wall_s"])
                 cpu = (mine["lines"] / mine["cpu_s"]) / (theirs["lines"] / theirs["cpu_s"])

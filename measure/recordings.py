@@ -54,8 +54,8 @@ class Totals:
 
     rows: dict[str, list[bool]] = field(default_factory=lambda: defaultdict(list))
     slow: int = 0
-    found: int = 0
-    told: int = 0
+    found_slow: int = 0
+    told_slow: int = 0
     false: int = 0
     error_healthy: list[float] = field(default_factory=list)
     error_slow: list[float] = field(default_factory=list)
@@ -64,8 +64,8 @@ class Totals:
         """Each figure by what it says."""
         shares = {key: f"{sum(self.rows[key])} of {len(self.rows[key])}" for key in ROWS}
         return shares | {
-            "slow steps: recall": _ratio(self.found, self.slow),
-            "slow steps: precision": _ratio(self.told - self.false, self.told),
+            "slow steps: recall": _ratio(self.found_slow, self.slow),
+            "slow steps: precision": _ratio(self.told_slow - self.false, self.told_slow),
             "mean step of healthy jobs: error": _errors(self.error_healthy),
             "mean step of slow jobs: error": _errors(self.error_slow),
         }
@@ -94,8 +94,8 @@ def former_report(recording: Recording, checkout: Path) -> dict[str, Any]:
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(data)
         command = [sys.executable, "-m", "diagnosis", str(Path(work) / recording.name), "--json"]
-        done = subprocess.run(command, cwd=checkout, capture_output=True, check=True)
-    answer: dict[str, Any] = json.loads(done.stdout)
+        process = subprocess.run(command, cwd=checkout, capture_output=True, check=True)
+    answer: dict[str, Any] = json.loads(process.stdout)
     return answer
 
 
@@ -143,16 +143,16 @@ def _steps(recording: Recording, report: Mapping[str, Any], totals: Totals) -> s
     """Counts slow steps of each job, and compares its mean step time: each step of the flows is the iteration whose end
     is nearest.
     """
-    said = [j for j in (report.get("flows") or {}).get("jobs") or () if j["steps"]]
+    jobs = [j for j in (report.get("flows") or {}).get("jobs") or () if j["steps"]]
     words: list[str] = []
     for truth in recording.jobs.values():
-        own = [j for j in said if truth.places & {str(m) for m in (*j["members"], *(j.get("nodes") or ()))}]
+        matching = [j for j in jobs if truth.places & {str(m) for m in (*j["members"], *(j.get("nodes") or ()))}]
         if len(truth.ends) < 3:
             continue
-        if not own:
+        if not matching:
             words.append("no steps")
             continue
-        job = max(own, key=lambda j: len(j["steps"]))
+        job = max(matching, key=lambda j: len(j["steps"]))
         words.append(_steps_of(truth, job["steps"], totals))
         if recording.wanted in ("healthy", "degraded") and len(job["steps"]) > 1:
             mean = float(np.diff([s["end"] for s in job["steps"]]).mean())
@@ -167,13 +167,13 @@ def _steps_of(truth: Ends, steps: Sequence[Mapping[str, Any]], totals: Totals) -
     usual = float(np.median(truth.lengths))
     slow = {int(k) for k in np.flatnonzero(truth.lengths > SLOW * usual) if k > 1}
     calm = {int(k) for k in np.flatnonzero(truth.lengths < CALM * usual)}
-    said = {int(np.abs(truth.ends - s["end"]).argmin()) for s in steps if s["slow"]} - {0, 1}
-    found = {k for k in slow if said & {k}}
+    told = {int(np.abs(truth.ends - s["end"]).argmin()) for s in steps if s["slow"]} - {0, 1}
+    found = {k for k in slow if told & {k}}
     totals.slow += len(slow)
-    totals.found += len(found)
-    totals.told += len(said)
-    totals.false += len(said & calm)
-    return f"steps {len(found)}/{len(slow)}, {len(said & calm)} false; {len(steps)} of {len(truth.ends)}"
+    totals.found_slow += len(found)
+    totals.told_slow += len(told)
+    totals.false += len(told & calm)
+    return f"steps {len(found)}/{len(slow)}, {len(told & calm)} false; {len(steps)} of {len(truth.ends)}"
 
 
 def main() -> int:

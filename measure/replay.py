@@ -39,7 +39,7 @@ class File(NamedTuple):
 
 
 def logs_of(source: Path, work: Path) -> list[File]:
-    found = []
+    logs = []
     for number, (path, data) in enumerate(members(source)):
         if kind_of(data[: 64 << 10], path) not in LOG_KINDS or not data:
             continue
@@ -50,21 +50,21 @@ def logs_of(source: Path, work: Path) -> list[File]:
         times = rows["time"].fill_null(strategy="forward").fill_null(strategy="backward")
         if times.null_count() == 0:
             ends = (rows["offset"] + rows["length"] + 1).to_list()
-            found.append(File(path, data, ends, (times.cum_max() / 1e9).to_list()))
-    last = max((file.at[-1] for file in found), default=0.0)
-    return [file for file in found if last - file.at[0] < DAY_S]  # stamps without a year have no place in time
+            logs.append(File(path, data, ends, (times.cum_max() / 1e9).to_list()))
+    last = max((file.at[-1] for file in logs), default=0.0)
+    return [file for file in logs if last - file.at[0] < DAY_S]  # stamps without a year have no place in time
 
 
-def look(file: File, done: int, now: float) -> tuple[int, dict[str, object] | None]:
-    """The lines after ``done`` until ``now``, observed; and how many lines are done then."""
-    last = done
+def observe_new(file: File, done_lines: int, now: float) -> tuple[int, dict[str, object] | None]:
+    """The lines after ``done_lines`` until ``now``, observed; and how many lines are done then."""
+    last = done_lines
     while last < len(file.at) and file.at[last] <= now:
         last += 1
-    if last == done:
-        return done, None
-    begin, end = file.ends[done - 1] if done else 0, file.ends[last - 1]
-    (seen,) = observe([Range(file.path, file.data[: 64 << 10], file.data[begin:end], begin)])
-    return last, seen
+    if last == done_lines:
+        return done_lines, None
+    begin, end = file.ends[done_lines - 1] if done_lines else 0, file.ends[last - 1]
+    (observation,) = observe([Range(file.path, file.data[: 64 << 10], file.data[begin:end], begin)])
+    return last, observation
 
 
 def replay(files: list[File], speed: float) -> Iterator[tuple[float, str]]:
@@ -78,14 +78,14 @@ def replay(files: list[File], speed: float) -> Iterator[tuple[float, str]]:
         now += LOOK_S * speed
         site = first + (now - first) / speed
         for number, file in enumerate(files):
-            done[number], seen = look(file, done[number], now)
+            done[number], seen = observe_new(file, done[number], now)
             if seen is not None:
                 learn(state, file.path, seen, site)
-        held = {row["kind"] for row in state["alarms"] if row["until"] is None}
+        current = {row["kind"] for row in state["alarms"] if row["until"] is None}
         alarms = judge(state, site)
         record(state, alarms, site)
         for alarm in alarms:
-            if alarm.kind not in held:
+            if alarm.kind not in current:
                 yield now - first, alarm.kind
     advanced = state["advanced_at"]
     yield ((advanced - first) * speed if advanced is not None else 0.0), ""
@@ -95,16 +95,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("sources", nargs="*", type=Path)
     parser.add_argument("--speed", type=float, default=1.0)
-    asked = parser.parse_args(arguments)
-    for source in asked.sources or sorted(SAMPLES.glob("*.tar.gz")):
+    args = parser.parse_args(arguments)
+    for source in args.sources or sorted(SAMPLES.glob("*.tar.gz")):
         with tempfile.TemporaryDirectory() as work:
             files = logs_of(source, Path(work) / "whole")
             if not files:
                 print(f"{source.name}: no log states a time")
                 continue
-            *alarms, (progress, _) = replay(files, asked.speed)
-        told = ", ".join(f"{kind} at {at:.0f} s" for at, kind in alarms) or "no alarm"
-        print(f"{source.name}: {len(files)} logs, last progress seen at {progress:.0f} s; {told}", flush=True)
+            *alarms, (progress, _) = replay(files, args.speed)
+        alarm_text = ", ".join(f"{kind} at {at:.0f} s" for at, kind in alarms) or "no alarm"
+        print(f"{source.name}: {len(files)} logs, last progress seen at {progress:.0f} s; {alarm_text}", flush=True)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from exams.job import Job
 from measure.evidence import SHARED
 
 #: Figures of one diagnosed job and their goals; None: no goal yet.
-ASKED: dict[str, float | None] = {
+GOALS: dict[str, float | None] = {
     "event_f1": 0.93,
     "line_f1": 0.85,
     "node_top1": 0.97,
@@ -101,7 +101,7 @@ def quality(found: dict[str, Any]) -> float:
     """One number for one job, 0 to 1: the mean of its figures, flaws counted as their opposite."""
     values = [
         1.0 - found[name] if name in FLAWS else float(found[name])
-        for name in ASKED
+        for name in GOALS
         if name not in CONFIDENCE and found.get(name) is not None
     ]
     return sum(values) / len(values) if values else 1.0

@@ -57,7 +57,7 @@ def kinds(rng: random.Random, lines: list[str]) -> dict[str, Callable[[], str]]:
     }
 
 
-def filled(asked: argparse.Namespace) -> Any:
+def prepare(args: argparse.Namespace) -> Any:
     """The user who searches; fills the database if it is empty."""
     from django.contrib.auth import get_user_model
     from django.contrib.auth.models import Group
@@ -71,7 +71,7 @@ def filled(asked: argparse.Namespace) -> Any:
     user, _ = get_user_model().objects.get_or_create(username="reader")
     user.groups.add(*Group.objects.filter(name__in=["engineer", "manager"]))
     if not Incident.objects.exists():
-        fill(incidents=asked.incidents, jobs=2_000, findings_each=asked.findings, user=user, now=timezone.now())
+        fill(incidents=args.incidents, jobs=2_000, findings_each=args.findings, user=user, now=timezone.now())
         began = time.process_time()
         for _ in search_entries_build():
             pass
@@ -84,7 +84,7 @@ def filled(asked: argparse.Namespace) -> Any:
     return user
 
 
-def run(asked: argparse.Namespace) -> int:
+def run(args: argparse.Namespace) -> int:
     """Measure and print; 1 if the goal is missed."""
     import django
 
@@ -97,8 +97,8 @@ def run(asked: argparse.Namespace) -> int:
 
     setup_test_environment()  # answers contain their context
     call_command("migrate", verbosity=0)
-    user = filled(asked)
-    rng = random.Random(asked.seed)
+    user = prepare(args)
+    rng = random.Random(args.seed)
     lines = list(Finding.objects.order_by("pk").values_list("example", flat=True)[:20_000])
     spent = spender()
     lists: list[float] = []
@@ -111,18 +111,18 @@ def run(asked: argparse.Namespace) -> int:
         client = Client(headers={"host": "localhost"})
         client.force_login(user)
 
-        def read(**asked: str) -> tuple[Any, float, float]:
+        def read(**args: str) -> tuple[Any, float, float]:
             """The page that the list shows, and the milliseconds of the answer: wall clock and CPU time."""
             began, cpu = time.perf_counter(), spent()
-            response = client.get("/incidents/", asked)
+            response = client.get("/incidents/", args)
             waited = (time.perf_counter() - began) * 1000
-            assert response.status_code == 200, asked
+            assert response.status_code == 200, args
             return response.context["page"], waited, spent() - cpu
 
         read(q="warm")
         for title, make in kinds(rng, lines).items():
             waited, cost, counting, totals = [], [], [], []
-            for text in dict.fromkeys(make() for _ in range(asked.times)):
+            for text in dict.fromkeys(make() for _ in range(args.times)):
                 page, *both = read(q=text)
                 waited.append(both[0])
                 cost.append(both[1])
@@ -171,10 +171,10 @@ def main() -> int:
     parser.add_argument("--findings", type=int, default=10, help="findings an incident")
     parser.add_argument("--times", type=int, default=20, help="searches of each kind")
     parser.add_argument("--seed", type=int, default=3)
-    asked = parser.parse_args()
+    args = parser.parse_args()
     with (
         tempfile.TemporaryDirectory(prefix="search-") as folder,
-        database(asked.database, asked.url, Path(folder)) as url,
+        database(args.database, args.url, Path(folder)) as url,
     ):
         os.environ |= {
             "FAULTLINE_DATA_DIR": folder,
@@ -182,4 +182,4 @@ def main() -> int:
             "DJANGO_SETTINGS_MODULE": "triage.settings",
             "FAULTLINE_LOG_LEVEL": "WARNING",
         }
-        return run(asked)
+        return run(args)

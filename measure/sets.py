@@ -104,7 +104,7 @@ def real(_: int, *, is_healthy: bool = False) -> Iterator[Job]:
             yield Job(file, label["group"], {file: held[file]}, truth)
 
 
-def nothing(_: int) -> Iterator[Job]:
+def no_jobs(_: int) -> Iterator[Job]:
     """No healthy jobs."""
     return iter(())
 
@@ -117,7 +117,7 @@ def _sealed() -> Iterator[JobSet]:
         yield JobSet(f"sealed-{folder.name}", about, module.jobs, module.successes, is_sealed=is_sealed)
 
 
-def chosen(names: Iterable[str], known: dict[str, JobSet]) -> list[JobSet]:
+def chosen_sets(names: Iterable[str], known: dict[str, JobSet]) -> list[JobSet]:
     """The sets that a command line names; ``sealed`` stands for every set that is still sealed."""
     found = {s.name: s for name in names for s in known.values() if s.name == name or (name == SEALED and s.is_sealed)}
     return list(found.values())
@@ -129,8 +129,8 @@ def load() -> dict[str, JobSet]:
         s.name: s
         for s in (
             JobSet("practice", "the practice set", practice, practice_successes),
-            JobSet("testbed", "recordings of real faults", testbed, nothing, score.testbed_row),
-            JobSet("testbed-logs", "the same, logs alone", testbed_logs, nothing, score.testbed_row),
+            JobSet("testbed", "recordings of real faults", testbed, no_jobs, score.testbed_row),
+            JobSet("testbed-logs", "the same, logs alone", testbed_logs, no_jobs, score.testbed_row),
             JobSet(
                 "real", "logs of real jobs", real, partial(real, is_healthy=True), score.real_row, True, kind=Kind.LOG
             ),
@@ -139,7 +139,7 @@ def load() -> dict[str, JobSet]:
             JobSet("courses", "whole courses of events", courses.jobs, courses.successes),
             JobSet("courses-held-out", "the held-out half", partial(courses.jobs, held_out=True), courses.successes),
             JobSet("clusters", "larger clusters, by another author", clusters.jobs, clusters.successes),
-            JobSet("single-file", "512 ranks in one file", single_file.jobs, nothing, single_file.job_row),
+            JobSet("single-file", "512 ranks in one file", single_file.jobs, no_jobs, single_file.job_row),
             *_sealed(),
         )
     }

@@ -24,7 +24,7 @@ from measure.evidence import parse_files
 FIGURES = ("node", "rank", "condition", "stranger", "contradictions")
 
 
-def concluded(log: Log) -> dict[str, Any]:
+def report_of(log: Log) -> dict[str, Any]:
     """The report of one log."""
     with tempfile.TemporaryDirectory() as work:
         parsed, read = parse_files({"job.log": log.text.encode()}, Path(work))
@@ -74,7 +74,7 @@ def main() -> None:
         for number, log in enumerate(logs(seed)):
             if chosen.only not in log.name:
                 continue
-            told = concluded(log)
+            told = report_of(log)
             found = row(log, told)
             rows.append((number % 2, found))
             if chosen.show and number % 2 == 0 and (found["node"] == 0 or found["rank"] == 0 or found["stranger"]):

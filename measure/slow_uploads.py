@@ -28,7 +28,7 @@ from measure.site import ROOT, Site, quantile, running
 PAGES = ("/", "/jobs/", "/upload/", "/incidents/")
 RATE, SIZE = 10_000, 200_000
 _LINE = "2026-11-21 03:{:02d}:{:02d},000 INFO [rank{}] iteration {} loss 2.5\n"
-_HEADERS_HELD = 1000
+_HELD_CONNECTIONS = 1000
 #: maximum duration of a phase; an upload that has not ended by then counts as lost
 _PATIENCE_S = 90.0
 
@@ -45,15 +45,15 @@ async def exchange(site: Site, head: str, body: bytes, *, rate: int, lines: str 
         start = f"{head} HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: {len(body)}\r\n{lines}\r\n"
         writer.write(start.encode())
         answer = asyncio.ensure_future(reader.read())
-        begun, sent = time.monotonic(), 0
+        began, sent = time.monotonic(), 0
         while sent < len(body) and not answer.done():
             piece = body[sent : sent + max(1, rate // 4)]
             writer.write(piece)
             await writer.drain()
             sent += len(piece)
-            await asyncio.sleep(max(0.0, begun + sent / rate - time.monotonic()))
-        said = await answer
-        return (int(said.split()[1]) if said.startswith(b"HTTP/1.1 ") else 0), said
+            await asyncio.sleep(max(0.0, began + sent / rate - time.monotonic()))
+        answer_bytes = await answer
+        return (int(answer_bytes.split()[1]) if answer_bytes.startswith(b"HTTP/1.1 ") else 0), answer_bytes
     except OSError:
         return 0, b""
     finally:
@@ -94,13 +94,13 @@ async def probe(site: Site, ended: asyncio.Event, took: dict[str, list[float]], 
     while not ended.is_set():
         path = paths[turn % len(paths)]
         turn += 1
-        begun = time.monotonic()
+        began = time.monotonic()
         try:
             lines = f"Cookie: sessionid={site.cookie}\r\n"
             status, _ = await asyncio.wait_for(exchange(site, f"GET {path}", b"", rate=1, lines=lines), 60)
         except TimeoutError:
             status = 0
-        took.setdefault(path, []).append(time.monotonic() - begun if status == 200 else 60.0)
+        took.setdefault(path, []).append(time.monotonic() - began if status == 200 else 60.0)
         await asyncio.sleep(0.1)
 
 
@@ -108,12 +108,12 @@ async def phase(site: Site, title: str, act: Callable[[], Awaitable[str]]) -> fl
     """Print the result of ``act`` and how long pages took meanwhile; the worst p95 in seconds."""
     ended, took = asyncio.Event(), dict[str, list[float]]()
     readers = [asyncio.ensure_future(probe(site, ended, took, turn)) for turn in range(6)]
-    said = await act()
+    result = await act()
     ended.set()
     await asyncio.wait(readers, timeout=60)
     pages = [value for path, values in took.items() if path != "/healthz" for value in values]
     health = took.get("/healthz", [])
-    print(f"  {title}: {said}")
+    print(f"  {title}: {result}")
     for name, values in (("/healthz", health), ("pages", pages)):
         figures = ", ".join(f"p{int(100 * q)} {1000 * quantile(values, q):,.0f} ms" for q in (0.5, 0.95, 0.99))
         print(f"      {name:9} {len(values):5,} answers: {figures}", flush=True)
@@ -122,22 +122,24 @@ async def phase(site: Site, title: str, act: Callable[[], Awaitable[str]]) -> fl
 
 async def all_of(work: list[Awaitable[int]]) -> str:
     """How the exchanges ended; “no end” if not in time."""
-    begun = time.monotonic()
-    tasks = [asyncio.ensure_future(one) for one in work]
+    began = time.monotonic()
+    tasks = [asyncio.ensure_future(coroutine) for coroutine in work]
     await asyncio.wait(tasks, timeout=_PATIENCE_S)
     ends = Counter("no end" if not task.done() else str(task.result() or "closed") for task in tasks)
     for task in tasks:
         task.cancel()
-    return f"{dict(ends)} after {time.monotonic() - begun:.0f} s"
+    return f"{dict(ends)} after {time.monotonic() - began:.0f} s"
 
 
 async def hold_headers(site: Site) -> str:
     """Connections that send a byte of their header a second."""
-    held = await asyncio.gather(*(asyncio.open_connection("127.0.0.1", site.port) for _ in range(_HEADERS_HELD)))
-    begun, open_ = time.monotonic(), list(held)
-    while open_ and time.monotonic() - begun < 30:
+    connections = await asyncio.gather(
+        *(asyncio.open_connection("127.0.0.1", site.port) for _ in range(_HELD_CONNECTIONS))
+    )
+    began, open_ = time.monotonic(), list(connections)
+    while open_ and time.monotonic() - began < 30:
         for _, writer in open_:
-            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-"[: 1 + int(time.monotonic() - begun)][-1:])
+            writer.write(b"GET / HTTP/1.1\r\nHost: x\r\nX-"[: 1 + int(time.monotonic() - began)][-1:])
         await asyncio.sleep(1)
         open_ = [(reader, writer) for reader, writer in open_ if not reader.at_eof() and not writer.is_closing()]
         for reader, _ in open_:
@@ -145,25 +147,26 @@ async def hold_headers(site: Site) -> str:
                 await asyncio.wait_for(reader.read(1), 0.001)
             except (TimeoutError, OSError):
                 continue
-    for _, writer in held:
+    for _, writer in connections:
         writer.close()
-    return f"{len(held) - len(open_)} of {len(held)} closed by the site within {time.monotonic() - begun:.0f} s"
+    closed = len(connections) - len(open_)
+    return f"{closed} of {len(connections)} closed by the site within {time.monotonic() - began:.0f} s"
 
 
 async def slow_readers(site: Site, slug: str, count: int) -> str:
     """Request a log of 20 MB and read nothing of it."""
     lines = f"GET /jobs/{slug}/raw/0/big.log HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={site.cookie}\r\n\r\n"
-    held = []
+    connections = []
     for _ in range(count):
         reader, writer = await asyncio.open_connection("127.0.0.1", site.port, limit=1024)
         writer.write(lines.encode())
-        held.append((reader, writer))
+        connections.append((reader, writer))
         await asyncio.sleep(0.05)  # the pages that answer are made one after another
     await asyncio.sleep(20)
-    first = [await asyncio.wait_for(reader.read(12), 30) for reader, _ in held]
-    for _, writer in held:
+    first = [await asyncio.wait_for(reader.read(12), 30) for reader, _ in connections]
+    for _, writer in connections:
         writer.transport.abort()
-    return f"{sum(b'200' in said for said in first)} of {count} were answered"
+    return f"{sum(b'200' in head for head in first)} of {count} were answered"
 
 
 def call(site: Site, method: str, path: str, body: bytes | None = None) -> tuple[int, bytes]:
@@ -174,7 +177,7 @@ def call(site: Site, method: str, path: str, body: bytes | None = None) -> tuple
     return answer.status, answer.read()
 
 
-def measured(root: Path, senders: int, **variables: str) -> tuple[float, int]:
+def measure(root: Path, senders: int, **variables: str) -> tuple[float, int]:
     """The worst p95 of all phases in seconds, and the number of files that were lost."""
     with running(root, **variables) as site:
         for slug in ("slow", "big"):
@@ -209,7 +212,7 @@ async def _phases(site: Site, senders: int) -> float:
         ),
         await phase(site, f"{senders} nameless small bodies, dripping", lambda: all_of([status_of(d) for d in drip])),
         await phase(site, f"{senders} nameless large bodies", lambda: all_of([status_of(one) for one in large])),
-        await phase(site, f"{_HEADERS_HELD:,} headers without an end", lambda: hold_headers(site)),
+        await phase(site, f"{_HELD_CONNECTIONS:,} headers without an end", lambda: hold_headers(site)),
         await phase(site, f"{senders} readers who do not read", lambda: slow_readers(site, "big", senders)),
     ]
     return max(results)
@@ -235,14 +238,14 @@ def main() -> int:
     parser.add_argument("--senders", type=int, default=200)
     parser.add_argument("--limit-ms", type=float, default=300)
     parser.add_argument("--against", type=Path, help="another checkout, measured first")
-    given = parser.parse_args()
-    if given.against:
-        print(f"{given.against}:")
-        measured(given.against.resolve(), given.senders)
+    args = parser.parse_args()
+    if args.against:
+        print(f"{args.against}:")
+        measure(args.against.resolve(), args.senders)
     print("this checkout:")
-    worst, lost = measured(ROOT, given.senders)
-    print(f"worst p95 {1000 * worst:,.0f} ms (limit {given.limit_ms:.0f}), {lost} lost")
-    return int(bool(lost) or 1000 * worst > given.limit_ms)
+    worst, lost = measure(ROOT, args.senders)
+    print(f"worst p95 {1000 * worst:,.0f} ms (limit {args.limit_ms:.0f}), {lost} lost")
+    return int(bool(lost) or 1000 * worst > args.limit_ms)
 
 
 if __name__ == "__main__":

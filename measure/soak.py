@@ -65,7 +65,7 @@ class Sender(threading.Thread):
     def __init__(self, number: int, url: str, token: str, sent: Sent, ended: threading.Event) -> None:
         super().__init__(daemon=True)
         self.rng, self.number, self.sent, self.ended = random.Random(number), number, sent, ended
-        self.api, self.place, self.token = Api(url, token), url.partition("//")[2], token
+        self.api, self.host, self.token = Api(url, token), url.partition("//")[2], token
         self.problem = ""
 
     def run(self) -> None:
@@ -89,8 +89,8 @@ class Sender(threading.Thread):
         self._until("POST", f"/api/v1/jobs/{slug}/diagnose/", None, {200, 202})
 
     def _log(self, lines: int, number: int) -> bytes:
-        said = (_LINE.format(n // 60 % 60, n % 60, n % 8, n, self.number, number) for n in range(lines))
-        return "".join(said).encode()
+        texts = (_LINE.format(n // 60 % 60, n % 60, n % 8, n, self.number, number) for n in range(lines))
+        return "".join(texts).encode()
 
     def _put(self, slug: str, path: str, data: bytes, lines: int, files: dict[str, int]) -> None:
         self._until("PUT", _address(slug, path, data), data, {200, 201})
@@ -108,8 +108,8 @@ class Sender(threading.Thread):
         files.update({name: content.count(b"\n") for name, content in members.items()})
 
     def _tus(self, slug: str, path: str, data: bytes, lines: int, files: dict[str, int]) -> None:
-        said = {"job": slug, "path": path, "sha256": hashlib.sha256(data).hexdigest()}
-        header = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in said.items())
+        fields = {"job": slug, "path": path, "sha256": hashlib.sha256(data).hexdigest()}
+        header = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in fields.items())
         begin = {"Upload-Length": str(len(data)), "Upload-Metadata": header, "Content-Length": "0"}
         answer = self._until("POST", "/api/v1/uploads/", None, {201}, **begin)
         location = answer["location"]
@@ -143,7 +143,7 @@ class Sender(threading.Thread):
 
     def _cut(self, slug: str) -> None:
         """Half a body, then silence: nothing of it may be stored."""
-        connection = http.client.HTTPConnection(self.place, timeout=30)
+        connection = http.client.HTTPConnection(self.host, timeout=30)
         try:
             connection.putrequest("PUT", _address(slug, _CUT, b"never sent whole\n" * 999))
             connection.putheader("Authorization", f"Bearer {self.token}")
@@ -183,30 +183,34 @@ def _address(slug: str, path: str, data: bytes) -> str:
 
 def _children(root: int) -> dict[int, str]:
     """Processes below ``root`` and their command lines."""
-    parents, said = {}, {}
+    parents, command_lines = {}, {}
     for place in Path("/proc").iterdir():
         if place.name.isdigit():
             try:
                 parents[int(place.name)] = int((place / "stat").read_text().rpartition(")")[2].split()[1])
-                said[int(place.name)] = (place / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                command_lines[int(place.name)] = (
+                    (place / "cmdline").read_bytes().replace(b"\0", b" ").decode("utf-8", "replace")
+                )
             except OSError:
                 continue
-    found, more = {root}, {root}
+    below, more = {root}, {root}
     while more:
-        more = {pid for pid, parent in parents.items() if parent in more} - found
-        found |= more
-    return {pid: said[pid] for pid in found - {root}}
+        more = {pid for pid, parent in parents.items() if parent in more} - below
+        below |= more
+    return {pid: command_lines[pid] for pid in below - {root}}
 
 
 def _break(rng: random.Random, site: int, done: Counter[str], deaths: dict[str, list[float]]) -> None:
     """Kills a process, usually one that parses or diagnoses. ``deaths``: when which process was killed."""
     running = dict(sorted(_children(site).items()))  # a worker before its pool
-    workers = [pid for pid, said in running.items() if " celery " in said]
-    web = [pid for pid, said in running.items() if " granian " in said]
-    brokers = [pid for pid, said in running.items() if "valkey" in said and "celery" not in said]
+    workers = [pid for pid, command in running.items() if " celery " in command]
+    web = [pid for pid, command in running.items() if " granian " in command]
+    brokers = [pid for pid, command in running.items() if "valkey" in command and "celery" not in command]
     usual = [("pool process", workers[1:])] * 4 + [("broker", brokers)] * 2
     database = [
-        pid for pid, said in _children(os.getpid()).items() if said.startswith("postgres:") and "[local]" in said
+        pid
+        for pid, command in _children(os.getpid()).items()
+        if command.startswith("postgres:") and "[local]" in command
     ]
     usual += [("database", database)] * 2 if database else []
     what, pids = rng.choice([*usual, ("worker", workers[:1]), ("web process", web[1:])])
@@ -240,32 +244,40 @@ def complaints(sent: Sent, data: Path, rest_s: float = _REST_S) -> list[str]:
         time.monotonic() < deadline
     ):
         time.sleep(1)
-    found = _some([f"run {run.pk} ({run.kind}) is stuck: {run.state} {run.error}" for run in unfinished])
-    found += [f"run {run.pk} ({run.kind}) failed: {run.error}" for run in Run.objects.filter(state=Run.State.FAILED)]
+    problems = _first_sentences([f"run {run.pk} ({run.kind}) is stuck: {run.state} {run.error}" for run in unfinished])
+    problems += [f"run {run.pk} ({run.kind}) failed: {run.error}" for run in Run.objects.filter(state=Run.State.FAILED)]
     for slug, files in sent.files.items():
         rows = Artifact.objects.filter(attempt__job__slug=slug, is_superseded=False)
         have = dict(rows.values_list("path", "lines"))
         left = rows.exclude(state=Artifact.State.PARSED).values_list("path", "state", "problem")
-        found += _some([f"{slug}: {path} is {state}: {problem or 'no sentence'}" for path, state, problem in left])
+        problems += _first_sentences(
+            [f"{slug}: {path} is {state}: {problem or 'no sentence'}" for path, state, problem in left]
+        )
         if len(have) != rows.count():
-            found.append(f"{slug}: a path is there twice")
+            problems.append(f"{slug}: a path is there twice")
         if have != files:
             differing = {path for path in have.keys() | files.keys() if have.get(path) != files.get(path)}
             shown = [(path, have.get(path), files.get(path)) for path in sorted(differing)][:5]
-            found.append(f"{slug}: {len(differing)} files differ (path, lines here, lines sent): {shown}")
-    late = Job.objects.filter(revision__gt=F("diagnosed_revision"))
-    found += _some([f"{job.slug}: diagnosed {job.diagnosed_revision} of revision {job.revision}" for job in late])
-    again = Diagnosis.objects.values("attempt", "revision").annotate(n=Count("pk")).filter(n__gt=1).count()
-    found += [f"{again} revisions were diagnosed twice"] if again else []
+            problems.append(f"{slug}: {len(differing)} files differ (path, lines here, lines sent): {shown}")
+    undiagnosed = Job.objects.filter(revision__gt=F("diagnosed_revision"))
+    problems += _first_sentences(
+        [f"{job.slug}: diagnosed {job.diagnosed_revision} of revision {job.revision}" for job in undiagnosed]
+    )
+    repeated = Diagnosis.objects.values("attempt", "revision").annotate(n=Count("pk")).filter(n__gt=1).count()
+    problems += [f"{repeated} revisions were diagnosed twice"] if repeated else []
     temp_files.remove_abandoned()
-    kept = {f"{pk}.part" for pk in Upload.objects.filter(state=Upload.State.RECEIVING).values_list("pk", flat=True)}
-    over = [p for place in (temp_files.PARTS, temp_files.WORK) for p in (data / place).iterdir() if p.name not in kept]
-    found += [f"left over: {path}" for path in over]
+    live_parts = {
+        f"{pk}.part" for pk in Upload.objects.filter(state=Upload.State.RECEIVING).values_list("pk", flat=True)
+    }
+    leftovers = [
+        p for place in (temp_files.PARTS, temp_files.WORK) for p in (data / place).iterdir() if p.name not in live_parts
+    ]
+    problems += [f"left over: {path}" for path in leftovers]
     hidden = [p for p in (data / "blobs").rglob("*") if p.is_file() and len(p.name) != 64]
-    return found + [f"no blob: {path}" for path in hidden]
+    return problems + [f"no blob: {path}" for path in hidden]
 
 
-def _some(sentences: list[str], most: int = 5) -> list[str]:
+def _first_sentences(sentences: list[str], most: int = 5) -> list[str]:
     more = len(sentences) - most
     return [*sentences[:most], *([f"and {more} more like the last"] if more > 0 else [])]
 
@@ -309,7 +321,7 @@ def main() -> None:
                 sender.join(120)
             found = [sender.problem for sender in senders if sender.problem]
             found += [f"sender {s.number} hangs" for s in senders if s.is_alive()]
-            found += complaints(sent, data) if site.poll() is None else ["the site ended: " + _said(data)]
+            found += complaints(sent, data) if site.poll() is None else ["the site ended: " + _log_text(data)]
         finally:
             site.send_signal(signal.SIGINT)
             site.wait(60)
@@ -327,5 +339,5 @@ def _commits_kept(url: str) -> None:
         connection.execute("ALTER ROLE postgres SET synchronous_commit = on")
 
 
-def _said(data: Path) -> str:
+def _log_text(data: Path) -> str:
     return (data / "site.out").read_text()[-500:]

@@ -58,7 +58,7 @@ def read(dumps: Dumps) -> tuple[list[Parsed], list[str]]:
     return parsed, missed
 
 
-def scored(dumps: Dumps) -> tuple[dict[str, float], str]:
+def score(dumps: Dumps) -> tuple[dict[str, float], str]:
     """The figures of one hang, and a sentence on what was found."""
     parsed, missed = read(dumps)
     got = diagnose_stacks(parsed)
@@ -117,7 +117,7 @@ def main() -> None:
     rows: dict[str, list[dict[str, float]]] = {part: [] for part in ("practice", *PARTS)}
     jobs = wide(chosen.wide) if chosen.wide else exam(chosen.seeds, chosen.only)
     for dumps in practice() if chosen.practice else jobs:
-        row, told = scored(dumps)
+        row, told = score(dumps)
         rows[dumps.part].append(row)
         is_shown = chosen.show_held_out or (chosen.show and "held out" not in dumps.part)
         if is_shown and (min(row["rank_f1"], row["node_f1"], row["covered"]) < 1 or row["misread"]):

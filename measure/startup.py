@@ -36,7 +36,7 @@ _PROGRAMS = {
     "pages of the site": _DJANGO + "import triage.urls",
     "tasks of a worker": _DJANGO + "import ingest.tasks, triage.tasks",
 }
-_TOLD = """
+_REPORT_CODE = """
 import atexit, json, os, resource, sys
 def tell():
     used = resource.getrusage(resource.RUSAGE_SELF)
@@ -47,17 +47,19 @@ atexit.register(tell)
 """
 
 
-def started(checkout: Path, code: str, folder: Path) -> dict[str, object]:
+def start(checkout: Path, code: str, folder: Path) -> dict[str, object]:
     """Processor seconds, MB and heavy libraries of one program in a process of its own."""
     log, report = folder / "small.log", folder / "report.json"
     log.write_text(_LOG)
-    text = _TOLD.format(heavy=_HEAVY, report=str(report)) + code.replace("{log!r}", repr(str(log)))
+    text = _REPORT_CODE.format(heavy=_HEAVY, report=str(report)) + code.replace("{log!r}", repr(str(log)))
     environment = {**os.environ, "PYTHONPATH": str(checkout)}
-    done = subprocess.run([sys.executable, "-c", text], cwd=checkout, env=environment, capture_output=True, text=True)
+    process = subprocess.run(
+        [sys.executable, "-c", text], cwd=checkout, env=environment, capture_output=True, text=True
+    )
     if not report.exists():
-        raise SystemExit(done.stderr)
-    found: dict[str, object] = json.loads(report.read_text())
-    return found
+        raise SystemExit(process.stderr)
+    figures: dict[str, object] = json.loads(report.read_text())
+    return figures
 
 
 def first_page(checkout: Path, data: Path, port: int) -> tuple[float, float]:
@@ -91,22 +93,22 @@ def _cpu_s(root: int) -> float:
         except OSError:
             continue
         rows[int(stat.parent.name)] = int(fields[1]), sum(map(int, fields[11:15]))
-    found, more = {root}, {root}
+    below, more = {root}, {root}
     while more:
-        more = {pid for pid, (parent, _) in rows.items() if parent in more} - found
-        found |= more
-    return sum(rows[pid][1] for pid in found if pid in rows) / os.sysconf("SC_CLK_TCK")
+        more = {pid for pid, (parent, _) in rows.items() if parent in more} - below
+        below |= more
+    return sum(rows[pid][1] for pid in below if pid in rows) / os.sysconf("SC_CLK_TCK")
 
 
 def _site(checkouts: list[Path], repeat: int) -> None:
-    found: dict[tuple[Path, str], list[tuple[float, float]]] = {}
+    times: dict[tuple[Path, str], list[tuple[float, float]]] = {}
     for _ in range(repeat):
         for checkout in checkouts:
             with tempfile.TemporaryDirectory(prefix="faultline-startup-") as name:
                 data = Path(name) / "data"
                 for what in ("empty data directory", "again"):
-                    found.setdefault((checkout, what), []).append(first_page(checkout, data, free_port()))
-    for (checkout, what), rows in found.items():
+                    times.setdefault((checkout, what), []).append(first_page(checkout, data, free_port()))
+    for (checkout, what), rows in times.items():
         wall, cpu = (statistics.median(column) for column in zip(*rows, strict=True))
         which = "this checkout" if checkout == ROOT else checkout.name
         print(f"{what:20} {which:16} {wall:6.1f} s to the first page {cpu:6.1f} CPU s of {len(rows)} starts")
@@ -128,7 +130,7 @@ def main() -> None:
             runs: dict[Path, list[dict[str, object]]] = {checkout: [] for checkout in checkouts}
             for _ in range(args.repeat):
                 for checkout in checkouts:
-                    runs[checkout].append(started(checkout, code, Path(name)))
+                    runs[checkout].append(start(checkout, code, Path(name)))
             for checkout, rows in runs.items():
                 cpu, mb = (statistics.median(float(str(row[key])) for row in rows) for key in ("cpu_s", "mb"))
                 heavy = " ".join(rows[0]["loaded"]) or "none"  # type: ignore[arg-type]

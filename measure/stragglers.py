@@ -35,7 +35,7 @@ RIDGE = np.array([{"across": 0.3}.get(name, 0.03) for name in (*EVIDENCE, "nobod
 PRIOR = np.array([{"across": 8.0}.get(name, 4.0) for name in (*EVIDENCE, "nobody")])
 #: Number of stretches with the answer nobody, from the usual steps of a recording, and of shorter stretches from
 #: injected ones.
-DRAWN = 5
+DRAWS = 5
 #: A step that took so many times the usual time shows the fault.
 FAULTY = 3.0
 
@@ -71,32 +71,32 @@ def cases(recording: Recording) -> list[Case]:
         return []
     mask, usual, _ = slow_steps(job.steps)
     dice = np.random.default_rng(0)
-    held = measure_delays(job.job, job.steps, capture)
-    if held is None:
+    delays = measure_delays(job.job, job.steps, capture)
+    if delays is None:
         return []
-    found: list[Case] = []
-    injected = _injected(recording)
+    all_cases: list[Case] = []
+    injected = _faulty_iterations(recording)
     judged = [s for s in stretches(mask) if is_judged(s, job.steps, usual)]
-    for stretch in join_stretches(judged, find_raised_stretches(held, usual)):
+    for stretch in join_stretches(judged, find_raised_stretches(delays, usual)):
         hit = np.mean([np.abs(injected - (k + 1)).min() <= 1 for k in stretch.steps])
         if 0 < hit <= 0.5:
             continue
-        right = _right(recording, held) if hit else (-1,)
-        found += _case(recording.name, held, list(stretch.steps), right, 1.0, is_whole=True)
-        for _ in range(DRAWN if len(stretch.steps) > MIN_STEPS else 0):
+        right = _right_candidates(recording, delays) if hit else (-1,)
+        all_cases += _case(recording.name, delays, list(stretch.steps), right, 1.0, is_whole=True)
+        for _ in range(DRAWS if len(stretch.steps) > MIN_STEPS else 0):
             part = dice.choice(stretch.steps, int(dice.integers(MIN_STEPS, len(stretch.steps) + 1)), replace=False)
-            found += _case(recording.name, held, sorted(part.tolist()), right, 1.0 / DRAWN)
-    near = np.convolve(mask, np.ones(5), "same") > 0
-    for _ in range(DRAWN):
-        begun, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(MIN_STEPS, 13))
-        run = [k for k in range(begun, begun + length) if k < len(mask) and not near[k] and k in held.steps]
+            all_cases += _case(recording.name, delays, sorted(part.tolist()), right, 1.0 / DRAWS)
+    near_fault = np.convolve(mask, np.ones(5), "same") > 0
+    for _ in range(DRAWS):
+        first, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(MIN_STEPS, 13))
+        run = [k for k in range(first, first + length) if k < len(mask) and not near_fault[k] and k in delays.steps]
         run = [k for k in run if np.abs(injected - (k + 1)).min() > 1]
         if len(run) >= MIN_STEPS:
-            found += _case(recording.name, held, run, (-1,), 1.0 / DRAWN)
-    return found
+            all_cases += _case(recording.name, delays, run, (-1,), 1.0 / DRAWS)
+    return all_cases
 
 
-def _injected(recording: Recording) -> np.ndarray:
+def _faulty_iterations(recording: Recording) -> np.ndarray:
     """The iterations with the fault: those of the truth, and others of a slow job that took much longer than usual (the
     truth lists only the first time of a fault that comes and goes).
     """
@@ -108,36 +108,36 @@ def _injected(recording: Recording) -> np.ndarray:
     return np.array(sorted({*(job["slow_steps_injected"] or job["slow_steps_observed"] or [-9]), *long}))
 
 
-def _right(recording: Recording, held: Delays) -> tuple[int, ...]:
+def _right_candidates(recording: Recording, delays: Delays) -> tuple[int, ...]:
     """The numbers of the faulty candidates; -1 if there is none."""
     names = set(recording.truth["faulty_nodes"])
     if recording.is_uplink:
-        found = [n for n, c in enumerate(held.candidates) if c.is_path][:1]
+        found = [n for n, c in enumerate(delays.candidates) if c.is_path][:1]
     else:
-        found = [n for n, c in enumerate(held.candidates) if set(c.names) <= names]
+        found = [n for n, c in enumerate(delays.candidates) if set(c.names) <= names]
     return tuple(found) or (-1,)
 
 
 def _case(
-    name: str, held: Delays, stretch: Sequence[int], right: tuple[int, ...], weight: float, *, is_whole: bool = False
+    name: str, delays: Delays, stretch: Sequence[int], right: tuple[int, ...], weight: float, *, is_whole: bool = False
 ) -> list[Case]:
-    evidence = held.evidence(stretch)
+    evidence = delays.evidence(stretch)
     if evidence is None:
         return []
-    names = tuple("+".join(c.names) for c in held.candidates)
+    names = tuple("+".join(c.names) for c in delays.candidates)
     return [Case(name, evidence, right, weight, names, len(stretch), is_whole)]
 
 
-def fit(known: Sequence[Case]) -> np.ndarray:
+def fit(cases: Sequence[Case]) -> np.ndarray:
     """The weights of the evidence, none negative, and that of nobody."""
 
     def loss(weights: np.ndarray) -> float:
-        sure = [float(probabilities(c.evidence, weights[:-1], weights[-1])[list(c.right)].sum()) for c in known]
-        wrong = -sum(c.weight * np.log(max(p, 1e-12)) for c, p in zip(known, sure, strict=True))
+        sure = [float(probabilities(c.evidence, weights[:-1], weights[-1])[list(c.right)].sum()) for c in cases]
+        wrong = -sum(c.weight * np.log(max(p, 1e-12)) for c, p in zip(cases, sure, strict=True))
         return float(wrong + (RIDGE * (weights - PRIOR) ** 2).sum())
 
-    begun = np.ones(len(EVIDENCE) + 1)
-    return np.asarray(minimize(loss, begun, bounds=[(0.0, None)] * len(begun)).x)
+    start = np.ones(len(EVIDENCE) + 1)
+    return np.asarray(minimize(loss, start, bounds=[(0.0, None)] * len(start)).x)
 
 
 def main() -> int:
@@ -147,16 +147,16 @@ def main() -> int:
     options.add_argument("--leave-out", metavar="TEXT", help="no recordings whose names begin so")
     options.add_argument("--evidence", action="store_true", help="print the evidence of each candidate too")
     chosen = options.parse_args()
-    found: dict[str, list[Case]] = {}
+    cases_by_name: dict[str, list[Case]] = {}
     for place in chosen.places:
         for recording in recordings(place, leave_out=chosen.leave_out):
             if recording.wanted in ("degraded", "healthy"):
-                found[recording.name] = cases(recording)
-    everything = [c for rows in found.values() for c in rows]
+                cases_by_name[recording.name] = cases(recording)
+    everything = [c for rows in cases_by_name.values() for c in rows]
     weights = fit(everything)
     print("weights", dict(zip((*EVIDENCE, "nobody"), weights.round(2).tolist(), strict=True)))
     first, of, false, calm = 0, 0, 0, 0
-    for name, rows in found.items():
+    for name, rows in cases_by_name.items():
         without = fit([c for c in everything if c.recording != name])
         for case in rows:
             p = probabilities(case.evidence, without[:-1], without[-1])
@@ -168,9 +168,9 @@ def main() -> int:
                 continue
             of += case.right != (-1,)
             first += int(np.argmax(p[:-1])) in case.right
-            said = ", ".join(f"{case.names[n]} {p[n]:.2f}" for n in np.argsort(-p[:-1])[:3])
+            ranking = ", ".join(f"{case.names[n]} {p[n]:.2f}" for n in np.argsort(-p[:-1])[:3])
             right = " or ".join(case.names[n] for n in case.right if n >= 0) or "nobody"
-            print(f"{name:20} {case.steps:3} steps: {said}; nobody {p[-1]:.2f}; true: {right}")
+            print(f"{name:20} {case.steps:3} steps: {ranking}; nobody {p[-1]:.2f}; true: {right}")
             if chosen.evidence:
                 for at, row in enumerate(case.evidence):
                     print(f"    {case.names[at]:16}", row.round(2).tolist())

@@ -27,29 +27,33 @@ _OTHER = "2026-11-22 {:02d}:{:02d}:{:02d},{:03d} WARNING [rank{}] dataloader wor
 
 def text_of(file: int, count: int, run: int) -> bytes:
     """A log of ``count`` lines, as a rank prints it. ``run`` makes its bytes new."""
-    made = []
+    lines = []
     for n in range(count):
         at = (n // 3600_000 % 24, n // 60_000 % 60, n // 1000 % 60, n % 1000)
         if n % 20 == 7:
-            made.append(_OTHER.format(*at, file, n % 8, n * 7 % 900, n // 20))
+            lines.append(_OTHER.format(*at, file, n % 8, n * 7 % 900, n // 20))
         else:
-            made.append(_LINE.format(*at, file, n + run, n * 31 % 10_000, "x" * 60))
-    return "".join([*made, f"{made[-1][:23]} INFO [rank{file}] Training completed\n"]).encode()
+            lines.append(_LINE.format(*at, file, n + run, n * 31 % 10_000, "x" * 60))
+    return "".join([*lines, f"{lines[-1][:23]} INFO [rank{file}] Training completed\n"]).encode()
 
 
 class Sender:
     """One job's uploads."""
 
-    def __init__(self, made: site.Site, slug: str) -> None:
-        self._made, self._slug = made, slug
-        self._connection = http.client.HTTPConnection("localhost", made.port, timeout=120)
+    def __init__(self, running_site: site.Site, slug: str) -> None:
+        self._site, self._slug = running_site, slug
+        self._connection = http.client.HTTPConnection("localhost", running_site.port, timeout=120)
         self.ask("POST", "/api/v1/jobs/", {"name": slug, "slug": slug})
 
     def ask(self, method: str, path: str, body: Any = None, headers: dict[str, str] | None = None) -> Any:
         raw = body if isinstance(body, bytes) else json.dumps(body).encode() if body is not None else None
-        said = {"Authorization": f"Bearer {self._made.token}", "Content-Type": "application/json", **(headers or {})}
+        all_headers = {
+            "Authorization": f"Bearer {self._site.token}",
+            "Content-Type": "application/json",
+            **(headers or {}),
+        }
         while True:
-            self._connection.request(method, path, raw, said)
+            self._connection.request(method, path, raw, all_headers)
             answer = self._connection.getresponse()
             text = answer.read()
             if answer.status not in (423, 429, 503):
@@ -60,8 +64,8 @@ class Sender:
         return answer.headers["Location"] if answer.status == 201 else json.loads(text) if text else None
 
     def begin(self, path: str, size: int | None) -> str:
-        said = {"job": self._slug, "path": path}
-        metadata = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in said.items())
+        fields = {"job": self._slug, "path": path}
+        metadata = ",".join(f"{key} {base64.b64encode(value.encode()).decode()}" for key, value in fields.items())
         length = {"Upload-Defer-Length": "1"} if size is None else {"Upload-Length": str(size)}
         return str(self.ask("POST", "/api/v1/uploads/", None, {"Upload-Metadata": metadata, **length}))
 
@@ -73,9 +77,9 @@ class Sender:
         """Waits for the diagnosis."""
         self.ask("POST", f"/api/v1/jobs/{self._slug}/diagnose/", {})
         while True:
-            found = self.ask("GET", f"/api/v1/jobs/{self._slug}/")
-            if found["diagnosed_revision"] >= found["revision"] > 0:
-                return str(found["outcome"])
+            job = self.ask("GET", f"/api/v1/jobs/{self._slug}/")
+            if job["diagnosed_revision"] >= job["revision"] > 0:
+                return str(job["outcome"])
             time.sleep(1.0)  # a question costs the site as much as a piece
 
 
@@ -110,16 +114,16 @@ def main(arguments: list[str] | None = None) -> None:
     parser.add_argument("--files", type=int, default=16)
     parser.add_argument("--lines-per-s", type=float, default=100_000.0)
     parser.add_argument("--repeat", type=int, default=1)
-    asked = parser.parse_args(arguments)
+    args = parser.parse_args(arguments)
     with site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000", FAULTLINE_UPLOADS_PER_MINUTE="100000000") as made:
-        for run in range(asked.repeat + 1):  # the first one warms compiled code
-            count = asked.lines // asked.files if run else 2_000
+        for run in range(args.repeat + 1):  # the first one warms compiled code
+            count = args.lines // args.files if run else 2_000
             used, said = {}, {}
             for way in ("upload", "stream"):
                 # other numbers, equal cost: equal bytes would be stored once
                 files = {
                     f"node-{n // 8}/rank{n}.log": text_of(n, count, 2 * run + (way == "stream"))
-                    for n in range(asked.files)
+                    for n in range(args.files)
                 }
                 before, began = cpu_s(made.data), time.perf_counter()
                 sender = Sender(made, f"{way}-{run}")
@@ -127,12 +131,12 @@ def main(arguments: list[str] | None = None) -> None:
                     upload(sender, files)
                 else:
                     size = sum(map(len, files.values()))
-                    stream(sender, files, size / (count * asked.files) * asked.lines_per_s)
+                    stream(sender, files, size / (count * args.files) * args.lines_per_s)
                 said[way] = sender.conclusion()
                 used[way] = cpu_s(made.data) - before
                 if run:
                     print(
-                        f"{way:7} {count * asked.files:,} lines: {used[way]:6.1f} CPU s, "
+                        f"{way:7} {count * args.files:,} lines: {used[way]:6.1f} CPU s, "
                         f"{time.perf_counter() - began:5.0f} s, outcome {said[way]}",
                         flush=True,
                     )

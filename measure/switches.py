@@ -28,7 +28,7 @@ from diagnosis.logs.signatures import SignatureSet, load
 
 _ROOT = Path(diagnosis.__file__).parent.parent
 #: Modules that describe or store an answer and decide nothing.
-_TELLING = (
+_TELLING_MODULES = (
     "diagnosis.advice",
     "diagnosis.ladder",
     "diagnosis.logs.sentences",
@@ -39,8 +39,8 @@ _TELLING = (
     "diagnosis.tried",
 )
 _EXPRESSION = re.compile(r"\bre\.(?:compile|search|match|fullmatch|finditer|findall|sub|split)\(")
-_JUDGING = ("diagnosis.classify", "diagnosis.classify_model", "diagnosis.history", "diagnosis.inventory")
-_NOTHING: dict[str, Callable[[], Any]] = {
+_JUDGING_MODULES = ("diagnosis.classify", "diagnosis.classify_model", "diagnosis.history", "diagnosis.inventory")
+_NEUTRAL_VALUES: dict[str, Callable[[], Any]] = {
     "None": lambda: None,
     "bool": lambda: False,
     "list": list,
@@ -95,7 +95,7 @@ def _places(module: str, name: str) -> tuple[tuple[str, str], ...]:
     """The modules that hold a name: its own, and those that imported it by name."""
     others = (
         (other, local)
-        for other in sorted(reached("diagnosis.pipeline"))
+        for other in sorted(reached_modules("diagnosis.pipeline"))
         for base, what, local in _imported(other)
         if (base, what) == (module, name)
     )
@@ -103,48 +103,50 @@ def _places(module: str, name: str) -> tuple[tuple[str, str], ...]:
 
 
 @cache
-def reached(module: str) -> frozenset[str]:
+def reached_modules(module: str) -> frozenset[str]:
     """The modules of the engine that ``module`` imports, directly or not, and itself."""
-    found: set[str] = set()
+    modules: set[str] = set()
     todo = [module]
     while todo:
         name = todo.pop()
-        if name not in found and _tree(name) is not None:
-            found.add(name)
+        if name not in modules and _tree(name) is not None:
+            modules.add(name)
             todo += [part for base, what, _ in _imported(name) for part in (base, f"{base}.{what}")]
-    return frozenset(found)
+    return frozenset(modules)
 
 
-def deciding() -> list[str]:
+def deciding_modules() -> list[str]:
     """The modules in which the log engine decides."""
-    both = reached("diagnosis.pipeline") - reached("diagnosis.parsing")
-    return sorted(m for m in both if not m.startswith(("diagnosis.flows", "diagnosis.stacks")) and m not in _TELLING)
+    both = reached_modules("diagnosis.pipeline") - reached_modules("diagnosis.parsing")
+    return sorted(
+        m for m in both if not m.startswith(("diagnosis.flows", "diagnosis.stacks")) and m not in _TELLING_MODULES
+    )
 
 
 def digest(of: str) -> str:
     """A hash over the source that ``of`` reaches, and over the engine's data files where any of it reads such files:
     stored results with another hash are stale. Parsing reads none, so that a changed threshold or rule needs no new
     parse."""
-    held, reads_data = hashlib.sha256(), False
-    for module in sorted(reached(of)):
+    hasher, reads_data = hashlib.sha256(), False
+    for module in sorted(reached_modules(of)):
         source = ast.dump(_tree(module) or ast.Module([], []))
         reads_data |= "'importlib" in source and "'resources'" in source
-        held.update(source.encode())
+        hasher.update(source.encode())
     files = (p for p in (_ROOT / "diagnosis").rglob("*") if p.suffix in {".toml", ".csv", ".json"})
     for path in sorted(files) if reads_data else ():
-        held.update(path.read_bytes())
-    return held.hexdigest()[:16]
+        hasher.update(path.read_bytes())
+    return hasher.hexdigest()[:16]
 
 
 def limits() -> list[str]:
     """Named numbers in the code of deciding modules: limits of reading, listing and memory. They decide nothing."""
-    return [f"{module}.{name}" for module in deciding() for name in _typed(module)]
+    return [f"{module}.{name}" for module in deciding_modules() for name in _typed(module)]
 
 
 def thresholds(factor: float) -> list[Switch]:
     """Every number of ``knowledge/thresholds.toml``, times ``factor`` (whole ones by one at least)."""
     return [
-        Switch("threshold", f"{section}.{name}", section, name, _moved(value, factor))
+        Switch("threshold", f"{section}.{name}", section, name, _scaled(value, factor))
         for section in tables.sections()
         for name, value in vars(tables.of(section)).items()
     ]
@@ -153,14 +155,14 @@ def thresholds(factor: float) -> list[Switch]:
 def sizes() -> dict[str, tuple[int, int, int]]:
     """Lines that are not blank, named numbers and regular expressions of each module in which the logs are judged:
     those of ``diagnosis.logs`` that decide, the classifier, the history and the inventory."""
-    mine = [m for m in deciding() if m.startswith("diagnosis.logs") or m in _JUDGING]
+    modules = [m for m in deciding_modules() if m.startswith("diagnosis.logs") or m in _JUDGING_MODULES]
     return {
         m: (
             sum(bool(line.strip()) for line in _source(m).splitlines()),
             len(list(_typed(m))),
             len(_EXPRESSION.findall(_source(m))),
         )
-        for m in mine
+        for m in modules
     }
 
 
@@ -170,7 +172,7 @@ def size() -> tuple[int, int, int]:
     return sum(lines), sum(typed), sum(expressions)
 
 
-def _moved(value: float, factor: float) -> float:
+def _scaled(value: float, factor: float) -> float:
     if not isinstance(value, int):
         return value * factor
     return max(round(value * factor), value + 1) if factor > 1 else min(round(value * factor), value - 1)
@@ -201,7 +203,7 @@ def without_family(family: str) -> SignatureSet:
 def steps() -> list[Switch]:
     """Public functions of deciding modules whose neutral answer is known."""
     found = []
-    for module in deciding():
+    for module in deciding_modules():
         short = module.removeprefix("diagnosis.").removeprefix("logs.")
         for node in (_tree(module) or ast.Module([], [])).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
@@ -219,8 +221,8 @@ def _neutral(function: Callable[..., Any]) -> Callable[..., Any] | None:
         if str(parameter.annotation) == returned and "str" not in returned and "int" not in returned:
             return lambda *args, **kwargs: signature.bind(*args, **kwargs).arguments[name]
     parts = {part.strip().partition("[")[0] for part in returned.split("|")}
-    kind = "None" if "None" in parts else next((p for p in _NOTHING if p in parts), None)
-    return None if kind is None else lambda *_, **__: _NOTHING[kind]()
+    kind = "None" if "None" in parts else next((p for p in _NEUTRAL_VALUES if p in parts), None)
+    return None if kind is None else lambda *_, **__: _NEUTRAL_VALUES[kind]()
 
 
 def detectors() -> list[Switch]:
@@ -229,7 +231,7 @@ def detectors() -> list[Switch]:
     return [Switch("detector", detector.id) for detector in every]
 
 
-def off(switches: Sequence[Switch]) -> frozenset[str]:
+def switched_off_ids(switches: Sequence[Switch]) -> frozenset[str]:
     """The ids of detectors among ``switches``, for the argument ``without`` of ``diagnose``."""
     return frozenset(switch.id for switch in switches if switch.kind == "detector")
 
@@ -237,15 +239,15 @@ def off(switches: Sequence[Switch]) -> frozenset[str]:
 @contextlib.contextmanager
 def patched(module: str, name: str, value: Any) -> Iterator[None]:
     """``module.name`` is ``value``, also where other modules imported it by name."""
-    held = [(importlib.import_module(m), n) for m, n in _places(module, name)]
-    before = [getattr(m, n, None) for m, n in held]
-    for place, local in held:
-        setattr(place, local, value)
+    holders = [(importlib.import_module(m), n) for m, n in _places(module, name)]
+    former = [getattr(m, n, None) for m, n in holders]
+    for holder, local in holders:
+        setattr(holder, local, value)
     try:
         yield
     finally:
-        for (place, local), old in zip(held, before, strict=True):
-            setattr(place, local, old)
+        for (holder, local), old in zip(holders, former, strict=True):
+            setattr(holder, local, old)
 
 
 @contextlib.contextmanager
@@ -268,7 +270,7 @@ def applied(switches: Sequence[Switch]) -> Iterator[SignatureSet | None]:
 
 
 @contextlib.contextmanager
-def traced(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
+def used_steps(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
     """The steps that returned another answer than the neutral one meanwhile: only their absence can change anything."""
     used: set[Switch] = set()
 
@@ -293,7 +295,7 @@ def traced(switches: Sequence[Switch]) -> Iterator[set[Switch]]:
 
 
 @contextlib.contextmanager
-def weighed_by() -> Iterator[set[str]]:
+def read_thresholds() -> Iterator[set[str]]:
     """The ids of the thresholds that are read meanwhile: only they can change an answer."""
     seen: set[str] = set()
     section_of = {id(tables.of(section)): section for section in tables.sections()}
@@ -312,7 +314,7 @@ def weighed_by() -> Iterator[set[str]]:
 
 
 @contextlib.contextmanager
-def overheard() -> Iterator[set[str]]:
+def used_detectors() -> Iterator[set[str]]:
     """The ids of detectors, corrections and fallbacks that had a result meanwhile: only their absence can change
     anything.
     """

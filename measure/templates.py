@@ -60,7 +60,7 @@ def scores(true: Sequence[str], found: Sequence[object]) -> tuple[float, float, 
     return sum(map(len, right)) / len(true), fga, len(predicted)
 
 
-def grouped(lines: list[str]) -> tuple[list[int], list[str], list[str]]:
+def group_lines(lines: list[str]) -> tuple[list[int], list[str], list[str]]:
     """Of each line its template, the template's text and its own masked text."""
     with tempfile.TemporaryDirectory() as work:
         stream = io.BytesIO("\n".join(lines).encode() + b"\n")
@@ -71,13 +71,13 @@ def grouped(lines: list[str]) -> tuple[list[int], list[str], list[str]]:
         return table["template"].to_list(), table["text"].to_list(), table["own"].to_list()
 
 
-def drained(masked: list[str]) -> list[int]:
+def drain_clusters(masked: list[str]) -> list[int]:
     """Drain3's cluster of each masked message, with its default parameters."""
     miner = TemplateMiner(config=TemplateMinerConfig())
     return [miner.add_log_message(text)["cluster_id"] for text in masked]
 
 
-def digits_masked(lines: list[str]) -> list[str]:
+def mask_digits(lines: list[str]) -> list[str]:
     """The simplest grouping that works: lines that are equal once each word with a digit is masked."""
     return [" ".join("*" if re.search(r"\d", word) else word for word in line.split()) for line in lines]
 
@@ -114,11 +114,11 @@ def sets(folders: Sequence[Path], is_raw: bool, work: Path) -> Iterator[tuple[st
     yield "made up", [(name, *world.lines(name)) for name in world.systems()]
 
 
-def measured(system: System, wanted: str) -> list[float]:
+def measure_system(system: System, wanted: str) -> list[float]:
     """Prints one system's row; returns its figures."""
     name, lines, true = system
-    found, texts, own = grouped(lines)
-    ours, theirs, plain = scores(true, found), scores(true, drained(own)), scores(true, digits_masked(lines))
+    found, texts, own = group_lines(lines)
+    ours, theirs, plain = scores(true, found), scores(true, drain_clusters(own)), scores(true, mask_digits(lines))
     row = "".join(f"{ga:9.3f}{fga:7.3f}{groups:7}" for ga, fga, groups in (ours, theirs, plain))
     print(f"{name:18}{len(set(true)):6}{row}", flush=True)
     if name == wanted:
@@ -136,7 +136,7 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as work:
         for title, each in sets(options.folder, options.raw, Path(work)):
             print(f"{title:18}{'true':>6}{names}")
-            rows = [measured(system, options.errors) for system in each]
+            rows = [measure_system(system, options.errors) for system in each]
             means = [sum(column) / len(rows) for column in zip(*rows, strict=True)]
             pairs = zip(means[::2], means[1::2], strict=True)
             print(f"{'mean':24}" + "".join(f"{ga:9.3f}{fga:7.3f}{'':7}" for ga, fga in pairs) + "\n")

@@ -80,8 +80,10 @@ def put(api: Api, slug: str, total: int) -> None:
 
 
 def tus(api: Api, slug: str, total: int, chunk: int = 8 << 20) -> None:
-    said = ",".join(f"{k} {base64.b64encode(v.encode()).decode()}" for k, v in {"job": slug, "path": "big.log"}.items())
-    headers = {"Upload-Length": str(total), "Upload-Metadata": said, "Content-Length": "0"}
+    metadata = ",".join(
+        f"{k} {base64.b64encode(v.encode()).decode()}" for k, v in {"job": slug, "path": "big.log"}.items()
+    )
+    headers = {"Upload-Length": str(total), "Upload-Metadata": metadata, "Content-Length": "0"}
     status, answer, body = api.call("POST", "/api/v1/uploads/", None, **headers)
     assert status == 201, body
     offset, waiting = 0, b""
@@ -101,17 +103,17 @@ def main() -> None:
     parser.add_argument("--gb", type=float, default=2.0)
     parser.add_argument("--pids", default="")
     parser.add_argument("--tus", action="store_true", help="in resumable chunks of 8 MiB instead of one request")
-    given = parser.parse_args()
-    api, total = Api(given.url, given.token), int(given.gb * 2**30)
+    args = parser.parse_args()
+    api, total = Api(args.url, args.token), int(args.gb * 2**30)
     status, _, body = api.call(
         "POST", "/api/v1/jobs/", json.dumps({"name": "measured upload"}), **{"Content-Type": "application/json"}
     )
     assert status == 201, body
     slug = json.loads(body)["slug"]
-    watch = Watch([int(pid) for pid in given.pids.split(",") if pid])
+    watch = Watch([int(pid) for pid in args.pids.split(",") if pid])
     watch.start()
     begun = time.monotonic()
-    (tus if given.tus else put)(api, slug, total)
+    (tus if args.tus else put)(api, slug, total)
     took = time.monotonic() - begun
     print(f"sent {total / 2**30:.2f} GiB in {took:.1f} s, {total / took / 2**20:.0f} MiB/s (generation included)")
     for pid, peak in watch.peak.items():

@@ -20,14 +20,18 @@ from measure import site
 from measure.collectors import cpu_s
 
 
-def push(made: site.Site, ended: threading.Event) -> None:
+def push(running_site: site.Site, ended: threading.Event) -> None:
     """Lines of four nodes, until ``ended``."""
     n = 0
-    headers = {"Authorization": f"Bearer {made.token}", "Content-Type": "application/x-ndjson", "Faultline-Job": "run"}
+    headers = {
+        "Authorization": f"Bearer {running_site.token}",
+        "Content-Type": "application/x-ndjson",
+        "Faultline-Job": "run",
+    }
     while not ended.is_set():
         text = f"12:{n // 60 % 60:02d}:{n % 60:02d} iteration {n}"
         rows = [{"host": f"node-{k % 4}", "msg": text} for k in range(20)]
-        connection = http.client.HTTPConnection("localhost", made.port, timeout=60)
+        connection = http.client.HTTPConnection("localhost", running_site.port, timeout=60)
         connection.request("POST", "/api/v1/lines/", "".join(f"{json.dumps(row)}\n" for row in rows).encode(), headers)
         connection.getresponse().read()
         connection.close()
@@ -35,33 +39,35 @@ def push(made: site.Site, ended: threading.Event) -> None:
         ended.wait(1)
 
 
-async def viewer(made: site.Site, until: float, waits: list[float]) -> None:
+async def viewer(running_site: site.Site, until: float, waits: list[float]) -> None:
     """Asks for new lines each second over one connection."""
-    reader, writer = await asyncio.open_connection("localhost", made.port)
+    reader, writer = await asyncio.open_connection("localhost", running_site.port)
     cursor = ""
     while time.perf_counter() < until:
-        asked = time.perf_counter()
+        args = time.perf_counter()
         path = f"/jobs/run/live/0/lines/?cursor={quote(cursor)}"
-        writer.write(f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={made.cookie}\r\n\r\n".encode())
+        writer.write(
+            f"GET {path} HTTP/1.1\r\nHost: localhost\r\nCookie: sessionid={running_site.cookie}\r\n\r\n".encode()
+        )
         try:
             head = await reader.readuntil(b"\r\n\r\n")
         except asyncio.IncompleteReadError:  # the site closed an idle connection: a browser opens another one
-            reader, writer = await asyncio.open_connection("localhost", made.port)
+            reader, writer = await asyncio.open_connection("localhost", running_site.port)
             continue
         size = next(int(row.split(b":")[1]) for row in head.lower().split(b"\r\n") if row.startswith(b"content-length"))
         body = await reader.readexactly(size)
         if not head.startswith(b"HTTP/1.1 200"):
             raise SystemExit(f"{path}: {head[:200]!r}")
         cursor = json.loads(body)["cursor"]
-        waits.append(time.perf_counter() - asked)
+        waits.append(time.perf_counter() - args)
         await asyncio.sleep(min(10.0, max(1.0, 10 * waits[-1])))  # as the page does
     writer.close()
 
 
-async def viewers(made: site.Site, count: int, seconds: float) -> list[float]:
+async def viewers(running_site: site.Site, count: int, seconds: float) -> list[float]:
     waits: list[float] = []
     until = time.perf_counter() + seconds
-    await asyncio.gather(*(viewer(made, until, waits) for _ in range(count)))
+    await asyncio.gather(*(viewer(running_site, until, waits) for _ in range(count)))
     return waits
 
 
@@ -95,29 +101,29 @@ def main(arguments: list[str] | None = None) -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--viewers", type=int, default=200)
     parser.add_argument("--seconds", type=float, default=20.0)
-    asked = parser.parse_args(arguments)
-    with site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000") as made:
+    args = parser.parse_args(arguments)
+    with site.running(FAULTLINE_APPENDS_PER_MINUTE="100000000") as running_site:
         ended = threading.Event()
-        pushing = threading.Thread(target=push, args=(made, ended))
+        pushing = threading.Thread(target=push, args=(running_site, ended))
         pushing.start()
         time.sleep(5)
-        idle = cpu_s(made.data)
-        time.sleep(asked.seconds)
-        idle = cpu_s(made.data) - idle
-        for count in (asked.viewers // 10, asked.viewers):
-            before = cpu_s(made.data)
-            waits = asyncio.run(viewers(made, count, asked.seconds))
-            used = cpu_s(made.data) - before - idle
+        idle = cpu_s(running_site.data)
+        time.sleep(args.seconds)
+        idle = cpu_s(running_site.data) - idle
+        for count in (args.viewers // 10, args.viewers):
+            before = cpu_s(running_site.data)
+            waits = asyncio.run(viewers(running_site, count, args.seconds))
+            used = cpu_s(running_site.data) - before - idle
             print(
-                f"polling, {count} viewers: {len(waits) / asked.seconds:.0f} answers/s, median "
+                f"polling, {count} viewers: {len(waits) / args.seconds:.0f} answers/s, median "
                 f"{1000 * site.quantile(waits, 0.5):.0f} ms, p95 {1000 * site.quantile(waits, 0.95):.0f} ms, "
-                f"{1000 * used / len(waits):.1f} CPU ms an answer, {used / asked.seconds:.2f} cores",
+                f"{1000 * used / len(waits):.1f} CPU ms an answer, {used / args.seconds:.2f} cores",
                 flush=True,
             )
         ended.set()
         pushing.join()
-    used = asyncio.run(streamed(asked.viewers, asked.seconds))
-    print(f"events, {asked.viewers} viewers: writing alone takes {used / asked.seconds:.3f} cores")
+    used = asyncio.run(streamed(args.viewers, args.seconds))
+    print(f"events, {args.viewers} viewers: writing alone takes {used / args.seconds:.3f} cores")
 
 
 if __name__ == "__main__":

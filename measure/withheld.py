@@ -16,7 +16,7 @@ BY_FORM = ("code.exception", "code.assertion", "code.traceback")
 OF_CAUSES = (Role.ROOT, Role.CONFIRMATION)
 
 
-def without_own(truth: Mapping[str, Any]) -> SignatureSet | None:
+def rules_without_cause(truth: Mapping[str, Any]) -> SignatureSet | None:
     """The built-in rules without those that match a root line of the truth and know its cause; None if no rule does:
     there is nothing to measure then.
     """

@@ -36,7 +36,7 @@ PYTHON = sys.executable
 #: The checks test only this checkout, so variables of the shell for another server must not change them. Nor may a
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
-AT_ONCE = 6
+MAX_STAGES = 6
 #: Six stages share the cores: more threads of polars for each only cost processor time.
 _FOR_ALL = {"PYTHONUNBUFFERED": "1", "POLARS_MAX_THREADS": "1"}
 #: CPU seconds, because six stages run at a time and durations would depend on the load
@@ -46,9 +46,9 @@ PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.c
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
 _PAGES = "tests/triage"
 #: added to the niceness of all stages but the first one
-_NICE = 5
+_NICENESS = 5
 #: the counts in pytest's last line
-_COUNTED = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
+_TEST_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -88,7 +88,7 @@ def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is
     return Stage(name, argv, service, after=_PREPARED, is_first=is_first)
 
 
-def _without(*paths: str) -> list[str]:
+def _ignore_options(*paths: str) -> list[str]:
     return [f"--ignore={path}" for path in paths]
 
 
@@ -102,7 +102,7 @@ STAGES = (
     Stage("mypy", [PYTHON, "-m", "mypy"]),
     _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
     _tests("tests of pages on SQLite", _PAGES),
-    _tests("tests of the rest on SQLite", "tests", *_without(_PAGES, *_ENGINE), "-m", "not e2e"),
+    _tests("tests of the rest on SQLite", "tests", *_ignore_options(_PAGES, *_ENGINE), "-m", "not e2e"),
     _tests("tests of the engine", *_ENGINE),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of exams and measures", "exams", "measure"),
@@ -156,7 +156,7 @@ class Runner:
     def _tell(self, stage: Stage, status: int, output: str, took_s: float) -> None:
         is_test = stage.argv[: len(PYTEST)] == PYTEST
         if is_test:
-            self.counted.update(counted(output))
+            self.counted.update(count_tests(output))
         if status:
             self.failed.append(stage.name)
         ended = f"{'FAILED' if status else 'ok    '} {stage.name} ({took_s:.0f} s)"
@@ -183,7 +183,7 @@ class Runner:
         )
         self._running.add(process)
         if not stage.is_first:
-            os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICE)
+            os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICENESS)
         try:
             output, _ = process.communicate()
         finally:
@@ -195,10 +195,10 @@ class Runner:
             print(text, flush=True)
 
 
-def counted(output: str) -> Counter[str]:
+def count_tests(output: str) -> Counter[str]:
     """The counts in pytest's last line, by word."""
     lines = output.rstrip().splitlines()
-    return Counter({word: int(number) for number, word in _COUNTED.findall(lines[-1] if lines else "")})
+    return Counter({word: int(number) for number, word in _TEST_COUNT.findall(lines[-1] if lines else "")})
 
 
 def main(wanted: Sequence[str]) -> int:
@@ -211,7 +211,7 @@ def main(wanted: Sequence[str]) -> int:
     shutil.rmtree(ROOT / "test-results", ignore_errors=True)
     chosen = [stage for stage in STAGES if not wanted or stage.name in wanted]
     runner = Runner({stage.name: threading.Event() for stage in chosen})
-    with ThreadPoolExecutor(AT_ONCE) as pool:
+    with ThreadPoolExecutor(MAX_STAGES) as pool:
         try:
             list(pool.map(runner.run_stage, chosen))
         except BaseException:  # a signal

@@ -5,7 +5,7 @@ from __future__ import annotations
 from triage.glossary import terms
 from triage.places import ROOT
 
-KEPT = ROOT / "docs" / "glossary.md"
+DOCUMENT = ROOT / "docs" / "glossary.md"
 
 
 def document() -> str:
@@ -16,4 +16,4 @@ def document() -> str:
 
 
 if __name__ == "__main__":
-    KEPT.write_text(document(), encoding="utf-8")
+    DOCUMENT.write_text(document(), encoding="utf-8")

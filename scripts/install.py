@@ -18,9 +18,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 LOCKS = {"run": ROOT / "requirements.lock", "dev": ROOT / "requirements-dev.lock"}
 NEEDED_BYTES = 1_500_000_000
-TELL_EVERY_S = 4
+REPORT_EVERY_S = 4
 #: packages that every new environment has, or that install others
-FEW = 3
+BASE_PACKAGES = 3
 
 
 def digest_of(path: Path) -> str:
@@ -95,7 +95,7 @@ def explain(output: str) -> str:
     return f"Installing the packages failed: {last.strip()}"
 
 
-def watched(argv: list[str], count: int) -> tuple[int, str]:
+def run_watched(argv: list[str], count: int) -> tuple[int, str]:
     """Run an installer; returns its status and output. Every few seconds a line shows the progress among ``count``
     packages.
     """
@@ -106,10 +106,10 @@ def watched(argv: list[str], count: int) -> tuple[int, str]:
         process = subprocess.Popen(argv, cwd=ROOT, env=env, stdout=output, stderr=subprocess.STDOUT)
         while process.poll() is None:
             try:
-                process.wait(TELL_EVERY_S)
+                process.wait(REPORT_EVERY_S)
             except subprocess.TimeoutExpired:
                 done = len(list(packages.glob("*.dist-info")))
-                how = f"{min(done, count)} of {count} installed" if done > FEW else "downloading"
+                how = f"{min(done, count)} of {count} installed" if done > BASE_PACKAGES else "downloading"
                 print(f"  {Path(argv[0]).name} has worked for {time.monotonic() - began:.0f} s: {how} …", flush=True)
         output.seek(0)
         return process.returncode, output.read()
@@ -134,7 +134,7 @@ def install(kind: str) -> str:
     with tempfile.TemporaryDirectory() as folder:
         said = "Neither uv nor pip is here to install packages: install uv, or Python's pip."
         for argv in installers(Path(folder)):
-            status, said = watched([*argv, str(lock)], count)
+            status, said = run_watched([*argv, str(lock)], count)
             if status == 0:
                 break
         else:

@@ -7,7 +7,7 @@ import re
 from triage.places import ROOT
 
 SOURCE = ROOT / "static" / "js" / "keys.js"
-KEPT = ROOT / "docs" / "keys.md"
+DOCUMENT = ROOT / "docs" / "keys.md"
 _ENTRY = re.compile(r'\{\s*key: "(?P<key>[^"]+)",\s+group: "(?P<group>[^"]+)",\s+help: "(?P<help>[^"]+)"')
 
 
@@ -36,4 +36,4 @@ def document() -> str:
 
 
 if __name__ == "__main__":
-    KEPT.write_text(document())
+    DOCUMENT.write_text(document())

@@ -12,16 +12,16 @@ from pathlib import Path
 
 from triage.places import ROOT
 
-LONGEST = 120
+MAX_COLUMNS = 120
 FOLDERS = ("templates", "static/css", "static/js")
 
 
-def too_long(root: Path = ROOT) -> Iterator[str]:
+def long_lines(root: Path = ROOT) -> Iterator[str]:
     """``path:line: columns`` of each line that is too long; reads each file once."""
     for path in sorted(path for folder in FOLDERS for path in (root / folder).rglob("*.*")):
         for number, line in enumerate(path.read_text(encoding="utf-8").splitlines(), 1):
-            if len(line) > LONGEST:
-                yield f"{path.relative_to(root)}:{number}: {len(line)} columns, at most {LONGEST} are allowed"
+            if len(line) > MAX_COLUMNS:
+                yield f"{path.relative_to(root)}:{number}: {len(line)} columns, at most {MAX_COLUMNS} are allowed"
 
 
 def broken_tags(root: Path = ROOT) -> Iterator[str]:
@@ -34,6 +34,6 @@ def broken_tags(root: Path = ROOT) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    found = [*too_long(), *broken_tags()]
+    found = [*long_lines(), *broken_tags()]
     print(*found, sep="\n")
     sys.exit(1 if found else 0)

@@ -9,7 +9,7 @@ from typing import Any
 
 from triage.places import ROOT
 
-KEPT = ROOT / "docs" / "openapi.yaml"
+SCHEMA = ROOT / "docs" / "openapi.yaml"
 
 
 def current() -> tuple[str, list[str]]:
@@ -37,9 +37,9 @@ def main(arguments: list[str]) -> int:
     for complaint in complaints:
         print(complaint)
     if arguments != ["--check"]:
-        KEPT.write_text(schema)
+        SCHEMA.write_text(schema)
         return 0
-    kept = KEPT.read_text() if KEPT.exists() else ""
+    kept = SCHEMA.read_text() if SCHEMA.exists() else ""
     pair = (kept.splitlines(), schema.splitlines(), "docs/openapi.yaml", "the code")
     drift = list(difflib.unified_diff(*pair, lineterm="", n=1))
     if drift:

@@ -41,7 +41,7 @@ class Picture(NamedTuple):
 
 
 def main() -> int:
-    with _stand_ins() as outside:
+    with _fake_services() as outside:
         variables = {
             "FAULTLINE_DEBUG": "1",
             "FAULTLINE_SITE_URL": "https://faultline.example",
@@ -83,7 +83,7 @@ def _fill(outside: str) -> tuple[Any, list[Picture]]:
         samples.sample_load(stem=stem, user=user)
     incident = Incident.objects.get(job__slug=samples.sample_slug("sigkill_rank5"))
     chat = routes.route_save(by=user, name="Training alerts", kind="slack", url=f"{outside}/services/T0/B0/x")
-    test = _settled(outbox.ping(route=chat))
+    test = _with_fixed_times(outbox.ping(route=chat))
     tracker = routes.route_save(
         by=user,
         name="Cluster team",
@@ -121,7 +121,7 @@ def _fill(outside: str) -> tuple[Any, list[Picture]]:
     ]
 
 
-def _settled(sent: Any) -> Any:
+def _with_fixed_times(sent: Any) -> Any:
     """The message with an id and times that are the same in each run."""
     rows = type(sent).objects.filter(pk=sent.pk)
     tries = [{**one, "at": STARTS_AT.isoformat(), "ms": 140} for one in rows.get().attempts]
@@ -235,7 +235,7 @@ def _serving(server: Any) -> Iterator[str]:
 
 
 @contextmanager
-def _stand_ins() -> Iterator[str]:
+def _fake_services() -> Iterator[str]:
     with _serving(ThreadingHTTPServer(("127.0.0.1", 0), _Outside)) as url:
         yield url
 

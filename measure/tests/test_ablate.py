@@ -12,7 +12,7 @@ from diagnosis.logs import case, hosts, roots
 from diagnosis.model import JobHints
 from exams.job import Job
 from measure import sets, switches
-from measure.ablate import Ready, gathered
+from measure.ablate import Ready, gather_once
 from measure.evidence import reader
 from measure.score import interval, quality
 from measure.switches import Switch
@@ -43,7 +43,7 @@ def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
 
 def test_detectors_and_fallbacks_are_switched_off_by_their_ids() -> None:
     chosen = [found(switches.detectors(), "peers"), found(switches.detectors(), "minority_consequence")]
-    assert switches.off([*chosen, Switch("rules", "nvidia")]) == {"peers", "minority_consequence"}
+    assert switches.switched_off_ids([*chosen, Switch("rules", "nvidia")]) == {"peers", "minority_consequence"}
     with switches.applied(chosen) as rules:
         assert rules is None
 
@@ -55,7 +55,7 @@ def test_a_family_of_rules_is_left_out() -> None:
 
 
 def test_only_the_deciding_part_is_switched() -> None:
-    modules = switches.deciding()
+    modules = switches.deciding_modules()
     assert "diagnosis.logs.roots" in modules
     assert not {"diagnosis.logs.reader", "diagnosis.logs.mask", "diagnosis.report"} & set(modules)
 
@@ -74,7 +74,7 @@ def test_a_false_alarm_lowers_the_mean_figure() -> None:
 
 
 def test_reading_a_threshold_is_noted_only_while_asked() -> None:
-    with switches.weighed_by() as read:
+    with switches.read_thresholds() as read:
         assert roots.THRESHOLDS.least > 0
     assert read == {"roots.least"}
     assert roots.THRESHOLDS.late > 0
@@ -99,6 +99,6 @@ def test_facts_are_gathered_once_for_what_acts_behind_them(monkeypatch: pytest.M
     monkeypatch.setattr(case, "gather", lambda parsed, _: calls.append(parsed))
     ready = Ready("a", sets.load()["courses"], Job("a", "", {}, {}), [], reader({}), History())
     for is_late in (False, True, True):
-        with gathered(ready, is_late, lambda: None):
+        with gather_once(ready, is_late, lambda: None):
             case.gather([], case.Given(inventory=Inventory(), hints=JobHints(), read=reader({})))
     assert len(calls) == 2

@@ -9,14 +9,14 @@ import pytest
 
 from exams.flows.capture import Case
 from exams.flows.uneven import uneven
-from measure.flows import answer, made
+from measure.flows import answer, made_capture
 
 CASES = {case.name: case for case in uneven()}
 
 
 def said(case: Case) -> tuple[dict[str, Any], list[str | None]]:
     """The flows object, and the measures of its slow groups."""
-    report, _, _ = answer(made(case))
+    report, _, _ = answer(made_capture(case))
     return report, [d.get("measure") for j in report["jobs"] for d in j["diagnoses"] if d["kind"] == "slow_group"]
 
 

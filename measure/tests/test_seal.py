@@ -24,7 +24,7 @@ pytestmark = pytest.mark.skipif(not (SHARED / "tools" / "score.py").exists(), re
 def shut(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> JobSet:
     """A sealed set of two made-up jobs."""
     open_set = sets.load()["courses"]
-    few = JobSet("sealed-x", "", lambda seed: iter(list(open_set.jobs(seed))[:2]), sets.nothing, is_sealed=True)
+    few = JobSet("sealed-x", "", lambda seed: iter(list(open_set.jobs(seed))[:2]), sets.no_jobs, is_sealed=True)
     monkeypatch.setattr(sets, "load", lambda: {"sealed-x": few})
     monkeypatch.setattr(sealed, "_RECORD", tmp_path / "opened.toml")
     return few
@@ -87,14 +87,14 @@ def test_one_word_names_every_set_that_is_still_sealed(
     run(monkeypatch, name=sets.SEALED)
     assert "sealed-x, seeds" in capsys.readouterr().out
     known = {"sealed-x": shut, "x": replace(shut, name="x", is_sealed=False)}
-    assert sets.chosen([sets.SEALED], known) == [shut]
-    assert [s.name for s in sets.chosen(["x", sets.SEALED], known)] == ["x", "sealed-x"]
+    assert sets.chosen_sets([sets.SEALED], known) == [shut]
+    assert [s.name for s in sets.chosen_sets(["x", sets.SEALED], known)] == ["x", "sealed-x"]
 
 
 def test_the_scorer_gives_full_marks_for_the_truth_of_a_sealed_job() -> None:
     for of in (s for s in sets.load().values() if s.name.startswith(f"{sets.SEALED}-")):
         for number, job in enumerate(islice(of.jobs(5), 8)):
             found = score.row(job, perfect(job))
-            held = {k: v for k, v in found.items() if k in score.ASKED and v is not None and k not in score.CONFIDENCE}
+            held = {k: v for k, v in found.items() if k in score.GOALS and v is not None and k not in score.CONFIDENCE}
             wrong = [k for k, v in held.items() if (v > 0 if k in score.FLAWS else v < 1)]
             assert held and not wrong, number

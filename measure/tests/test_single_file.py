@@ -7,7 +7,7 @@ import itertools
 import pytest
 
 from exams.single_file import LAUNCHERS, Log, logs
-from measure.single_file import concluded, row
+from measure.single_file import report_of, row
 
 FIRST = list(itertools.islice(logs(3), len(LAUNCHERS)))
 
@@ -19,5 +19,5 @@ def test_the_same_seed_makes_the_same_bytes_and_each_log_names_who_is_at_fault()
 
 @pytest.mark.parametrize("log", FIRST, ids=lambda log: log.name)
 def test_machine_and_rank_are_named_in_a_file_of_512_ranks(log: Log) -> None:
-    found = row(log, concluded(log))
+    found = row(log, report_of(log))
     assert (found["node"], found["rank"] in (1.0, None), found["stranger"]) == (1.0, True, 0.0)

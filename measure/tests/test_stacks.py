@@ -5,12 +5,12 @@ from __future__ import annotations
 import pytest
 
 from exams.stacks.exam import exam, wide
-from measure.stacks import mean, scored
+from measure.stacks import mean, score
 
 
 @pytest.fixture(scope="module")
 def rows() -> list[tuple[str, dict[str, float], str]]:
-    return [(dumps.name, *scored(dumps)) for dumps in exam(1)]
+    return [(dumps.name, *score(dumps)) for dumps in exam(1)]
 
 
 def test_hangs_are_found_in_every_form(rows: list[tuple[str, dict[str, float], str]]) -> None:
@@ -24,5 +24,5 @@ def test_no_form_of_dump_is_left_unread(rows: list[tuple[str, dict[str, float], 
 
 
 def test_one_of_512_ranks_that_is_stuck_on_its_device_is_found() -> None:
-    row, told = scored(next(wide(1)))
+    row, told = score(next(wide(1)))
     assert (row["rank_f1"], row["node_f1"]) == (1.0, 1.0), told

@@ -76,9 +76,9 @@ def test_a_full_disk_is_reported_before_anything_is_fetched(monkeypatch: pytest.
 
 
 def test_while_it_installs_it_says_how_far_it_is(monkeypatch: pytest.MonkeyPatch, capsys: Any) -> None:
-    monkeypatch.setattr(install, "TELL_EVERY_S", 0.05)
+    monkeypatch.setattr(install, "REPORT_EVERY_S", 0.05)
     argv = [sys.executable, "-c", "import time; time.sleep(0.5); print('it fails'); raise SystemExit(3)"]
-    assert install.watched(argv, 90) == (3, "it fails\n")
+    assert install.run_watched(argv, 90) == (3, "it fails\n")
     told = capsys.readouterr().out.splitlines()
     assert told
     assert all("of 90 installed" in line or "downloading" in line for line in told)

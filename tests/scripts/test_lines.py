@@ -2,19 +2,19 @@
 
 from pathlib import Path
 
-from scripts.lines import LONGEST, broken_tags, too_long
+from scripts.lines import MAX_COLUMNS, broken_tags, long_lines
 
 
 def test_a_line_longer_than_120_columns_is_named_with_its_place(tmp_path: Path) -> None:
     (tmp_path / "templates" / "job").mkdir(parents=True)
-    (tmp_path / "templates" / "job" / "files.html").write_text("<p>\n" + "–" * (LONGEST + 1) + "\n</p>\n")
-    (tmp_path / "templates" / "error.html").write_text("–" * LONGEST)
+    (tmp_path / "templates" / "job" / "files.html").write_text("<p>\n" + "–" * (MAX_COLUMNS + 1) + "\n</p>\n")
+    (tmp_path / "templates" / "error.html").write_text("–" * MAX_COLUMNS)
 
-    assert list(too_long(tmp_path)) == ["templates/job/files.html:2: 121 columns, at most 120 are allowed"]
+    assert list(long_lines(tmp_path)) == ["templates/job/files.html:2: 121 columns, at most 120 are allowed"]
 
 
 def test_the_pages_of_this_checkout_have_no_such_line() -> None:
-    assert list(too_long()) == []
+    assert list(long_lines()) == []
 
 
 def test_a_tag_over_two_lines_is_named_because_it_would_be_shown_as_text(tmp_path: Path) -> None:

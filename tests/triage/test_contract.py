@@ -25,7 +25,7 @@ from schemathesis.specs.openapi import checks
 
 from ingest.models import Artifact, Blob, Run, RunLog, Token, Upload
 from ingest.services import resuming, token_create
-from scripts.openapi import KEPT
+from scripts.openapi import SCHEMA as SCHEMA_FILE
 from tests.factories import make_attempt, make_job, make_user
 from tests.triage.report import sample
 from triage.models import Route
@@ -36,7 +36,7 @@ pytestmark = pytest.mark.django_db
 #: operations of one walk
 STEPS = 6
 EXAMPLES = int(os.environ.get("FAULTLINE_CONTRACT_EXAMPLES", "4"))
-SCHEMA = schemathesis.openapi.from_path(str(KEPT))
+SCHEMA = schemathesis.openapi.from_path(str(SCHEMA_FILE))
 SCHEMA.app = get_wsgi_application()
 for _kind in ("application/offset+octet-stream", "application/x-ndjson"):
     schemathesis.serializer.alias(_kind, "application/octet-stream")
