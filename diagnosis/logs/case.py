@@ -149,14 +149,11 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     latter count as survived.
     """
     catalogue, pace = facts.catalogue, facts.pace
-    events, restarted_at = catalogue.events, temporal.restarted_at(facts)
+    events = catalogue.events
     survived = set(events.filter(temporal.recovered(facts))["event"].to_list())
     earlier = launches.of_other_programs(catalogue)
     survived |= temporal.ignored(catalogue) | earlier
     taken_back = temporal.taken_back(facts)
-    if restarted_at is not None:
-        # the cause that ended the earlier run does not belong to this one
-        survived |= set(events.filter(pl.col("until_at") < restarted_at)["event"].to_list())
     survived |= temporal.after_exit(catalogue, survived)
     # without a time, and the last time before it is earlier than the last progress: training may have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))

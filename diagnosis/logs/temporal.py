@@ -122,36 +122,6 @@ def after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
     return set(echoes["event"].to_list())
 
 
-def restarted_at(facts: Facts) -> int | None:
-    """The time (ns) when the workers were launched again within the same logs: the last time that most of those who
-    print a marker of launch or rendezvous printed it again, if training was reached after it; None without a restart.
-    """
-    cells, marks = facts.catalogue.cells, facts.marks
-    early = marks.filter(pl.col("stage").is_in(["launch", "rendezvous"]) & ~pl.col("is_end"))
-    again = (
-        cells.filter("is_stamped")
-        .join(early.select("masked"), on="masked")
-        .group_by("masked")
-        .agg(
-            again=(pl.col("n") >= 2).mean(),
-            writers=pl.len(),
-            apart=(pl.col("last_at") - pl.col("first_at")).median(),
-            at=pl.col("last_at").median(),
-        )
-        .filter(
-            (pl.col("again") >= THRESHOLDS.restarted)
-            & (pl.col("writers") >= 2)
-            & (pl.col("apart") >= THRESHOLDS.restart_s * SECOND)
-        )
-    )
-    at = again["at"].max()
-    if at is None:
-        return None
-    began = cells.join(marks.filter(pl.col("stage") == "training").select("masked"), on="masked")["last_at"]
-    later = [t for t in (began.max(), facts.pace.last_at) if t is not None]
-    return int(at) if later and max(later) > at else None  # type: ignore[arg-type, operator]
-
-
 def _outlived(catalogue: Catalogue) -> pl.Series:
     """For jobs without progress lines: weak signs after which each of their writers continued for at least a minute
     with its earlier messages. A cause with a decisive rule is not affected.
