@@ -193,7 +193,7 @@ def _templates(options: argparse.Namespace, work: Path) -> int:
         parsed = parse(stream, options.path.name, ParseHints(kind=Kind.LOG), work)
     if parsed.columns is None or parsed.uniques is None:
         raise UsageError(f"{options.path}: {parsed.skipped}")
-    mined = templates.mine(pl.read_parquet(parsed.uniques))
+    mined = templates.mine_templates(pl.read_parquet(parsed.uniques))
     text = dict(mined.select("template", "text").iter_rows())
     rows = (
         pl.scan_parquet(parsed.columns)

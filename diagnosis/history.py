@@ -175,7 +175,7 @@ def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", frame
     counts: dict[str, int] = {}
     for p in logs:
         table = stored_rows.read([stored_rows.messages_of(p)], ("text", "count"))
-        for text, n in zip(hosts.hide(table["text"], nodes), table["count"], strict=True):
+        for text, n in zip(hosts.hide_hosts(table["text"], nodes), table["count"], strict=True):
             counts[text] = counts.get(text, 0) + int(n)
     most = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:MAX_TEXTS_PER_JOB]
     return JobEvents(job_id, dict(sorted(most)), family, framework, max(len(nodes), 1), _hours(logs))

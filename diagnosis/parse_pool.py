@@ -87,7 +87,7 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
     source, waiting = batches(tasks), deque[tuple[list[Task], Future[list[Parsed | str]]]]()
     pool = _pool(workers)
     forkserver.ensure_running()
-    hashing.load()  # the diagnosis of so many lines needs it; the server needs as long to load the engine
+    hashing.warm_up()  # the diagnosis of so many lines needs it; the server needs as long to load the engine
     try:
         while True:
             while len(waiting) < workers * _BATCHES_PER_WORKER and (batch := next(source, None)) is not None:

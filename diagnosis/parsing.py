@@ -18,8 +18,8 @@ from diagnosis import faults, flows, sniff, stacks
 from diagnosis.logs import cells, encodings, joined, lines, wrapped
 from diagnosis.logs.described import Log
 from diagnosis.logs.prepared import prepare_files
-from diagnosis.logs.reader import MOST_MESSAGES, LogReader
-from diagnosis.logs.sources import Sources, settled, unsettled
+from diagnosis.logs.reader import MAX_MESSAGES, LogReader
+from diagnosis.logs.sources import Sources, settle_labels, unsettle_labels
 from diagnosis.logs.tables import combine, write_tables
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
@@ -202,7 +202,7 @@ def _parse_log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints,
     is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
     if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
-    return cells.stored(parsed, cells.of(parsed), work / "cells.parquet")
+    return cells.store_counts(parsed, cells.counts_of(parsed), work / "cells.parquet")
 
 
 def _has_final_times(log: Parsed) -> bool:
@@ -238,7 +238,7 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
         return data
 
     reader.take(prepare_files(map(taken, logs), reader.time_zone))
-    if any(told.messages > MOST_MESSAGES for told in reader.logs):
+    if any(told.messages > MAX_MESSAGES for told in reader.logs):
         raise ValueError("a log with many different messages is read alone")
     for log in logs if has_own_tables else logs[:1]:
         log.work.mkdir(parents=True, exist_ok=True)
@@ -277,7 +277,7 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "used_year": log.used_year,
         "folded_lines": log.folded_lines,
     }
-    sources = settled(log.sources.all, log.counts)
+    sources = settle_labels(log.sources.all, log.counts)
     return replace(parsed, lines=log.lines, notes=(*notes, *folded, *long, *since), sources=sources, facts=facts)
 
 
@@ -339,19 +339,19 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         assert part.columns is not None and part.uniques is not None
         remap = []
         for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
-            place = sources.setdefault(unsettled(source), len(sources))
+            place = sources.setdefault(unsettle_labels(source), len(sources))
             of_source += [0] * (len(sources) - len(of_source))
             of_source[place] += count
             remap.append(place)
         file = files[part_number] if files else os.path.relpath(part.columns.resolve(), work.resolve())
         ranges += joined.ranges_of(part, file, remap)
         if is_counted:
-            counts.append(cells.renamed(cells.of(part), remap))
+            counts.append(cells.with_sources(cells.counts_of(part), remap))
         tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
         before += part.lines
         if len(tables) == _RANGES_AT_A_TIME:
             tables = [combine(tables)]
-            counts = [cells.joined(counts)] if is_counted else []
+            counts = [cells.join_counts(counts)] if is_counted else []
     columns, uniques = work / joined.NAME, work / "uniques.parquet"
     joined.write(ranges, len(sources), target, columns)
     combine(tables).write_parquet(uniques)
@@ -370,9 +370,9 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         bytes=sum(part.bytes for part in parts),
         lines=before,
         notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
-        sources=settled(list(sources), of_source),
+        sources=settle_labels(list(sources), of_source),
         facts=facts,
         columns=columns,
         uniques=uniques,
     )
-    return cells.stored(merged, cells.joined(counts), work / "cells.parquet") if is_counted else merged
+    return cells.store_counts(merged, cells.join_counts(counts), work / "cells.parquet") if is_counted else merged

@@ -154,7 +154,7 @@ def gather_once(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterat
     """``logs.case.gather`` keeps the facts of a job. If all switched parts act later (``is_late``), it returns the
     facts of the first time. ``done`` is called whenever facts were gathered.
     """
-    gather = case.gather
+    gather = case.collect_facts
 
     def act(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         key = tuple(p.path for p in parsed)
@@ -167,7 +167,7 @@ def gather_once(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterat
         done()
         return facts
 
-    with switches.patched("diagnosis.logs.case", "gather", act):
+    with switches.patched("diagnosis.logs.case", "collect_facts", act):
         yield
 
 

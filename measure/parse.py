@@ -51,7 +51,7 @@ def parse_ours(path: Path) -> dict[str, float]:
     began = time.perf_counter()
     with tempfile.TemporaryDirectory() as work, path.open("rb") as stream:
         parsed = parse(stream, path.name, ParseHints(), Path(work))
-        mined = templates.mine(pl.read_parquet(parsed.uniques))
+        mined = templates.mine_templates(pl.read_parquet(parsed.uniques))
     wall = time.perf_counter() - began
     after, peak = _usage()
     return {

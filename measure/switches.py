@@ -227,7 +227,7 @@ def _neutral(function: Callable[..., Any]) -> Callable[..., Any] | None:
 
 def detectors() -> list[Switch]:
     """The detectors of faulty nodes, and the rows of the tables of corrections and fallbacks."""
-    every = (*node_detectors.EVERY, *fallbacks.CORRECTIONS, *fallbacks.FALLBACKS)
+    every = (*node_detectors.ALL, *fallbacks.CORRECTIONS, *fallbacks.FALLBACKS)
     return [Switch("detector", detector.id) for detector in every]
 
 
@@ -319,7 +319,7 @@ def used_detectors() -> Iterator[set[str]]:
     anything.
     """
     spoke: set[str] = set()
-    seen = node_detectors.seen
+    seen = node_detectors.all_clues
 
     def listen(asked: Sequence[Any], case: Any) -> list[Any]:
         found = seen(asked, case)
@@ -337,7 +337,7 @@ def used_detectors() -> Iterator[set[str]]:
 
     tables = {"CORRECTIONS": fallbacks.CORRECTIONS, "FALLBACKS": fallbacks.FALLBACKS}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patched("diagnosis.logs.detectors", "seen", listen))
+        stack.enter_context(patched("diagnosis.logs.detectors", "all_clues", listen))
         for name, rules in tables.items():
             stack.enter_context(patched("diagnosis.logs.fallbacks", name, tuple(map(listening, rules))))
         yield spoke

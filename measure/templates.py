@@ -66,7 +66,9 @@ def group_lines(lines: list[str]) -> tuple[list[int], list[str], list[str]]:
         stream = io.BytesIO("\n".join(lines).encode() + b"\n")
         parsed = parse(stream, "x.log", ParseHints(kind=Kind.LOG), Path(work))
         uniques = pl.read_parquet(parsed.uniques)
-        table = pl.read_parquet(parsed.columns).join(templates.mine(uniques), on="masked", maintain_order="left")
+        table = pl.read_parquet(parsed.columns).join(
+            templates.mine_templates(uniques), on="masked", maintain_order="left"
+        )
         table = table.join(uniques.select("masked", own="text"), on="masked", maintain_order="left")
         return table["template"].to_list(), table["text"].to_list(), table["own"].to_list()
 

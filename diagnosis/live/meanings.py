@@ -67,7 +67,7 @@ def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
 
 
 def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
-    marks = {masked: (stage, is_end) for masked, stage, is_end in stages.mark(messages).iter_rows()}
+    marks = {masked: (stage, is_end) for masked, stage, is_end in stages.stage_marks(messages).iter_rows()}
     hits = signatures.load().match(messages)
     hits = hits.filter((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "decisive"))
     causes = {masked: pair for masked, *pair in hits.select("masked", "signature", "category").iter_rows()}

@@ -20,7 +20,7 @@ from diagnosis.live.news import empty_observation
 from diagnosis.logs import encodings, lines, progress, signatures, stages, words, wrapped
 from diagnosis.logs.described import Described, Log
 from diagnosis.logs.prepared import Prepared, prepare, prepare_files
-from diagnosis.logs.sources import Sources, settled
+from diagnosis.logs.sources import Sources, settle_labels
 from diagnosis.model import LOG_KINDS, Level
 from diagnosis.parsing import time_zone
 from diagnosis.recognise import LogKinds, kind_of
@@ -131,7 +131,7 @@ class _Block:
         marks = self._marks(log, rows["stage"])
         counters, losses, counted_at = self._counters(log, rows["is_counter"][-MAX_COUNTER_LINES:], marks)
         stage, stage_at = _stage(marks, counted_at)
-        writers = settled(log.sources.all, log.counts)
+        writers = settle_labels(log.sources.all, log.counts)
         nodes = {source.node for source, count in zip(writers, log.counts, strict=True) if count and source.node}
         return {
             "lines": high - low,
@@ -237,7 +237,7 @@ def _announced_stages(marks: Sequence[_StageMark], after: int = -1) -> list[list
     """Rows of line, stage and time: the stage that a marker begins, or that follows what it ends."""
     found: list[list[Any]] = []
     for row, at, stage, is_end in marks:
-        entered = stages.after_end(stage, trained=True) if is_end else stage
+        entered = stages.stage_after_end(stage, trained=True) if is_end else stage
         if row > after and (not found or found[-1][1] != entered):
             found.append([row, entered, at])
     return found
@@ -252,4 +252,4 @@ def _stage(marks: Sequence[_StageMark], counted_at: int) -> tuple[str | None, in
     row, at, stage, is_end = marks[-1]
     if counted_at > row and not is_end:
         return "training", at
-    return (stages.after_end(stage, trained=True) if is_end else stage), at
+    return (stages.stage_after_end(stage, trained=True) if is_end else stage), at

@@ -27,13 +27,13 @@ from diagnosis.result import Attempt, LogDiagnosis
 THRESHOLDS: Final = thresholds.of("attempts")
 
 #: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates.
-_NUMBERED: Final = re.compile(
+_JOB_NUMBER: Final = re.compile(
     r"(?i)(?:^|[/_.-])(?:slurm|job|jobid|lsf|pbs|raysubmit)[-_.]?(?!20\d{6}(?!\d))(\d{4,12})(?=[/_.-]|$)"
 )
 _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)[-_ ]?(\d{1,4})/(?!\d+(?:/|$))")
 
 
-def numbers(paths: Sequence[str]) -> dict[str, int]:
+def launch_numbers(paths: Sequence[str]) -> dict[str, int]:
     """The launch of each path; empty if there is only one."""
     found = {p: int(m.group(1)) for p in paths if (m := _LAUNCH.search(p))}
     if len(set(found.values())) < 2 or len(found) < 0.5 * len(paths):
@@ -41,7 +41,7 @@ def numbers(paths: Sequence[str]) -> dict[str, int]:
     return found
 
 
-def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
+def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
     """The job of each path, by its description's directory or by the scheduler's number in the path; empty if there is
     only one.
     """
@@ -58,7 +58,7 @@ def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
                 found[p.path] = described[max(homes, key=len)]
         if len(set(found.values())) > 1:
             return found
-    found = {p.path: match.group(1) for p in logs if (match := _NUMBERED.search(p.path))}
+    found = {p.path: match.group(1) for p in logs if (match := _JOB_NUMBER.search(p.path))}
     is_of_most = len(found) >= THRESHOLDS.share * sum(p.kind == Kind.LOG for p in logs)
     return found if 1 < len(set(found.values())) <= THRESHOLDS.jobs and is_of_most else {}
 
@@ -66,27 +66,27 @@ def jobs(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
 def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None:
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
     logs = events.log_artifacts(parsed)
-    launch_of = numbers([p.path for p in logs])
-    job_of = {} if launch_of else jobs(parsed, logs)
+    launch_of = launch_numbers([p.path for p in logs])
+    job_of = {} if launch_of else jobs_of_paths(parsed, logs)
     names = sorted(set(job_of.values()), key=lambda name: (len(name), name))
     launch_of = launch_of or {path: names.index(name) for path, name in job_of.items()}
     groups = sorted(set(launch_of.values())) or [0]
-    told: list[LogDiagnosis] = []
+    diagnoses: list[LogDiagnosis] = []
     for number in groups:
-        mine = [p for p in logs if launch_of.get(p.path, number) == number]
+        launch_logs = [p for p in logs if launch_of.get(p.path, number) == number]
         if job_of:
-            own = inventories.read(_own(parsed, job_of, names[number]), given.hints)
+            own = inventories.read(_artifacts_of_job(parsed, job_of, names[number]), given.hints)
             given = replace(given, inventory=own)
-        case = open_case(mine, given)
+        case = open_case(launch_logs, given)
         if case is None:
             continue
-        told.append(_described(verdict.conclude(case), case, number))
-    if not told:
+        diagnoses.append(_as_attempt(verdict.conclude(case), case, number))
+    if not diagnoses:
         return None
-    failed = [d for d in told if d.is_failure]
-    chosen = failed[-1] if failed else told[-1]
-    attempts = tuple(a for d in told for a in d.attempts)
-    apart = _apart(chosen, attempts, names) if job_of and len(told) > 1 else ()
+    failed = [d for d in diagnoses if d.is_failure]
+    chosen = failed[-1] if failed else diagnoses[-1]
+    attempts = tuple(a for d in diagnoses for a in d.attempts)
+    apart = _several_jobs_sentence(chosen, attempts, names) if job_of and len(diagnoses) > 1 else ()
     if apart:  # the others are jobs of their own, and no launches of this one
         attempts = chosen.attempts
     return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
@@ -100,11 +100,11 @@ def _launch(case: Case, outcome: str, number: int) -> Attempt:
     return Attempt(number, t0, t1, outcome, first, case.progress.last if beats.height else None)  # type: ignore[arg-type]
 
 
-def _own(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:
+def _artifacts_of_job(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:
     """The artifacts of one job, and those that belong to none of several."""
     others = {path.rpartition("/")[0] for path, job in job_of.items() if job != name}
-    mine = {path.rpartition("/")[0] for path, job in job_of.items() if job == name}
-    away = others - mine - {""}
+    folders = {path.rpartition("/")[0] for path, job in job_of.items() if job == name}
+    away = others - folders - {""}
     return [
         p
         for p in parsed
@@ -113,7 +113,7 @@ def _own(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Pa
     ]
 
 
-def _apart(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> tuple[str, ...]:
+def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> tuple[str, ...]:
     """The sentence about several jobs in one upload: which of them this is, and why this one."""
     spans = sorted((a.t0, a.t1) for a in attempts if a.t0 is not None and a.t1 is not None)
     is_at_once = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
@@ -126,7 +126,7 @@ def _apart(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[st
     )
 
 
-def _described(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
+def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
     return replace(
         result,
         attempt=number,
@@ -134,11 +134,11 @@ def _described(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         framework=words.first(case.table.messages["example"], "frameworks") or "unknown",
         scheduler=words.first(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,
-        world_size=_world(case),
+        world_size=_world_size(case),
         protocol=tuple(watchdogs.states(case)) if result.is_failure else (),
     )
 
 
-def _world(case: Case) -> int | None:
+def _world_size(case: Case) -> int | None:
     ranks = case.table.sources["rank"].drop_nulls()
     return int(ranks.max()) + 1 if ranks.len() else None  # type: ignore[arg-type]

@@ -17,9 +17,9 @@ from diagnosis.logs import stamps
 from diagnosis.logs.lines import Rows
 
 #: Number of lines of one block that are read.
-_ASKED = 20_000
+_LINES_READ = 20_000
 #: Seconds by which the stated boot times may differ; if they differ more, the log contains several boots.
-_APART_S = 60
+_TOLERANCE_S = 60
 _NS = 1_000_000_000
 _EPOCH = r"\((1[0-9]{9}(?:\.[0-9]{1,6})?)[:)]"
 _KERNEL = r" kernel: (?:<[0-9]+>)?\[ *([0-9]{1,8}\.[0-9]{6})\]"
@@ -27,30 +27,30 @@ _KERNEL = r" kernel: (?:<[0-9]+>)?\[ *([0-9]{1,8}\.[0-9]{6})\]"
 type Places = npt.NDArray[np.int64]
 
 
-def stated(rows: Rows, since: Places, stamped: Places, time: Places) -> list[int]:
+def boot_times(rows: Rows, since: Places, stamped: Places, time: Places) -> list[int]:
     """Boot times (ns UTC) that the lines of a block state: lines ``since`` are dated from boot, lines ``stamped`` by
     system logs; ``time``: times of all lines, ns. O(lines read).
     """
-    epoch = _seconds(rows, since[:_ASKED], _EPOCH)
-    uptime = _seconds(rows, stamped[:_ASKED], _KERNEL)
-    has_epoch, has_uptime = epoch >= 0, (uptime >= 0) & (time[stamped[:_ASKED]] != stamps.NO_TIME)
+    epoch = _seconds_found(rows, since[:_LINES_READ], _EPOCH)
+    uptime = _seconds_found(rows, stamped[:_LINES_READ], _KERNEL)
+    has_epoch, has_uptime = epoch >= 0, (uptime >= 0) & (time[stamped[:_LINES_READ]] != stamps.NO_TIME)
     both = np.concatenate(
         [
-            epoch[has_epoch] - time[since[:_ASKED]][has_epoch],
-            time[stamped[:_ASKED]][has_uptime] - uptime[has_uptime],
+            epoch[has_epoch] - time[since[:_LINES_READ]][has_epoch],
+            time[stamped[:_LINES_READ]][has_uptime] - uptime[has_uptime],
         ]
     )
     return [int(boot) for boot in both]
 
 
-def settle(boots: Sequence[int]) -> int | None:
+def agreed_boot_time(boots: Sequence[int]) -> int | None:
     """The boot time (ns UTC) on which all lines agree; None if no line states it or the log contains several."""
-    if not boots or max(boots) - min(boots) > _APART_S * _NS:
+    if not boots or max(boots) - min(boots) > _TOLERANCE_S * _NS:
         return None
     return round(statistics.median(boots))
 
 
-def _seconds(rows: Rows, places: Places, pattern: str) -> Places:
+def _seconds_found(rows: Rows, places: Places, pattern: str) -> Places:
     """The seconds that ``pattern`` finds in each line, in ns; -1 if it finds none."""
     found = rows.text(places, 300).str.extract(pattern, 1).cast(pl.Float64, strict=False)
     return ((found * 1e6).round().cast(pl.Int64) * 1_000).fill_null(-1).to_numpy()

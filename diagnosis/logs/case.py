@@ -40,7 +40,7 @@ from diagnosis.logs.scene import Facts, Given, Scene
 from diagnosis.model import Parsed, Role
 
 #: Meaning of a machine's silence.
-LOST: Final = "hardware.host.lost"
+LOST_HOST: Final = "hardware.host.lost"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -74,17 +74,17 @@ class Case(Scene):
         """The title of the rule, else a clause of the line as a quotation; empty if no clause fits into a sentence."""
         if signature:
             return self.rules.rules[signature].title
-        clause = quotes.telling(quotes.quote(example, template))
+        clause = quotes.informative_clause(quotes.quote(example, template))
         return f"“{clause}”" if clause else ""
 
 
 def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
     """The case of one attempt; None where no artifact holds log lines."""
-    facts = gather(parsed, given)
+    facts = collect_facts(parsed, given)
     return None if facts is None else decide(facts)
 
 
-def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
+def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     """Events with their history, progress and stages. O(different messages × rules + cells)."""
     inventory, hints, read = given.inventory, given.hints, given.read
     known = (*inventory.nodes, *hints.nodes)
@@ -92,7 +92,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     table = events.build(parsed, known, inventory.home_of_rank())
     if not table.files or table.cells.is_empty():
         return None
-    table, listed = roster.applied(table, known, inventory.home_of_rank(), read)
+    table, listed = roster.apply_roster(table, known, inventory.home_of_rank(), read)
     times = clocks.estimate(table)
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
@@ -104,13 +104,13 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         # half of the work on a job of many messages
         mined = given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)})
         cells = times.correct(table.cells, "first_at", "last_at", "until_at")
-        found = progress.find(replace(table, cells=cells), read)
+        found = progress.find_progress(replace(table, cells=cells), read)
         catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
-        return catalogues.resolved(catalogue, given.rules), found
+        return catalogues.resolve_roles(catalogue, given.rules), found
 
     catalogue, found = told(table)
     given.on_stage("temporal", 2, 5)
-    if begun := launches.begun(catalogue, found):
+    if begun := launches.last_launches(catalogue, found):
         table = table.since(begun)
         catalogue, found = told(table)
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
@@ -121,7 +121,7 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         clocks=times,
         progress=found,
         pace=pacing.pace(found, times),
-        marks=stages.mark(table.messages),
+        marks=stages.stage_marks(table.messages),
         scope=pool.scope,
         healthy=len(pool.jobs),
         unlike=pool.left_out,
@@ -134,14 +134,14 @@ def gather(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 def decide(facts: Facts) -> Case:
     """The root events and the outcome."""
     survived, undated = _survived(facts)
-    resolved = catalogues.resolved(facts.catalogue, facts.rules, survived)
+    resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived)
     known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
     weights = roots.weigh(Scene(**known))
-    known["named"] = mentions.nodes(Scene(**known), weights)
+    known["named"] = mentions.mentioned_nodes(Scene(**known), weights)
     scene = Scene(**known)
     chosen = fallbacks.choose(scene, weights)
-    return Case(**known, roots=chosen, ending=outcome.ending(scene, chosen))
+    return Case(**known, roots=chosen, ending=outcome.find_ending(scene, chosen))
 
 
 def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
@@ -150,11 +150,11 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     """
     catalogue, pace = facts.catalogue, facts.pace
     events = catalogue.events
-    survived = set(events.filter(temporal.recovered(facts))["event"].to_list())
-    earlier = launches.of_other_programs(catalogue)
-    survived |= temporal.ignored(catalogue) | earlier
-    taken_back = temporal.taken_back(facts)
-    survived |= temporal.after_exit(catalogue, survived)
+    survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
+    earlier = launches.errors_of_other_programs(catalogue)
+    survived |= temporal.ignored_exceptions(catalogue) | earlier
+    taken_back = temporal.withdrawn_complaints(facts)
+    survived |= temporal.consequences_after_exit(catalogue, survived)
     # without a time, and the last time before it is earlier than the last progress: training may have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
     undated = set(events.filter(is_undated)["event"].to_list()) - survived
@@ -174,7 +174,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
     if pace.slow_from is not None and pace.slow_at is not None:
         # an event that began when the job became slow was not survived: the job is still slow because of it
-        near = scenes.near(pace)
+        near = scenes.slowdown_window(pace)
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())

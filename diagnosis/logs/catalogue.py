@@ -55,19 +55,19 @@ class Catalogue:
 def nameless(table: LogTable) -> pl.DataFrame:
     """The messages (``masked``, ``text``, ``example``) without names of the job's machines."""
     nodes, told = table.sources["node"].drop_nulls().unique().to_list(), table.messages
-    hidden, anonymous = hosts.hide(told["text"], nodes), hosts.anonymous(told["example"], nodes)
+    hidden, anonymous = hosts.hide_hosts(told["text"], nodes), hosts.anonymise_hosts(told["example"], nodes)
     return told.select("masked", text=hidden, example=anonymous)
 
 
 def build(
     table: LogTable,
     cells: pl.DataFrame,
-    said: pl.DataFrame,
+    without_hosts: pl.DataFrame,
     rules: SignatureSet,
     pool: Pool,
     mined: Callable[[], dict[str, str]],
 ) -> Catalogue:
-    """All events of a job. ``said``: of :func:`nameless`; ``mined``: waits for the template of each text.
+    """All events of a job. ``without_hosts``: of :func:`nameless`; ``mined``: waits for the template of each text.
 
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
     ``level``, ``n``, ``n_nodes``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
@@ -76,8 +76,8 @@ def build(
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
     template_of = mined()  # first: whoever does it holds as much memory as the search for rules needs
-    matched = _with_inner(rules.match(said), table.messages, rules)
-    messages = table.messages.with_columns(text=said["text"])
+    matched = _with_inner_causes(rules.match(without_hosts), table.messages, rules)
+    messages = table.messages.with_columns(text=without_hosts["text"])
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category"),
         on="masked",
@@ -128,7 +128,7 @@ def _node_hours(table: LogTable) -> float:
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 
-def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
+def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
     """``matched`` with inner causes: a message that is no cause itself may quote one ("Last error: out of memory"). The
     inner cause counts, not the wrapper. O(messages).
     """
@@ -146,7 +146,7 @@ def _with_inner(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureS
     return pl.concat([kept, inner])
 
 
-def began(catalogue: Catalogue) -> pl.Series:
+def event_starts(catalogue: Catalogue) -> pl.Series:
     """The start of each event: its stamp; its line number if there is one file without times; else null."""
     events = catalogue.events
     expr: pl.Expr = pl.lit(None, pl.Int64)
@@ -157,7 +157,7 @@ def began(catalogue: Catalogue) -> pl.Series:
     return events.select("event", began=expr)["began"]
 
 
-def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int] = ()) -> Catalogue:
+def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int] = ()) -> Catalogue:
     """Roles in the context of this failure: a root that yields to another matching rule becomes a cascade. Ordinary
     events, and those that training survived, explain nothing. ``own_role`` keeps the role of the rule itself. An
     explicit stop explains only what follows it, never an earlier cause or death; and later events are not the reason
@@ -167,7 +167,7 @@ def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int
     if "own_role" not in events.columns:
         events = events.with_columns(own_role="role")
     is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
-    here = events.with_columns(began=began(catalogue)).filter(is_here)
+    here = events.with_columns(began=event_starts(catalogue)).filter(is_here)
     first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
     broken = _broken_by_few(catalogue, here)
     first = {s: at for s, at in first.items() if s not in broken}
@@ -187,10 +187,12 @@ def resolved(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int
             for s, role in rules.resolve(s for s, t in first.items() if t is None or t <= at).items()
             if s in stops
         }
-    told = pl.col("signature").replace_strict(
+    other_rule = pl.col("signature").replace_strict(
         {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
     )
-    return replace(catalogue, events=events.with_columns(role=pl.coalesce(told if roles else pl.lit(None), "own_role")))
+    return replace(
+        catalogue, events=events.with_columns(role=pl.coalesce(other_rule if roles else pl.lit(None), "own_role"))
+    )
 
 
 def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
@@ -220,10 +222,10 @@ def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
     return set(led["signature"].to_list())
 
 
-def is_bad(events: pl.DataFrame) -> pl.Series:
+def failure_events(events: pl.DataFrame) -> pl.Series:
     """The events that may belong to a failure: a rule says so, or the line has the level error and no healthy job
     prints it.
     """
-    told = pl.col("role").is_in([Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value])
+    has_role = pl.col("role").is_in([Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value])
     claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR.value) | pl.col("is_exception"))
-    return events.select(~pl.col("is_ordinary") & (told | claims)).to_series()
+    return events.select(~pl.col("is_ordinary") & (has_role | claims)).to_series()

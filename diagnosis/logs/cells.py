@@ -1,10 +1,10 @@
 """Which source printed which message, how often, first and last time: a row for each (source, message), and for each
 file.
 
-Lines are counted in runs of any length, anywhere: :func:`counted` makes :class:`Counts` of a run, :func:`joined` those
-of consecutive runs. Joining is associative, so any number of processes may count, and join in a tree. :func:`of_files`
-makes the tables of a job of them. One pass of compiled code over the lines; the rest follows the number of *different*
-pairs. A file is read in slices, so that memory stays bounded.
+Lines are counted in runs of any length, anywhere: :func:`count_lines` makes :class:`Counts` of a run,
+:func:`join_counts` those of consecutive runs. Joining is associative, so any number of processes may count, and join in
+a tree. :func:`cells_of_files` makes the tables of a job of them. One pass of compiled code over the lines; the rest
+follows the number of *different* pairs. A file is read in slices, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ from diagnosis.logs.tables import YEARLESS
 from diagnosis.model import Parsed
 
 #: Lines read at a time (about 50 bytes each).
-MOST_LINES: Final = 1 << 19
+MAX_LINES: Final = 1 << 19
 #: Files read at a time.
-_FILES: Final = 512
+_MAX_FILES: Final = 512
 #: A time that runs back by this many seconds is a jump: clocks of machines differ by less.
 JUMP_S: Final = 900
 _JUMP: Final = JUMP_S * 1_000_000_000
@@ -97,7 +97,7 @@ class Counts(NamedTuple):
     edges: Edges
 
 
-def joined(runs: Sequence[Counts]) -> Counts:
+def join_counts(runs: Sequence[Counts]) -> Counts:
     """The counts of consecutive runs of one file as those of one run. Associative. O(cells)."""
     parts, lines, jumps = [pl.DataFrame(schema=COUNTED)], 0, 0
     first: int | None = None
@@ -139,32 +139,32 @@ def joined(runs: Sequence[Counts]) -> Counts:
     return Counts(cells.sort("source", "masked"), Edges(lines, first, last, jumps))
 
 
-def counted(lines: Rows) -> Counts:
+def count_lines(lines: Rows) -> Counts:
     """The counts of one file's lines, all of whose times are final."""
     cells, (edges,) = _of_group([lines], [0], None)
     return Counts(cells.select(COUNTED.keys()).sort("source", "masked"), edges)
 
 
-def renamed(counts: Counts, source: Sequence[int]) -> Counts:
+def with_sources(counts: Counts, source: Sequence[int]) -> Counts:
     """The counts with other numbers of the writers: ``source[n]`` instead of n."""
     number = pl.col("source").replace_strict(list(range(len(source))), source, return_dtype=pl.UInt32)
     return counts._replace(cells=counts.cells.with_columns(number))
 
 
-def of(p: Parsed) -> Counts:
+def counts_of(p: Parsed) -> Counts:
     """The counts of a log: stored ones, or made now."""
     if p.cells is None:
-        return counted(stored_rows.lines_of(p))
+        return count_lines(stored_rows.lines_of(p))
     return Counts(pl.read_parquet(p.cells), Edges(*p.facts["edges"]))
 
 
-def stored(p: Parsed, counts: Counts, target: Path) -> Parsed:
+def store_counts(p: Parsed, counts: Counts, target: Path) -> Parsed:
     """``p`` with its counts in the file ``target``."""
     counts.cells.write_parquet(target, compression="lz4", statistics=False)
     return replace(p, cells=target, facts={**p.facts, "edges": list(counts.edges)})
 
 
-def of_files(
+def cells_of_files(
     logs: Sequence[Rows],
     bases: Sequence[int],
     year_at: int | None,
@@ -184,7 +184,7 @@ def of_files(
             file=pl.col("file").replace_strict(files, return_dtype=pl.UInt32),
             source=pl.col("source") + pl.col("file").replace_strict(base, return_dtype=pl.UInt32),
         )
-        found.append(_told(here, kept))
+        found.append(_as_cells(here, kept))
         spans.update(_spans(here, edges))
 
     done: dict[Path, dict[int, int]] = defaultdict(dict)
@@ -193,7 +193,7 @@ def of_files(
             done[p.cells][p.part.number if p.part else 0] = file
     counted = {file for files in done.values() for file in files.values()}
     unread = [file for file in range(len(logs)) if file not in counted]
-    for places in groups([logs[file].size for file in unread]):
+    for places in file_groups([logs[file].size for file in unread]):
         group = [unread[place] for place in places]
         cells, edges = _of_group([logs[file] for file in group], [bases[file] for file in group], year_at)
         add(cells, dict(zip(group, edges, strict=True)), dict(enumerate(group)))
@@ -205,7 +205,7 @@ def of_files(
     return pl.concat(found).sort("file", "source", "masked"), pl.DataFrame(rows, schema=SPANS, orient="row")
 
 
-def _told(cells: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:
+def _as_cells(cells: pl.DataFrame, kept: pl.Series | None) -> pl.DataFrame:
     """Whole files' rows of ``COUNTED`` as rows of ``CELLS``."""
     if kept is not None:
         cells = cells.filter(pl.col("masked").is_in(kept.implode()))
@@ -222,16 +222,16 @@ def _spans(cells: pl.DataFrame, edges: Mapping[int, Edges]) -> dict[int, tuple[o
     return {file: (file, edges[file].lines, low, high, edges[file].jumps) for file, low, high in times.iter_rows()}
 
 
-def groups(lines: Sequence[int]) -> Iterator[list[int]]:
-    """Files to be read at a time, in order: at most :data:`MOST_LINES` lines, or one file."""
+def file_groups(lines: Sequence[int]) -> Iterator[list[int]]:
+    """Files to be read at a time, in order: at most :data:`MAX_LINES` lines, or one file."""
     group: list[int] = []
-    held = 0
+    line_count = 0
     for file, count in enumerate(lines):
-        if group and (len(group) == _FILES or held + count > MOST_LINES):
+        if group and (len(group) == _MAX_FILES or line_count + count > MAX_LINES):
             yield group
-            group, held = [], 0
+            group, line_count = [], 0
         group.append(file)
-        held += count
+        line_count += count
     if group:
         yield group
 
@@ -283,11 +283,11 @@ def _of_group(logs: Sequence[Rows], bases: Sequence[int], year_at: int | None) -
     """:func:`of_rows` of stored files."""
     names = ["source", "masked", "time", *([] if year_at is None else ["flags"])]
     sizes = [log.size for log in logs]
-    if sum(sizes) <= MOST_LINES:
+    if sum(sizes) <= MAX_LINES:
         return of_rows(stored_rows.read(logs, names), sizes, bases, year_at)
     tally = _Tally(len(logs))
-    for low in range(0, sizes[0], MOST_LINES):
-        rows = stored_rows.scan(logs[0].part(low, MOST_LINES)).select(names).collect()
+    for low in range(0, sizes[0], MAX_LINES):
+        rows = stored_rows.scan(logs[0].part(low, MAX_LINES)).select(names).collect()
         nothing = np.zeros(rows.height, np.int64)
         tally.add(rows, nothing, np.arange(low + 1, low + rows.height + 1), nothing.astype(np.uint32), year_at)
     return tally.found(sizes)
@@ -313,15 +313,15 @@ class _Tally:
         """Adds consecutive lines. ``base``: makes the writers of each file others."""
         masked, source = rows["masked"].to_numpy(), rows["source"].to_numpy()
         time = rows.select(own_time(year_at))["time"].fill_null(NO_TIME).to_numpy()
-        cell, fresh = self._pairs.add(hashing.joined(masked, (source + base).astype(np.int64)))
+        cell, fresh = self._pairs.add(hashing.hash_pair(masked, (source + base).astype(np.int64)))
         self._who.append((file[fresh], source[fresh], masked[fresh]))
         blank = np.array([[_NEVER], [_NEVER], [NO_TIME], [NO_TIME]])
         self._lines = np.append(self._lines, np.zeros((3, len(fresh)), np.int64), axis=1)
         self._times = np.append(self._times, np.repeat(blank, len(fresh), axis=1), axis=1)
         self._state = np.append(self._state, np.zeros((2, len(fresh)), np.int64), axis=1)
         self._queue = np.append(self._queue, np.zeros(len(fresh), np.int64))
-        held = self._lines, self._times, self._state, self._queue
-        _tally(*(file, line, cell, time, *held, self._edges, self._jumps, self._at), _JUMP)
+        state = self._lines, self._times, self._state, self._queue
+        _tally(*(file, line, cell, time, *state, self._edges, self._jumps, self._at), _JUMP)
 
     def found(self, sizes: Sequence[int]) -> tuple[pl.DataFrame, list[Edges]]:
         """The rows of ``COUNTED`` with the number of their ``file``; the edges of each file."""

@@ -20,15 +20,15 @@ QUARTER: Final = 900 * SECOND
 HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
 #: Number of files in one other zone from which files that fit in no zone are assigned to it.
-AGREEING: Final = 2
+MIN_FILES_IN_ZONE: Final = 2
 #: No two zones in use differ by less.
-LEAST_ZONE: Final = 1800 * SECOND
+MIN_ZONE_SHIFT: Final = 1800 * SECOND
 #: A skew smaller than this is start-up jitter.
-LEAST_SKEW_S: Final = 8.0
+MIN_SKEW_S: Final = 8.0
 #: Share of nodes that must print a message before it is used for comparison.
-COMMON: Final = 0.6
+COMMON_SHARE: Final = 0.6
 #: Number of backward jumps of a file's time by the same whole quarter hours from which it mixes zones.
-FLIPS: Final = 2
+MIN_JUMPS: Final = 2
 
 
 @dataclass(frozen=True)
@@ -76,7 +76,7 @@ def estimate(table: LogTable) -> Clocks:
     """The clocks of all files: zones mixed within a file first, then files in other zones, then nodes with a wrong
     clock.
     """
-    mixed = _mixed(table)
+    mixed = _mixed_zones(table)
     cells = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
         table.cells, "first_at", "last_at", "until_at"
     )
@@ -85,7 +85,7 @@ def estimate(table: LogTable) -> Clocks:
     )
     zones = _zones(spans)
     moved = [*mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows(), *zones.items()]
-    told: list[dict[str, Any]] = [
+    rows: list[dict[str, Any]] = [
         {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)} for f, s in moved if s
     ]
     shifts = dict.fromkeys(range(len(table.files)), 0) | zones
@@ -97,24 +97,24 @@ def estimate(table: LogTable) -> Clocks:
         .join(skews, on="node")
         .select("source", "skew", "is_alone")
     )
-    told += [
+    rows += [
         {"file": None, "node": n, "kind": "skew", "skew_s": round(s / SECOND, 3)} for n, s in sorted(by_node.items())
     ]
-    return Clocks(by_file, mixed, tuple(told), by_source)
+    return Clocks(by_file, mixed, tuple(rows), by_source)
 
 
-def _mixed(table: LogTable) -> pl.DataFrame:
+def _mixed_zones(table: LogTable) -> pl.DataFrame:
     """Messages whose stamps jump by whole quarter hours and back within one file: two writers of one file in two zones.
 
     Only files whose time runs back by at least a quarter hour are examined; the zone with most lines is the file's own.
     """
     found = []
-    for file in table.spans.filter(pl.col("jumps") >= FLIPS)["file"].to_list():
+    for file in table.spans.filter(pl.col("jumps") >= MIN_JUMPS)["file"].to_list():
         rows = table.stamps(file).with_columns(step=pl.col("own").diff().fill_null(0))
         quarters = (pl.col("step") / QUARTER).round().cast(pl.Int64)
         backs = rows.filter(quarters <= -1).select(k=-quarters)["k"]
         usual = int(backs.mode().min() or 0)  # type: ignore[arg-type]
-        if (backs == usual).sum() < FLIPS or not rows.select((quarters == usual).any()).item():
+        if (backs == usual).sum() < MIN_JUMPS or not rows.select((quarters == usual).any()).item():
             continue
         state = pl.when(quarters == -usual).then(0).when(quarters == usual).then(1)
         rows = rows.with_columns(state=state.forward_fill()).with_columns(
@@ -145,7 +145,7 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     beside = spans.filter((pl.col("first_at") - low).abs() <= slack)
     high = int(beside["last_at"].max() or low)  # type: ignore[arg-type]
     outside = {
-        file: _fitting(first, last, low - slack, high + slack)
+        file: _fitting_shifts(first, last, low - slack, high + slack)
         for file, _, first, last in spans.iter_rows()
         if last < low - slack or first > high + slack
     }
@@ -154,7 +154,7 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     best = {s: (-n, s % HOUR != 0, abs(s)) for s, n in votes.items()}
     found = {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
     common = Counter(found.values()).most_common(1)
-    if common and common[0][1] >= AGREEING:
+    if common and common[0][1] >= MIN_FILES_IN_ZONE:
         # a launcher that writes after the workers' last stamp lies outside in any zone: it shares the zone of the
         # others
         shift = common[0][0]
@@ -163,13 +163,13 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     return found
 
 
-def _fitting(first: int, last: int, low: int, high: int) -> list[int]:
+def _fitting_shifts(first: int, last: int, low: int, high: int) -> list[int]:
     """Zone shifts (ns) that bring a file's window to lie within the job's; O(zones).
 
     A writer that differs by less than an hour was silent for that time, as before a cancellation: no two zones are so
     close.
     """
-    shifts = range(-15 * HOUR, 15 * HOUR + 1, LEAST_ZONE)
+    shifts = range(-15 * HOUR, 15 * HOUR + 1, MIN_ZONE_SHIFT)
     return [s for s in shifts if abs(s) >= HOUR and first - s >= low and last - s <= high]
 
 
@@ -188,7 +188,7 @@ def _skews(table: LogTable, cells: pl.DataFrame, by_file: pl.DataFrame) -> dict[
     total = firsts["node"].n_unique()
     if total < 3:
         return {}
-    common = firsts.with_columns(nodes=pl.len().over("masked")).filter(pl.col("nodes") >= max(3, COMMON * total))
+    common = firsts.with_columns(nodes=pl.len().over("masked")).filter(pl.col("nodes") >= max(3, COMMON_SHARE * total))
     off = (
         common.with_columns(off=pl.col("at") - pl.col("at").median().over("masked"))
         .group_by("node")
@@ -202,5 +202,5 @@ def _skews(table: LogTable, cells: pl.DataFrame, by_file: pl.DataFrame) -> dict[
         .sort("node")
     )
     jitter = float((off["high"] - off["low"]).median() or 0.0)  # type: ignore[arg-type]
-    limit = max(LEAST_SKEW_S * SECOND, 3 * jitter)
+    limit = max(MIN_SKEW_S * SECOND, 3 * jitter)
     return {node: round(skew) for node, skew, _, low, high in off.iter_rows() if abs(skew) > limit and low * high > 0}

@@ -34,12 +34,12 @@ def fuse(clues: Iterable[Clue]) -> list[tuple[str, float, tuple[str, ...]]]:
     """Nodes with joined weight and reasons, heaviest first. Of clues with the same words the heaviest counts: two lines
     of one fault prove no more than one. O(n log n).
     """
-    mine: dict[str, list[Clue]] = {}
+    by_node: dict[str, list[Clue]] = {}
     for clue in {(c.node, c.reason): c for c in sorted(clues, key=lambda c: c.weight)}.values():
-        mine.setdefault(clue.node, []).append(clue)
-    scores = {node: stats.fuse(c.weight for c in found) for node, found in mine.items()}
-    ranked = sorted(mine, key=lambda node: (-round(scores[node], 6), node))
-    return [(node, scores[node], _reasons(mine[node])) for node in ranked]
+        by_node.setdefault(clue.node, []).append(clue)
+    scores = {node: stats.fuse(c.weight for c in found) for node, found in by_node.items()}
+    ranked = sorted(by_node, key=lambda node: (-round(scores[node], 6), node))
+    return [(node, scores[node], _reasons(by_node[node])) for node in ranked]
 
 
 def _reasons(found: Iterable[Clue]) -> tuple[str, ...]:
@@ -64,8 +64,8 @@ def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:
 
 def shared_leaf(nodes: Iterable[str], leaf_of: Mapping[str, str]) -> str | None:
     """The one switch above all these nodes, if they are most of the nodes below it."""
-    mine = set(nodes)
-    leaves = {leaf_of.get(n) for n in mine}
-    leaf = leaves.pop() if len(mine) >= 2 and len(leaves) == 1 else None
+    accused = set(nodes)
+    leaves = {leaf_of.get(n) for n in accused}
+    leaf = leaves.pop() if len(accused) >= 2 and len(leaves) == 1 else None
     below = sum(where == leaf for where in leaf_of.values())
-    return leaf if leaf is not None and 2 * len(mine) > below else None
+    return leaf if leaf is not None and 2 * len(accused) > below else None

@@ -3,9 +3,9 @@ similar messages.
 
 Rules that open positions, until nothing changes:
 
-- *tight*: at least ``FAN`` words, or a word and a wildcard, share the rest of the message;
+- *tight*: at least ``MIN_VALUES`` words, or a word and a wildcard, share the rest of the message;
 - *loose*, where no more of these are left: messages of one length and punctuation are divided by the position with the
-  fewest words until, in what is left together, every position that still differs has at least ``FAN`` words, and
+  fewest words until, in what is left together, every position that still differs has at least ``MIN_VALUES`` words, and
   enough words are the same in all;
 - *lists*: neighbouring wildcards are one, so that lists of any length are equal;
 - *tails*: text of many lengths after the same words and a colon is free text.
@@ -28,24 +28,24 @@ from diagnosis.jit import compiled
 from diagnosis.logs import hashing
 
 #: This number of different words in one context are values of a parameter.
-FAN = 5
-WILD = "\u2217"
+MIN_VALUES = 5
+WILDCARD = "\u2217"
 #: Number of messages in a group from which positions that vary together are opened.
-_LOOSE_ROWS = 6
+_MIN_LOOSE_ROWS = 6
 #: Maximum number of divisions of a group, so that long messages cannot take unlimited time.
-_DEPTH = 12
+_MAX_DIVISIONS = 12
 #: Number of messages with the same words before a colon, and of lengths of the rest, from which the rest is free text.
 _TAILS, _TAIL_LENGTHS, _TAIL_WORDS = 8, 3, 2
-_ROUNDS = 6
+_MAX_ROUNDS = 6
 #: More than there are different words.
-_WORDS_ROOM = 1 << 40
-_REPEAT = 5  # tokens of a repeating list entry at most
+_MAX_WORDS = 1 << 40
+_MAX_REPEATED_TOKENS = 5  # tokens of a repeating list entry at most
 #: A quoted text, a name with an argument, a word, a sign.
 _TOKENS = re.compile(r"\"[^\"\u2217]{0,200}\"|\w+[(\[]\u2217[)\]]|[\w.$@/#~%+\u2217-]+|[^\w\s]")
 _WORD = re.compile(r"[\"(\[]?[\w\u2217]|\".")
-_NAMED = frozenset('./@$_-("0123456789')
-_BETWEEN = frozenset(",.:;/|+<>\\=~-")  # wildcards of one list
-_WILD = 0  # its number
+_NAME_CHARS = frozenset('./@$_-("0123456789')
+_LIST_SEPARATORS = frozenset(",.:;/|+<>\\=~-")  # wildcards of one list
+_WILDCARD_NUMBER = 0  # its number
 type Row = tuple[int, ...]
 type Words = npt.NDArray[np.int32]  # one row a message
 type Numbers = npt.NDArray[np.int64]
@@ -58,14 +58,14 @@ class _Vocabulary:
     """
 
     def __init__(self, texts: Iterable[str]) -> None:
-        numbers = {WILD: _WILD}
+        numbers = {WILDCARD: _WILDCARD_NUMBER}
         self.rows: list[Row] = [
-            tuple([numbers.setdefault(token, len(numbers)) for token in _unrepeated(_TOKENS.findall(text))])
+            tuple([numbers.setdefault(token, len(numbers)) for token in _without_repeats(_TOKENS.findall(text))])
             for text in texts
         ]
         self.is_word = np.array([_WORD.match(token) is not None for token in numbers])
-        self.is_name = np.array([token == WILD or not _NAMED.isdisjoint(token) for token in numbers])
-        self.between = frozenset(number for token, number in numbers.items() if token in _BETWEEN)
+        self.is_name = np.array([token == WILDCARD or not _NAME_CHARS.isdisjoint(token) for token in numbers])
+        self.between = frozenset(number for token, number in numbers.items() if token in _LIST_SEPARATORS)
         self.colon = numbers.get(":", -1)
 
 
@@ -75,8 +75,8 @@ def cluster(texts: list[str]) -> list[int]:
     groups: dict[Row, list[int]] = defaultdict(list)
     for index, row in enumerate(vocabulary.rows):
         groups[row].append(index)
-    groups = _settled(groups, vocabulary)
-    groups = _settled(_without_tails(groups, vocabulary), vocabulary)
+    groups = _merge_until_stable(groups, vocabulary)
+    groups = _merge_until_stable(_without_tails(groups, vocabulary), vocabulary)
     labels = [0] * len(texts)
     for label, members in enumerate(groups.values()):
         for index in members:
@@ -84,9 +84,9 @@ def cluster(texts: list[str]) -> list[int]:
     return labels
 
 
-def _settled(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
+def _merge_until_stable(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
     """Groups by the opened form of their messages, until nothing changes."""
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         of_length: dict[int, list[Row]] = defaultdict(list)
         for row in groups:
             of_length[len(row)].append(row)
@@ -94,8 +94,8 @@ def _settled(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row,
         has_changed = False
         for length, rows in of_length.items():
             words = np.array(rows, np.int32).reshape(len(rows), length)
-            for row, opened in zip(rows, map(tuple, _opened(words, vocabulary).tolist()), strict=True):
-                short = row if opened == row else _joined(opened, vocabulary.between)
+            for row, opened in zip(rows, map(tuple, _open_parameters(words, vocabulary).tolist()), strict=True):
+                short = row if opened == row else _join_wildcards(opened, vocabulary.between)
                 has_changed = has_changed or len(short) != length
                 found[short] += groups[row]
         groups = found
@@ -110,26 +110,28 @@ def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dic
     for row in groups:
         if vocabulary.colon in row:
             at = len(row) - row[::-1].index(vocabulary.colon)
-            if sum(word != _WILD for word in row[:at] if vocabulary.is_word[word]) >= _TAIL_WORDS and at < len(row):
+            if sum(
+                word != _WILDCARD_NUMBER for word in row[:at] if vocabulary.is_word[word]
+            ) >= _TAIL_WORDS and at < len(row):
                 heads[row[:at]].append(row)
     for head, rows in heads.items():
         if len(rows) >= _TAILS and len({len(row) for row in rows}) >= _TAIL_LENGTHS:
             members = [index for row in rows for index in groups.pop(row)]
-            groups[*head, _WILD] = members
+            groups[*head, _WILDCARD_NUMBER] = members
     return groups
 
 
-def _unrepeated(tokens: list[str]) -> list[str]:
+def _without_repeats(tokens: list[str]) -> list[str]:
     """Makes lists of any length equal: one copy is kept of a repeating run of tokens with a wildcard."""
-    places = [place for place, token in enumerate(tokens) if token == WILD]
+    places = [place for place, token in enumerate(tokens) if token == WILDCARD]
     if not _may_repeat(tokens, places):
         return tokens
     out: list[str] = []
     for token in tokens:
-        is_again = token in out[-_REPEAT:]
+        is_again = token in out[-_MAX_REPEATED_TOKENS:]
         out.append(token)
-        for size in range(1, min(_REPEAT, len(out) // 2) + 1) if is_again else ():
-            if out[-size:] == out[-2 * size : -size] and WILD in out[-size:]:
+        for size in range(1, min(_MAX_REPEATED_TOKENS, len(out) // 2) + 1) if is_again else ():
+            if out[-size:] == out[-2 * size : -size] and WILDCARD in out[-size:]:
                 del out[-size:]
                 break
     return out
@@ -144,14 +146,14 @@ def _may_repeat(tokens: list[str], places: list[int]) -> bool:
         or tokens[place - 1] == tokens[later - 1]
         or tokens[place + 1 : place + 2] == tokens[later + 1 : later + 2]
         for number, place in enumerate(places)
-        for later in places[number + 1 : number + 1 + _REPEAT]
-        if later - place <= _REPEAT
+        for later in places[number + 1 : number + 1 + _MAX_REPEATED_TOKENS]
+        if later - place <= _MAX_REPEATED_TOKENS
     )
 
 
-def _joined(row: Row, between: frozenset[int]) -> Row:
+def _join_wildcards(row: Row, between: frozenset[int]) -> Row:
     """Joins wildcards that are neighbours, or have only separators of a list between them."""
-    places = [place for place, word in enumerate(row) if word == _WILD]
+    places = [place for place, word in enumerate(row) if word == _WILDCARD_NUMBER]
     out: list[int] = []
     begin = 0
     for place, later in pairwise(places):
@@ -161,15 +163,15 @@ def _joined(row: Row, between: frozenset[int]) -> Row:
     return (*out, *row[begin:]) if begin else row
 
 
-def _opened(words: Words, vocabulary: _Vocabulary) -> Words:
+def _open_parameters(words: Words, vocabulary: _Vocabulary) -> Words:
     """These distinct messages of one length with their parameters opened."""
     rows, group = words, np.arange(len(words))
-    for _ in range(_ROUNDS):
+    for _ in range(_MAX_ROUNDS):
         if len(rows) < 2:
             break
-        opened = _loose(rows, vocabulary.is_word, vocabulary.is_name)
+        opened = _open_loose(rows, vocabulary.is_word, vocabulary.is_name)
         if opened is None:
-            opened = _tight(rows, vocabulary.is_word, vocabulary.is_name)
+            opened = _open_tight(rows, vocabulary.is_word, vocabulary.is_name)
         if opened is None:
             break
         number, first = hashing.distinct(_sums(opened))
@@ -193,7 +195,7 @@ def _sums(words: npt.NDArray[np.integer]) -> npt.NDArray[np.uint64]:
     return out
 
 
-def _tight(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
+def _open_tight(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
     """Opens positions where many words share the rest of the message; None if there is none.
 
     Messages are distinct, so those that share the rest of the message hold as many different words.
@@ -206,20 +208,20 @@ def _tight(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
         word = words[here, position]
         context, _ = hashing.distinct(sums[here] - _hashes(word, position))
         count = np.bincount(context)
-        has_wild = np.bincount(context, word == _WILD) > 0
-        is_open = (count > 1) & ((count >= FAN) | has_wild)
+        has_wild = np.bincount(context, word == _WILDCARD_NUMBER) > 0
+        is_open = (count > 1) & ((count >= MIN_VALUES) | has_wild)
         if position == 0:  # first words are wording, unless most look like names
             is_open &= 2 * np.bincount(context, is_name[word]) > count
-        chosen = here[is_open[context] & (word != _WILD)]
+        chosen = here[is_open[context] & (word != _WILDCARD_NUMBER)]
         if len(chosen):
             opened = words.copy() if opened is None else opened
-            opened[chosen, position] = _WILD
+            opened[chosen, position] = _WILDCARD_NUMBER
     return opened
 
 
-def _loose(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
+def _open_loose(words: Words, is_word: Flags, is_name: Flags) -> Words | None:
     """Opens positions that vary together, see the module; None if there is none."""
-    if words.shape[1] < 2 or len(words) < _LOOSE_ROWS:
+    if words.shape[1] < 2 or len(words) < _MIN_LOOSE_ROWS:
         return None
     group, _ = hashing.distinct(_sums(np.where(is_word[words], -1, words)))
     opened = words.copy()
@@ -250,9 +252,9 @@ def _divide(  # noqa: PLR0912, PLR0915
         waiting -= 1
         begin, end, depth = low[waiting], high[waiting], level[waiting]
         rows = end - begin
-        if rows < _LOOSE_ROWS or depth > _DEPTH:
+        if rows < _MIN_LOOSE_ROWS or depth > _MAX_DIVISIONS:
             continue
-        fixed, varied, best, best_rank = 0, 0, -1, 4 * _WORDS_ROOM
+        fixed, varied, best, best_rank = 0, 0, -1, 4 * _MAX_WORDS
         for position in range(length):
             is_varied[position] = False
             head = words[order[begin], position]
@@ -267,25 +269,25 @@ def _divide(  # noqa: PLR0912, PLR0915
                 if column[at] != column[at - 1]:
                     values += 1
                     names += 1 if is_name[column[at]] else 0
-            has_wild = column[0] == _WILD
+            has_wild = column[0] == _WILDCARD_NUMBER
             if values == 1:
                 fixed += 0 if has_wild else 1
                 continue
             is_varied[position] = True
             varied += 1
-            is_parameter = (has_wild or values >= FAN) and (position > 0 or 2 * names > values)
+            is_parameter = (has_wild or values >= MIN_VALUES) and (position > 0 or 2 * names > values)
             # positions that are surely wording divide first, then those with the fewest words
             rank = (2 if is_parameter else 0) + (1 if has_wild else 0)
-            rank = rank * _WORDS_ROOM + values
+            rank = rank * _MAX_WORDS + values
             if rank < best_rank:
                 best, best_rank = position, rank
         if varied == 0:
             continue
-        if best_rank >= 2 * _WORDS_ROOM and 2 * fixed >= varied:
+        if best_rank >= 2 * _MAX_WORDS and 2 * fixed >= varied:
             for position in range(length):
                 if is_varied[position]:
                     for at in range(begin, end):
-                        opened[order[at], position] = _WILD
+                        opened[order[at], position] = _WILDCARD_NUMBER
             has_opened = True
             continue
         part = order[begin:end].copy()
@@ -297,7 +299,7 @@ def _divide(  # noqa: PLR0912, PLR0915
         for at in range(rows):
             order[begin + at] = part[sorting[at]]
             if at + 1 == rows or column[sorting[at + 1]] != column[sorting[at]]:
-                if begin + at + 1 - first >= _LOOSE_ROWS:
+                if begin + at + 1 - first >= _MIN_LOOSE_ROWS:
                     low[waiting], high[waiting], level[waiting] = first, begin + at + 1, depth + 1
                     waiting += 1
                 first = begin + at + 1

@@ -29,7 +29,7 @@ type Counted = Callable[[str], tuple[str, int, int] | None]
 type Lines = Callable[[pl.DataFrame], Sequence[str]]
 
 
-def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...], Counted]:
+def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...], Counted]:
     """The messages with such a counter, and a function that reads it from one of their lines, like
     ``progress.counter``.
 
@@ -53,7 +53,7 @@ def find(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...]
             continue
         lines, times = _sample(table, masked, read)
         for pattern in patterns:
-            place = _place(*_numbers(pattern, lines, times))
+            place = _counting_group(*_numbers_found(pattern, lines, times))
             if place is not None:
                 found[masked] = (pattern, place)
                 break
@@ -88,15 +88,15 @@ def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[
     return [line[: LIMITS.chars] for line in read(rows)], rows["at"].to_list()
 
 
-def _numbers(
+def _numbers_found(
     pattern: re.Pattern[str], lines: Sequence[str], times: Sequence[int | None]
 ) -> tuple[list[tuple[str, ...]], list[int | None]]:
     """The numbers that the pattern finds, by line, and the times of these lines."""
-    told = [(match.groups(), at) for line, at in zip(lines, times, strict=True) if (match := pattern.search(line))]
-    return [numbers for numbers, _ in told], [at for _, at in told]
+    found = [(match.groups(), at) for line, at in zip(lines, times, strict=True) if (match := pattern.search(line))]
+    return [numbers for numbers, _ in found], [at for _, at in found]
 
 
-def _place(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
+def _counting_group(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
     """The number of the group that counts (from 1), if there is one and another group measures."""
     if len(numbers) < THRESHOLDS.least:
         return None

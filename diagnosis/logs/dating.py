@@ -13,17 +13,17 @@ from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.pacing import Pace
 from diagnosis.model import Role
 
-_FOLLOWS = (Role.CASCADE.value, Role.TEARDOWN.value)
-_ENDS = (Role.ROOT.value, *_FOLLOWS)
+_CONSEQUENCE_ROLES = (Role.CASCADE.value, Role.TEARDOWN.value)
+_ENDING_ROLES = (Role.ROOT.value, *_CONSEQUENCE_ROLES)
 
 
-def stated_at(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
+def cells_with_times(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
     """The cells with ``stated_at`` (ns): ``first_at`` if a line states its time, else the best guess from there to
     ``until_at``. ``roles``: those of the events in this failure. O(cells).
     """
-    ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDS])
+    ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDING_ROLES])
     stamped = pl.col("first_at").filter("is_stamped").min().over("event")
-    follows = pl.col("event").is_in([event for event, role in roles.items() if role in _FOLLOWS])
+    follows = pl.col("event").is_in([event for event, role in roles.items() if role in _CONSEQUENCE_ROLES])
     is_root = pl.col("event").is_in([event for event, role in roles.items() if role == Role.ROOT.value])
     cause = pl.when(follows).then(pl.col("first_at").filter(is_root & pl.col("is_stamped")).min())
     last = pl.when(ends).then(pl.lit(pace.last_at, pl.Int64))

@@ -13,9 +13,9 @@ import polars as pl
 from diagnosis.logs import boots, hashing, headers, lines, stamps
 from diagnosis.logs.prepared import Prepared
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import SINCE_BOOT, YEARLESS, redated
+from diagnosis.logs.tables import SINCE_BOOT, YEARLESS, redate
 
-_NOBODY = dict.fromkeys(headers.PARTS, "")
+_NO_WRITER = dict.fromkeys(headers.PARTS, "")
 
 
 @dataclass(slots=True)
@@ -39,9 +39,9 @@ class Log:
     def __post_init__(self) -> None:
         self.counts += [0] * len(self.sources.all)
 
-    def count(self, said: dict[str, str], lines_: int) -> int:
+    def count(self, writer: dict[str, str], lines_: int) -> int:
         """Counts lines of the writer with these words; returns its index."""
-        source = self.sources.index(**said)
+        source = self.sources.index(**writer)
         self.counts += [0] * (len(self.sources.all) - len(self.counts))
         self.counts[source] += lines_
         return source
@@ -50,7 +50,7 @@ class Log:
     def boot(self) -> int | None:
         """The boot time (ns UTC) of the kernel whose lines count from boot; None without such lines or without a
         statement of it."""
-        return boots.settle(self.boots) if self.since_boot else None
+        return boots.agreed_boot_time(self.boots) if self.since_boot else None
 
     @property
     def used_year(self) -> int | None:
@@ -68,7 +68,7 @@ class Log:
             return [None if at == stamps.NO_TIME else at for at in time.tolist()]
         rows = pl.DataFrame({"time": time, "flags": flags})
         rows = rows.with_columns(time=pl.when(pl.col("time") != stamps.NO_TIME).then(pl.col("time")))
-        return redated(rows, *self.moves)["time"].to_list()
+        return redate(rows, *self.moves)["time"].to_list()
 
 
 class Described:
@@ -90,8 +90,8 @@ class Described:
         index, place = np.empty(len(first), np.uint16), np.empty(len(first), np.uint32)
         columns = prepared.log[first], prepared.writer[first], np.bincount(number)
         for pair, (log, name, count) in enumerate(np.column_stack(columns).tolist()):
-            said = prepared.said[name - 1] if name else {}
-            index[pair] = source = self.logs[log].count(_NOBODY | said, count)
+            parts = prepared.said[name - 1] if name else {}
+            index[pair] = source = self.logs[log].count(_NO_WRITER | parts, count)
             place[pair] = self._writers.setdefault((log, source), len(self._writers))
         return index[number], place[number]
 

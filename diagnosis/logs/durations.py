@@ -30,13 +30,13 @@ _NOT_TOOK: Final = re.compile(
     r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
 )
 #: Number of words before a number that find it in other lines of its message; their maximum length.
-_BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
+_WORDS_BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 #: Number of characters after a number that have to be equal.
-_BEHIND: Final = 3
+_CHARS_AFTER: Final = 3
 
 
-class Stated(NamedTuple):
+class StatedDuration(NamedTuple):
     """A stated duration: its position in the line, and the seconds of one unit or, for a rate, of one step a second."""
 
     start: int
@@ -49,22 +49,22 @@ class Stated(NamedTuple):
         return 1 / float(number) if self.is_rate else float(number) * self.unit
 
 
-def stated(text: str) -> Stated | None:
+def stated_duration(text: str) -> StatedDuration | None:
     """The duration of a step that a progress line states."""
     for found in _SECONDS.finditer(text):
         unit = (found.group(1) or found.group(3) or "").lower()
         # "step 12" counts and "step 1.2 s" times: without a unit only a word for time will do
         if unit or any(word in found[0].lower() for word in ("tim", "sec", "dur")):
-            return Stated(*found.span(2), 1e-3 if unit == "ms" else 1.0)
+            return StatedDuration(*found.span(2), 1e-3 if unit == "ms" else 1.0)
     if each := _PER_ITERATION.search(text):
-        return Stated(*each.span(1), 1.0)
+        return StatedDuration(*each.span(1), 1.0)
     if (rate := _RATE.search(text)) and float(rate.group(1) or rate.group(2)) > 0:
-        return Stated(*rate.span(1 if rate.group(1) else 2), 1.0, is_rate=True)
+        return StatedDuration(*rate.span(1 if rate.group(1) else 2), 1.0, is_rate=True)
     for found in _TOOK.finditer(text):
         unit = (found.group(2) or "").lower()
         is_timed = unit or found[0].lower().startswith(("dt", "sec", "duration", "took"))
         if is_timed and not _NOT_TOOK.search(text[: found.start()]):
-            return Stated(*found.span(1), 1e-3 if unit.startswith("m") else 1.0)
+            return StatedDuration(*found.span(1), 1e-3 if unit.startswith("m") else 1.0)
     return None
 
 
@@ -73,10 +73,10 @@ class Durations:
 
     def __init__(self) -> None:
         # of a message: words before, characters after, their meaning
-        self._known: dict[int, tuple[str, str, Stated]] = {}
+        self._known: dict[int, tuple[str, str, StatedDuration]] = {}
 
     def seconds(self, message: int, text: str) -> float | None:
-        """The seconds of a step that a line of ``message`` states, as :func:`stated` finds them."""
+        """The seconds of a step that a line of ``message`` states, as :func:`stated_duration` finds them."""
         if known := self._known.get(message):
             before, behind, how = known
             at = text.find(before) + len(before)
@@ -84,12 +84,12 @@ class Durations:
                 value = number.group()
                 if text.find(before, at) < 0 and (not how.is_rate or float(value) > 0):
                     return how.value(value)
-        found = stated(text)
+        found = stated_duration(text)
         if found is None:
             return None
-        words = _BEFORE.search(text[: found.start])
+        words = _WORDS_BEFORE.search(text[: found.start])
         if words and text.count(words.group()) == 1:
-            behind = text[found.end : found.end + _BEHIND]
+            behind = text[found.end : found.end + _CHARS_AFTER]
             if not any(char.isdecimal() for char in behind):
                 self._known[message] = words.group(), behind, found
         return found.value(text[found.start : found.end])

@@ -18,16 +18,15 @@ import numpy as np
 import polars as pl
 
 from diagnosis.logs import cells, homes, messages, slabs, stored_rows, tables
-from diagnosis.logs.sources import DOUBTFUL, schemed, without_job
+from diagnosis.logs.sources import MAX_DOUBTFUL_CONFIDENCE, with_scheme, without_job_name
 from diagnosis.logs.stored_rows import Rows
 from diagnosis.logs.tables import YEARLESS
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 _HALF_YEAR = 182 * 86_400_000_000_000
 _ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
-#: Places of a long file in which lines are looked for, and lines that are read at once at its end, at least.
+#: Places of a long file in which lines are looked for.
 PLACES: Final = 400
-_NEAR: Final = 1 << 12
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class LogTable:
         found, spans = [self.cells.filter(is_other)], [self.spans.filter(is_other)]
         for file, line in begun.items():
             part = self.lines[file].part(line - 1, self.lines[file].size)
-            mine, span = cells.of_files([part], [self._bases[file]], self.year_at, self.messages["masked"])
+            mine, span = cells.cells_of_files([part], [self._bases[file]], self.year_at, self.messages["masked"])
             number = pl.lit(file, pl.UInt32).alias("file")
             found.append(mine.with_columns(number, pl.col("first_line", "last_line") + pl.lit(line - 1, pl.UInt32)))
             spans.append(span.with_columns(number))
@@ -109,15 +108,17 @@ class LogTable:
         files beyond so many rows are left out.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
-        mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
+        wanted_cells = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
         if files is not None:
-            mine = mine.filter(pl.col("file").is_in(list(files)))
-        held = mine.group_by("file").agg(pl.col("n").sum(), pl.col("first_line").min(), pl.col("last_line").max())
-        held = held.sort("file")
+            wanted_cells = wanted_cells.filter(pl.col("file").is_in(list(files)))
+        by_file = wanted_cells.group_by("file").agg(
+            pl.col("n").sum(), pl.col("first_line").min(), pl.col("last_line").max()
+        )
+        by_file = by_file.sort("file")
         if limit is not None:  # the cells show how many files are needed
-            held = held.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
-        chosen = list(held.select("file", "first_line", "last_line").iter_rows())
-        for group in cells.groups([self.lines[file].size for file, _, _ in chosen]):
+            by_file = by_file.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
+        chosen = list(by_file.select("file", "first_line", "last_line").iter_rows())
+        for group in cells.file_groups([self.lines[file].size for file, _, _ in chosen]):
             if len(group) == 1:
                 file, low, high = chosen[group[0]]
                 yield from self._slabs(file, low, high, wanted)
@@ -153,7 +154,7 @@ class LogTable:
         """The last ``count`` lines of these messages in a file, which are typically so many lines ``apart``; or all."""
         found, begin = [self._rows([])], high + 1
         while begin > low and (missing := count - sum(rows.height for rows in found)) > 0:
-            end, begin = begin - 1, max(low, begin - math.ceil(max(_NEAR, 1.2 * missing * apart)))
+            end, begin = begin - 1, max(low, begin - math.ceil(max(slabs.LINES_BEFORE, 1.2 * missing * apart)))
             found.insert(0, self._among(file, begin, end, wanted))
         return pl.concat(found).tail(count)
 
@@ -186,8 +187,10 @@ class LogTable:
         high: int,
         wanted: pl.Series | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """The rows of lines of one file, which may be large, as :func:`slabs.read` gives them."""
-        for rows in slabs.read(self.lines[file], low, high, self.year_at, wanted, is_timed=file not in self._untimed):
+        """The rows of lines of one file, which may be large, as :func:`slabs.read_slabs` gives them."""
+        for rows in slabs.read_slabs(
+            self.lines[file], low, high, self.year_at, wanted, is_timed=file not in self._untimed
+        ):
             base = pl.lit(self._bases.get(file, 0), pl.UInt32)
             yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(_ROW)
 
@@ -219,9 +222,11 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
     paths = [p.path for p in logs]
-    said, is_cut = messages.merge([stored_rows.messages_of(p) for p in logs])
-    writers = without_job([schemed(p.sources, paths) for p in logs], lambda p: said["example"].str.contains(p).any())
-    logs = [replace(p, sources=mine) for p, mine in zip(logs, writers, strict=True)]
+    merged, is_cut = messages.merge_messages([stored_rows.messages_of(p) for p in logs])
+    writers = without_job_name(
+        [with_scheme(p.sources, paths) for p in logs], lambda p: merged["example"].str.contains(p).any()
+    )
+    logs = [replace(p, sources=own_sources) for p, own_sources in zip(logs, writers, strict=True)]
     rows = [
         (number, s.node if s else None, s.rank if s else None)
         for number, p in enumerate(logs)
@@ -230,15 +235,15 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     schema = {"file": pl.UInt32, "node": pl.String, "rank": pl.Int64}
     source_table = pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
     bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
-    source_table = homes.settle(_credible(source_table, logs, nodes), paths, nodes, node_of or {})
+    source_table = homes.settle_homes(_without_doubtful_nodes(source_table, logs, nodes), paths, nodes, node_of or {})
     year_at = _year_at(logs)
     lines = tuple(stored_rows.lines_of(p) for p in logs)
-    found, spans = cells.of_files(lines, bases, year_at, said["masked"] if is_cut else None, logs)
+    found, spans = cells.cells_of_files(lines, bases, year_at, merged["masked"] if is_cut else None, logs)
     return LogTable(
         files=tuple(p.path for p in logs),
         lines=lines,
         sources=source_table,
-        messages=said,
+        messages=merged,
         is_cut=is_cut,
         cells=found,
         spans=spans,
@@ -247,7 +252,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     )
 
 
-def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:
+def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:
     """``sources`` without doubtful nodes.
 
     A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path
@@ -260,8 +265,8 @@ def _credible(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str
     for number, p in enumerate(logs):
         for s in p.sources:
             if s.node and s.how in ("path", "inventory"):
-                (weak if s.confidence <= DOUBTFUL else known).add(s.node)
-                if s.confidence > DOUBTFUL:
+                (weak if s.confidence <= MAX_DOUBTFUL_CONFIDENCE else known).add(s.node)
+                if s.confidence > MAX_DOUBTFUL_CONFIDENCE:
                     own[number] = s.node
     if len(weak) >= 2:
         known |= weak
@@ -283,7 +288,7 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
     stated = [p.facts["stamps"] for p in logs if "stamps" in p.facts]
     found = [pl.DataFrame(stated, schema=dict.fromkeys(("full", "first", "last"), pl.Int64), orient="row")]
     lines = [stored_rows.lines_of(p) for p in logs if "stamps" not in p.facts]
-    for group in cells.groups([one.size for one in lines]):
+    for group in cells.file_groups([one.size for one in lines]):
         read = [lines[file] for file in group]  # a single one may be large
         stamps = stored_rows.scan(read[0]) if len(read) == 1 else stored_rows.read(read, ("time", "flags")).lazy()
         stamps = stamps.select(

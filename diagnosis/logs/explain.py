@@ -16,12 +16,14 @@ from diagnosis.result import Clue, Verdict
 LIMITS: Final = thresholds.limits("explain")
 
 
-def clues(case: Case, roots: Sequence[int], told: Classification, where: Place, verdict: Verdict) -> tuple[Clue, ...]:
+def clues(
+    case: Case, roots: Sequence[int], classification: Classification, where: Place, verdict: Verdict
+) -> tuple[Clue, ...]:
     """About the root events, the nodes and the category, each heaviest first."""
     return (
         *list(_of_events(case, roots))[: LIMITS.listed],
         *_of_nodes(where)[: LIMITS.listed],
-        *_of_category(told, where, verdict),
+        *_of_category(classification, where, verdict),
     )
 
 
@@ -37,8 +39,8 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
         else:
             detector, why = "unknown", "no rule knows it"
         subject = tables.event_id(row["template"], row["signature"] or "")
-        said = f"“{quotes.quote(row['example'], row['template'], 100)}”: {', '.join(_comparisons(case, row))}."
-        yield Clue(detector, "event", subject, weight, said, why)
+        text = f"“{quotes.quote(row['example'], row['template'], 100)}”: {', '.join(_comparisons(case, row))}."
+        yield Clue(detector, "event", subject, weight, text, why)
 
 
 def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
@@ -58,16 +60,16 @@ def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
 
 def _of_nodes(where: Place) -> list[Clue]:
     """Each once: two root lines of one fault are two clues with the same words."""
-    why = {d.id: d.why for d in detectors.EVERY}
+    why = {d.id: d.why for d in detectors.ALL}
     ordered = sorted(where.clues, key=lambda c: (-c.weight, c.node, c.reason))
     rows = (Clue(c.detector, "node", c.node, c.weight, f"{c.reason}.", why.get(c.detector, "")) for c in ordered)
     return list(dict.fromkeys(rows))
 
 
-def _of_category(told: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:
-    if verdict.id != told.category.id:
+def _of_category(classification: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:
+    if verdict.id != classification.category.id:
         title = taxonomy.load().get(verdict.id).title
         yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: from silence and order alone.")
         return
-    for reason in told.reasons[: LIMITS.listed]:
+    for reason in classification.reasons[: LIMITS.listed]:
         yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")

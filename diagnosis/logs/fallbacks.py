@@ -16,7 +16,7 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.logs import roots, temporal
-from diagnosis.logs.catalogue import began
+from diagnosis.logs.catalogue import event_starts
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.roots import Roots
 from diagnosis.logs.scene import Scene
@@ -54,7 +54,7 @@ def choose(scene: Scene, weights: pl.Series) -> Roots:
     return chosen
 
 
-def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _waiting_for_few(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """If many nodes report that they wait, and the few that do not wait report an error of their own at the same time
     or earlier, the many waited for the few: the waiting loses its weight.
     """
@@ -74,14 +74,14 @@ def _waiting(scene: Scene, weights: pl.Series) -> pl.Series | None:
             is_first = None in (row["first_at"], wait["first_at"]) or row["first_at"] <= wait["first_at"]
             if here and here <= apart and is_first:
                 echoes.append(wait["event"])
-    return _set(scene, weights, pl.col("event").is_in(echoes), 0.0) if echoes else None
+    return _with_weight(scene, weights, pl.col("event").is_in(echoes), 0.0) if echoes else None
 
 
-def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _stopped_on_request(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A person or a limit ended the job: messages printed while stopping are no cause. But if training had stalled, a
     cause was seen or consequences came long before, the stop was only the end.
     """
-    events = scene.events.with_columns(weight=weights, at=began(scene.catalogue))
+    events = scene.events.with_columns(weight=weights, at=event_starts(scene.catalogue))
     is_stop = (
         scene.catalogue.has("decision") & (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("jobs_with_it") == 0)
     )
@@ -97,29 +97,31 @@ def _stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
     is_late = waited and at - scene.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
     if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at)):  # type: ignore[arg-type]
-        return _set(scene, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
+        return _with_weight(scene, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
     is_echo = ~is_stop & (events["at"] >= at)
-    return _set(scene, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
+    return _with_weight(scene, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
 
 
 def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     """The same if only launchers and step daemons report that they received a stop. An earlier problem, even a
     consequence or a death, is the reason of the stop; then only kills after it are its echo.
     """
-    events = _in_order(scene, events)
+    events = _with_order(scene, events)
     is_told = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
     at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
     if at is None:
         return None
     is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE.value)
-    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.DEATH)
+    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.WORKER_ENDED)
     is_echo = pl.lit(events["at"] > at)
     if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
-        is_echo &= pl.col("category").fill_null("") == roots.DIED  # the stop had a cause, and the kills are the stop's
-    return _set(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
+        is_echo &= (
+            pl.col("category").fill_null("") == roots.KILLED
+        )  # the stop had a cause, and the kills are the stop's
+    return _with_weight(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
 
 
-def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _launcher_reactions(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A launcher's message that no rule knows and that names no node is its reaction to consequences of most nodes, if
     it does not come before them.
     """
@@ -131,7 +133,7 @@ def _answers(scene: Scene, weights: pl.Series) -> pl.Series | None:
     if scene.is_dated and scene.consequence_at is not None:
         is_answer &= pl.col("first_at") > scene.consequence_at
         most = roots.THRESHOLDS.unknown_exception
-    return _set(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
+    return _with_weight(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
 
 
 def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -145,7 +147,7 @@ def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & (pl.col("first_at") > scene.stopped_at)
         & scene.is_few
     )
-    return _set(scene, weights, is_here, roots.THRESHOLDS.killed)
+    return _with_weight(scene, weights, is_here, roots.THRESHOLDS.killed)
 
 
 def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -164,7 +166,7 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & (is_machine | is_announced)
         & lead.is_between(-int(roots.THRESHOLDS.after_s * SECOND), int(THRESHOLDS.flap_s * SECOND))
     )
-    return _set(scene, weights, is_flap, THRESHOLDS.flap * pl.col("novelty").fill_null(0.0))
+    return _with_weight(scene, weights, is_flap, THRESHOLDS.flap * pl.col("novelty").fill_null(0.0))
 
 
 def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -175,25 +177,25 @@ def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
     # a rank whose lines come under several headers is one writer
     writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
     cells = scene.catalogue.cells
-    mine = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
-    writers = mine["writer"].n_unique()
-    silent = set(scene.catalogue.nodes) - set(mine["node"].drop_nulls().to_list())
+    end_cells = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
+    writers = end_cells["writer"].n_unique()
+    silent = set(scene.catalogue.nodes) - set(end_cells["node"].drop_nulls().to_list())
     if writers < THRESHOLDS.writers or silent:
         return None
-    said = list(mine.group_by("event").agg(pl.col("writer").unique()).iter_rows())
-    of_all = {w for _, by in said if stats.is_nearly_all(len(by), writers) for w in by}
+    writers_of = list(end_cells.group_by("event").agg(pl.col("writer").unique()).iter_rows())
+    of_all = {w for _, by in writers_of if stats.is_nearly_all(len(by), writers) for w in by}
     # words that report another failure give no other reason
     passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
-    said = [(event, by) for event, by in said if event not in passing and of_all and not of_all & set(by)]
-    odd = [event for event, by in said if stats.is_minority(len(by), writers)]
-    return _set(scene, weights, pl.col("event").is_in(odd), THRESHOLDS.stands_in)
+    writers_of = [(event, by) for event, by in writers_of if event not in passing and of_all and not of_all & set(by)]
+    odd = [event for event, by in writers_of if stats.is_minority(len(by), writers)]
+    return _with_weight(scene, weights, pl.col("event").is_in(odd), THRESHOLDS.stands_in)
 
 
 def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """Launchers received a stop before any line reports a problem or who ordered it. After a hang the stop is only the
     end.
     """
-    events = scene.events.with_columns(weight=weights, at=began(scene.catalogue))
+    events = scene.events.with_columns(weight=weights, at=event_starts(scene.catalogue))
     if _stop_received(scene, events) is None:
         return None
     is_told = (
@@ -202,23 +204,23 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & ~scene.is_survived
     )
     is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
-    stops = _in_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
+    stops = _with_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
     if temporal.is_hang(scene.pace, ordered_at):  # type: ignore[arg-type]
         return None
-    return _set(scene, weights, is_told, THRESHOLDS.flap)
+    return _with_weight(scene, weights, is_told, THRESHOLDS.flap)
 
 
-def _in_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:
+def _with_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:
     """``at`` counts lines in a job of one file, whose order is known without clocks."""
     if scene.catalogue.cells["file"].n_unique() > 1:
         return events
     return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
 
 
-def _set(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
+def _with_weight(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
     value = weight if isinstance(weight, pl.Expr) else pl.lit(weight)
     chosen = pl.when(is_here.fill_null(False)).then(value).otherwise(pl.lit(weights))
     events = scene.events.with_columns(weight=weights)
@@ -238,9 +240,9 @@ def first_consequence(scene: Scene) -> int | None:
 
 
 CORRECTIONS: Final = (
-    Rule("stopped", "what is printed while a job is stopped is no cause of the stop", _stopped),
-    Rule("answers", "a launcher reacts to consequences in its own words", _answers),
-    Rule("waiting", "a node that waits is not the cause", _waiting),
+    Rule("stopped", "what is printed while a job is stopped is no cause of the stop", _stopped_on_request),
+    Rule("answers", "a launcher reacts to consequences in its own words", _launcher_reactions),
+    Rule("waiting", "a node that waits is not the cause", _waiting_for_few),
     Rule("rebooted", "a machine that boots again went down", _rebooted),
 )
 FALLBACKS: Final = (

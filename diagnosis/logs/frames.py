@@ -22,9 +22,9 @@ _FRAME: Final = re.compile(r"""File ["“](?P<path>[^"”\n]{1,400})["”], line
 _OPENING: Final = "Traceback (most recent call last)"
 
 #: Paths of libraries; a frame elsewhere belongs to the program.
-_INSTALLED: Final = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen ")
+_LIBRARY_PATH: Final = re.compile(r"(?:site|dist)-packages[/\\]|[/\\]lib(?:64)?[/\\]python\d|^<frozen ")
 #: Frames that only carry an exception from one process or thread to another.
-_CARRIERS: Final = re.compile(
+_CARRIER_FRAME: Final = re.compile(
     r"/(?:ray/_private|ray/_raylet|concurrent/futures|asyncio|threading\.py|multiprocessing|torch/multiprocessing"
     r"|torch/_utils\.py|contextlib\.py|torch/utils/_contextlib\.py|six\.py|tenacity|retry\w*)"
 )
@@ -44,22 +44,22 @@ def frames(text: str) -> list[tuple[str, str]]:
     return found
 
 
-def raised_in(text: str) -> str | None:
+def category_of_frames(text: str) -> str | None:
     """The category that the innermost frames above an exception suggest; ``text`` is the log up to it.
 
     Libraries that call the program's code are not responsible for it: the first frame of the program ends the search.
     """
-    own = [(path, name) for path, name in frames(text) if not _CARRIERS.search(path)]
+    own = [(path, name) for path, name in frames(text) if not _CARRIER_FRAME.search(path)]
     for path, name in own[: LIMITS.innermost]:
         for library in words.load("libraries"):
             if re.search(library.pattern, f"{path}:{name}"):
                 return library.id
-        if not _INSTALLED.search(path):
+        if not _LIBRARY_PATH.search(path):
             break
     return None
 
 
-def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
+def text_above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
     """The text above the first of ``rows`` (``file``, ``offset``), as much as a traceback needs; empty if it cannot be
     read.
     """
@@ -67,4 +67,4 @@ def above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
         return ""
     file, offset = rows.select("file", "offset").row(0)
     start = max(0, offset - LIMITS.reach)
-    return raw_lines.stored(read, files[file], start, offset - start).decode("utf-8", "replace")
+    return raw_lines.read_stored(read, files[file], start, offset - start).decode("utf-8", "replace")

@@ -18,7 +18,7 @@ type Places = npt.NDArray[np.int64]
 _SPREAD = np.uint64(0x9E3779B97F4A7C15)
 _VALUES = np.uint64(0xBF58476D1CE4E5B9)
 _FREE = -1
-_LEAST_SLOTS = 1 << 10
+_MIN_SLOTS = 1 << 10
 
 
 @compiled
@@ -29,22 +29,22 @@ def _slot(word: np.uint64, last: int) -> int:
 
 @compiled
 def _number(  # noqa: PLR0917
-    words: Words, begin: int, held: Words, numbers: Places, known: int, number: Places, fresh: Places
+    words: Words, begin: int, table: Words, numbers: Places, known: int, number: Places, fresh: Places
 ) -> tuple[int, int]:
     """Numbers ``words`` from ``begin`` on; stops where the table is half full. Returns the row reached and how many
     words are known.
     """
-    last = len(held) - 1
+    last = len(table) - 1
     before = known
     for row in range(begin, len(words)):
         word = words[row]
         slot = _slot(word, last)
-        while numbers[slot] != _FREE and held[slot] != word:
+        while numbers[slot] != _FREE and table[slot] != word:
             slot = (slot + 1) & last
         if numbers[slot] == _FREE:
             if 2 * known > last:
                 return row, known
-            held[slot] = word
+            table[slot] = word
             numbers[slot] = known
             fresh[known - before] = row
             known += 1
@@ -53,14 +53,14 @@ def _number(  # noqa: PLR0917
 
 
 @compiled
-def _move(held: Words, numbers: Places, to_held: Words, to_numbers: Places) -> None:
-    last = len(to_held) - 1
-    for old in range(len(held)):
+def _move(table: Words, numbers: Places, to_table: Words, to_numbers: Places) -> None:
+    last = len(to_table) - 1
+    for old in range(len(table)):
         if numbers[old] != _FREE:
-            slot = _slot(held[old], last)
+            slot = _slot(table[old], last)
             while to_numbers[slot] != _FREE:
                 slot = (slot + 1) & last
-            to_held[slot] = held[old]
+            to_table[slot] = table[old]
             to_numbers[slot] = numbers[old]
 
 
@@ -68,8 +68,8 @@ class Numbering:
     """Gives each distinct word the next number, from 0 on. Not safe for several threads at once."""
 
     def __init__(self) -> None:
-        self._held = np.zeros(_LEAST_SLOTS, np.uint64)
-        self._numbers = np.full(_LEAST_SLOTS, _FREE, np.int64)
+        self._held = np.zeros(_MIN_SLOTS, np.uint64)
+        self._numbers = np.full(_MIN_SLOTS, _FREE, np.int64)
         self._known = 0
 
     def __len__(self) -> int:
@@ -85,10 +85,10 @@ class Numbering:
             row, self._known = _number(words, row, self._held, self._numbers, self._known, number, fresh[at:])
             if row == len(words):
                 return number, fresh[: self._known - before].copy()
-            held, numbers = self._held, self._numbers
-            self._held = np.zeros(4 * len(held), np.uint64)
-            self._numbers = np.full(4 * len(held), _FREE, np.int64)
-            _move(held, numbers, self._held, self._numbers)
+            table, numbers = self._held, self._numbers
+            self._held = np.zeros(4 * len(table), np.uint64)
+            self._numbers = np.full(4 * len(table), _FREE, np.int64)
+            _move(table, numbers, self._held, self._numbers)
 
 
 def distinct(words: Words) -> tuple[Places, Places]:
@@ -96,7 +96,7 @@ def distinct(words: Words) -> tuple[Places, Places]:
     return Numbering().add(words)
 
 
-def joined(words: Words, values: npt.NDArray[np.int64] | Words) -> Words:
+def hash_pair(words: Words, values: npt.NDArray[np.int64] | Words) -> Words:
     """One hash of two columns."""
     word = (words ^ (values.view(np.uint64) * _VALUES)) * _SPREAD
     word ^= word >> np.uint64(29)
@@ -112,7 +112,7 @@ def tally(number: Places, level: npt.NDArray[np.uint8], count: Places, worst: np
         worst[at] = max(worst[at], level[row])
 
 
-def load() -> None:
+def warm_up() -> None:
     """Loads the compiled code, by a call that uses it, before a job does."""
     jit.load()
     tally(np.zeros(1, np.int64), np.zeros(1, np.uint8), np.zeros(1, np.int64), np.zeros(1, np.uint8))

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import polars as pl
 
-from diagnosis.logs.patterns import Form, same
+from diagnosis.logs.patterns import Form, unchanged
 from diagnosis.logs.times import DAY as _DAY
 from diagnosis.logs.times import MONTH as _MONTH
 from diagnosis.logs.times import TIME_STYLES
@@ -106,7 +106,7 @@ _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
 
 
-def split(normal: pl.Expr, form: Form = same) -> dict[str, pl.Expr]:
+def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
     """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
     ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
     """

@@ -28,7 +28,7 @@ _NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{4,}")
 type _Row = tuple[int, str | None, int | None]
 
 
-def settle(
+def settle_homes(
     sources: pl.DataFrame, paths: Sequence[str], nodes: Sequence[str], node_of: Mapping[int, str]
 ) -> pl.DataFrame:
     """``sources`` (``source``, ``file``, ``node``, ``rank``) with machines put right. O(sources + files × nodes).
@@ -39,22 +39,22 @@ def settle(
         node_of: rank to machine, from a description; used unless the lines contradict it.
     """
     rows: list[_Row] = list(sources.select("file", "node", "rank").iter_rows())
-    rows = _listed(rows, paths, set(nodes)) if nodes else _unlisted(rows, paths)
-    place = _places(rows, node_of)
+    rows = _with_inventory(rows, paths, set(nodes)) if nodes else _without_inventory(rows, paths)
+    place = _node_by_rank(rows, node_of)
     settled = [node or (place.get(rank) if rank is not None else None) for _, node, rank in rows]
     return sources.with_columns(node=pl.Series(settled, dtype=pl.String))
 
 
-def _listed(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Row]:
+def _with_inventory(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Row]:
     """With an inventory: a machine of the inventory in a path outranks a name that the inventory lacks."""
     own = [component(path, known) for path in paths]
     if not any(own) and not any(node in known for _, node, _ in rows):
         return rows
-    said: dict[int, set[str]] = defaultdict(set)
+    ranks_of: dict[int, set[str]] = defaultdict(set)
     for f, node, _ in rows:
-        said[f] |= {node} & known if node else set()
+        ranks_of[f] |= {node} & known if node else set()
     # lines without a machine, in a file named after one that no other machine writes to
-    alone = {f: own[f] for f, nodes in said.items() if own[f] and nodes <= {own[f]}}
+    alone = {f: own[f] for f, nodes in ranks_of.items() if own[f] and nodes <= {own[f]}}
     return [
         (f, alone.get(f) if node is None else node if node in known or not _is_of(node, paths[f]) else own[f], rank)
         for f, node, rank in rows
@@ -78,7 +78,7 @@ def component(path: str, known: set[str]) -> str | None:
     return None
 
 
-def _unlisted(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
+def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
     stated: dict[int, set[str]] = defaultdict(set)
     others: dict[str, set[str]] = defaultdict(set)
     for f, node, _ in rows:
@@ -108,13 +108,13 @@ def _is_of(node: str, path: str) -> bool:
     return f"/{node}" in f"/{path}"
 
 
-def _places(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
+def _node_by_rank(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
     """Rank to machine: from writers that state both, which outrank a description."""
-    said: dict[int, set[str]] = defaultdict(set)
+    nodes_of_rank: dict[int, set[str]] = defaultdict(set)
     for _, node, rank in rows:
         if node is not None and rank is not None:
-            said[rank].add(node)
-    learnt = {rank: next(iter(names)) for rank, names in said.items() if len(names) == 1}
+            nodes_of_rank[rank].add(node)
+    learnt = {rank: next(iter(names)) for rank, names in nodes_of_rank.items() if len(names) == 1}
     both = [rank for rank in learnt if rank in node_of]
     is_right = sum(node_of[r] == learnt[r] for r in both) >= THRESHOLDS.agree * len(both)
     return (dict(node_of) if is_right else {}) | learnt

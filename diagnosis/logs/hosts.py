@@ -11,23 +11,25 @@ import polars as pl
 HOST = "<HOST>"
 _ADDRESS: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
 #: Names with a scheme; what counts processes and is no name.
-_SCHEMED: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{2,62}[A-Za-z0-9]")
-_COUNTED: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|device|epoch|stage)[-_.]?\d+$")
+_NAME_WITH_SCHEME: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{2,62}[A-Za-z0-9]")
+_NUMBERED_PROCESS: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|device|epoch|stage)[-_.]?\d+$")
 #: A word that may be a machine's name or address.
 WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 
 
-def hide(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
+def hide_hosts(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
     """``texts`` with each node's masked spelling replaced by ``<HOST>``. O(bytes), one pass."""
     masked = (re.sub(r"\d+", "<NUM>", node) for node in nodes)
     return _replaced(texts, (name for name in masked if name != "<NUM>" and len(name) >= 3), HOST)
 
 
-def anonymous(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:
+def anonymise_hosts(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:
     """``lines`` with ``n0`` for each machine whose name has letters and digits, so that a rule for words does not see
     them in a name ("mlu590-17"). O(characters).
     """
-    return _replaced(lines, (n for n in nodes if _SCHEMED.fullmatch(n) and not _COUNTED.match(n)), "n0")
+    return _replaced(
+        lines, (n for n in nodes if _NAME_WITH_SCHEME.fullmatch(n) and not _NUMBERED_PROCESS.match(n)), "n0"
+    )
 
 
 def _replaced(texts: pl.Series, names: Iterable[str], by: str) -> pl.Series:

@@ -68,11 +68,11 @@ _HEADER = re.compile(
 #: Names of a following value, and words that leave a clause open.
 _KEY = re.compile(r"\W*[\w.-]+[:=]\s*")
 _NEXT_WORD = re.compile(r"\s*\S+")
-_OPEN = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
+_OPEN_END = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
 #: Maximum number of characters of a description after the match of its rule.
-_ANCHORED = 160
+_MAX_CHARS_AFTER_RULE = 160
 #: Minimum number of words of a description, if the line is long enough.
-LEAST_WORDS = 3
+MIN_WORDS = 3
 
 
 def extract(line: str, rule: str | None = None, rules: SignatureSet | None = None) -> Indication:
@@ -121,16 +121,16 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     if end < len(text) and text[end - 1].isalnum() and text[end].isalnum():
         # a match that ends within a word was only an anchor: the clause continues
         cut = _CLAUSE.search(text, end)
-        end = min(cut.start() if cut else len(text), end + _ANCHORED)
-    while len(text[start:end].split()) < LEAST_WORDS and end - start < _ANCHORED and text[end:].strip():
+        end = min(cut.start() if cut else len(text), end + _MAX_CHARS_AFTER_RULE)
+    while len(text[start:end].split()) < MIN_WORDS and end - start < _MAX_CHARS_AFTER_RULE and text[end:].strip():
         # a single word or number names the fault, the text after it describes it
         cut = _CLAUSE.search(text, end + 1)
-        further = min(cut.start() if cut else len(text), start + _ANCHORED)
+        further = min(cut.start() if cut else len(text), start + _MAX_CHARS_AFTER_RULE)
         if _KEY.fullmatch(text[end:further]):  # the name of another value: the text before it describes the fault
             start = max((cut.end() for cut in _CLAUSE.finditer(text, 0, start)), default=0)
             break
         end = further
-    if _OPEN.search(text[start:end]) and (word := _NEXT_WORD.match(text, end)):
+    if _OPEN_END.search(text[start:end]) and (word := _NEXT_WORD.match(text, end)):
         end = word.end()
     return _trim(text, start, end)
 

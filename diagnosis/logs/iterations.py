@@ -19,26 +19,26 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.logs.case import Case
-from diagnosis.logs.cells import MOST_LINES
+from diagnosis.logs.cells import MAX_LINES
 
 THRESHOLDS: Final = thresholds.of("iterations")
 
 
-def odd(case: Case) -> list[tuple[int, float]]:
+def odd_iterations(case: Case) -> list[tuple[int, float]]:
     """Odd iterations among the last ones: (number, how many sigmas), by number. Reads no raw lines; O(last × window ×
     longest)."""
-    return scored(_counts(case))
+    return score_iterations(_counts(case))
 
 
-def scored(counts: Sequence[tuple[int, Counter[int]]]) -> list[tuple[int, float]]:
+def score_iterations(counts: Sequence[tuple[int, Counter[int]]]) -> list[tuple[int, float]]:
     """Odd ones among (iteration, lines of each message)."""
     means: list[float] = []
     out = []
-    for place, (number, mine) in enumerate(counts):
+    for place, (number, lines) in enumerate(counts):
         before = [other for _, other in counts[max(0, place - THRESHOLDS.window) : place]]
         if not before:
             continue
-        mean = float(np.mean([distance(mine, other) for other in before]))
+        mean = float(np.mean([distance(lines, other) for other in before]))
         history = means[-3 * THRESHOLDS.window :]
         if place >= THRESHOLDS.window and len(history) >= THRESHOLDS.window - 1:
             usual, spread = float(np.median(history)), max(float(np.std(history)), THRESHOLDS.floor / THRESHOLDS.sigmas)
@@ -56,13 +56,13 @@ def _counts(case: Case) -> list[tuple[int, Counter[int]]]:
     if beats.is_empty():
         return []
     busiest = beats.group_by("file").len().sort("len", "file", descending=[True, False])["file"][0]
-    mine = (
+    own_beats = (
         beats.filter(pl.col("file") == busiest)
         .unique("n", keep="first")
         .sort("line")
         .tail(THRESHOLDS.last + THRESHOLDS.window)
     )
-    edges = mine.filter(pl.col("line") + MOST_LINES > pl.col("line").max()).select("n", "line").rows()
+    edges = own_beats.filter(pl.col("line") + MAX_LINES > pl.col("line").max()).select("n", "line").rows()
     if len(edges) <= THRESHOLDS.window:
         return []
     first = edges[0][1]

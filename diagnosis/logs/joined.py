@@ -2,8 +2,8 @@
 
 Three columns of a range depend on the ranges before it: ``line`` and ``record`` need an offset, ``source`` other
 numbers, and the first lines of some sources the record that they continue. A small table beside the files states it
-(:data:`RANGES`, a row a range), and :func:`scan` applies it to the rows that are read. So joining ranges looks at none
-of their lines.
+(:data:`RANGES_SCHEMA`, a row a range), and :func:`scan` applies it to the rows that are read. So joining ranges looks
+at none of their lines.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.logs import records
-from diagnosis.logs.tables import COLUMNS, NO_YEAR, in_year
+from diagnosis.logs.tables import COLUMNS, NO_YEAR, time_in_year
 from diagnosis.model import Parsed
 
 #: The name of the table; other files are columns themselves.
 NAME: Final = "ranges.parquet"
-_HEAD: Final = {"source": pl.UInt16, "line": pl.UInt32, "bits": pl.UInt8}
-_FOLLOWED: Final = {"source": pl.UInt16, "line": pl.UInt32, "record": pl.UInt32}
-RANGES: Final[dict[str, Any]] = {
+_HEADS_SCHEMA: Final = {"source": pl.UInt16, "line": pl.UInt32, "bits": pl.UInt8}
+_FOLLOWED_SCHEMA: Final = {"source": pl.UInt16, "line": pl.UInt32, "record": pl.UInt32}
+RANGES_SCHEMA: Final[dict[str, Any]] = {
     "file": pl.String,  # seen from the folder of the table
     "lines": pl.UInt32,
     "year": pl.Int32,  # of its stamps without one, null: there are none
@@ -36,8 +36,8 @@ RANGES: Final[dict[str, Any]] = {
     "number": pl.List(pl.UInt16),  # of each of its sources in the whole log
     "record": pl.List(pl.UInt32),
     "state": pl.List(pl.UInt8),
-    "heads": pl.List(pl.Struct(_HEAD)),
-    "followed": pl.List(pl.Struct(_FOLLOWED)),
+    "heads": pl.List(pl.Struct(_HEADS_SCHEMA)),
+    "followed": pl.List(pl.Struct(_FOLLOWED_SCHEMA)),
 }
 
 
@@ -64,7 +64,7 @@ def ranges_of(p: Parsed, file: str, number: Sequence[int]) -> list[Range]:
         folder = PurePosixPath(file).parent
         return [
             replace(one, file=os.path.normpath(folder / one.file), number=[number[n] for n in one.number])
-            for one in stored(p.columns)
+            for one in stored_ranges(p.columns)
         ]
     if "ends" not in p.facts:
         raise ValueError(f"{p.path} was read as a range by an older version")
@@ -86,20 +86,20 @@ def write(ranges: Sequence[Range], sources: int, year: int | None, target: Path)
             "number": one.number,
             "record": one.ends.record.tolist(),
             "state": one.ends.state.tolist(),
-            "heads": [dict(zip(_HEAD, row, strict=True)) for row in one.ends.heads.tolist()],
-            "followed": [dict(zip(_FOLLOWED, row, strict=True)) for row in followed.tolist()],
+            "heads": [dict(zip(_HEADS_SCHEMA, row, strict=True)) for row in one.ends.heads.tolist()],
+            "followed": [dict(zip(_FOLLOWED_SCHEMA, row, strict=True)) for row in followed.tolist()],
         }
-        for one, followed in zip(ranges, records.followed(places, sources), strict=True)
+        for one, followed in zip(ranges, records.followed_records(places, sources), strict=True)
     ]
-    pl.DataFrame(rows, schema=RANGES).write_parquet(target)
+    pl.DataFrame(rows, schema=RANGES_SCHEMA).write_parquet(target)
 
 
-def files(table: Path) -> list[str]:
+def files_of(table: Path) -> list[str]:
     """The columns of each range, seen from the folder of the table."""
-    return [one.file for one in stored(table)]
+    return [one.file for one in stored_ranges(table)]
 
 
-def stored(table: Path) -> tuple[Range, ...]:
+def stored_ranges(table: Path) -> tuple[Range, ...]:
     """The ranges of a table."""
     status = table.stat()
     return _stored(table, status.st_mtime_ns, status.st_ino)
@@ -110,7 +110,7 @@ def _stored(table: Path, *_: int) -> tuple[Range, ...]:
     found, before = [], 0
     for row in pl.read_parquet(table).to_dicts():
         ends = records.Ends.loaded(row | {"heads": [tuple(one.values()) for one in row["heads"]]})
-        followed = np.array([tuple(one.values()) for one in row["followed"]], records.FOLLOWED)
+        followed = np.array([tuple(one.values()) for one in row["followed"]], records.FOLLOWED_ROWS)
         found.append(Range(row["file"], row["lines"], row["year"], row["number"], ends, row["into"], before, followed))
         before += row["lines"]
     return tuple(found)
@@ -119,15 +119,15 @@ def _stored(table: Path, *_: int) -> tuple[Range, ...]:
 def scan(table: Path, first: int, size: int) -> pl.LazyFrame:
     """``size`` lines from row ``first`` (from 0 on) of a joined log, to be read. Looks at no other range."""
     found = []
-    for one in stored(table):
+    for one in stored_ranges(table):
         low, high = max(first - one.before, 0), min(first + size - one.before, one.lines)
         if low < high:
             rows = pl.scan_parquet(table.parent / one.file).slice(low, high - low)
-            found.append(_settled(rows, one, low))
+            found.append(_as_whole_log(rows, one, low))
     return pl.concat(found) if found else pl.LazyFrame(schema=COLUMNS)
 
 
-def _settled(rows: pl.LazyFrame, one: Range, low: int) -> pl.LazyFrame:
+def _as_whole_log(rows: pl.LazyFrame, one: Range, low: int) -> pl.LazyFrame:
     """Rows of a range, from its row ``low`` on, as rows of the whole log."""
     before = pl.lit(one.before, pl.UInt32)
     changed = {"line": pl.col("line") + before, "record": pl.col("record") + before}
@@ -135,14 +135,14 @@ def _settled(rows: pl.LazyFrame, one: Range, low: int) -> pl.LazyFrame:
         number = range(len(one.number))
         changed["source"] = pl.col("source").replace_strict(number, one.number, return_dtype=pl.UInt16)
     if one.year is not None and one.into is not None and one.into != one.year:
-        changed["time"] = in_year(one.year, one.into)
-    if one.followed is not None and low < _until(one.followed, one.lines):
+        changed["time"] = time_in_year(one.year, one.into)
+    if one.followed is not None and low < _followed_until(one.followed, one.lines):
         places = pl.struct("source", "line", "record")
         changed["record"] = places.map_batches(partial(_record, one), pl.UInt32, is_elementwise=True)
     return rows.with_columns(**changed)
 
 
-def _until(followed: records.Heads, lines: int) -> int:
+def _followed_until(followed: records.Heads, lines: int) -> int:
     """The last line of a range whose record may be another one: a source without a last row is followed to the end."""
     last = dict(zip(followed["source"].tolist(), followed.tolist(), strict=True))
     return max((line if record == 0 else lines for _, line, record in last.values()), default=0)

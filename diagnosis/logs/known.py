@@ -20,11 +20,11 @@ from diagnosis.logs import hashing, headers, lines, mask, patterns, records
 #: Masked messages longer than this are cut: the rest is data, not wording.
 TEXT_CHARS = 1_200
 #: Distinct keys kept in memory; beyond it the table starts again empty (slower, same result).
-_MOST_KEYS = 300_000
+_MAX_KEYS = 300_000
 #: ``style`` of lines that state no time.
 NO_STYLE = 255
 #: ``coded`` for lines without a number that is part of their message.
-PLAIN = -1
+NO_CODE = -1
 _FORMS = {
     "form": pl.UInt64(),
     "masked": pl.UInt64(),
@@ -52,7 +52,7 @@ class Facts:
     coded: Places
 
 
-class Known:
+class KnownLines:
     """Keys of lines → their facts. Safe for several threads."""
 
     def __init__(self) -> None:
@@ -69,7 +69,7 @@ class Known:
     def is_full(self) -> bool:
         if self._lock.locked():  # a thread is filling it, or was
             return False
-        return self._is_broken or len(self._keys) > _MOST_KEYS or len(self._coded) > _MOST_KEYS
+        return self._is_broken or len(self._keys) > _MAX_KEYS or len(self._coded) > _MAX_KEYS
 
     def learn(self, rows: lines.Rows) -> tuple[Places, Facts]:
         """Analyses lines with a new key; returns the number of each line's key and the facts by number."""
@@ -104,7 +104,7 @@ class Known:
         size = at + len(found)
         if size > len(self._table.masked):
             room = max(size, 2 * len(self._table.masked))
-            self._table = _facts([_roomier(column, at, room) for column in _columns(self._table)])
+            self._table = _facts([_grown(column, at, room) for column in _columns(self._table)])
         for name, column in zip(Facts.__slots__, _columns(self._table), strict=True):
             column[at:size] = found[name].to_numpy()
 
@@ -127,7 +127,7 @@ class Known:
         self._normal += coded["short"].to_list()
         table = pl.concat(
             [
-                plain.with_columns(masked=self._ids(plain["short"]), coded=pl.lit(PLAIN, pl.Int64)),
+                plain.with_columns(masked=self._ids(plain["short"]), coded=pl.lit(NO_CODE, pl.Int64)),
                 coded.with_columns(masked=pl.lit(0, dtype=pl.UInt64), coded=pl.Series(list(places), dtype=pl.Int64)),
             ]
         )
@@ -151,7 +151,7 @@ class Known:
 
     def _set_codes(self, facts: Facts, rows: lines.Rows) -> None:
         """Gives lines with numbers that are part of the message their own masked ids."""
-        places = np.flatnonzero(facts.coded != PLAIN)
+        places = np.flatnonzero(facts.coded != NO_CODE)
         if not len(places):
             return
         found = pl.DataFrame({"form": facts.coded[places], "text": rows.text(places, 4 * TEXT_CHARS)})
@@ -177,7 +177,7 @@ def _columns(facts: Facts) -> list[npt.NDArray[Any]]:
     return [getattr(facts, name) for name in Facts.__slots__]
 
 
-def _roomier(column: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]:
+def _grown(column: npt.NDArray[Any], used: int, room: int) -> npt.NDArray[Any]:
     out = np.empty(room, column.dtype)
     out[:used] = column[:used]
     return out
@@ -187,11 +187,11 @@ class _Shared:
     """The process's table, replaced by an empty one when it is large; blocks in progress keep the old one."""
 
     def __init__(self) -> None:
-        self._known = Known()
+        self._known = KnownLines()
 
-    def get(self) -> Known:
+    def get(self) -> KnownLines:
         if self._known.is_full:
-            self._known = Known()
+            self._known = KnownLines()
         return self._known
 
 

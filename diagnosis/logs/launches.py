@@ -23,7 +23,7 @@ THRESHOLDS: Final = thresholds.of("launches")
 _COMMAND: Final = "shell.command"
 
 
-def begun(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
+def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
     """The line at which the last launch of a file begins, of files of one process that show several. Files of many
     ranks are left out: the others still begin while the first one fails. O(cells).
     """
@@ -31,7 +31,7 @@ def begun(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
     told = catalogue.of.filter(pl.col("masked").is_in(masked.implode()))["event"]
     is_beat = pl.col("event").is_in(told.implode())
     until = pl.col("first_line").filter(is_beat).min().over("file").fill_null(2**32 - 1)
-    rows = _rows(catalogue).with_columns(is_early=pl.col("is_plain") & ~is_beat & (pl.col("first_line") < until))
+    rows = _file_events(catalogue).with_columns(is_early=pl.col("is_plain") & ~is_beat & (pl.col("first_line") < until))
     is_again = pl.col("is_early") & (pl.col("last_line") > pl.col("first_line"))
     rows = rows.filter(is_again.sum().over("file") >= THRESHOLDS.again).sort("file", "first_line", "event")
     found = {}
@@ -39,13 +39,13 @@ def begun(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
         file = int(mine["file"][0])
         early = mine.filter("is_early").head(THRESHOLDS.lines).select("first_line", "last_line", "n").to_numpy()
         beats = progress.beats.filter(pl.col("file") == file).sort("line")
-        line = _again(early)
+        line = _last_repetition(early)
         if line is not None and _is_launch(line, mine.filter("is_end"), beats, len(catalogue.nodes) > 1):
             found[file] = line
     return found
 
 
-def _again(early: npt.NDArray[Any]) -> int | None:
+def _last_repetition(early: npt.NDArray[Any]) -> int | None:
     """Where the beginning of a file is printed for the last time. A line of it is printed a few times by a launch, once
     by each of its programs; what is printed more often is a loop's.
     """
@@ -73,11 +73,11 @@ def _is_launch(line: int, ends: pl.DataFrame, beats: pl.DataFrame, has_peers: bo
     return bool(lines.is_between(since, line, closed="none").any())
 
 
-def of_other_programs(catalogue: Catalogue) -> set[int]:
+def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
     """Errors that ended another program than the last one of their files: one before anything else, or a command of a
     script that other programs follow. O(plain events × ``lines``), for at most ``files`` files with errors.
     """
-    rows = _rows(catalogue)
+    rows = _file_events(catalogue)
     ends = rows.filter("is_end").sort("last_line", "event").group_by("file").tail(THRESHOLDS.lines)
     if ends.is_empty() or ends["file"].n_unique() > THRESHOLDS.files:
         return set()
@@ -93,7 +93,7 @@ def of_other_programs(catalogue: Catalogue) -> set[int]:
     return set(over.filter(pl.col("over") == pl.col("files"))["event"].to_list())
 
 
-def _rows(catalogue: Catalogue) -> pl.DataFrame:
+def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     """The events of each file of one process, with their kinds: which end a process, which are ordinary lines."""
     events, cells = catalogue.events, catalogue.cells
     by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())

@@ -87,15 +87,15 @@ def read(block: Block) -> Rows:
         data = np.frombuffer(raw, np.uint8)
         start, end, key = _keys(data)
         if int((end - start).max(initial=0)) <= LINE_BYTES:
-            return Rows(data, start, end, key, *_places(start, end, block))
+            return Rows(data, start, end, key, *_spans(start, end, block))
     ends = _newlines(raw, block.encoding)
     if not len(ends) or ends[-1] + _width(block.encoding) < len(raw):  # the last line has no newline
         ends = np.append(ends, len(raw))
     starts = np.zeros_like(ends)
     starts[1:] = ends[:-1] + _width(block.encoding)
-    data = np.frombuffer(("\n".join(_clean(block, len(ends))) + "\n").encode("utf-8", "replace"), np.uint8)
+    data = np.frombuffer(("\n".join(_clean_lines(block, len(ends))) + "\n").encode("utf-8", "replace"), np.uint8)
     start, end, key = _keys(data)
-    return Rows(data, start, end, key, *_places(starts, ends, block))
+    return Rows(data, start, end, key, *_spans(starts, ends, block))
 
 
 def is_plain(raw: bytes) -> bool:
@@ -103,7 +103,7 @@ def is_plain(raw: bytes) -> bool:
     return not any(byte in raw for byte in (b"\x1b", b"\0", b"\r")) and _is_utf8(raw)
 
 
-def _places(
+def _spans(
     start: npt.NDArray[np.int64], end: npt.NDArray[np.int64], block: Block
 ) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
     """Offset and length in the evidence of lines at ``start`` to ``end`` of a block's bytes."""
@@ -149,7 +149,7 @@ def _newlines(raw: bytes, encoding: str) -> npt.NDArray[np.int64]:
     return np.flatnonzero(units == 10) * 2
 
 
-def _clean(block: Block, count: int) -> list[str]:
+def _clean_lines(block: Block, count: int) -> list[str]:
     split = decode(block.raw, block.encoding).split("\n")[:count]
     if block.is_wrapped:
         split = wrapped.unwrap_all(split)
@@ -160,7 +160,7 @@ def _clean_line(line: str) -> str:
     """A line without ANSI sequences, NUL bytes, carriage returns and overwritten progress bars."""
     line = line.rstrip("\r")
     if "\r" in line:
-        line = overwritten(line)
+        line = overwritten_text(line)
     if len(line) > LINE_CHARS:
         line = f"{line[:_END_CHARS]} … {line[-_END_CHARS:]}"
     if "\x1b" in line:
@@ -170,7 +170,7 @@ def _clean_line(line: str) -> str:
     return line
 
 
-def overwritten(line: str) -> str:
+def overwritten_text(line: str) -> str:
     """What a line with carriage returns says: the text of its states, without progress bars and without states that
     differ from the next one in figures alone. The last state is always kept. O(characters).
     """
@@ -236,20 +236,20 @@ def blocks(
     cutter = _Cutter(encoding, offset, is_wrapped)
     is_last = False
     while not is_last:
-        chunk = _filled(stream, block_bytes)
+        chunk = _read_full(stream, block_bytes)
         is_last = len(chunk) < block_bytes
         yield from cutter.blocks(chunk, is_last)
 
 
-def _filled(stream: BinaryIO, size: int) -> bytes:
+def _read_full(stream: BinaryIO, size: int) -> bytes:
     """The next ``size`` bytes of a stream that may give fewer at a time; fewer only at its end. Each block costs the
     same few milliseconds, even a small one.
     """
     first = stream.read(size)
     if not first or len(first) >= size:
         return first
-    pieces, held = [first], len(first)
-    while held < size and (more := stream.read(size - held)):
+    pieces, size_read = [first], len(first)
+    while size_read < size and (more := stream.read(size - size_read)):
         pieces.append(more)
-        held += len(more)
+        size_read += len(more)
     return b"".join(pieces)

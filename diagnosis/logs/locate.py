@@ -14,7 +14,7 @@ import polars as pl
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.logs import clues as weighing
 from diagnosis.logs import detectors, fallbacks, roots
-from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.case import LOST_HOST, Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.clues import Clue
 from diagnosis.logs.detectors import absent
@@ -26,7 +26,7 @@ from diagnosis.taxonomy import Category
 THRESHOLDS: Final = thresholds.of("locate")
 
 #: The only cause without a culprit that may be reported for one machine: a check or a start that failed there.
-OF_ONE: Final = "platform.scheduler.error"
+SCHEDULER_ERROR: Final = "platform.scheduler.error"
 PORT_DOWN: Final = "hardware.network.link_flap"
 #: What it is if several machines lose their ports at once.
 SWITCH_DOWN: Final = "network.link_down"
@@ -44,7 +44,7 @@ class Place:
     clues: tuple[Clue, ...] = ()
 
 
-def find(case: Case, category: str) -> Place:
+def locate(case: Case, category: str) -> Place:
     """The place of the fault, given the category that the root events alone suggest."""
     cause = taxonomy.load().get(category)
     if (rule := case.rules.rule(case.lead.get("signature") or "")) is not None and rule.blames:
@@ -61,13 +61,13 @@ def _nobody(case: Case, cause: Category) -> Place | None:
     is_decided = cause.blames == "nobody" and case.roots.by != fallbacks.LAUNCHER_STOPPED
     is_shared = "shared" in cause.traits and case.is_sure and len(case.roots.nodes) != 1
     is_programs = cause.root == "user" and case.is_sure and not _has_missing(case) and not _has_place(case)
-    told = (
+    answers = (
         (is_well and not case.roots.members, "no failure, so nobody is at fault"),
         (is_decided and not _is_of_one(case, cause), "no faulty node: the cause is outside the nodes"),
         (is_shared, "no faulty node: the fault is in what the machines share"),
         (is_programs, "no faulty node: an error of the programme, and its lines name no node"),
     )
-    return next((Place((), answer) for is_so, answer in told if is_so), None)
+    return next((Place((), answer) for is_so, answer in answers if is_so), None)
 
 
 def _has_place(case: Case) -> bool:
@@ -84,24 +84,24 @@ def _named_lost(case: Case, cause: Category) -> Place | None:
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
     why = f"is one of {len(names)} nodes that this names: {case.in_words(case.lead)}"
-    return _ranked(
+    return _rank_clues(
         case, [Clue(n, weighing.THRESHOLDS.sure, f"{n} {why}", detector="cause") for n in names], may_accuse=True
     )
 
 
 def _only_node(case: Case, cause: Category) -> Place | None:
     """The one machine that the evidence knows, if a decisive line is about it: there is no other to compare with."""
-    told = set(case.nodes_of(case.roots.members)) | set(case.named.get(_leader(case), ()))
-    known = {*case.catalogue.nodes, *case.inventory.nodes, *case.hints.nodes, *told}
+    stated = set(case.nodes_of(case.roots.members)) | set(case.named.get(_leader(case), ()))
+    known = {*case.catalogue.nodes, *case.inventory.nodes, *case.hints.nodes, *stated}
     is_sure = bool(case.lead) and case.lead["strength"] == Strength.DECISIVE
-    if len(known) != 1 or not told or not is_sure or cause.root != "hardware" or cause.blames != "machine":
+    if len(known) != 1 or not stated or not is_sure or cause.root != "hardware" or cause.blames != "machine":
         return None
-    (node,) = told
+    (node,) = stated
     why = f"{node} is the only node of this evidence, and a line reports it: {case.in_words(case.lead)}"
-    return _ranked(case, [Clue(node, weighing.THRESHOLDS.sure, why, detector="cause")], may_accuse=True)
+    return _rank_clues(case, [Clue(node, weighing.THRESHOLDS.sure, why, detector="cause")], may_accuse=True)
 
 
-def _wide(case: Case, cause: Category) -> Place | None:
+def _on_most_nodes(case: Case, cause: Category) -> Place | None:
     """A sure error of most nodes accuses none of them; below one switch it accuses the switch."""
     if not case.roots.is_wide or not case.is_sure or _is_reported(case, cause) or _has_missing(case):
         return None
@@ -140,28 +140,30 @@ def _by_clues(case: Case, cause: Category) -> Place:
     # several nodes that miss others show a path between them, and none of them is its fault
     is_between = cause.root == "network" and len(case.roots.nodes) > 1
     is_echo = _is_reported(case, cause) or case.roots.is_wide or is_outside or is_between
-    found = [] if is_echo else detectors.first(detectors.OF_CAUSE, case)
-    mechanism = LOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
+    found = [] if is_echo else detectors.first_clues(detectors.OF_CAUSE, case)
+    mechanism = LOST_HOST if case.lead and re.search(roots.BOOT, case.lead["example"]) else ""
     # machines behind a switch that failed are silent for its sake
     is_behind = cause.id == SWITCH_DOWN and case.is_sure and len(case.roots.nodes) != 1
     if (not found and not is_behind) or not case.is_sure:
         # a node without any log explains the others' messages about connections and order
-        more = detectors.seen(detectors.ABSENT, case) or detectors.seen(detectors.OF_STRUCTURE, case)
-        told = [clue.tells for clue in more if clue.tells]
+        more = detectors.all_clues(detectors.ABSENT, case) or detectors.all_clues(detectors.OF_STRUCTURE, case)
+        categories = [clue.tells for clue in more if clue.tells]
         # the collectives that ranks called are better evidence than silence
-        mechanism = mechanism or ("" if found else next((t for t in told if t != LOST), told[0] if told else ""))
+        mechanism = mechanism or (
+            "" if found else next((t for t in categories if t != LOST_HOST), categories[0] if categories else "")
+        )
         found += more
-    is_machine = cause.blames != "program" or not case.roots.nodes or _kernel_speaks(case)
-    return _ranked(case, found, may_accuse=is_machine, mechanism=mechanism)
+    is_machine = cause.blames != "program" or not case.roots.nodes or _has_kernel_messages(case)
+    return _rank_clues(case, found, may_accuse=is_machine, mechanism=mechanism)
 
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _nobody, _named_lost, _only_node, _wide, _behind_one_switch, _by_clues,
+    _nobody, _named_lost, _only_node, _on_most_nodes, _behind_one_switch, _by_clues,
 )  # fmt: skip
 
 
-def _ranked(case: Case, found: Sequence[Clue], *, may_accuse: bool, mechanism: str = "") -> Place:
+def _rank_clues(case: Case, found: Sequence[Clue], *, may_accuse: bool, mechanism: str = "") -> Place:
     nodes = weighing.rank(found, may_accuse=may_accuse)
     accused = [n.node for n in nodes if n.is_suspect]
     leaf = weighing.shared_leaf(accused, case.inventory.leaf_of)
@@ -185,7 +187,7 @@ def _answer(case: Case, accused: Sequence[str]) -> str:
 def _is_of_one(case: Case, cause: Category) -> bool:
     """Whether a check or a start of the job failed on one of its machines, and the lines name it."""
     named = case.roots.nodes or case.named.get(_leader(case), ())
-    return cause.id == OF_ONE and len(named) == 1 and len(case.catalogue.nodes) > 1
+    return cause.id == SCHEDULER_ERROR and len(named) == 1 and len(case.catalogue.nodes) > 1
 
 
 def _leader(case: Case) -> int:
@@ -218,10 +220,10 @@ def _has_missing(case: Case) -> bool:
     all nodes is about the missing one.
     """
     is_awaited = "waits" in taxonomy.load().get(case.lead.get("category") or "").traits
-    return (is_awaited or case.lead.get("strength") in (None, "weak")) and bool(absent.names(case))
+    return (is_awaited or case.lead.get("strength") in (None, "weak")) and bool(absent.absent_nodes(case))
 
 
-def _kernel_speaks(case: Case) -> bool:
+def _has_kernel_messages(case: Case) -> bool:
     """Whether kernel messages of the same nodes belong to the cause: then the program's error there is the machine's
     fault.
     """

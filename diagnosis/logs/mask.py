@@ -19,7 +19,7 @@ import re
 
 import polars as pl
 
-from diagnosis.logs.patterns import Form, same
+from diagnosis.logs.patterns import Form, unchanged
 
 #: Increase it when any masked text changes: ids of different versions are never compared.
 VERSION = 1
@@ -107,12 +107,12 @@ def normalise(text: pl.Expr) -> pl.Expr:
     return text.str.replace_all(_DIGITS, "0").str.replace_all(_HEXADECIMAL, "0").str.replace_all(_UUID, "0")
 
 
-def has_code(normal: pl.Expr, form: Form = same) -> pl.Expr:
+def has_code(normal: pl.Expr, form: Form = unchanged) -> pl.Expr:
     """Whether a normalised line holds a number that is part of its message."""
     return normal.str.contains(form(_CODES_NORMAL.pattern))
 
 
-def codes(text: pl.Expr, form: Form = same) -> pl.Expr:
+def codes(text: pl.Expr, form: Form = unchanged) -> pl.Expr:
     """The numbers of a raw line that are part of its message, in order, joined by commas; an empty one is no code."""
     number = pl.element().str.extract(rf"({_NUMBER})$", 1).str.extract(rf"^{_CODE}", 1).fill_null("")
     return text.str.extract_all(form(_CODES_RAW)).list.eval(number).list.join(",")
@@ -140,7 +140,7 @@ _TO_PRIVATE = {ord(char): 0xE000 + index for index, char in enumerate(_ALPHABET)
 FROM_PRIVATE = {0xE000 + index: char for index, char in enumerate(_ALPHABET)}
 
 
-def mask(message: pl.Expr, form: Form = same) -> pl.Expr:
+def mask(message: pl.Expr, form: Form = unchanged) -> pl.Expr:
     """Step 2: names the parameters of a normalised message (see ``MASKS``) and normalises white space."""
     for pattern, name in MASKS:
         message = message.str.replace_all(form(pattern), name)
@@ -148,13 +148,13 @@ def mask(message: pl.Expr, form: Form = same) -> pl.Expr:
 
 
 #: The masked text of lines in a log with too many different messages, even by their first words.
-ANY = "<MORE>"
+OTHER_MESSAGES = "<MORE>"
 
 
 def opening(text: str) -> str:
     """The first words of a masked text; a log with too many messages counts them by these."""
     words = text.split(" ", _OPENING_WORDS)
-    return " ".join([*words[:_OPENING_WORDS], ANY])
+    return " ".join([*words[:_OPENING_WORDS], OTHER_MESSAGES])
 
 
 def identity(text: str) -> int:

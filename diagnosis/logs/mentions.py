@@ -14,7 +14,7 @@ from diagnosis.logs.scene import Scene
 LIMITS: Final = thresholds.limits("mentions")
 
 
-def nodes(scene: Scene, weights: pl.Series) -> dict[int, tuple[str, ...]]:
+def mentioned_nodes(scene: Scene, weights: pl.Series) -> dict[int, tuple[str, ...]]:
     """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
     not ready", a launcher's "rank 7 exited")."""
     homeless = scene.events.filter((pl.lit(weights) >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0))
@@ -24,7 +24,9 @@ def nodes(scene: Scene, weights: pl.Series) -> dict[int, tuple[str, ...]]:
     for event in homeless.filter(~scene.catalogue.has("decision"))["event"].to_list():
         rows = scene.table.rows(scene.catalogue.masked(event), limit=LIMITS.lines)
         names: set[str] = set()
-        for text in (roots.SAID_ON.sub(" ", line) for line in raw_lines.read(rows, scene.table.files, scene.read)):
+        for text in (
+            roots.ENDED_ON.sub(" ", line) for line in raw_lines.read_lines(rows, scene.table.files, scene.read)
+        ):
             ranks = {int(r) for r in roots.RANK.findall(text)}
             names |= (
                 roster.named_in(text, scene.alias)

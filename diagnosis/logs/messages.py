@@ -13,26 +13,26 @@ from diagnosis.model import Level
 
 #: Distinct messages of a job that are compared, of each of two kinds: those with a code or of a level from warning on,
 #: and all others. Each takes about 2 kB and 40 µs of a diagnosis.
-MOST = 200_000
+MAX_MESSAGES = 200_000
 #: Files merged at a time: thousands at once are gigabytes.
 _BATCH_FILES = 64
 _BATCH_BYTES = 64 << 20
 _SCHEMA = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
 #: Rows of counts from which they are added up.
-_ROWS = 1 << 20
+_MAX_ROWS = 1 << 20
 _STATED = ("masked", "text", "example")
 _COUNTED = ("masked", "level", "count")
 #: Parameters are masked already: a remaining digit is part of the message.
-_IS_TELLING = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
+_IS_INFORMATIVE = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
 
 
-def merge(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
+def merge_messages(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
     """One row a distinct message of these rows of ``uniques.parquet`` (``masked``, ``text``, ``example``, ``level``:
     the worst, ``count``), by ``masked``, and whether some were left out.
 
-    Of more than :data:`MOST` messages of a kind those with most lines are kept. A message that was left out in earlier
-    files loses their lines, so counts are then lower bounds. Depends on the order of ``logs`` in that case alone.
-    O(messages); memory O(``MOST`` + those of a batch of files).
+    Of more than :data:`MAX_MESSAGES` messages of a kind those with most lines are kept. A message that was left out in
+    earlier files loses their lines, so counts are then lower bounds. Depends on the order of ``logs`` in that case
+    alone. O(messages); memory O(``MAX_MESSAGES`` + those of a batch of files).
     """
     stated, counted = [pl.DataFrame(schema=_SCHEMA).select(_STATED)], [pl.DataFrame(schema=_SCHEMA).select(_COUNTED)]
     is_cut = False
@@ -41,17 +41,17 @@ def merge(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
         first = more.select(_STATED).unique("masked", keep="first", maintain_order=True)
         stated.append(first.join(pl.concat(one.select("masked") for one in stated), on="masked", how="anti"))
         counted.append(more.select(_COUNTED))
-        if sum(one.height for one in counted) > _ROWS:
+        if sum(one.height for one in counted) > _MAX_ROWS:
             counted = [_counts(counted)]
-        if sum(one.height for one in stated) > MOST:
-            merged = _merged(stated, counted)
+        if sum(one.height for one in stated) > MAX_MESSAGES:
+            merged = _merge_counts(stated, counted)
             kept = _most_frequent(merged)
             is_cut |= kept.height < merged.height
             stated, counted = [kept.select(_STATED)], [kept.select(_COUNTED)]
-    return _merged(stated, counted).sort("masked"), is_cut
+    return _merge_counts(stated, counted).sort("masked"), is_cut
 
 
-def _merged(stated: Sequence[pl.DataFrame], counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
+def _merge_counts(stated: Sequence[pl.DataFrame], counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The texts of messages with their worst level and their lines."""
     return pl.concat(stated).join(_counts(counted), on="masked", maintain_order="left").select(_SCHEMA.keys())
 
@@ -75,6 +75,6 @@ def _batches(logs: Sequence[Rows]) -> Iterator[list[Rows]]:
 
 
 def _most_frequent(messages: pl.DataFrame) -> pl.DataFrame:
-    """The ``MOST`` messages of each kind with most lines."""
-    ranked = messages.with_columns(is_telling=_IS_TELLING).sort("count", "masked", descending=[True, False])
-    return ranked.group_by("is_telling", maintain_order=True).head(MOST).select(_SCHEMA.keys())
+    """The ``MAX_MESSAGES`` messages of each kind with most lines."""
+    ranked = messages.with_columns(is_telling=_IS_INFORMATIVE).sort("count", "masked", descending=[True, False])
+    return ranked.group_by("is_telling", maintain_order=True).head(MAX_MESSAGES).select(_SCHEMA.keys())

@@ -20,7 +20,7 @@ _ID: Final = re.compile(
 )
 
 
-def sentences(case: Case) -> list[str]:
+def mixed_jobs_sentences(case: Case) -> list[str]:
     """The evidence for more than one job, in sentences; empty for one."""
     out = []
     examples = case.table.messages["example"]

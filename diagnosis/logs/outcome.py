@@ -16,14 +16,14 @@ from diagnosis.logs import catalogue as catalogues
 from diagnosis.logs import roots, words
 from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.remembered import Remembered
-from diagnosis.logs.roots import DEATH, STOP_RECEIVED, Roots
+from diagnosis.logs.remembered import RememberedAnswers
+from diagnosis.logs.roots import STOP_RECEIVED, WORKER_ENDED, Roots
 from diagnosis.logs.scene import Scene
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("outcome")
-#: Columns of :func:`said`, and the words of each.
+#: Columns of :func:`end_messages`, and the words of each.
 _MEANINGS: Final = {"success": "success", "ended": "end", "cancelled": "cancelled", "limit": "time_limit"}
 
 
@@ -38,39 +38,41 @@ class Ending:
     time_limit: tuple[int, ...] = ()
 
 
-def said(messages: pl.DataFrame) -> pl.DataFrame:
+def end_messages(messages: pl.DataFrame) -> pl.DataFrame:
     """What each message says of the end: ``masked``, ``success``, ``ended``, ``cancelled``, ``limit``."""
     text = messages.select(pl.coalesce(pl.col("example"), pl.col("text"))).to_series()
-    told = pl.DataFrame(_SAID.of(text), schema=dict.fromkeys(_MEANINGS, pl.Boolean), orient="row")
-    return messages.select("masked").hstack(told)
+    meanings = pl.DataFrame(_END_MEANINGS.of(text), schema=dict.fromkeys(_MEANINGS, pl.Boolean), orient="row")
+    return messages.select("masked").hstack(meanings)
 
 
-def _ends(texts: pl.Series) -> list[tuple[bool | None, ...]]:
+def _end_meanings(texts: pl.Series) -> list[tuple[bool | None, ...]]:
     """Whether each text reports success, an end, that somebody cancelled the job, a time limit."""
-    says = {meaning: tells(texts, meaning) for meaning in _MEANINGS.values()}
-    told = says["success"].arg_true()  # few: names of modules are removed from these alone
-    denied = texts.gather(told).str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
-    says["success"] = says["success"].scatter(told, ~denied)
+    says = {meaning: has_meaning(texts, meaning) for meaning in _MEANINGS.values()}
+    successes = says["success"].arg_true()  # few: names of modules are removed from these alone
+    denied = (
+        texts.gather(successes).str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
+    )
+    says["success"] = says["success"].scatter(successes, ~denied)
     return list(zip(*says.values(), strict=True))
 
 
-def tells(texts: pl.Series, meaning: str) -> pl.Series:
+def has_meaning(texts: pl.Series, meaning: str) -> pl.Series:
     """Whether a row of a meaning matches each text. Row by row: joined, those of success are too large an expression
     for a fast search, and cost twenty times as much.
     """
     return reduce(or_, (texts.str.contains(row) for row in words.patterns("outcome", meaning)))
 
 
-_SAID: Final = Remembered(_ends)
+_END_MEANINGS: Final = RememberedAnswers(_end_meanings)
 
 
-def ending(scene: Scene, chosen: Roots) -> Ending:
+def find_ending(scene: Scene, chosen: Roots) -> Ending:
     """The outcome."""
-    catalogue, survived, hits = scene.catalogue, scene.survived, said(scene.table.messages)
+    catalogue, survived, hits = scene.catalogue, scene.survived, end_messages(scene.table.messages)
     leader = chosen.leader if chosen.leader not in survived else None
     has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
     lead = catalogue.event(leader) if leader is not None and has_root else {}
-    bad = scene.events.filter(catalogues.is_bad(scene.events), ~scene.is_survived)
+    bad = scene.events.filter(catalogues.failure_events(scene.events), ~scene.is_survived)
     success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
@@ -80,7 +82,7 @@ def ending(scene: Scene, chosen: Roots) -> Ending:
     limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
     is_over = pl.col("masked").is_in(over.implode())
     cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit") & ~is_over)["masked"].to_list()
-    cancelled = _by_somebody(catalogue, bad, cancelled)
+    cancelled = _without_launcher_stops(catalogue, bad, cancelled)
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
         | (pl.col("is_exception") & pl.col("role").is_null())
@@ -96,8 +98,8 @@ def ending(scene: Scene, chosen: Roots) -> Ending:
         is_going_on = (now - last_beat_at) / SECOND <= max(
             THRESHOLDS.quiet_beats * (beat_s or 0.0), THRESHOLDS.silence_s
         )
-    told = (
-        (bool(success) and not (is_torn_down and _outweighs(catalogue, lead, hits)),
+    messages_told = (
+        (bool(success) and not (is_torn_down and _outweighs_success(catalogue, lead, hits)),
          "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
         (lead.get("category") == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
@@ -109,27 +111,27 @@ def ending(scene: Scene, chosen: Roots) -> Ending:
         (is_going_on, "running", "progress up to the end of the evidence and no end marker"),
         (True, "unknown", "neither an end marker nor an error that explains an end"),
     )  # fmt: skip
-    outcome, reason = next((outcome, reason) for is_so, outcome, reason in told if is_so)
+    outcome, reason = next((outcome, reason) for is_so, outcome, reason in messages_told if is_so)
     return Ending(outcome, reason, tuple(success), tuple(cancelled), tuple(limit))
 
 
-def _by_somebody(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
+def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
     """Without the messages that a launcher prints as it ends a job of which a worker has failed: in their file, the
     worker's end is told before. O(cells).
     """
-    is_end = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(DEATH)
+    is_end = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(WORKER_ENDED)
     ends = bad.filter(is_end & ~pl.col("example").str.contains(STOP_RECEIVED))["event"]
     cells = catalogue.cells.select("file", "masked", "event", "first_line")
     ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())
-    told = cells.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))
-    own = told.join(ended, on="file", how="left").filter(
+    cancel_cells = cells.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))
+    own = cancel_cells.join(ended, on="file", how="left").filter(
         pl.col("since").is_null() | (pl.col("first_line") <= pl.col("since"))
     )
     stays = set(own["masked"].to_list())
     return [masked for masked in cancelled if masked in stays]
 
 
-def _outweighs(catalogue: Catalogue, lead: dict[str, Any], hits: pl.DataFrame) -> bool:
+def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], hits: pl.DataFrame) -> bool:
     """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
     writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
     success after an error has survived it.
@@ -137,9 +139,9 @@ def _outweighs(catalogue: Catalogue, lead: dict[str, Any], hits: pl.DataFrame) -
     if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
         return False
     words = catalogue.cells.join(hits.filter("success"), on="masked", how="semi")
-    mine = catalogue.cells.filter(pl.col("event") == lead["event"])
-    both = mine.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
+    lead_cells = catalogue.cells.filter(pl.col("event") == lead["event"])
+    both = lead_cells.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
     if both.height:
         return bool((both["first_line"] > both["said_line"]).any())
-    at, stated_at = mine["first_at"].min(), words["last_at"].max()
+    at, stated_at = lead_cells["first_at"].min(), words["last_at"].max()
     return at is None or stated_at is None or int(at) > int(stated_at)  # type: ignore[arg-type]

@@ -52,11 +52,11 @@ def ascii_form(pattern: str) -> str:
     return "".join(out)
 
 
-def same(pattern: str) -> str:
+def unchanged(pattern: str) -> str:
     """The form for any text: the pattern itself."""
     return pattern
 
 
 def form_for(text: pl.Series) -> Form:
     """The form of patterns that suits all of these strings. O(bytes)."""
-    return ascii_form if (text.str.len_bytes() == text.str.len_chars()).all() else same
+    return ascii_form if (text.str.len_bytes() == text.str.len_chars()).all() else unchanged

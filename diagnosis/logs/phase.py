@@ -39,7 +39,7 @@ class Moment:
     silence_s: float | None = None
 
 
-def find(case: Case, mechanism: str = "", category: str = "") -> Moment:
+def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
     """The moment of failure. ``mechanism``: the category that follows from structure alone, if any; ``category``: that
     of the root events.
     """
@@ -127,7 +127,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     broken = early.filter(pl.col("example").str.contains(_BROKEN))
     if waits.is_empty():
         return first, False
-    is_wait = broken.is_empty() or _lead(waits) <= _lead(broken)
+    is_wait = broken.is_empty() or _earliest_first(waits) <= _earliest_first(broken)
     return None if first is None else max(first, beat_at or 0), is_wait
 
 
@@ -136,7 +136,7 @@ def _is_open(at: int) -> pl.Expr:
     return ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= at))
 
 
-def _lead(rows: pl.DataFrame) -> tuple[int, int]:
+def _earliest_first(rows: pl.DataFrame) -> tuple[int, int]:
     """Sorts groups of events by their first time, those on more nodes first."""
     known = rows["first_at"].drop_nulls()
     first = int(known.min()) if known.len() else 0  # type: ignore[arg-type]
@@ -178,8 +178,8 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
         for file, line, at in first.select("file", "line", "at").iter_rows():
             before = case.table.around(file, max(1, line - LIMITS.frames_back), line)
             source = before.filter(pl.col("line") == line)["source"][0]
-            mine = before.filter(pl.col("source") == source)
-            out.append((file, line, at, raw_lines.read(mine, case.table.files, case.read, 400)))
+            own_lines = before.filter(pl.col("source") == source)
+            out.append((file, line, at, raw_lines.read_lines(own_lines, case.table.files, case.read, 400)))
     return out
 
 
@@ -191,10 +191,10 @@ def _stage(
     has_frames = False
     for file, line, at, lines in texts:
         frames = _frames(lines)
-        told = stages.of_frames(frames) if frames else None
-        if told:
+        of_frames = stages.stage_of_frames(frames) if frames else None
+        if of_frames:
             has_frames = True
-            votes[told] = votes.get(told, 0.0) + 1.0
+            votes[of_frames] = votes.get(of_frames, 0.0) + 1.0
             continue
         marked = _last_mark(case, file, line, at)
         if marked:
@@ -209,14 +209,14 @@ def _stage(
         votes[own] = votes.get(own, 0.0) + 0.75
     if votes:
         best = max(sorted(votes), key=lambda s: votes[s])
-        return _plausible(case, best, trained), best != "shutdown" or trained
+        return _plausible_stage(case, best, trained), best != "shutdown" or trained
     end = case.roots.t0 or _ended_at(case)[0] or case.last_at
     if current := _stage_at(case, end):
-        return _plausible(case, current, trained), current != "shutdown" or trained
+        return _plausible_stage(case, current, trained), current != "shutdown" or trained
     return "training" if trained else ("launch" if case.roots.members else None), trained
 
 
-def _plausible(case: Case, stage: str, trained: bool) -> str:
+def _plausible_stage(case: Case, stage: str, trained: bool) -> str:
     """A job that had trained cannot fail in its preparations; a job that never reported its end cannot fail in
     shutdown.
     """
@@ -235,16 +235,20 @@ def _frames(lines: list[str]) -> list[str]:
 
 def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
     """The stage of the last marker before a line: in its own file, or in the whole job by time if the file has none."""
-    mine = case.catalogue.cells.filter(pl.col("file") == file).join(case.marks, on="masked")
+    marked_cells = case.catalogue.cells.filter(pl.col("file") == file).join(case.marks, on="masked")
     beats = case.progress.beats.filter((pl.col("file") == file) & (pl.col("line") < line))
-    rows = case.table.rows(mine["masked"].unique().to_list(), files=[file]) if mine.height else pl.DataFrame()
+    rows = (
+        case.table.rows(marked_cells["masked"].unique().to_list(), files=[file])
+        if marked_cells.height
+        else pl.DataFrame()
+    )
     last_beat = int(beats["line"].max()) if beats.height else 0  # type: ignore[arg-type]
     if rows.height:
         before = rows.filter(pl.col("line") < line).join(case.marks, on="masked").sort("line")
         if before.height and int(before["line"][-1]) > last_beat:
             trained = last_beat > 0 or (before["stage"] == "training").any()
             stage, is_end = before["stage"][-1], before["is_end"][-1]
-            return stages.after_end(stage, bool(trained)) if is_end else str(stage)
+            return stages.stage_after_end(stage, bool(trained)) if is_end else str(stage)
     if last_beat:
         return "training"
     if (
@@ -267,11 +271,11 @@ def _is_workers_own(case: Case, file: int) -> bool:
     """Whether one rank alone wrote this file. The only file may be an excerpt, which one rank's lines do not rule out:
     then its path must name the rank.
     """
-    mine = case.table.sources.filter(pl.col("file") == file)
+    sources = case.table.sources.filter(pl.col("file") == file)
     path = case.table.files[file]
     if re.search(r"/\d+/(stdout|stderr)|(?:^|/)rank[-_.]?\d+", path):
         return True
-    return len(case.table.files) > 1 and mine["rank"].drop_nulls().n_unique() == 1
+    return len(case.table.files) > 1 and sources["rank"].drop_nulls().n_unique() == 1
 
 
 def _iteration(

@@ -10,5 +10,5 @@ from diagnosis.logs import hashing, reader
 
 __all__ = ["reader"]
 
-hashing.load()
+hashing.warm_up()
 gc.freeze()  # memory that is shared until a search for cycles writes into it

@@ -69,12 +69,12 @@ def _prepared(rows: lines.Rows, cuts: Places, time_zone: str) -> Prepared:
     facts = table.facts(rows)
     time = _times(rows, facts, time_zone)
     log = np.repeat(np.arange(len(cuts) - 1), np.diff(cuts))
-    message, first = hashing.distinct(hashing.joined(facts.masked, log) if len(cuts) > 2 else facts.masked)
+    message, first = hashing.distinct(hashing.hash_pair(facts.masked, log) if len(cuts) > 2 else facts.masked)
     count, worst = np.zeros(len(first), np.int64), np.zeros(len(first), np.uint8)
     hashing.tally(message, facts.level, count, worst)
-    told = _boots(rows, facts, time, cuts)
-    writer, said = writers.read(rows, facts.who)
-    return Prepared(rows, facts, table.texts, time, writer, said, log, cuts, message, first, count, worst, told)
+    boots = _boots(rows, facts, time, cuts)
+    writer, parts = writers.read(rows, facts.who)
+    return Prepared(rows, facts, table.texts, time, writer, parts, log, cuts, message, first, count, worst, boots)
 
 
 def _boots(rows: lines.Rows, facts: known.Facts, time: npt.NDArray[np.int64], cuts: Places) -> dict[int, list[int]]:
@@ -84,9 +84,9 @@ def _boots(rows: lines.Rows, facts: known.Facts, time: npt.NDArray[np.int64], cu
     stamped = np.flatnonzero(facts.who & headers.SYSLOG)
     found = {}
     for log, (low, high) in enumerate(pairwise(cuts)):
-        mine, others = (at[slice(*np.searchsorted(at, (low, high)))] for at in (since, stamped))
-        if len(mine):
-            found[log] = boots.stated(rows, mine, others, time)
+        own, others = (at[slice(*np.searchsorted(at, (low, high)))] for at in (since, stamped))
+        if len(own):
+            found[log] = boots.boot_times(rows, own, others, time)
     return found
 
 
@@ -98,13 +98,13 @@ def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[
             continue
         style = times.TIME_STYLES[index]
         places = np.flatnonzero(facts.style == index)
-        time[places] = value = times.read(rows, places, style, time_zone)
+        time[places] = value = times.read_times(rows, places, style, time_zone)
         if style.name == times.SINCE_BOOT:
             facts.flags[places[value != stamps.NO_TIME]] |= SINCE_BOOT
-            for name in times.OTHERWISE:
+            for name in times.FALLBACK_STYLES:
                 places = places[time[places] == stamps.NO_TIME]
                 if len(places):
-                    time[places] = times.read(rows, places, times.TIME_STYLES[_STYLES[name]], time_zone)
+                    time[places] = times.read_times(rows, places, times.TIME_STYLES[_STYLES[name]], time_zone)
         if style.yearless:
             facts.flags[places[(value != stamps.NO_TIME) & (value < times.NEXT_YEAR)]] |= YEARLESS
     return time

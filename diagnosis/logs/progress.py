@@ -25,7 +25,7 @@ from diagnosis.model import ReadRange
 THRESHOLDS: Final = thresholds.of("progress")
 
 #: The text between a counter's name and its number.
-_IS: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
+_BEFORE_NUMBER: Final = r"(?:/max_steps)?[\"']?(?:\(train\))?\s*[=:#]?\s*(?:\[\s*|[\"'])?"
 #: The number, perhaps with a comma between thousands.
 _COUNT: Final = r"(\d{1,3}(?:,\d{3})+(?!\d)|\d+)"
 #: Its name in other languages than English.
@@ -34,15 +34,15 @@ _STEP: Final = words.pattern("phrases", "step").removeprefix("(?i)")
 _BAR_TIME: Final = r"\[(?:[\d:]+\s*[<,]|\d[\d.]*\s?(?:s/it|it/s))"
 #: Counters by trust: (kind, pattern with the number as its first group).
 _COUNTERS: Final = (
-    ("iteration", rf"(?i)\bglobal[_ ]?step{_IS}{_COUNT}(?!\.?\d)"),
-    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_IS}{_COUNT}(?!\.?\d)"),
+    ("iteration", rf"(?i)\bglobal[_ ]?step{_BEFORE_NUMBER}{_COUNT}(?!\.?\d)"),
+    ("iteration", rf"(?i)\b(?:iter(?:ation)?s?|itr){_BEFORE_NUMBER}{_COUNT}(?!\.?\d)"),
     (
         "iteration",
         r"(?i)(?:\bstep(?:_num)?|\bsteps|\bupdate|\bnum_updates|\btrain_step|\bbatch(?:_idx)?"
-        rf"|{_STEP}){_IS}{_COUNT}(?!\.?\d)",
+        rf"|{_STEP}){_BEFORE_NUMBER}{_COUNT}(?!\.?\d)",
     ),
     ("bar", rf"(?:\||\s)(\d+)/\d+\s*{_BAR_TIME}"),
-    ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_IS}(\d+)(?!\.\d)"),
+    ("epoch", rf"(?i)\bepoch(?:_num|_no|_count)?{_BEFORE_NUMBER}(\d+)(?!\.\d)"),
 )
 #: A line that may hold one: these patterns without what the linear-time dialect lacks.
 _CANDIDATE: Final = "(?i)" + "|".join(re.sub(r"\(\?i\)|\(\?![^)]*\)", "", pattern) for _, pattern in _COUNTERS)
@@ -58,7 +58,7 @@ _MEASURES: Final = (
 #: The minutes and seconds that are left.
 _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end; number of lines of the last counter that are read.
-_OF: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
+_COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
 _LAST_LINES: Final = 4
 #: A speed of training.
 _SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
@@ -73,7 +73,7 @@ LINES_PER_FILE = 4_000
 UNTIMED_LINES = 64
 FILES_READ = 12
 #: Files of each of these machines, at most.
-_FILES_EACH: Final = 8
+_FILES_PER_NODE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -130,18 +130,18 @@ def _beat_kind(text: str) -> str | None:
     return None if re.search(_NOT_A_BEAT, re.sub(words.MODULE, "", before)) else found[0]
 
 
-def find(table: LogTable, read: ReadRange) -> Progress:
+def find_progress(table: LogTable, read: ReadRange) -> Progress:
     """Find the job's counter: by its known word; else the number of a recurring line that grows evenly; else that of
     saved checkpoints. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
     """
-    for way in (_worded, _wordless, _saved):
+    for way in (_counters_by_word, _counters_without_word, _counters_of_checkpoints):
         kind, beats = way(table, read)
         if not beats.is_empty():
-            return Progress(kind, _agreeing(beats), _first_iteration(table.messages))
+            return Progress(kind, _agreeing_beats(beats), _first_iteration(table.messages))
     return Progress("none", _NO_BEATS, _first_iteration(table.messages))
 
 
-def _worded(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+def _counters_by_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """Counters with a known word, those of the most trusted word that grows."""
     candidates = table.messages.filter(pl.col("example").str.contains(_CANDIDATE))
     kinds = {}
@@ -149,29 +149,31 @@ def _worded(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
         if kind := _beat_kind(example):
             kinds[masked] = kind
     beats = _beats(table, sorted(kinds), read)
-    good = _growing(beats) or _measuring(table, beats)
+    good = _growing_messages(beats) or _measuring_messages(table, beats)
     for kind in ("iteration", "bar", "epoch"):
-        mine = beats.filter(pl.col("masked").is_in([m for m in good if kinds[m] == kind]))
-        if not mine.is_empty():
-            is_epoch = kind == "epoch" and mine["n"].n_unique() < THRESHOLDS.short_epochs
-            return "epoch" if is_epoch else "iteration", mine
+        trusted = beats.filter(pl.col("masked").is_in([m for m in good if kinds[m] == kind]))
+        if not trusted.is_empty():
+            is_epoch = kind == "epoch" and trusted["n"].n_unique() < THRESHOLDS.short_epochs
+            return "epoch" if is_epoch else "iteration", trusted
     return "none", _NO_BEATS
 
 
-def _wordless(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+def _counters_without_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """Counters without a known word."""
-    masked, counted = counters.find(table, lambda rows: raw_lines.read(rows, table.files, read), _NOT_A_BEAT)
+    masked, counted = counters.find_counters(
+        table, lambda rows: raw_lines.read_lines(rows, table.files, read), _NOT_A_BEAT
+    )
     return "iteration", _beats(table, sorted(masked), read, counted)
 
 
-def _saved(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
+def _counters_of_checkpoints(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """The counters at which checkpoints were saved."""
-    said = (pl.col("example").str.contains(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
-    told = table.messages.filter(next(said) & ~next(said))["masked"]
-    return "iteration", _beats(table, sorted(told), read, _saved_at)
+    is_saved = (pl.col("example").str.contains(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
+    masked = table.messages.filter(next(is_saved) & ~next(is_saved))["masked"]
+    return "iteration", _beats(table, sorted(masked), read, _saved_counter)
 
 
-def _saved_at(text: str) -> tuple[str, int, int] | None:
+def _saved_counter(text: str) -> tuple[str, int, int] | None:
     found = _SAVED.search(text)
     return ("iteration", int((found[1] or found[2])[:15]), found.start()) if found else None
 
@@ -191,7 +193,7 @@ def _beats(
     if not masked:
         return _NO_BEATS
     rows = _beat_rows(table, pl.Series(masked, dtype=pl.UInt64))
-    texts = raw_lines.read(rows, table.files, read)
+    texts = raw_lines.read_lines(rows, table.files, read)
     found = [counted(text) for text in texts]
     took: list[float | None] = []
     untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
@@ -212,31 +214,31 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     """The lines of these messages on the machines that print most of them, and the last line of each of them on
     the others. Machines, not files: the same lines in other files are the same progress.
     """
-    mine = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
+    beat_cells = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
         table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
     )
-    homes = mine.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
-    busiest = mine.filter(pl.col("home").is_in(homes.head(FILES_READ).implode()))
+    homes = beat_cells.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
+    busiest = beat_cells.filter(pl.col("home").is_in(homes.head(FILES_READ).implode()))
     files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
-    chosen = files.head(FILES_READ * _FILES_EACH).sort()
-    held = dict(mine.group_by("file").agg(pl.col("n").sum()).iter_rows())
+    chosen = files.head(FILES_READ * _FILES_PER_NODE).sort()
+    held = dict(beat_cells.group_by("file").agg(pl.col("n").sum()).iter_rows())
     short = [file for file in chosen if held[file] <= LINES_PER_FILE]
     wanted = masked.to_list()
     found = [table.rows(wanted, files=short)]
     found += [table.sampled(wanted, file, LINES_PER_FILE) for file in chosen if file not in short]
     rows = pl.concat(found).sort("file", maintain_order=True)
-    others = mine.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
+    others = beat_cells.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
         .unique("masked", keep="first", maintain_order=True)
         .select("file", "masked", line="last_line")
-        .head(FILES_READ * _FILES_EACH)
+        .head(FILES_READ * _FILES_PER_NODE)
     )
     last = table.rows(latest["masked"].to_list(), files=latest["file"].to_list())
     return pl.concat([rows, last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left")])
 
 
-def _growing(beats: pl.DataFrame) -> list[int]:
+def _growing_messages(beats: pl.DataFrame) -> list[int]:
     """Messages whose counter never falls within a source (restarts aside) and takes two values or more."""
     grown = (
         beats.sort("file", "line")
@@ -248,15 +250,15 @@ def _growing(beats: pl.DataFrame) -> list[int]:
     return sorted(grown["masked"].to_list())
 
 
-def _measuring(table: LogTable, beats: pl.DataFrame) -> list[int]:
+def _measuring_messages(table: LogTable, beats: pl.DataFrame) -> list[int]:
     """For jobs whose counter had no time to grow: messages with a counter and measurements of a step."""
-    told = table.messages.filter(
+    measured = table.messages.filter(
         pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
     )
-    return sorted(told["masked"].to_list())
+    return sorted(measured["masked"].to_list())
 
 
-def _agreeing(beats: pl.DataFrame) -> pl.DataFrame:
+def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the message with most lines
     nor continues it (a line is worded anew once a number in it gets longer)."""
     size = beats.group_by("masked").agg(
@@ -326,18 +328,18 @@ def _is_cut(said: pl.DataFrame, rounds: pl.Series, table: LogTable, read: ReadRa
 def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:
     """Some lines of a file."""
     rows = [table.around(file, line, line).filter(pl.col("line") == line) for line in lines]
-    return raw_lines.read(pl.concat(rows), table.files, read) if rows else []
+    return raw_lines.read_lines(pl.concat(rows), table.files, read) if rows else []
 
 
 def _totals(text: str) -> list[tuple[int, int]]:
     """The counters of a line with their totals."""
-    return [(int(a[:15]), int(b[:15])) for a, b in _OF.findall(text) if int(b[:15]) > 1]
+    return [(int(a[:15]), int(b[:15])) for a, b in _COUNTER_OF_TOTAL.findall(text) if int(b[:15]) > 1]
 
 
 def has_begun(messages: pl.DataFrame) -> bool:
     """Whether a line states a speed: training had begun, although there is no counter."""
-    said = messages.filter(pl.col("example").str.contains(_SPEED))["example"]
-    return any(not re.search(_NOT_A_BEAT, re.split(_SPEED, example, maxsplit=1)[0]) for example in said)
+    speeds = messages.filter(pl.col("example").str.contains(_SPEED))["example"]
+    return any(not re.search(_NOT_A_BEAT, re.split(_SPEED, example, maxsplit=1)[0]) for example in speeds)
 
 
 def _first_iteration(messages: pl.DataFrame) -> int | None:
@@ -347,6 +349,6 @@ def _first_iteration(messages: pl.DataFrame) -> int | None:
     text = pl.col("example")
     begun = messages.filter(text.str.contains(words.pattern("phrases", "began_at")))["example"]
     loaded = messages.filter(text.str.contains(_LOADED) & ~text.str.contains(_NOT_LOADED))["example"]
-    told = [int(number) for line in begun for number in _NAMED.findall(line)]
-    told += [int(found.group(1)) + 1 for line in loaded if (found := _NAMED.search(line))]
-    return max(told, default=None)
+    numbers = [int(number) for line in begun for number in _NAMED.findall(line)]
+    numbers += [int(found.group(1)) + 1 for line in loaded if (found := _NAMED.search(line))]
+    return max(numbers, default=None)

@@ -17,7 +17,7 @@ _PARAMETER: Final = re.compile(r"<[A-Z]+>")
 #: The end of a clause: punctuation before a space.
 _CLAUSE_ENDS: Final = re.compile(r"[.;:!?|\]](?=\s|$)\s*|\s[-–=]+>?\s|\t")
 #: The type of an exception before its message, which belongs to it.
-_RAISED: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): $")
+_EXCEPTION_TYPE: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): $")
 _EXCEPTION: Final = re.compile(r"(?:\w+\.)*[A-Z]\w*(?:Error|Exception): .*\w")
 _BRACKETED: Final = re.compile(r"\[[^\[\]]*\]|\([^()]*\)|\{[^{}]*\}|<[^<>]*>")
 _SOURCE: Final = re.compile(r"[\w./-]+\.(?:py|cc|cpp|cu|c|h|hpp|go|rs)(?::\d+)?:?(?=\s|$)")
@@ -27,19 +27,19 @@ _WORD: Final = re.compile(r"(?<![\w-])[^\W\d_][^\W\d_]+(?!\w)")
 #: Paths, addresses of memory and of devices.
 _ADDRESS: Final = re.compile(r"(?:^|[\s\"'])/[\w.-]+/|0x[0-9a-f]{4}|[0-9a-f]{2}:[0-9a-f]{2}[:.]")
 #: Remains of a cut bracket, of code or of a table, which are no sentence.
-_UNQUOTABLE: Final = re.compile(r"[\[\]{}()<>]|::|\w=\S|[-=*_#|]{3,}")
+_FRAGMENT: Final = re.compile(r"[\[\]{}()<>]|::|\w=\S|[-=*_#|]{3,}")
 #: Minimum of words and characters of a quoted clause.
-CLAUSE_WORDS: Final = 2
-CLAUSE_CHARS: Final = 90
+MIN_CLAUSE_WORDS: Final = 2
+MAX_CLAUSE_CHARS: Final = 90
 #: Minimum length of a template's opening that is searched in the line.
-OPENING: Final = 4
+MIN_OPENING_CHARS: Final = 4
 
 
 def quote(example: str, template: str = "", width: int = 140) -> str:
     """The message of ``example`` (``template`` shows its beginning); of a JSON record the inner message."""
     text = _message_of_json(example) or example
     opening = _PARAMETER.split(template, maxsplit=1)[0].strip()
-    place = text.find(opening) if len(opening) >= OPENING else -1
+    place = text.find(opening) if len(opening) >= MIN_OPENING_CHARS else -1
     text = text[place:] if place > 0 else _HEAD.sub("", text)
     return clip(text, width)
 
@@ -55,34 +55,38 @@ def clause(line: str, fault: str) -> str:
     before = [cut.end() for cut in _CLAUSE_ENDS.finditer(text, 0, start + 1) if cut.end() <= start]
     after = _CLAUSE_ENDS.search(text, min(len(text), start + len(words)))
     begin = max(before, default=0)
-    if (raised := _RAISED.search(text[:begin])) is not None:
+    if (raised := _EXCEPTION_TYPE.search(text[:begin])) is not None:
         begin = raised.start()
     whole = text[begin : after.start() if after else len(text)]
-    return next((said for said in map(_bare, (whole, words)) if said), "")
+    return next((part for part in map(_without_brackets, (whole, words)) if part), "")
 
 
-def telling(line: str) -> str:
+def informative_clause(line: str) -> str:
     """The longest clause of ``line`` that fits into a sentence, an exception with its message; empty if none does."""
     text = plain(_message_of_json(line) or line)
     while (bare := _BRACKETED.sub(" ", text)) != text:
         text = bare
     if (raised := _EXCEPTION.search(text)) is not None:
         text = raised[0].partition(": ")[0] + ": " + _CLAUSE_ENDS.split(raised[0].partition(": ")[2])[0]
-        return _bare(text)
-    pieces = [said for piece in _CLAUSE_ENDS.split(text) if not _ADDRESS.search(piece) and (said := _bare(piece))]
+        return _without_brackets(text)
+    pieces = [
+        text_left
+        for piece in _CLAUSE_ENDS.split(text)
+        if not _ADDRESS.search(piece) and (text_left := _without_brackets(piece))
+    ]
     return max(pieces, key=len, default="")
 
 
-def _bare(said: str) -> str:
+def _without_brackets(text: str) -> str:
     """Words without brackets and source files; empty if they are no clause."""
-    while (bare := _BRACKETED.sub(" ", said)) != said:
-        said = bare
-    said = _LAST_PATH.sub("", said)
-    said = " ".join(_SOURCE.sub(" ", said).split()).strip(" ,;:.-=|*")
-    said = said.replace(" ,", ",").replace(" :", ":")
-    is_told = len(_WORD.findall(said)) >= CLAUSE_WORDS or _EXCEPTION.match(said)
-    is_clause = is_told and not _UNQUOTABLE.search(said)
-    return clip(said, CLAUSE_CHARS) if is_clause else ""
+    while (bare := _BRACKETED.sub(" ", text)) != text:
+        text = bare
+    text = _LAST_PATH.sub("", text)
+    text = " ".join(_SOURCE.sub(" ", text).split()).strip(" ,;:.-=|*")
+    text = text.replace(" ,", ",").replace(" :", ":")
+    is_told = len(_WORD.findall(text)) >= MIN_CLAUSE_WORDS or _EXCEPTION.match(text)
+    is_clause = is_told and not _FRAGMENT.search(text)
+    return clip(text, MAX_CLAUSE_CHARS) if is_clause else ""
 
 
 def clip(text: object, width: int) -> str:

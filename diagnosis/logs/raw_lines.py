@@ -7,16 +7,16 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.logs.lines import overwritten
+from diagnosis.logs.lines import overwritten_text
 from diagnosis.model import ReadRange
 
 #: Bytes between two lines up to which they are read at once, and bytes of all such lines.
-_GAP: Final = 4 << 10
-_WINDOW: Final = 1 << 20
+_MAX_GAP_BYTES: Final = 4 << 10
+_MAX_BYTES: Final = 1 << 20
 _PLACE: Final = ("file", "offset", "length")
 
 
-def read(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: int = 2_000) -> list[str]:
+def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: int = 2_000) -> list[str]:
     """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
     empty. Of a line with carriage returns, the end and what it says (:func:`lines.overwritten`). Lines close to each
     other are read at once.
@@ -29,23 +29,23 @@ def read(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: i
     while first < len(spans):
         file, low, high = spans[first]
         last = first + 1
-        while last < len(spans) and spans[last][0] == file and high <= spans[last][1] <= high + _GAP:
+        while last < len(spans) and spans[last][0] == file and high <= spans[last][1] <= high + _MAX_GAP_BYTES:
             high, last = spans[last][2], last + 1
-            if high - low > _WINDOW:
+            if high - low > _MAX_BYTES:
                 break
-        data = stored(evidence, files[file], low, high - low)
+        data = read_stored(evidence, files[file], low, high - low)
         for row, (_, begin, end) in enumerate(spans[first:last], first):
             line = data[begin - low : end - low]
             if b"\r" in line and end < ends[row]:
-                line = stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
+                line = read_stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
             text = line.decode("utf-8", "replace").rstrip("\r\n")
-            text = overwritten(text) if "\r" in text else text
+            text = overwritten_text(text) if "\r" in text else text
             out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
         first = last
     return out
 
 
-def stored(evidence: ReadRange, file: str, offset: int, length: int) -> bytes:
+def read_stored(evidence: ReadRange, file: str, offset: int, length: int) -> bytes:
     """Bytes of a file; none where they cannot be read any more."""
     try:
         return evidence(file, offset, length)

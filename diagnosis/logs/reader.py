@@ -26,7 +26,7 @@ from diagnosis.logs.tables import (
     COLUMNS,
     EXAMPLE_CHARS,
     UNIQUES,
-    redated,
+    redate,
     write_columns,
     write_part,
     write_tables,
@@ -38,7 +38,7 @@ _WORKERS = 2
 _PART_ROWS = 1 << 19
 #: Distinct messages of one artifact without a level or code; further ones are counted by their first words, up to the
 #: same number, and all others as one. Messages with a code, warnings and errors have the same limits of their own.
-MOST_MESSAGES = 100_000
+MAX_MESSAGES = 100_000
 _ORDINARY, _TELLING, _OPENINGS = range(3)
 type Places = npt.NDArray[np.int64]
 
@@ -119,14 +119,14 @@ class LogReader:
     def _tally(self, prepared: Prepared, line: npt.NDArray[np.uint32]) -> None:
         """Adds a block's messages to the artifacts'."""
         masked, log = prepared.facts.masked[prepared.first], prepared.log[prepared.first]
-        is_many = len(self.logs) == 1 and len(self._messages) + len(masked) > MOST_MESSAGES
+        is_many = len(self.logs) == 1 and len(self._messages) + len(masked) > MAX_MESSAGES
         folded = self._fold(prepared, masked) if is_many else {}
         if folded:
             prepared.facts.masked[:] = masked[prepared.message]
-        place, added = self._messages.add(hashing.joined(masked, log))
+        place, added = self._messages.add(hashing.hash_pair(masked, log))
         first = prepared.first[added]
         if not is_many:
-            telling = int(_is_telling(prepared, first).sum())
+            telling = int(_is_informative(prepared, first).sum())
             self._held[_ORDINARY] += len(first) - telling
             self._held[_TELLING] += telling
         texts = [
@@ -156,19 +156,19 @@ class LogReader:
         """Counts fresh messages by kind. Messages beyond the limit of their kind get the id of their first words, which
         is set in ``masked`` and whose text is returned.
         """
-        known_ids = {one for said in self._said for one in said["masked"].to_list()}
+        known_ids = {one for table in self._said for one in table["masked"].to_list()}
         fresh = [number for number, one in enumerate(masked.tolist()) if one not in known_ids]
-        is_telling = _is_telling(prepared, prepared.first[fresh])
+        is_telling = _is_informative(prepared, prepared.first[fresh])
         beyond: list[int] = []
         for kind in (_ORDINARY, _TELLING):
-            mine = np.flatnonzero(is_telling == (kind == _TELLING))
-            room = MOST_MESSAGES - self._held[kind]
-            self._held[kind] += min(room, len(mine))
-            beyond += mine[room:].tolist()
+            rows_of_kind = np.flatnonzero(is_telling == (kind == _TELLING))
+            room = MAX_MESSAGES - self._held[kind]
+            self._held[kind] += min(room, len(rows_of_kind))
+            beyond += rows_of_kind[room:].tolist()
         folded: dict[int, str] = {}
         for number in (fresh[index] for index in sorted(beyond)):
             text = prepared.texts[int(masked[number])]
-            folded[number] = text = mask.opening(text) if self._held[_OPENINGS] < MOST_MESSAGES else mask.ANY
+            folded[number] = text = mask.opening(text) if self._held[_OPENINGS] < MAX_MESSAGES else mask.OTHER_MESSAGES
             masked[number] = one = mask.identity(text)
             self.logs[0].folded_lines += int(prepared.count[number])
             if one not in known_ids:
@@ -202,8 +202,8 @@ class LogReader:
         columns, uniques = self.columns(), self.uniques()
         found, row, message = [], 0, 0
         for log, folder in zip(self.logs, folders, strict=True):
-            mine = columns.slice(row, log.lines), uniques.slice(message, log.messages)
-            found.append(write_tables(*mine, folder))
+            tables = columns.slice(row, log.lines), uniques.slice(message, log.messages)
+            found.append(write_tables(*tables, folder))
             row, message = row + log.lines, message + log.messages
         return found
 
@@ -213,18 +213,18 @@ class LogReader:
         found, row = [], 0
         for moves, logs in groupby(self.logs, key=attrgetter("moves")):
             size = sum(log.lines for log in logs)
-            found.append(redated(rows.slice(row, size), *moves))
+            found.append(redate(rows.slice(row, size), *moves))
             row += size
         return pl.concat(found)
 
     def uniques(self) -> pl.DataFrame:
         """The table of distinct messages."""
-        held = len(self._messages)
-        said = pl.concat(self._said) if self._said else pl.DataFrame(schema=UNIQUES).drop("count", "level")
-        counted = said.with_columns(count=pl.Series(self._count[:held]), level=pl.Series(self._worst[:held]))
+        count = len(self._messages)
+        messages = pl.concat(self._said) if self._said else pl.DataFrame(schema=UNIQUES).drop("count", "level")
+        counted = messages.with_columns(count=pl.Series(self._count[:count]), level=pl.Series(self._worst[:count]))
         return counted.select(pl.col(name).cast(kind) for name, kind in UNIQUES.items())
 
 
-def _is_telling(prepared: Prepared, rows: Places) -> npt.NDArray[np.bool_]:
-    is_coded: npt.NDArray[np.bool_] = prepared.facts.coded[rows] != known.PLAIN
+def _is_informative(prepared: Prepared, rows: Places) -> npt.NDArray[np.bool_]:
+    is_coded: npt.NDArray[np.bool_] = prepared.facts.coded[rows] != known.NO_CODE
     return is_coded | (prepared.facts.level[rows] >= Level.WARNING)

@@ -2,8 +2,8 @@
 
 Whether a line can continue its predecessor is a property of the line alone (its ``flags``); which record it then
 belongs to follows from the order of the lines of one source. So a byte range is read without the ones before it:
-:class:`Ends` says how its records depend on them, and :func:`followed` gives the records of its first lines, once they
-are known.
+:class:`Ends` says how its records depend on them, and :func:`followed_records` gives the records of its first lines,
+once they are known.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis.jit import compiled
-from diagnosis.logs.patterns import Form, same
+from diagnosis.logs.patterns import Form, unchanged
 from diagnosis.logs.tables import BLANK, CLOSER, INDENTED, OPENER
 
 _OPENER = (
@@ -35,15 +35,15 @@ _CONTINUES = (
 _IS_OPEN: Final = 1
 _WAS_INDENTED: Final = 2
 #: Of a row of ``heads``: the line begins a record whatever was before it, and ends the source's head.
-_SETTLED: Final = 128
+_BEGINS_RECORD: Final = 128
 _HEAD: Final = np.dtype([("source", np.uint16), ("line", np.uint32), ("bits", np.uint8)])
 type Numbers = npt.NDArray[np.uint32]
-#: Of the rows of :func:`followed`.
-FOLLOWED: Final = np.dtype([("source", np.uint16), ("line", np.uint32), ("record", np.uint32)])
+#: Of the rows of :func:`followed_records`.
+FOLLOWED_ROWS: Final = np.dtype([("source", np.uint16), ("line", np.uint32), ("record", np.uint32)])
 type Heads = npt.NDArray[np.void]
 
 
-def flags(message: pl.Expr, style: pl.Expr, form: Form = same) -> pl.Expr:
+def flags(message: pl.Expr, style: pl.Expr, form: Form = unchanged) -> pl.Expr:
     """Flags of normalised messages (without header, with leading white space); ``style`` is null if the line states no
     time.
     """
@@ -75,10 +75,10 @@ class Ends:
         return {name: getattr(self, name).tolist() for name in ("record", "state", "heads")}
 
     @classmethod
-    def loaded(cls, told: dict[str, Any]) -> Self:
+    def loaded(cls, stored: dict[str, Any]) -> Self:
         """What :meth:`stored` returned."""
-        heads = np.array([tuple(row) for row in told["heads"]], _HEAD)
-        return cls(np.array(told["record"], np.uint32), np.array(told["state"], np.uint8), heads)
+        heads = np.array([tuple(row) for row in stored["heads"]], _HEAD)
+        return cls(np.array(stored["record"], np.uint32), np.array(stored["state"], np.uint8), heads)
 
 
 class Records:
@@ -101,7 +101,7 @@ class Records:
             self._state = np.append(self._state, np.zeros(more, np.uint8))
             self._is_settled = np.append(self._is_settled, np.zeros(more, np.bool_))
         out, bits = np.empty(len(line), np.uint32), np.zeros(len(line), np.uint8)
-        _assign(line, source, flags, self._record, self._state, self._is_settled, out, bits)
+        _assign_records(line, source, flags, self._record, self._state, self._is_settled, out, bits)
         rows = np.flatnonzero(bits)
         heads = np.empty(len(rows), _HEAD)
         heads["source"], heads["line"], heads["bits"] = source[rows], line[rows], bits[rows]
@@ -120,7 +120,7 @@ class Records:
 
 
 @compiled
-def _assign(  # noqa: PLR0917
+def _assign_records(  # noqa: PLR0917
     line: Numbers,
     source: Numbers,
     flags: npt.NDArray[np.uint8],
@@ -132,30 +132,30 @@ def _assign(  # noqa: PLR0917
 ) -> None:
     for row in range(len(line)):
         one = source[row]
-        said = flags[row]
-        is_indented = said & INDENTED != 0
+        line_flags = flags[row]
+        is_indented = line_flags & INDENTED != 0
         was_indented = state[one] & _WAS_INDENTED != 0
         if not is_settled[one]:
-            if is_indented or (said & CLOSER != 0 and (was_indented or record[one] == 0)):
+            if is_indented or (line_flags & CLOSER != 0 and (was_indented or record[one] == 0)):
                 if not (is_indented and was_indented):
-                    bits[row] = said & (INDENTED | OPENER | CLOSER)
+                    bits[row] = line_flags & (INDENTED | OPENER | CLOSER)
             else:
                 is_settled[one] = True
                 if record[one] != 0:
-                    bits[row] = _SETTLED
+                    bits[row] = _BEGINS_RECORD
         if is_indented and record[one] != 0:
             # continues the open record, or the last line
             state[one] |= _WAS_INDENTED
-        elif not is_indented and state[one] == _IS_OPEN | _WAS_INDENTED and said & CLOSER != 0:
+        elif not is_indented and state[one] == _IS_OPEN | _WAS_INDENTED and line_flags & CLOSER != 0:
             # a closing line begins no record: it and the indented lines below it end the traceback
             state[one] = 0
         else:
             record[one] = line[row]
-            state[one] = (_IS_OPEN if said & OPENER != 0 else 0) | (_WAS_INDENTED if is_indented else 0)
+            state[one] = (_IS_OPEN if line_flags & OPENER != 0 else 0) | (_WAS_INDENTED if is_indented else 0)
         out[row] = record[one]
 
 
-def followed(ranges: Sequence[tuple[int, Ends, Sequence[int]]], sources: int) -> list[Heads]:
+def followed_records(ranges: Sequence[tuple[int, Ends, Sequence[int]]], sources: int) -> list[Heads]:
     """Of each of consecutive ranges (lines before it, its ends, the number over all ranges of each of its sources) the
     lines from which its source's record is another one than the range alone shows: ``source``, ``line``, ``record``
     (over all ranges; 0: what the range shows). O(sources and heads of all).
@@ -168,7 +168,7 @@ def followed(ranges: Sequence[tuple[int, Ends, Sequence[int]]], sources: int) ->
         rows = []
         for source, line, bits in ends.heads.tolist():
             to = place[source]
-            if bits == _SETTLED:
+            if bits == _BEGINS_RECORD:
                 if not is_own[source]:
                     rows.append((source, line, 0))
                 is_own[source] = True
@@ -183,5 +183,5 @@ def followed(ranges: Sequence[tuple[int, Ends, Sequence[int]]], sources: int) ->
                 rows.append((source, line, record[to]))
         is_own &= ends.record != 0
         record[place[is_own]], state[place[is_own]] = before + ends.record[is_own].astype(np.int64), ends.state[is_own]
-        found.append(np.array(rows, FOLLOWED))
+        found.append(np.array(rows, FOLLOWED_ROWS))
     return found

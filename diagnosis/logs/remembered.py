@@ -12,13 +12,13 @@ from typing import Final
 import polars as pl
 
 #: Number of texts of a job up to which answers are looked up one by one; more are searched at once.
-FEW: Final = 4096
+MAX_SINGLE_LOOKUPS: Final = 4096
 #: Number of texts whose answers are kept, and of characters of the longest such text: at most 16 MB.
-KEPT: Final = 8192
-SHORT: Final = 500
+MAX_KEPT: Final = 8192
+MAX_TEXT_CHARS: Final = 500
 
 
-class Remembered[T]:
+class RememberedAnswers[T]:
     """Answers about texts that depend on nothing but the text. Threads may share it."""
 
     def __init__(self, answer: Callable[[pl.Series], list[T]]) -> None:
@@ -28,15 +28,15 @@ class Remembered[T]:
 
     def of(self, texts: pl.Series) -> list[T]:
         """The answer for each text. O(texts), and the work of ``answer`` for those that are not known."""
-        if len(texts) > FEW:
+        if len(texts) > MAX_SINGLE_LOOKUPS:
             return self._answer(texts)
         lines: list[str | None] = texts.to_list()
         known = self._known
         new = [line for line in dict.fromkeys(lines) if line not in known]
         fresh = dict(zip(new, self._answer(pl.Series(new, dtype=pl.String)), strict=True)) if new else {}
         answers = [fresh[line] if line in fresh else known[line] for line in lines]
-        short = {line: said for line, said in fresh.items() if len(line or "") <= SHORT}
-        if len(known) + len(short) > KEPT:
+        short = {line: answer for line, answer in fresh.items() if len(line or "") <= MAX_TEXT_CHARS}
+        if len(known) + len(short) > MAX_KEPT:
             self._known = short  # another one, because other threads may read the former
         else:
             known.update(short)

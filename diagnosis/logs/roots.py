@@ -26,24 +26,24 @@ from diagnosis.model import Level, Role
 THRESHOLDS: Final = thresholds.of("roots")
 
 #: A step daemon of the scheduler that reports the end of a job; its machine need not be the reason.
-SAID_ON: Final = words.regex("phrases", "ended_on")
+ENDED_ON: Final = words.regex("phrases", "ended_on")
 #: A rank that a line names.
 RANK: Final = words.regex("phrases", "rank")
 #: Words for problems, in lines without a level.
-ILL: Final = words.pattern("phrases", "ill")
+PROBLEM_WORDS: Final = words.pattern("phrases", "ill")
 #: A line of source that a traceback quotes below its frame: recognised by its indentation, after any prefix.
 QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
-DIED: Final = "hardware.host.killed"
+KILLED: Final = "hardware.host.killed"
 #: An event of Kubernetes, whose worst level is a warning.
 CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
-_SIGNALLED: Final = words.pattern("phrases", "killed_by_signal")
+_KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")
 #: A program's message that it goes on in spite of a problem.
 TOLERATED: Final = words.pattern("phrases", "tolerated")
 #: A launcher's message that a worker ended with a code or by a signal.
-DEATH: Final = words.pattern("phrases", "worker_ended")
+WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
 #: A program's or launcher's message that it was told to stop.
 STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
 
@@ -74,7 +74,7 @@ def weigh(scene: Scene) -> pl.Series:
     is_late_enough = pl.lit(begun is not None) & (by >= (begun or 0))
     is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare & pl.col("is_stamped")
     # a line without level and time must at least contain a word for a problem
-    is_ill = pl.col("example").str.contains(ILL) & is_few
+    is_ill = pl.col("example").str.contains(PROBLEM_WORDS) & is_few
     is_sign = (
         is_late_enough
         & (pl.col("jobs_with_it") == 0)
@@ -93,7 +93,7 @@ def weigh(scene: Scene) -> pl.Series:
         )
         .when(
             pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value])
-            & (pl.col("example").str.contains(_SIGNALLED) | (pl.col("category") == DIED))
+            & (pl.col("example").str.contains(_KILLED_BY_SIGNAL) | (pl.col("category") == KILLED))
             & is_few
         )
         .then(THRESHOLDS.killed)
@@ -116,8 +116,8 @@ def weigh(scene: Scene) -> pl.Series:
         & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
     is_calm = (pl.col("level") < Level.WARNING.value) | is_tolerated
-    told = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)
-    base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * told).otherwise(base)
+    factor = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)
+    base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * factor).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
         scene.catalogue.has("communication")
@@ -164,14 +164,14 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
     if events.is_empty():
         return Roots(weights=by_event)
-    places = _places(catalogue, events["event"].to_list(), named)
-    ranked = _ranked(events, places, total)
+    places = _nodes_of_events(catalogue, events["event"].to_list(), named)
+    ranked = _rank_candidates(events, places, total)
     # weak signs of most nodes do not join the cause of one node
     of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
     if ranked[0]["weight"] <= THRESHOLDS.unknown_sign and of_most:
         ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
-    home = _home(lead, ranked, places)
+    home = _home_nodes(lead, ranked, places)
     is_narrow = stats.is_minority(len(home), total)
     if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(scene, len(home)):
         # an unknown error of many nodes is a consequence if as many nodes print a known consequence
@@ -181,7 +181,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         if row["weight"] < THRESHOLDS.share * lead["weight"] or not _is_near(row, lead):
             continue
         here = places[row["event"]]
-        same_kind = _kind(row["category"]) == _kind(lead["category"])
+        same_kind = _subject(row["category"]) == _subject(lead["category"])
         if is_narrow:
             joins = bool(here & home) or (not here and same_kind)
             # a weak error of most nodes is the echo of a cause on few nodes
@@ -190,7 +190,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
             joins = same_kind or _begins_alike(row["template"], lead["template"])
         if joins:
             members.append(row["event"])
-    members += _kin(scene, lead, home, members, weights)
+    members += _related_events(scene, lead, home, members, weights)
     members = _without_summaries(catalogue, members)
     times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
     return Roots(
@@ -210,7 +210,7 @@ def has_wide_echo(scene: Scene, nodes: int) -> bool:
     return bool((found >= 0.5 * nodes).any())
 
 
-def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
+def _home_nodes(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
     """The nodes of the leader's rule, over all wordings that share nodes: variants of one message must not look like
     events of few nodes.
     """
@@ -230,7 +230,9 @@ def _home(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[in
     return home
 
 
-def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection[int], weights: pl.Series) -> list[int]:
+def _related_events(
+    scene: Scene, lead: dict[str, Any], home: set[str], members: Collection[int], weights: pl.Series
+) -> list[int]:
     """Further messages about the same cause on its own nodes, at that time: roots that yielded to the leader. If few
     nodes print the cause, also confirmations of its kind, unknown signs and deaths of workers: a process on the node
     that reports the fault in its own words is a first-hand report, and the same words elsewhere are echoes. If many do,
@@ -243,13 +245,15 @@ def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection
     if not is_narrow:
         is_kin = gave_way & (pl.col("strength") != "weak")
     rows = scene.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(list(members)))
-    places = _places(scene.catalogue, rows["event"].to_list(), {})
+    places = _nodes_of_events(scene.catalogue, rows["event"].to_list(), {})
     found = []
     for row in rows.iter_rows(named=True):
         here, at, led_at = places[row["event"]], row["first_at"], lead["first_at"]
         if is_narrow:
-            is_other = row["role"] == Role.CONFIRMATION.value and _kind(row["category"]) != _kind(lead["category"])
-            is_of_it = not is_other or bool(re.search(DEATH, row["example"]))
+            is_other = row["role"] == Role.CONFIRMATION.value and _subject(row["category"]) != _subject(
+                lead["category"]
+            )
+            is_of_it = not is_other or bool(re.search(WORKER_ENDED, row["example"]))
         else:
             is_before = at is not None and led_at is not None and at <= led_at
             is_of_it = is_before or (len(here) < scene.total and (here == home or not home))
@@ -260,27 +264,29 @@ def _kin(scene: Scene, lead: dict[str, Any], home: set[str], members: Collection
 
 def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
     """Of a launcher's messages that a worker died, only the first kind: the summary at its end repeats it."""
-    is_death = pl.col("event").is_in(members) & pl.col("example").str.contains(DEATH)
-    told = catalogue.events.filter(is_death).sort("first_line", "event")["event"].to_list()
-    return [event for event in members if event not in told[1:]]
+    is_death = pl.col("event").is_in(members) & pl.col("example").str.contains(WORKER_ENDED)
+    deaths = catalogue.events.filter(is_death).sort("first_line", "event")["event"].to_list()
+    return [event for event in members if event not in deaths[1:]]
 
 
-def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
+def _rank_candidates(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
     """Heaviest first; among equals the one whose nodes have more candidates, then fewer nodes before more, then earlier
     before later. A line without a time comes before the next one with a time, and before later lines.
     """
     rows = list(events.iter_rows(named=True))
-    said: dict[str, float] = {}
+    weight_of_node: dict[str, float] = {}
     for row in rows:
         here = places[row["event"]]
         for node in here if stats.is_minority(len(here), total) else ():
-            said[node] = said.get(node, 0.0) + row["weight"]
+            weight_of_node[node] = weight_of_node.get(node, 0.0) + row["weight"]
 
     def key(row: dict[str, Any]) -> tuple[float, bool, float, int, int]:
         is_narrow = stats.is_minority(len(places[row["event"]]), total)
         at = row["until_at"] if row["first_at"] is None else row["first_at"]
         company = (
-            max((said.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"] if is_narrow else 0.0
+            max((weight_of_node.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"]
+            if is_narrow
+            else 0.0
         )
         return (
             -round(row["weight"] * (1 + THRESHOLDS.company * min(1.0, company)), 2),
@@ -293,7 +299,7 @@ def _ranked(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) ->
     return sorted(rows, key=key)
 
 
-def _kind(category: str | None) -> str | None:
+def _subject(category: str | None) -> str | None:
     """The subject of a category: causes with one subject are of one kind."""
     return taxonomy.load().get(category).matter if category else None
 
@@ -307,11 +313,11 @@ def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
     """Whether an event may be near the leader in time; for an event without stamps only a lower and an upper bound are
     known.
     """
-    (low, high), (lead_low, lead_high) = _window(row), _window(lead)
+    (low, high), (lead_low, lead_high) = _time_bounds(row), _time_bounds(lead)
     return bool(low <= lead_high + THRESHOLDS.after_s * SECOND and high >= lead_low - THRESHOLDS.before_s * SECOND)
 
 
-def _window(row: dict[str, Any]) -> tuple[float, float]:
+def _time_bounds(row: dict[str, Any]) -> tuple[float, float]:
     """The bounds (ns) of the time of an event's first line."""
     low = row["first_at"]
     if low is None:
@@ -321,11 +327,13 @@ def _window(row: dict[str, Any]) -> tuple[float, float]:
     return low, float("inf") if row["until_at"] is None else row["until_at"]
 
 
-def _places(catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]) -> dict[int, set[str]]:
+def _nodes_of_events(
+    catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]
+) -> dict[int, set[str]]:
     """The nodes of each event: those that wrote it, else those that it names. The machine of a scheduler's daemon that
     reports the end of a job does not count.
     """
-    elsewhere = catalogue.events.filter(pl.col("example").str.contains(SAID_ON.pattern))["event"]
+    elsewhere = catalogue.events.filter(pl.col("example").str.contains(ENDED_ON.pattern))["event"]
     rows = (
         catalogue.cells.filter(pl.col("event").is_in(events) & ~pl.col("event").is_in(elsewhere.implode()))
         .drop_nulls("node")

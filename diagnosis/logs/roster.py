@@ -23,13 +23,13 @@ from diagnosis.logs.events import LogTable
 from diagnosis.model import ReadRange
 
 #: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range cannot fill the memory.
-MOST: Final = 65_536
+MAX_NODES: Final = 65_536
 #: Maximum number of lines read for statements, and of characters of each.
-LINES: Final = 4_096
-CHARACTERS: Final = 16_384
+MAX_LINES: Final = 4_096
+MAX_LINE_CHARS: Final = 16_384
 #: Names in tables that are no machines.
-NOWHERE: Final = frozenset({"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
-_LOOKS_LIKE_ONE: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
+NOT_MACHINES: Final = frozenset({"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
+_LOOKS_LIKE_STATEMENT: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
 _RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
 
 
@@ -75,7 +75,7 @@ class Roster:
         stated = dict(self.node_of) if starts_a_node else {**self.task_of, **self.node_of}
         if not per or len(self.nodes) < 2:
             return stated
-        counted = {rank: self.nodes[rank // per] for rank in range(min(per * len(self.nodes), MOST))}
+        counted = {rank: self.nodes[rank // per] for rank in range(min(per * len(self.nodes), MAX_NODES))}
         if any(counted.get(rank, node) != node for rank, node in stated.items()):
             return stated
         return counted
@@ -102,9 +102,9 @@ def _statement(row: Mapping[str, Any]) -> Statement:
     return Statement(row["id"], tuple(row["needs"]), re.compile(row["pattern"]), **ways, rank_below=below)
 
 
-def of_lines(lines: Iterable[str]) -> Roster:
-    """The statements of these lines, in the order of their file. Linear in them; never more than :data:`MOST` names."""
-    said = statements()
+def roster_of_lines(lines: Iterable[str]) -> Roster:
+    """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names. O(lines)."""
+    known = statements()
     nodes: dict[str, None] = {}
     node_of: dict[int, str] = {}
     task_of: dict[int, str] = {}
@@ -118,7 +118,7 @@ def of_lines(lines: Iterable[str]) -> Roster:
         if open_table is not None and (found := open_table[1].search(line)):
             _keep_rank(node_of, found["rank"], open_table[0])
             open_table = None
-        for one in said.every:
+        for one in known.every:
             if not any(word in lower for word in one.needs):
                 continue
             for found in one.pattern.finditer(line):
@@ -126,28 +126,28 @@ def of_lines(lines: Iterable[str]) -> Roster:
                 if "count" in parts:
                     per_node.add(int(parts["count"]))
                     continue
-                names = [parts["node"]] if parts.get("node") else expand(parts.get("list") or "")
-                names = [n for n in (_bare(name) for name in names) if n]
-                names = [n for n in names if n.lower() not in (NOWHERE if one.is_exact else said.no_name)]
+                names = [parts["node"]] if parts.get("node") else expand_node_list(parts.get("list") or "")
+                names = [n for n in (_bare_name(name) for name in names) if n]
+                names = [n for n in names if n.lower() not in (NOT_MACHINES if one.is_exact else known.no_name)]
                 rank = parts.get("rank")
-                if names and parts.get("address") and len(host_of_address) < MOST:
+                if names and parts.get("address") and len(host_of_address) < MAX_NODES:
                     host_of_address[parts["address"]] = names[0]
                 if one.is_address:
                     continue
                 if one.is_listed:
                     doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
                     continue
-                nodes.update(dict.fromkeys(names[: MOST - len(nodes)]))
+                nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
-                if names and parts.get("pod") and len(home_of_pod) < MOST:
+                if names and parts.get("pod") and len(home_of_pod) < MAX_NODES:
                     home_of_pod[parts["pod"]] = names[0]  # the last assignment
                 for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
                     _keep_rank(task_of, str(task), names[0])
                 if one.rank_below is not None and names:
                     open_table = (names[0], one.rank_below)
     for name, number in doubtful:
-        if (name in nodes or _LOOKS_LIKE_ONE.fullmatch(name)) and len(nodes) < MOST:
+        if (name in nodes or _LOOKS_LIKE_STATEMENT.fullmatch(name)) and len(nodes) < MAX_NODES:
             nodes.setdefault(name)
             if number is not None:
                 _keep_rank(node_of, str(number), name)
@@ -156,10 +156,10 @@ def of_lines(lines: Iterable[str]) -> Roster:
     return Roster(tuple(nodes), node_of, task_of, count, home_of_pod, host_of_address)
 
 
-def expand(text: str) -> list[str]:
-    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most :data:`MOST`."""
+def expand_node_list(text: str) -> list[str]:
+    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most :data:`MAX_NODES`."""
     if "+" in text or "/" in text:
-        return list(dict.fromkeys(part.partition("/")[0] for part in text.split("+") if part))[:MOST]
+        return list(dict.fromkeys(part.partition("/")[0] for part in text.split("+") if part))[:MAX_NODES]
     out: list[str] = []
     for found in _RANGE.finditer(text):
         head, ranges, tail = found.groups()
@@ -171,18 +171,18 @@ def expand(text: str) -> list[str]:
             first, last = numbers.whole(low), numbers.whole(high or low)
             if first is None or last is None:
                 continue
-            for number in range(first, min(last, first + MOST - len(out) - 1) + 1):
+            for number in range(first, min(last, first + MAX_NODES - len(out) - 1) + 1):
                 out.append(f"{head}{number:0{len(low)}d}{tail}")
-        if len(out) >= MOST:
+        if len(out) >= MAX_NODES:
             break
-    return out[:MOST]
+    return out[:MAX_NODES]
 
 
 def _numbers(text: str) -> list[int]:
-    return [n for name in expand(f"[{text.strip('[]')}]") if (n := numbers.whole(name)) is not None]
+    return [n for name in expand_node_list(f"[{text.strip('[]')}]") if (n := numbers.whole(name)) is not None]
 
 
-def _bare(name: str) -> str:
+def _bare_name(name: str) -> str:
     """A name without the marks around it, as of "[default0]:node-7:"; "::" begins an address."""
     name = name.rstrip(".:,")
     return name if name.startswith("::") else name.lstrip(":")
@@ -190,29 +190,31 @@ def _bare(name: str) -> str:
 
 def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:
     number = numbers.whole(rank)
-    if number is not None and number < MOST:
+    if number is not None and number < MAX_NODES:
         node_of.setdefault(number, node)
 
 
-def read(table: LogTable, read: ReadRange) -> Roster:
+def read_roster(table: LogTable, read: ReadRange) -> Roster:
     """The statements of a job's logs. Only lines whose message holds a word of a statement are read, at most
-    :data:`LINES`."""
-    said = statements()
-    words = sorted({word for one in said.every for word in one.needs})
-    told = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words)).filter(_matches(said))
-    rows = table.rows(told["masked"].to_list(), limit=LINES).sort("file", "line")
-    return of_lines(raw_lines.read(rows, table.files, read, CHARACTERS))
+    :data:`MAX_LINES`."""
+    known = statements()
+    words = sorted({word for one in known.every for word in one.needs})
+    messages = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words)).filter(
+        _matches(known)
+    )
+    rows = table.rows(messages["masked"].to_list(), limit=MAX_LINES).sort("file", "line")
+    return roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
 
 
-def _matches(said: Statements) -> pl.Expr:
+def _matches(known: Statements) -> pl.Expr:
     """Messages whose example one of the statements matches: a single word, such as "rank", is in half of all lines."""
-    every = [pattern for one in said.every for pattern in (one.pattern, one.rank_below) if pattern]
+    every = [pattern for one in known.every for pattern in (one.pattern, one.rank_below) if pattern]
     return pl.col("example").map_elements(
         lambda text: any(pattern.search(text) for pattern in every), return_dtype=pl.Boolean
     )
 
 
-def applied(
+def apply_roster(
     table: LogTable, known: Iterable[str], node_of: Mapping[int, str], read_: ReadRange
 ) -> tuple[LogTable, Roster]:
     """The table with writers on the machines that the log itself states, and the roster.
@@ -223,7 +225,7 @@ def applied(
         read_: reads bytes of the evidence.
     """
     known = tuple(known)
-    found = read(table, read_)
+    found = read_roster(table, read_)
     if not found.nodes:
         return table, found
     machines = set(found.home_of_pod.values())
@@ -239,7 +241,7 @@ def applied(
     seen = [name for name in seen if name in stated or homes.component(name, stated) is None]
     listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
     names = known or listed
-    settled = homes.settle(table.sources, table.files, names, home)
+    settled = homes.settle_homes(table.sources, table.files, names, home)
     return replace(table, sources=settled), found
 
 
@@ -247,5 +249,5 @@ def named_in(text: str, known: Mapping[str, str]) -> set[str]:
     """Machines that a statement in a text names ("Node failure on a"), if they are ``known`` (names and addresses to
     machines); else those whose whole name occurs in it.
     """
-    stated = {known[name] for name in of_lines([text]).nodes if name in known}
+    stated = {known[name] for name in roster_of_lines([text]).nodes if name in known}
     return stated or hosts.names_in(text, known)

@@ -176,7 +176,7 @@ class Scene(Facts):
         the beginning of a slowdown; without progress, shortly before the first consequence.
         """
         if self.pace.slow_at is not None:
-            return self.pace.slow_at - near(self.pace)
+            return self.pace.slow_at - slowdown_window(self.pace)
         if self.stopped_at is not None:
             return self.stopped_at - int((self.pace.usual_s or THRESHOLDS.near_s) * SECOND)
         return (
@@ -184,6 +184,6 @@ class Scene(Facts):
         )
 
 
-def near(pace: Pace) -> int:
+def slowdown_window(pace: Pace) -> int:
     """Time (ns) within which an event belongs to the beginning of a slowdown."""
     return int(max(THRESHOLDS.near_s, THRESHOLDS.near_beats * (pace.usual_s or 0.0)) * SECOND)

@@ -55,30 +55,30 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") 
     roots = [e for e in logs.events if e.role == Role.ROOT.value]
     if stacks and not roots:
         end = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}
-        return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_where(logs)}."
-    who = f" on {_some(accused)}" if accused else f" below {switch}" if switch else _spread(roots)
-    when = _where(logs)
+        return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_location(logs)}."
+    who = f" on {_some_names(accused)}" if accused else f" below {switch}" if switch else _spread(roots)
+    when = _location(logs)
     if logs.symptom == "hang" and logs.verdict.id == "unknown" and not roots:
-        return f"The job hung{who}{when}, cause unknown{_since(logs)}."
+        return f"The job hung{who}{when}, cause unknown{_silence(logs)}."
     what = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}.get(
         logs.symptom, ""
     )
     first = f"{cause}{who}{when}" + (f"; {what}" if what else "")
-    return f"{first}{_quoted(logs, roots, first)}.{_aftermath(logs, roots)}"
+    return f"{first}{_root_clause(logs, roots, first)}.{_aftermath(logs, roots)}"
 
 
-def with_stated_outcome(said: str, logs: LogDiagnosis | None, told: str) -> str:
-    """The headline ``told`` after the outcome that people ``said``, if the logs show another one: both are stated."""
-    if logs is None or said in ("", logs.outcome) or "running" in (said, logs.outcome):
-        return told
-    if said == "succeeded" and logs.is_failure:
-        return f"Reported as succeeded, but the logs show a failure: {told}"
-    if said in ("failed", "cancelled") and not logs.is_failure:
-        return f"Reported as {said}, but the logs show no failure: {told}"
-    return told
+def with_stated_outcome(stated: str, logs: LogDiagnosis | None, headline: str) -> str:
+    """The ``headline`` after the outcome that people ``stated``, if the logs show another one."""
+    if logs is None or stated in ("", logs.outcome) or "running" in (stated, logs.outcome):
+        return headline
+    if stated == "succeeded" and logs.is_failure:
+        return f"Reported as succeeded, but the logs show a failure: {headline}"
+    if stated in ("failed", "cancelled") and not logs.is_failure:
+        return f"Reported as {stated}, but the logs show no failure: {headline}"
+    return headline
 
 
-def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
+def _root_clause(logs: LogDiagnosis, roots: Sequence[LogEvent], sentence: str) -> str:
     """The informative clause of the first root line, or of its fallback; nothing if it only repeats what was
     ``said``.
     """
@@ -89,14 +89,14 @@ def _quoted(logs: LogDiagnosis, roots: Sequence[LogEvent], said: str) -> str:
         return ""
     fault = logs.indicators[0].text if logs.indicators and roots else quotes.quote(event.example, event.template)
     clause = quotes.clause(quotes.quote(event.example, event.template, LIMITS.clause_from), fault)
-    return f": “{clause}”" if clause and clause.lower() not in said.lower() else ""
+    return f": “{clause}”" if clause and clause.lower() not in sentence.lower() else ""
 
 
-def _where(logs: LogDiagnosis) -> str:
+def _location(logs: LogDiagnosis) -> str:
     return f" {_STAGE.get(logs.stage or '', '')}".rstrip() + _at(logs.iteration)
 
 
-def _since(logs: LogDiagnosis) -> str:
+def _silence(logs: LogDiagnosis) -> str:
     """For an unexplained hang: the time of the last progress, and the duration until something ended."""
     beats = [beat for beat in logs.timeline.get("iterations") or () if beat["t"] is not None]
     if not beats:
@@ -105,7 +105,7 @@ def _since(logs: LogDiagnosis) -> str:
     at = datetime.fromtimestamp(last["t"], UTC)
     ends = [e.first_at for e in logs.events if e.role in (Role.TEARDOWN.value, Role.CASCADE.value)]
     after = [t for t in ends if t is not None and t > last["t"]]
-    until = f"; the end came{_later(min(after) - last['t'])}" if after else ""
+    until = f"; the end came{_delay(min(after) - last['t'])}" if after else ""
     return f": no progress since iteration {last['n']:,} at {at:%H:%M:%S} UTC{until}"
 
 
@@ -120,10 +120,10 @@ def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
     others = min(widest.nodes - len(home & set(widest.node_names)), widest.of_nodes - len(home))
     if others < 2 or widest.first_at is None:
         return ""
-    return f" {others:,} other nodes followed{_later(widest.first_at - min(starts))}."
+    return f" {others:,} other nodes followed{_delay(widest.first_at - min(starts))}."
 
 
-def _later(seconds: float) -> str:
+def _delay(seconds: float) -> str:
     if seconds < 1:
         return " at once"
     if seconds < 90:
@@ -133,15 +133,15 @@ def _later(seconds: float) -> str:
     return f" {seconds / 3600:.1f} hours later"
 
 
-def observed(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) -> tuple[str, ...]:
+def observed_facts(case: Case, when: Moment, where: Place, roots: Sequence[LogEvent]) -> tuple[str, ...]:
     """Only facts that are in the evidence."""
-    out = [_stated(case, same) for same in _by_rule(roots)[:4]]
+    out = [_root_sentence(case, same) for same in _by_rule(roots)[:4]]
     if case.progress.last is not None:
         out.append(f"The last {case.progress.kind} that the logs show is {case.progress.last:,}.")
     if when.silence_s is not None and when.silence_s > 1:
         usual = f"; progress lines come every {case.pace.usual_s:.1f} s" if case.pace.usual_s else ""
         out.append(f"From the last progress to the first sign of the end passed {when.silence_s:,.0f} s{usual}.")
-    out.extend(_fell_silent(case, when))
+    out.extend(_early_silent_ranks(case, when))
     if case.pace.slow_from is not None:
         out.append(
             f"From iteration {case.pace.slow_from:,} on an iteration takes {times_as_long(case.pace.ratio)} as before."
@@ -159,7 +159,7 @@ def _by_rule(roots: Sequence[LogEvent]) -> list[list[LogEvent]]:
     return list(groups.values())
 
 
-def _stated(case: Case, same: Sequence[LogEvent]) -> str:
+def _root_sentence(case: Case, same: Sequence[LogEvent]) -> str:
     """Root events of one meaning as one clause: how many lines, on how many nodes, where the first is."""
     lead = same[0]
     count, names = sum(event.count for event in same), {name for event in same for name in event.node_names}
@@ -168,12 +168,12 @@ def _stated(case: Case, same: Sequence[LogEvent]) -> str:
     first = min(lines, key=lambda line: math.inf if line.at is None else line.at, default=None)
     at = f", first at {first.file}:{first.line}" if first is not None else ""
     spread = f"on {nodes} of {lead.of_nodes} nodes" if nodes else "in logs that name no node"
-    said = case.meaning(lead.signature, lead.example, lead.template)
+    meaning = case.meaning(lead.signature, lead.example, lead.template)
     wordings = f" in {len(same)} wordings" if len(same) > 1 else ""
-    return f"{f'{said}: ' if said else ''}{count:,} {'line' if count == 1 else 'lines'}{wordings} {spread}{at}"
+    return f"{f'{meaning}: ' if meaning else ''}{count:,} {'line' if count == 1 else 'lines'}{wordings} {spread}{at}"
 
 
-def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
+def _early_silent_ranks(case: Case, when: Moment) -> tuple[str, ...]:
     """The few ranks of a hang whose last line came well before the last lines of the others."""
     if when.symptom != "hang" or when.ended_at is None:
         return ()
@@ -192,7 +192,7 @@ def _fell_silent(case: Case, when: Moment) -> tuple[str, ...]:
     return (f"{ranks} fell silent first, {lead:,.0f} s before most others wrote their last line.",)
 
 
-def odd(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
+def odd_iterations(iterations: Sequence[tuple[int, float]]) -> tuple[str, ...]:
     """The few iterations that differ most from those before them."""
     if not iterations:
         return ()
@@ -211,9 +211,11 @@ def _aperiodic(iterations: Sequence[tuple[int, float]]) -> list[tuple[int, float
     rhythm: set[int] = set()
     for step in sorted(steps):
         beside = {n for n in numbers if n - step in numbers or n + step in numbers}
-        mine = max(({n for n in beside if n % step == k} for k in {n % step for n in beside}), key=len, default=set())
-        if len(mine) > max(len(rhythm), THRESHOLDS.periods):
-            rhythm = mine
+        residue_class = max(
+            ({n for n in beside if n % step == k} for k in {n % step for n in beside}), key=len, default=set()
+        )
+        if len(residue_class) > max(len(rhythm), THRESHOLDS.periods):
+            rhythm = residue_class
     return [(n, score) for n, score in iterations if n not in rhythm]
 
 
@@ -225,17 +227,17 @@ def slow_phase(logs: LogDiagnosis) -> str:
     return f"steps {first:,} to {last:,} took {times_as_long(ratio)} as usual"
 
 
-def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, ...]:
+def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, ...]:
     """What the logs alone imply, each with its basis; cause and culprits are the conclusion's."""
     out = []
     if when.symptom == "hang":
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
     if not roots:
         event = first_consequence(case)
-        told = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
+        row = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
         rests = "their answer rests on silence, order and agreement between nodes"
-        if told is not None:
-            clause = quotes.telling(quotes.quote(told["example"], told["template"], LIMITS.clause_from))
+        if row is not None:
+            clause = quotes.informative_clause(quotes.quote(row["example"], row["template"], LIMITS.clause_from))
             rests = "they only show consequences" + (f", first “{clause}”" if clause else "")
         out.append(f"No line of the logs names a cause; {rests}.")
     if case.healthy:
@@ -249,7 +251,7 @@ def inferred(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple[str, 
     return tuple(out)
 
 
-def healthy(case: Case) -> tuple[str, ...]:
+def healthy_facts(case: Case) -> tuple[str, ...]:
     """The sentences about a job without failure. Slow steps that passed are the conclusion's: flows may show them too,
     with their own numbers.
     """
@@ -263,7 +265,7 @@ def healthy(case: Case) -> tuple[str, ...]:
     return tuple(out)
 
 
-def missing(case: Case) -> tuple[str, ...]:
+def missing_evidence(case: Case) -> tuple[str, ...]:
     """Evidence that would have made the answer surer."""
     out = []
     nodes = case.catalogue.nodes
@@ -305,8 +307,8 @@ def missing(case: Case) -> tuple[str, ...]:
     if case.table.is_cut:
         out.append(
             "The logs hold more different messages than can be compared: of those without a code, a warning or an "
-            f"error the {messages.MOST:,} with most lines were, and as many of the others. Leave out the files that "
-            "are no logs."
+            f"error the {messages.MAX_MESSAGES:,} with most lines were, and as many of the others. Leave out the files "
+            "that are no logs."
         )
     if not has_kernel and len(nodes) > 1:
         out.append("No kernel logs: faults of GPUs, links and memory that processes do not report stay unseen.")
@@ -317,7 +319,7 @@ def _at(iteration: int | None) -> str:
     return f" at iteration {iteration:,}" if iteration is not None else ""
 
 
-def _some(names: Sequence[str]) -> str:
+def _some_names(names: Sequence[str]) -> str:
     return ", ".join(names[:3]) + (f" and {len(names) - 3} more nodes" if len(names) > 3 else "")
 
 

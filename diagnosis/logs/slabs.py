@@ -12,11 +12,11 @@ import polars as pl
 from diagnosis.logs import cells, stored_rows
 from diagnosis.logs.stored_rows import Rows
 
-#: Lines before a slab in which its time is looked for first.
-_NEAR: Final = 1 << 12
+#: Lines before a slab in which its time is looked for first, and lines at a log's end that are read at once.
+LINES_BEFORE: Final = 1 << 12
 
 
-def read(
+def read_slabs(
     lines: Rows,
     low: int,
     high: int,
@@ -33,8 +33,8 @@ def read(
     own = cells.own_time(year_at)
     before: int | None = None
     is_known = False  # whether ``before`` is the time before this slab
-    for first in range(low, high + 1, cells.MOST_LINES):
-        slab = lines.part(first - 1, min(cells.MOST_LINES, high + 1 - first))
+    for first in range(low, high + 1, cells.MAX_LINES):
+        slab = lines.part(first - 1, min(cells.MAX_LINES, high + 1 - first))
         chosen = stored_rows.scan(slab)
         chosen = chosen if wanted is None else chosen.filter(pl.col("masked").is_in(wanted.implode()))
         rows = chosen.collect().with_columns(at=own)
@@ -54,12 +54,12 @@ def read(
 
 def _stated_before(lines: Rows, line: int, year_at: int | None) -> int | None:
     """The last time that a line before this one states."""
-    high, count = line - 1, _NEAR
+    high, count = line - 1, LINES_BEFORE
     while high > 0:
         low = max(0, high - count)
         own = cells.own_time(year_at).alias("own")
         times = stored_rows.scan(lines.part(low, high - low)).select(own).drop_nulls().tail(1).collect()
         if times.height:
             return int(times.item())
-        high, count = low, cells.MOST_LINES
+        high, count = low, cells.MAX_LINES
     return None

@@ -45,14 +45,14 @@ _JOB = re.compile(r".+?[-_.]\d{5,}[-_.](?=[A-Za-z])")
 #: Indices are 16 bits wide; further writers count as the writer in the path.
 MAX_SOURCES = 65_535
 #: Names that are looked for in lines.
-MAX_STATED = 16
+MAX_STATED_NAMES = 16
 _LABELLED_SHARE = 0.3
 #: Confidence up to which a path's name is a node only if there are others like it.
-DOUBTFUL = 0.5
+MAX_DOUBTFUL_CONFIDENCE = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class PathSays:
+class PathWriter:
     """The writer that a path states. ``local_rank`` is a rank's number on its node (torchrun's
     ``attempt_N/<local rank>/``).
     """
@@ -64,13 +64,13 @@ class PathSays:
     confidence: float = 0.0
 
 
-def from_path(path: str) -> PathSays:
+def from_path(path: str) -> PathWriter:
     """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as
     ``logs/node-3/attempt_0/5/stderr.log``.
     """
     parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", ".", "..")]
     if not parts:
-        return PathSays()
+        return PathWriter()
     stem = parts[-1]
     while (shorter := _EXTENSION.sub("", stem)) != stem:
         stem = shorter
@@ -89,7 +89,7 @@ def from_path(path: str) -> PathSays:
         if score > best[0]:
             best = (score, host)
     confidence = best[0] if best[1] or rank is None else 0.9
-    return PathSays(best[1] or None, rank, local, attempt, round(confidence, 2))
+    return PathWriter(best[1] or None, rank, local, attempt, round(confidence, 2))
 
 
 def _host_score(name: str) -> float:
@@ -101,7 +101,7 @@ def _host_score(name: str) -> float:
     if _RANK.search(name) and not _HOST_WORD.search(name):
         return 0.0
     # "gpu-node-02" begins like a machine; "sigkill_node3" only contains one, like the name of an experiment
-    return 0.9 if (found := _HOST_WORD.search(name)) and found.start() == 0 else DOUBTFUL
+    return 0.9 if (found := _HOST_WORD.search(name)) and found.start() == 0 else MAX_DOUBTFUL_CONFIDENCE
 
 
 class Sources:
@@ -144,7 +144,7 @@ class Sources:
         return found
 
 
-def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ...]:
+def with_scheme(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ...]:
     """The writers of one file without the ranks and doubtful nodes that only its path states, unless the job's
     ``paths`` have several values. A single ``rank5`` in a directory's name is the name of an experiment.
 
@@ -167,17 +167,19 @@ def schemed(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ..
     return tuple(found)
 
 
-def without_job(named: Sequence[Sequence[Source]], said: Callable[[str], bool]) -> list[tuple[Source, ...]]:
+def without_job_name(named: Sequence[Sequence[Source]], is_stated: Callable[[str], bool]) -> list[tuple[Source, ...]]:
     """The writers of all files, with machine names without the job's name before them. The same job name and number
-    before several names is no part of them, unless lines state a machine's name with it: ``said`` tells whether any
-    line matches a pattern. O(files).
+    before several names is no part of them, unless lines state a machine's name with it: ``is_stated`` tells whether
+    any line matches a pattern. O(files).
     """
     nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
     jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
     job = jobs.pop() if len(jobs) == 1 and len(nodes) > 1 else ""
     if job and any(s.node in nodes or s.label in nodes for sources in named for s in sources if not _is_doubtful(s)):
         job = ""
-    if job and said(rf"(?:^|[^\w./-])(?:{'|'.join(map(re.escape, sorted(nodes)[:MAX_STATED]))})(?:$|[^\w./-])"):
+    if job and is_stated(
+        rf"(?:^|[^\w./-])(?:{'|'.join(map(re.escape, sorted(nodes)[:MAX_STATED_NAMES]))})(?:$|[^\w./-])"
+    ):
         job = ""
     return [
         tuple(replace(s, node=s.node[len(job) :]) if job and s.node and _is_doubtful(s) else s for s in sources)
@@ -186,10 +188,10 @@ def without_job(named: Sequence[Sequence[Source]], said: Callable[[str], bool]) 
 
 
 def _is_doubtful(source: Source) -> bool:
-    return source.node is not None and source.how == "path" and source.confidence <= DOUBTFUL
+    return source.node is not None and source.how == "path" and source.confidence <= MAX_DOUBTFUL_CONFIDENCE
 
 
-def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:
+def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:
     """The writers, with labels believed or not; ``lines`` counts each one's lines.
 
     ``word3: `` before a few lines is wording; before many lines, or if it looks like a machine, it is their writer.
@@ -213,6 +215,6 @@ def settled(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ..
     return tuple(out)
 
 
-def unsettled(source: Source) -> Source:
-    """``source`` as it was before :func:`settled`, so that ranges of one file can be counted together."""
+def unsettle_labels(source: Source) -> Source:
+    """``source`` as it was before :func:`settle_labels`, so that ranges of one file can be counted together."""
     return replace(source, node=source.label, confidence=0.9) if source.label else source

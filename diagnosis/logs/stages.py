@@ -14,18 +14,18 @@ from typing import Final
 import polars as pl
 
 from diagnosis.logs import words
-from diagnosis.logs.remembered import Remembered
+from diagnosis.logs.remembered import RememberedAnswers
 from diagnosis.model import STAGES
 
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])
 
 
-def mark(messages: pl.DataFrame) -> pl.DataFrame:
+def stage_marks(messages: pl.DataFrame) -> pl.DataFrame:
     """The messages that are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search a pattern over
     unique messages that are not known from before."""
     folded = messages.select("masked", text=pl.col("text").str.head(400).str.to_lowercase())
     rows = words.load("stages")
-    place = pl.Series("place", _PLACES.of(folded["text"]), dtype=pl.Int32)
+    place = pl.Series("place", _STAGE_ROWS.of(folded["text"]), dtype=pl.Int32)
     marked = folded.select("masked", place).drop_nulls("place")
     return marked.select(
         "masked",
@@ -34,7 +34,7 @@ def mark(messages: pl.DataFrame) -> pl.DataFrame:
     )
 
 
-def _places(texts: pl.Series) -> list[int | None]:
+def _stage_rows(texts: pl.Series) -> list[int | None]:
     """The row of the stage that each text marks, if it marks one."""
     expr = pl.lit(None, dtype=pl.Int32)
     for place, row in reversed(list(enumerate(words.load("stages")))):
@@ -46,10 +46,10 @@ def _places(texts: pl.Series) -> list[int | None]:
     return found.to_series().to_list()
 
 
-_PLACES: Final = Remembered(_places)
+_STAGE_ROWS: Final = RememberedAnswers(_stage_rows)
 
 
-def of_frames(lines: list[str]) -> str | None:
+def stage_of_frames(lines: list[str]) -> str | None:
     """The stage from the frames of a traceback: the most reliable rule that any frame matches, innermost frames first
     if equal.
     """
@@ -57,7 +57,7 @@ def of_frames(lines: list[str]) -> str | None:
     return next((r.id for r in rows if any(re.search(r.pattern, line, re.IGNORECASE) for line in lines)), None)
 
 
-def after_end(stage: str, trained: bool) -> str:
+def stage_after_end(stage: str, trained: bool) -> str:
     """The stage after the end of ``stage``: training, if it had begun; else the next preparation."""
     if stage in ("checkpoint_save", "evaluation"):
         return "training"

@@ -19,7 +19,7 @@ type Places = npt.NDArray[np.int64]
 #: The time of a line that states none.
 NO_TIME = np.iinfo(np.int64).min
 #: The time of a line that only patterns decide: a letter outside ASCII before the stamp, a leap second, an odd year.
-DOUBTFUL = NO_TIME + 1
+UNDECIDED = NO_TIME + 1
 #: The year of stamps that name none: a leap year.
 BARE_YEAR = 1972
 _NAMES = (b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec")
@@ -41,7 +41,7 @@ def _number(data: Bytes, at: int, digits: int, stop: int) -> int:
 
 
 @compiled
-def _is(data: Bytes, at: int, stop: int, byte: int) -> bool:
+def _is_byte(data: Bytes, at: int, stop: int, byte: int) -> bool:
     return at < stop and data[at] == byte
 
 
@@ -99,16 +99,16 @@ def iso(data: Bytes, at: int, stop: int, is_zoned: bool) -> int:
             at += 1
     if not is_zoned:
         return time
-    if _is(data, at, stop, 32):
+    if _is_byte(data, at, stop, 32):
         at += 1
-    if _is(data, at, stop, 90):
+    if _is_byte(data, at, stop, 90):
         return time
-    if not (_is(data, at, stop, 43) or _is(data, at, stop, 45)):
+    if not (_is_byte(data, at, stop, 43) or _is_byte(data, at, stop, 45)):
         return NO_TIME
     hours = _number(data, at + 1, 2, stop)
     if hours < 0 or hours > 23:
         return NO_TIME
-    minutes = _number(data, at + (4 if _is(data, at + 3, stop, 58) else 3), 2, stop)
+    minutes = _number(data, at + (4 if _is_byte(data, at + 3, stop, 58) else 3), 2, stop)
     shift = (hours * 60 + max(minutes, 0)) * 60_000_000_000
     return time + shift if data[at] == 45 else time - shift
 
@@ -157,7 +157,7 @@ def _stamp(data: Bytes, at: int, stop: int, year: int, month: int, day: int) -> 
     minute = _two(data, at + 3)
     second = _two(data, at + 6)
     if second == 60 or year < 1971 or year > 2200:
-        return DOUBTFUL
+        return UNDECIDED
     if month < 1 or month > 12 or day < 1 or day > _month_days(year, month) or hour > 23 or minute > 59 or second > 59:
         return NO_TIME
     time = (((_days(year, month, day) * 24 + hour) * 60 + minute) * 60 + second) * 1_000_000_000
@@ -184,7 +184,7 @@ def _glog(data: Bytes, begin: int, at: int, stop: int) -> int:
     if at > begin:
         before = data[at - 1]
         if before >= 128:
-            return DOUBTFUL
+            return UNDECIDED
         if 48 <= before <= 57 or 65 <= before <= 90 or 97 <= before <= 122 or before == 95:
             return 0
     year = BARE_YEAR if size == 4 else 100 * _two(data, at + 1) + _two(data, at + 3)

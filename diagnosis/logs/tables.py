@@ -45,7 +45,7 @@ UNIQUES: dict[str, pl.DataType] = {
 EXAMPLE_CHARS = 2_000
 #: Rows that are encoded together. A few lines of a large log are read three times as fast as with four times as many
 #: rows; writing and reading all of them costs the same.
-TOGETHER: Final = 1 << 16
+ROWS_PER_GROUP: Final = 1 << 16
 _DAY = 86_400_000_000_000
 _TO_LEAP_DAY = 59 * _DAY
 #: The year of stamps that name none, until a year is known: a leap year.
@@ -59,7 +59,9 @@ def write_tables(columns: pl.DataFrame, uniques: pl.DataFrame, folder: Path) -> 
     out = [io.BytesIO(), io.BytesIO()]
     pl.collect_all(
         [
-            table.lazy().sink_parquet(buffer, compression="lz4", statistics=False, row_group_size=TOGETHER, lazy=True)
+            table.lazy().sink_parquet(
+                buffer, compression="lz4", statistics=False, row_group_size=ROWS_PER_GROUP, lazy=True
+            )
             for table, buffer in zip((columns, uniques), out, strict=True)
         ]
     )
@@ -77,15 +79,15 @@ def write_part(rows: pl.DataFrame, target: Path) -> None:
 def write_columns(
     parts: Sequence[Path], target: Path, year: int | None = None, is_since: bool = False, boot: int | None = None
 ) -> None:
-    """Joins column parts, streaming, with their times :func:`redated`; part files are gone afterwards."""
-    redated(pl.scan_ipc(list(parts)), year, is_since, boot).sink_parquet(
-        target, compression="lz4", row_group_size=TOGETHER
+    """Joins column parts, streaming, with their times :func:`redate`; part files are gone afterwards."""
+    redate(pl.scan_ipc(list(parts)), year, is_since, boot).sink_parquet(
+        target, compression="lz4", row_group_size=ROWS_PER_GROUP
     )
     for part in parts:
         part.unlink()
 
 
-def redated[Rows: (pl.DataFrame, pl.LazyFrame)](
+def redate[Rows: (pl.DataFrame, pl.LazyFrame)](
     rows: Rows, year: int | None, is_since: bool = False, boot: int | None = None
 ) -> Rows:
     """Rows of ``COLUMNS``; if ``is_since``, stamps that count from boot are moved to ``boot`` (ns), or removed if it is
@@ -93,7 +95,7 @@ def redated[Rows: (pl.DataFrame, pl.LazyFrame)](
     """
     if is_since:
         rows = rows.with_columns(since_boot(boot))
-    return rows if year is None else rows.with_columns(time=in_year(NO_YEAR, year))
+    return rows if year is None else rows.with_columns(time=time_in_year(NO_YEAR, year))
 
 
 def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
@@ -109,7 +111,7 @@ def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
     )
 
 
-def in_year(before: int, after: int) -> pl.Expr:
+def time_in_year(before: int, after: int) -> pl.Expr:
     """The column ``time`` with year-less stamps moved from one year to another; 29 February becomes 1 March if there is
     none.
     """

@@ -18,7 +18,7 @@ import polars as pl
 
 from diagnosis.logs import clustering, mask
 
-#: Schema of the table that :func:`mine` returns, one row a distinct masked message.
+#: Schema of the table that :func:`mine_templates` returns, one row a distinct masked message.
 TEMPLATES: dict[str, pl.DataType] = {
     "masked": pl.UInt64(),
     "template": pl.UInt64(),
@@ -60,11 +60,11 @@ def of_texts(texts: Collection[str]) -> dict[str, str]:
     """The template of each masked text, of all of them together."""
     schema = {"masked": pl.UInt64, "text": pl.String}
     frame = pl.DataFrame([(mask.identity(text), text) for text in sorted(texts)], schema=schema, orient="row")
-    joined = frame.join(mine(frame).select("masked", template="text"), on="masked", how="left")
+    joined = frame.join(mine_templates(frame).select("masked", template="text"), on="masked", how="left")
     return dict(zip(joined["text"], joined["template"].fill_null(joined["text"]), strict=True))
 
 
-def mine(uniques: pl.DataFrame) -> pl.DataFrame:
+def mine_templates(uniques: pl.DataFrame) -> pl.DataFrame:
     """Clusters the unique masked messages of a job (a table of ``tables.UNIQUES``): a table of ``TEMPLATES``.
 
     O(distinct messages x their length). The template's id is that of its representative, the shortest and then first

@@ -17,37 +17,37 @@ from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for lines that report an ignored exception.
-IGNORED: Final = "noise.ignored_exception"
+IGNORED_EXCEPTION: Final = "noise.ignored_exception"
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
-def recovered(facts: Facts) -> pl.Series:
+def recovered_events(facts: Facts) -> pl.Series:
     """For each event whether training went on after its last line: later progress demotes an earlier error.
 
     A line without a time may be much later than the last time before it: only the next time is an upper bound.
     """
     catalogue = facts.catalogue
     if facts.progress.beats.is_empty():
-        return _outlived(catalogue) | _prepared_on(catalogue, facts.marks)
+        return _outlived_signs(catalogue) | _went_on_preparing(catalogue, facts.marks)
     times = facts.pace.beats["at"].drop_nulls().sort()
     # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
     # lines in the file that shows progress holds for its other writers, too
     writer = ("file", "source") if times.len() else ("file",)
     written = facts.progress.beats.sort("file", "line").group_by(writer)
     edges = written.agg(edge=pl.col("line").tail(THRESHOLDS.survived_beats).min(), beats=pl.len())
-    is_over = went_on(catalogue, edges.filter(pl.col("beats") >= THRESHOLDS.survived_beats), writer)
+    is_over = writers_went_on(catalogue, edges.filter(pl.col("beats") >= THRESHOLDS.survived_beats), writer)
     if times.len() <= THRESHOLDS.survived_beats:
         return is_over
     edge = int(times[-THRESHOLDS.survived_beats])
     return is_over | (catalogue.events["until_at"] < edge).fill_null(False)
 
 
-def went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:
+def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:
     """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a ``writer``) come after
     its last line. By the order of lines, without clocks. O(cells).
     """
-    mine = catalogue.cells.join(edges, on=list(writer), how="left")
-    done = mine.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
+    writer_cells = catalogue.cells.join(edges, on=list(writer), how="left")
+    done = writer_cells.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
     return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
 
 
@@ -56,36 +56,38 @@ def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
     return cells.group_by("file", "source").agg(edge=pl.col("last_line").max())
 
 
-def _prepared_on(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
+def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     """For each exception, and each line without a rule, whether every writer of it went on to a later step of its
     preparations: it was caught. A launch or a rendezvous may belong to the next run, a save may be the last step of a
     failing one.
     """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
     later = _last_lines(catalogue.cells.join(steps, on="masked", how="semi"))
-    return went_on(catalogue, later) & (catalogue.events["is_exception"] | catalogue.events["signature"].is_null())
+    return writers_went_on(catalogue, later) & (
+        catalogue.events["is_exception"] | catalogue.events["signature"].is_null()
+    )
 
 
-def ignored(catalogue: Catalogue) -> set[int]:
+def ignored_exceptions(catalogue: Catalogue) -> set[int]:
     """Exceptions that each of their writers prints directly after a line that Python ignored one: they come from a
     destructor and end nothing.
     """
-    says = catalogue.events.filter(pl.col("signature") == IGNORED)["event"]
+    says = catalogue.events.filter(pl.col("signature") == IGNORED_EXCEPTION)["event"]
     if says.is_empty():
         return set()
     raised = catalogue.events.filter(pl.col("is_exception") & ~pl.col("event").is_in(says.implode()))["event"]
     cells = catalogue.cells
     heads = cells.filter(pl.col("event").is_in(says.implode())).select("file", "source", head="first_line", heads="n")
-    mine = cells.filter(pl.col("event").is_in(raised.implode())).join(heads, on=["file", "source"], how="left")
+    raised_cells = cells.filter(pl.col("event").is_in(raised.implode())).join(heads, on=["file", "source"], how="left")
     behind = (pl.col("first_line") - pl.col("head")).is_between(1, THRESHOLDS.ignored_lines) & (
         pl.col("n") <= pl.col("heads")
     )
-    mine = mine.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
-    told = mine.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
-    return set(told["event"].to_list())
+    raised_cells = raised_cells.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
+    behind_all = raised_cells.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
+    return set(behind_all["event"].to_list())
 
 
-def taken_back(facts: Facts) -> set[int]:
+def withdrawn_complaints(facts: Facts) -> set[int]:
     """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
     catalogue, found = facts.catalogue, set[int]()
     events = catalogue.events
@@ -93,12 +95,12 @@ def taken_back(facts: Facts) -> set[int]:
         ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else pl.Series()
         if not ends.is_empty():
             back = _last_lines(catalogue.cells.filter(pl.col("event").is_in(ends.implode())))
-            is_over = went_on(catalogue, back) & events["signature"].is_in(rule.ends)
+            is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
             found |= set(events.filter(is_over)["event"].to_list())
     return found
 
 
-def after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
+def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
     """Consequences after most ranks said that their program ends by itself: the last ones miss the first ones, whose
     work was done. None of them counts if an error came before. O(cells).
     """
@@ -108,11 +110,11 @@ def after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
         return set()
     # in one file the order of lines is exact; across files there are only clocks
     at = "first_line" if catalogue.cells["file"].n_unique() == 1 else "first_at"
-    said = catalogue.cells.filter(pl.col("event").is_in(notices.implode())).drop_nulls("rank")
+    notice_cells = catalogue.cells.filter(pl.col("event").is_in(notices.implode())).drop_nulls("rank")
     ranks = catalogue.cells["rank"].drop_nulls().n_unique()
-    if said["rank"].n_unique() < max(2, 0.5 * ranks):
+    if notice_cells["rank"].n_unique() < max(2, 0.5 * ranks):
         return set()
-    edge = said.group_by("rank").agg(pl.col(at).min())[at].median()
+    edge = notice_cells.group_by("rank").agg(pl.col(at).min())[at].median()
     first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())
     open_ = events.join(first, on="event").filter(~pl.col("event").is_in(sorted(survived)) & ~pl.col("is_ordinary"))
     is_error = (pl.col("role") == Role.ROOT.value) | (pl.col("is_exception") & pl.col("role").is_null())
@@ -122,7 +124,7 @@ def after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
     return set(echoes["event"].to_list())
 
 
-def _outlived(catalogue: Catalogue) -> pl.Series:
+def _outlived_signs(catalogue: Catalogue) -> pl.Series:
     """For jobs without progress lines: weak signs after which each of their writers continued for at least a minute
     with its earlier messages. A cause with a decisive rule is not affected.
     """
@@ -137,11 +139,11 @@ def _outlived(catalogue: Catalogue) -> pl.Series:
         .unique("source", keep="first", maintain_order=True)
         .select("source", begun="first_at", ended="last_at")
     )
-    mine = cells.filter(pl.col("event").is_in(events.filter(is_weak & ~is_plain)["event"].implode()))
+    weak_cells = cells.filter(pl.col("event").is_in(events.filter(is_weak & ~is_plain)["event"].implode()))
     gone_on = (pl.col("begun") < pl.col("first_at")) & (
         pl.col("ended") > pl.col("last_at") + int(THRESHOLDS.pulse_s * SECOND)
     )
-    done = mine.join(pulse, on="source", how="left").group_by("event").agg(is_over=gone_on.fill_null(False).all())
+    done = weak_cells.join(pulse, on="source", how="left").group_by("event").agg(is_over=gone_on.fill_null(False).all())
     joined = events.join(done, on="event", how="left", maintain_order="left")
     return joined["is_over"].fill_null(False).rename("is")
 
@@ -160,7 +162,7 @@ def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
     trained = False
     for at, stage, is_end in sorted(rows):
         trained = trained or stage == "training"
-        name = stages.after_end(stage, trained) if is_end else stage
+        name = stages.stage_after_end(stage, trained) if is_end else stage
         # preparations do not come back: a late line of one rank is not a new stage of the job
         if trained and name in stages.BEFORE_TRAINING:
             continue

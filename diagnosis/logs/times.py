@@ -47,7 +47,7 @@ class TimeStyle:
 _LEVEL = "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL"
 _FRACTION = r"(?:[.,][0-9]+)?"
 #: The styles for lines that only look like a kernel's: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
-OTHERWISE = ("epoch", "iso_zoned", "iso")
+FALLBACK_STYLES = ("epoch", "iso_zoned", "iso")
 #: In order of preference: a line with two stamps (a container's and its own) takes the one that names its zone. A
 #: kernel's line takes its own stamp, not other times in the message (of a build, of an audit).
 TIME_STYLES: tuple[TimeStyle, ...] = (
@@ -126,7 +126,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
 _COMPILED = {"glog": stamps.glog_times, "syslog": stamps.syslog_times}
 
 
-def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
+def read_times(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
     """Nanoseconds UTC of ``rows``, written in ``style``; ``stamps.NO_TIME`` if a line has no such time. ``time_zone``:
     for stamps without a zone. Year-less stamps are returned in 1972, a leap year, and a kernel's as nanoseconds since
     boot; the caller moves them.
@@ -138,19 +138,19 @@ def read(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: 
             return value
         other = np.flatnonzero(value == stamps.NO_TIME)
         if len(other):
-            value[other] = _bare(_dashed(lines.text(rows[other], style.reach)))
+            value[other] = _naive_times(_dashed_times(lines.text(rows[other], style.reach)))
         return _from_zone(value, time_zone)
     if style.name not in _COMPILED:
-        return _bare(_matched(lines.text(rows, style.reach), style, time_zone))
+        return _naive_times(_times_by_pattern(lines.text(rows, style.reach), style, time_zone))
     value = np.empty(len(rows), np.int64)
     _COMPILED[style.name](lines.data, lines.start, lines.end, rows, style.reach, value)
-    doubtful = np.flatnonzero(value == stamps.DOUBTFUL)
+    doubtful = np.flatnonzero(value == stamps.UNDECIDED)
     if len(doubtful):
-        value[doubtful] = _bare(_matched(lines.text(rows[doubtful], style.reach), style, "UTC"))
+        value[doubtful] = _naive_times(_times_by_pattern(lines.text(rows[doubtful], style.reach), style, "UTC"))
     return _from_zone(value, time_zone)
 
 
-def _bare(time: pl.Series) -> npt.NDArray[np.int64]:
+def _naive_times(time: pl.Series) -> npt.NDArray[np.int64]:
     return time.fill_null(stamps.NO_TIME).to_numpy()
 
 
@@ -158,30 +158,30 @@ def _from_zone(value: npt.NDArray[np.int64], time_zone: str) -> npt.NDArray[np.i
     if time_zone == "UTC":
         return value
     time = pl.Series("time", value)
-    return _bare(_in_zone(time.set(time == stamps.NO_TIME, None), time_zone))
+    return _naive_times(_local_to_utc(time.set(time == stamps.NO_TIME, None), time_zone))
 
 
-def _matched(text: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
+def _times_by_pattern(text: pl.Series, style: TimeStyle, time_zone: str) -> pl.Series:
     found = text.str.extract(style.raw, 1).alias("time")
     if style.epoch:
         if style.epoch > 1:
             return found.cast(pl.Int64, strict=False) * (1_000_000_000 // style.epoch)
         return (found.cast(pl.Float64, strict=False) * 1e6).round().cast(pl.Int64) * 1_000
     if style.name == "slashed":
-        return _in_zone(_slashed(found), time_zone)
-    stamp, template = _with_month(found) if style.name == "named_month" else _fixed(found, style)
+        return _local_to_utc(_slashed_times(found), time_zone)
+    stamp, template = _with_month(found) if style.name == "named_month" else _fixed_form(found, style)
     naive = stamp.str.to_datetime(template, strict=False, time_unit="ns").cast(pl.Int64)
     digits = found.str.extract(r":[0-9]{2}[.,]([0-9]{1,9})", 1).fill_null("").str.pad_end(9, "0")
     time = naive + digits.cast(pl.Int64, strict=False).fill_null(0)
     if style.name != "named_month":
-        return _in_zone(time, time_zone)
+        return _local_to_utc(time, time_zone)
     offset = found.str.extract(r" ([+-][0-9]{4})$", 1).cast(pl.Int64, strict=False)
     hours, minutes = offset.abs() // 100, offset.abs() % 100
     zoned = time - offset.sign() * (hours * 60 + minutes) * 60_000_000_000
-    return zoned.zip_with(offset.is_not_null(), _in_zone(time, time_zone))
+    return zoned.zip_with(offset.is_not_null(), _local_to_utc(time, time_zone))
 
 
-def _in_zone(time: pl.Series, time_zone: str) -> pl.Series:
+def _local_to_utc(time: pl.Series, time_zone: str) -> pl.Series:
     """Local times of a zone as UTC: the earlier of two in the repeated hour, none in the skipped one."""
     if time_zone == "UTC":
         return time
@@ -189,7 +189,7 @@ def _in_zone(time: pl.Series, time_zone: str) -> pl.Series:
     return local.dt.convert_time_zone("UTC").dt.replace_time_zone(None).cast(pl.Int64)
 
 
-def _fixed(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
+def _fixed_form(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
     """The part of a stamp up to its seconds, in exactly the form of the returned strptime format."""
     if style.name == "iso_dashed":
         return found.str.slice(0, 19), style.format
@@ -217,16 +217,16 @@ def _with_month(found: pl.Series) -> tuple[pl.Series, str]:
     return year + " " + date.str.extract(f"({MONTH})", 1) + " " + day + " " + clock, "%Y %b %d %H:%M:%S"
 
 
-def _dashed(text: pl.Series) -> pl.Series:
+def _dashed_times(text: pl.Series) -> pl.Series:
     """Naive times of stamps like ISO 8601 whose year has two digits ("25-09-28 05:30:59.25") or comes last."""
     found = text.str.extract(
         r"(?:^|[^0-9-])([0-9]{2}-[0-9]{2}-[0-9]{2}(?:[0-9]{2})?[T _][0-9]{2}:[0-9]{2}:[0-9]{2}(?:[.,][0-9]{1,9})?)", 1
     )
     digits = found.str.extract(r"[.,]([0-9]+)$", 1).fill_null("").str.pad_end(9, "0").cast(pl.Int64)
-    return _slashed(found.str.replace_all(r"[-_]", "/").str.replace(r"/([0-9]{2}:)", " $1")) + digits
+    return _slashed_times(found.str.replace_all(r"[-_]", "/").str.replace(r"/([0-9]{2}:)", " $1")) + digits
 
 
-def _slashed(found: pl.Series) -> pl.Series:
+def _slashed_times(found: pl.Series) -> pl.Series:
     """Naive times of stamps with slashes. A year has four digits, or comes first; if the first number can be a month,
     the year comes last: no log is older than 2012.
     """

@@ -45,27 +45,29 @@ THRESHOLDS: Final = thresholds.of("verdict")
 #: The number of the job that a scheduler's line is about.
 _JOB: Final = words.regex("phrases", "job_number")
 #: Categories that are replaced if ranks called different collectives.
-NOT_ITS_CAUSE: Final = ("unknown", "framework.collective", "framework.collective.timeout")
+REPLACED_BY_MISMATCH: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
 
 def conclude(case: Case) -> LogDiagnosis:
     """The whole diagnosis of this attempt from its logs."""
-    first = _classified(case, list(case.roots.members))
+    first = _classify(case, list(case.roots.members))
     is_known = not case.lead or bool(case.lead["signature"])
     # the echoes of an unknown cause must not decide the place
-    where = locate.find(case, first.category.id if is_known else "unknown")
-    when = phase.find(case, where.mechanism, first.category.id if is_known else "")
+    where = locate.locate(case, first.category.id if is_known else "unknown")
+    when = phase.find_moment(case, where.mechanism, first.category.id if is_known else "")
     if not _is_failure(case.ending.outcome, when):
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
-    told = _classified(case, roots, is_hang=when.symptom == "hang")
-    verdict = _verdict(case, roots, told, where, when)
-    roles = _roles(case, roots)
+    classification = _classify(case, roots, is_hang=when.symptom == "hang")
+    verdict = _verdict(case, roots, classification, where, when)
+    roles = _event_roles(case, roots)
     listed = _events(case, roots, roles, accused)
-    lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines) or _stand_in(case, listed)
+    lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines) or _consequence_lines(
+        case, listed
+    )
     lead = [e for e in listed if e.role == Role.ROOT.value]
-    odd = iterations.odd(case)
+    odd = iterations.odd_iterations(case)
     return LogDiagnosis(
         is_failure=True,
         outcome=case.ending.outcome,
@@ -79,13 +81,13 @@ def conclude(case: Case) -> LogDiagnosis:
         lines=lines,
         indicators=tuple(_indicators(case, lead)),
         fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
-        timeline=timeline.build(case, roles, [n.node for n in where.nodes], odd),
+        timeline=timeline.build_timeline(case, roles, [n.node for n in where.nodes], odd),
         clocks=case.clocks.told,
-        missing=(*mixed.sentences(case), *sentences.missing(case)),
-        observed=(*sentences.observed(case, when, where, lead), *sentences.odd(odd)),
-        inferred=sentences.inferred(case, when, lead),
+        missing=(*mixed.mixed_jobs_sentences(case), *sentences.missing_evidence(case)),
+        observed=(*sentences.observed_facts(case, when, where, lead), *sentences.odd_iterations(odd)),
+        inferred=sentences.inferred_facts(case, when, lead),
         culprits=where.culprits,
-        clues=explain.clues(case, roots, told, where, verdict),
+        clues=explain.clues(case, roots, classification, where, verdict),
     )
 
 
@@ -106,10 +108,10 @@ def _healthy(case: Case) -> LogDiagnosis:
         iteration=case.progress.last,
         answer="no failure, so nobody is at fault",
         events=tuple(_events(case, [], roles, set())),
-        timeline=timeline.build(case, roles, []),
+        timeline=timeline.build_timeline(case, roles, []),
         clocks=case.clocks.told,
-        missing=(*mixed.sentences(case), *sentences.missing(case)),
-        observed=sentences.healthy(case),
+        missing=(*mixed.mixed_jobs_sentences(case), *sentences.missing_evidence(case)),
+        observed=sentences.healthy_facts(case),
         slow_phase=case.pace.phase,
     )
 
@@ -120,31 +122,31 @@ def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
     """
     members = list(case.roots.members)
     if members:
-        return _first_word(case, members)
+        return _first_decision(case, members)
     if when.symptom == "hang":
         return []  # whoever ended the job ended what had stopped long before
     for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
         wanted = pl.Series(list(masked), dtype=pl.UInt64).implode()
         found = case.catalogue.of.filter(pl.col("masked").is_in(wanted))["event"].unique().sort()
         if found.len():
-            return _first_word(case, [int(e) for e in found])
+            return _first_decision(case, [int(e) for e in found])
     return []
 
 
-def _stand_in(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
+def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
     """The lines to read if none names a cause: those of the first consequence; with several nodes only the first
     line.
     """
     event = fallbacks.first_consequence(case)
     row = {} if event is None else case.event(event)
-    told = (row.get("template"), row.get("signature"))
-    lines = next((e.lines for e in listed if (e.template, e.signature) == told and e.role == Role.CASCADE.value), ())
+    key = (row.get("template"), row.get("signature"))
+    lines = next((e.lines for e in listed if (e.template, e.signature) == key and e.role == Role.CASCADE.value), ())
     if len(case.catalogue.nodes) > 1:
         return tuple(sorted(lines, key=lambda ref: (ref.at is None, ref.at or 0.0, ref.file, ref.line))[:1])
     return lines
 
 
-def _first_word(case: Case, roots: list[int]) -> list[int]:
+def _first_decision(case: Case, roots: list[int]) -> list[int]:
     """Of a scheduler's decisions only the first: it implies the end of the steps of a cancelled job."""
     decided = [e for e in roots if (case.event(e)["category"] or "").startswith("platform.scheduler")]
     at = {e: case.event(e)["first_at"] for e in decided}
@@ -154,19 +156,19 @@ def _first_word(case: Case, roots: list[int]) -> list[int]:
     return [e for e in roots if at.get(e) is None or at[e] <= min(known) + THRESHOLDS.decision_s * SECOND]
 
 
-def _classified(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
+def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
     hints = []
     few = stats.largest_minority(len(case.catalogue.nodes))
     rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
     for place_, event in enumerate(roots):
         row = rows[event]
         first, wide, lone = place_ == 0, row["n_nodes"] > max(few, 1), _is_lone(case, row)
-        library = _raised_in(case, row) if first else ""
+        library = _category_of_frames(case, row) if first else ""
         # what joined the leader without a weight of its own only confirms it
         role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
         weight = 1.0 if first else THRESHOLDS.joined
         hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
-    bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
+    bad = case.catalogue.events.filter(catalogues.failure_events(case.catalogue.events))
     stops = case.catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if stops is not None and (row["first_at"] or 0) > stops:  # type: ignore[operator]
@@ -184,16 +186,18 @@ def _is_lone(case: Case, row: dict[str, Any]) -> bool:
     return len(nodes) == 1 and len(case.catalogue.nodes) > 2 and case.home(0) not in (None, *nodes)
 
 
-def _raised_in(case: Case, row: dict[str, Any]) -> str:
+def _category_of_frames(case: Case, row: dict[str, Any]) -> str:
     """The category from the library that raised an exception, if its message does not show one."""
     rule = case.rules.rule(row["signature"]) if row["signature"] else None
     if not row["is_exception"] or (rule is not None and not rule.is_form):
         return ""
     rows = case.table.rows(case.catalogue.masked(row["event"]), limit=1)
-    return frames.raised_in(frames.above(rows, case.table.files, case.read)) or ""
+    return frames.category_of_frames(frames.text_above(rows, case.table.files, case.read)) or ""
 
 
-def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, where: Place, when: Moment) -> Verdict:
+def _verdict(
+    case: Case, roots: Sequence[int], classification: classify.Classification, where: Place, when: Moment
+) -> Verdict:
     tree = taxonomy.load()
     known = [e for e in roots if case.event(e)["signature"]]
     mechanism = where.mechanism
@@ -204,25 +208,32 @@ def _verdict(case: Case, roots: Sequence[int], told: classify.Classification, wh
             mechanism = "performance.step"
         elif case.ending.outcome == "cancelled":
             mechanism = "platform.scheduler.cancelled"
-    is_open = mechanism == MISMATCH and told.category.id in NOT_ITS_CAUSE
+    is_open = mechanism == MISMATCH and classification.category.id in REPLACED_BY_MISMATCH
     if is_open or mechanism == locate.SWITCH_DOWN:
         # watchdogs print the same for every hang, and hosts the same for a port and a switch: structure is better
         known = []
     if mechanism and not known:
         node = tree.get(mechanism)
-        is_other = told.confidence > 0 and told.category.id != node.id
-        other = (told.category.id, min(told.confidence, 0.3)) if is_other else None
+        is_other = classification.confidence > 0 and classification.category.id != node.id
+        other = (classification.category.id, min(classification.confidence, 0.3)) if is_other else None
         return Verdict(node.id, node.category, node.subcategory, THRESHOLDS.structure, other)
-    leaf = told.category
+    leaf = classification.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
         leaf = tree["performance.dataloader"]  # it works, only too slowly
-    runner = (told.runner_up.id, told.runner_up_confidence) if told.runner_up else None
-    return Verdict(leaf.id, leaf.category, leaf.subcategory, told.confidence, runner, tuple(c.id for c in told.also))
+    runner = (classification.runner_up.id, classification.runner_up_confidence) if classification.runner_up else None
+    return Verdict(
+        leaf.id,
+        leaf.category,
+        leaf.subcategory,
+        classification.confidence,
+        runner,
+        tuple(c.id for c in classification.also),
+    )
 
 
-def _roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
+def _event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
     """The role of every event of the failure; survived events may only be confirmations."""
-    bad = case.catalogue.events.filter(catalogues.is_bad(case.catalogue.events))
+    bad = case.catalogue.events.filter(catalogues.failure_events(case.catalogue.events))
     roles: dict[int, str] = {}
     for event, role in bad.select("event", "role").iter_rows():
         if event in case.survived and event not in roots:
@@ -245,7 +256,7 @@ def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: se
     rows.sort(key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), *_since(r)))
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
-    cells = dating.stated_at(case.catalogue, case.pace, roles)
+    cells = dating.cells_with_times(case.catalogue, case.pace, roles)
     return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
 
 
@@ -258,19 +269,19 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     """Joins events with the same message after another header or in another wrapper, with the sum of their counts;
     roots stay separate.
     """
-    told: dict[tuple[str, str], LogEvent] = {}
+    kept: dict[tuple[str, str], LogEvent] = {}
     for event in events:
         is_root = event.role == Role.ROOT.value
         key = (event.role, event.id if is_root else quotes.quote(event.example, event.template, 100))
-        first = told.get(key)
-        told[key] = event if first is None else replace(first, count=first.count + event.count)
-    return list(told.values())
+        first = kept.get(key)
+        kept[key] = event if first is None else replace(first, count=first.count + event.count)
+    return list(kept.values())
 
 
 def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl.DataFrame) -> LogEvent:
     event = row["event"]
-    mine = cells.filter(pl.col("event") == event)
-    names = sorted(mine["node"].drop_nulls().unique().to_list())
+    event_cells = cells.filter(pl.col("event") == event)
+    names = sorted(event_cells["node"].drop_nulls().unique().to_list())
     is_root = role == Role.ROOT.value
     rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.root_lines if is_root else LIMITS.other_lines)
     rows = case.placed(rows)
@@ -279,7 +290,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
         rows = at_home if at_home.height else rows
     rows = case.clocks.correct(rows, "at")
-    undated = mine.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
+    undated = event_cells.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
     rows = rows.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left").with_columns(
         at=pl.max_horizontal("at", "stated_at")
     )
@@ -287,7 +298,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         # a decision that is repeated for every step counts once
         rows = _of_last_job(case, rows)
         rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)).fill_null(True))
-    first_at: int | None = mine["stated_at"].min()  # type: ignore[assignment]
+    first_at: int | None = event_cells["stated_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
     refs = tuple(
         LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)
@@ -310,7 +321,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         healthy_jobs=case.healthy,
         first_at=None if first_at is None else first_at / SECOND,
         last_at=None if last_at is None else max(last_at, first_at or last_at) / SECOND,
-        is_stamped=bool(mine["is_stamped"].any()),
+        is_stamped=bool(event_cells["is_stamped"].any()),
         example=(row["example"] or "")[:600],
         recovered=event in case.survived,
         score=case.roots.weights.get(event, 0.0),
@@ -320,7 +331,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
 
 def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
     """Of a scheduler's decisions on several jobs that wrote one file, those on the last one."""
-    texts = raw_lines.read(rows, case.table.files, case.read)
+    texts = raw_lines.read_lines(rows, case.table.files, case.read)
     jobs = [found.group(1) if (found := _JOB.search(text)) else "" for text in texts]
     is_last = [job == jobs[-1] for job in jobs] if rows["file"].n_unique() == 1 else True
     return rows.filter(is_last)
@@ -331,12 +342,12 @@ def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
     for event in [e for e in lead[: LIMITS.indicators] if e.lines]:
         ref = event.lines[0]
         place = {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
-        text = raw_lines.read(pl.DataFrame(place), case.table.files, case.read)[0]
-        told = indicators.extract(text, event.signature or None, case.rules)
+        text = raw_lines.read_lines(pl.DataFrame(place), case.table.files, case.read)[0]
+        indication = indicators.extract(text, event.signature or None, case.rules)
         writer = {"node": ref.node or "", "rank": "" if ref.rank is None else str(ref.rank)}
-        parameters = told.parameters | {k: v for k, v in writer.items() if v and k not in told.parameters}
-        spans = tuple((s.start, s.end, s.kind) for s in told.spans)
-        out.append(Indicator(quotes.plain(told.text), ref.file, ref.line, parameters, spans))
+        parameters = indication.parameters | {k: v for k, v in writer.items() if v and k not in indication.parameters}
+        spans = tuple((s.start, s.end, s.kind) for s in indication.spans)
+        out.append(Indicator(quotes.plain(indication.text), ref.file, ref.line, parameters, spans))
     return out
 
 

@@ -31,7 +31,7 @@ _HOST = (
 )
 _RANK = ("rank", "global_rank", "rang")
 #: Objects whose fields belong to the record, and how deep they are searched.
-_INSIDE = (
+_INNER_OBJECTS = (
     "message",
     "extraInfo",
     "jsonPayload",
@@ -42,7 +42,7 @@ _INSIDE = (
     "metadata",
     "fields",
 )
-_DEEP = 3
+_MAX_DEPTH = 3
 _PRIORITIES = ("FATAL", "FATAL", "FATAL", "ERROR", "WARNING", "INFO", "INFO", "DEBUG")
 _LEVELS = {
     "fatal": "FATAL",
@@ -57,27 +57,29 @@ _LEVELS = {
     "debug": "DEBUG",
     "trace": "DEBUG",
 }
-_PROBED = 5
+_LINES_PROBED = 5
 #: Labels in braces, after the store's time or at once; group 1 is the time, 2 the labels, 3 the line.
 _LABELS = re.compile(
     r'(?:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)\s+)?\{((?:[A-Za-z_][\w.]*="[^"]*"(?:,\s*)?)+)\}\s(.*)', re.DOTALL
 )
 _LABEL = re.compile(r'([A-Za-z_][\w.]*)="([^"]*)"')
 #: A pair of time and record, as Fluentd and Fluent Bit write them.
-_PAIR = re.compile(r"(?:\[\d+\] \S+ )?\[\[?(\d{9,10}(?:\.\d+)?)(?:, \{[^{}]*\}\])?, ?(\{.*\})\]\s*$")
+_TIME_AND_RECORD = re.compile(r"(?:\[\d+\] \S+ )?\[\[?(\d{9,10}(?:\.\d+)?)(?:, \{[^{}]*\}\])?, ?(\{.*\})\]\s*$")
 #: Priority, time, host, program, process, message id, structured data, message.
-_FRAME = re.compile(r"<\d{1,3}>1 (\d{4}-\S+) (\S+) (\S+) (\S+) \S+ (?:-|(?:\[[^\]]*\])+)(?: \ufeff?(.*))?$", re.DOTALL)
+_SYSLOG_FRAME = re.compile(
+    r"<\d{1,3}>1 (\d{4}-\S+) (\S+) (\S+) (\S+) \S+ (?:-|(?:\[[^\]]*\])+)(?: \ufeff?(.*))?$", re.DOTALL
+)
 #: Pod and container before a line; the pod is numbered, the container one word.
-_TAILED = re.compile(r"([a-z][a-z0-9]*(?:[-.][a-z0-9]+)*[-.]?\d[\w.-]*) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
+_POD_LINE = re.compile(r"([a-z][a-z0-9]*(?:[-.][a-z0-9]+)*[-.]?\d[\w.-]*) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
 #: The message of a tail when it finds a pod.
-_FOUND = re.compile(r"[+-] \S+ › \S+$")
+_POD_FOUND = re.compile(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.
-_HEADED = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
+_HEADER_AND_OBJECT = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 #: Number of lines that must all name one container before a file counts as a tail of pods.
-_TAILED_LEAST = 8
+_MIN_POD_LINES = 8
 #: Share of lines that must have such a header; a line may be cut.
-_TAILED_SHARE = 0.98
+_MIN_POD_SHARE = 0.98
 #: A field of an export; without ``=`` its value, of a given length, follows on the next lines.
 _FIELD = re.compile(r"([A-Z_][A-Z0-9_]*)(?:=(.*))?$", re.DOTALL)
 _EXPORT = ("__CURSOR=", "__REALTIME_TIMESTAMP=")
@@ -90,9 +92,9 @@ def is_wrapped(text: str) -> bool:
     if is_export(text):
         return True
     found = [line for line in text.split("\n") if line and not line.isspace()]
-    if _form(found[:-1] if not text.endswith("\n") else found):
+    if _unwrapper(found[:-1] if not text.endswith("\n") else found):
         return True
-    whole = found[:_PROBED] if len(found) <= 1 or text.endswith("\n") else found[:-1][:_PROBED]
+    whole = found[:_LINES_PROBED] if len(found) <= 1 or text.endswith("\n") else found[:-1][:_LINES_PROBED]
     return bool(whole) and all(line.lstrip().startswith("{") and unwrap(line) != line for line in whole)
 
 
@@ -103,84 +105,92 @@ def is_export(text: str) -> bool:
 
 def unwrap_all(lines: Sequence[str]) -> list[str]:
     """Each of the consecutive lines of a wrapped log, unwrapped. O(characters)."""
-    if form := _form([line for line in lines[:2_000] if line.strip()], is_known=True):
+    if form := _unwrapper([line for line in lines[:2_000] if line.strip()], is_known=True):
         return [form(line) for line in lines]
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
         return [unwrap(line) for line in lines]
     out = [""] * len(lines)
     first = 0
     for at in (*(n for n, line in enumerate(lines) if not line), len(lines)):
-        _exported(lines, first, at, out)
+        _unwrap_export(lines, first, at, out)
         first = at + 1
     return out
 
 
-def _form(lines: Sequence[str], *, is_known: bool = False) -> Callable[[str], str] | None:
+def _unwrapper(lines: Sequence[str], *, is_known: bool = False) -> Callable[[str], str] | None:
     """The function that removes the labels or the pod's name, if all lines have them; None for other lines.
     ``is_known``: the beginning of their file is wrapped.
     """
-    for pattern, form in ((_LABELS, _unlabelled), (_PAIR, _unpaired), (_FRAME, _unframed)):
-        if lines and all(pattern.match(line) for line in lines[:_PROBED]):
+    for pattern, form in (
+        (_LABELS, _without_labels),
+        (_TIME_AND_RECORD, _without_pair),
+        (_SYSLOG_FRAME, _without_frame),
+    ):
+        if lines and all(pattern.match(line) for line in lines[:_LINES_PROBED]):
             return form
     return (
-        _untailed if _is_tail(lines, is_known=is_known) else _unheaded if _is_headed(lines, is_known=is_known) else None
+        _without_pod
+        if _is_tail(lines, is_known=is_known)
+        else _without_header
+        if _is_headed(lines, is_known=is_known)
+        else None
     )
 
 
 def _is_headed(lines: Sequence[str], *, is_known: bool) -> bool:
-    if any(line.startswith(_EXPORT) for line in lines[:_TAILED_LEAST]):
+    if any(line.startswith(_EXPORT) for line in lines[:_MIN_POD_LINES]):
         return False
-    found = [_HEADED.match(line) for line in lines[: _PROBED * (10 if is_known else 1)]]
-    said = [bool(match and _said(match[2])) for match in found]
-    return any(said) if is_known else bool(said) and all(said)
+    found = [_HEADER_AND_OBJECT.match(line) for line in lines[: _LINES_PROBED * (10 if is_known else 1)]]
+    has_message = [bool(match and _message_fields(match[2])) for match in found]
+    return any(has_message) if is_known else bool(has_message) and all(has_message)
 
 
 def _is_tail(lines: Sequence[str], *, is_known: bool) -> bool:
     strange = (line for line in lines if not "a" <= line[:1] <= "z" and line[:1] not in "+-")
-    if next(islice(strange, int((1 - _TAILED_SHARE) * len(lines)), None), None) is not None:
+    if next(islice(strange, int((1 - _MIN_POD_SHARE) * len(lines)), None), None) is not None:
         return False  # the first characters of the lines exclude nearly every log
-    said = [line for line in lines if not line.startswith(("+", "-")) or not _FOUND.match(line)]
+    pod_lines = [line for line in lines if not line.startswith(("+", "-")) or not _POD_FOUND.match(line)]
     tailed: list[re.Match[str]] = []
-    for number, line in enumerate(said):
-        if match := _TAILED.match(line):
+    for number, line in enumerate(pod_lines):
+        if match := _POD_LINE.match(line):
             tailed.append(match)
-        elif number + 1 - len(tailed) > (1 - _TAILED_SHARE) * len(said):
+        elif number + 1 - len(tailed) > (1 - _MIN_POD_SHARE) * len(pod_lines):
             return False
-    if not tailed or len(tailed) < _TAILED_SHARE * len(said):
+    if not tailed or len(tailed) < _MIN_POD_SHARE * len(pod_lines):
         return False
     if is_known:
         return True
-    is_announced = len(said) < len(lines)
-    if len(tailed) < _TAILED_LEAST:
+    is_announced = len(pod_lines) < len(lines)
+    if len(tailed) < _MIN_POD_LINES:
         return False
     containers, pods = {match[2] for match in tailed}, {match[1] for match in tailed}
     # one word after every name is a container, unless there is only one name: then it may be the program's wording
     return len(containers) == 1 and (len(pods) > 1 or is_announced)
 
 
-def _unlabelled(line: str) -> str:
+def _without_labels(line: str) -> str:
     """``time host: [rankN]: line`` of a line with labels."""
     match = _LABELS.match(line)
     if match is None:
         return line
     labels = dict(_LABEL.findall(match[2]))
-    rank = numbers.whole(_first(labels, _RANK) or "")
-    parts = [match[1] or "", _host(_first(labels, _HOST)), _rank(rank)]
-    return " ".join([*(part for part in parts if part), _inner(match[3], has_time=bool(match[1]))])
+    rank = numbers.whole(_first_field(labels, _RANK) or "")
+    parts = [match[1] or "", _host(_first_field(labels, _HOST)), _rank(rank)]
+    return " ".join([*(part for part in parts if part), _unwrap_object(match[3], has_time=bool(match[1]))])
 
 
-def _unpaired(line: str) -> str:
+def _without_pair(line: str) -> str:
     """The record of a pair of time and record, with that time."""
-    match = _PAIR.match(line)
+    match = _TIME_AND_RECORD.match(line)
     if match is None:
         return line
-    said = unwrap(match[2])
-    return line if said == match[2] else f"{_time(match[1])} {said}"
+    record = unwrap(match[2])
+    return line if record == match[2] else f"{_time(match[1])} {record}"
 
 
-def _unframed(line: str) -> str:
+def _without_frame(line: str) -> str:
     """``time host program[process]: message`` of a frame of RFC 5424; ``-`` stands for an unknown field."""
-    match = _FRAME.match(line)
+    match = _SYSLOG_FRAME.match(line)
     if match is None:
         return line
     time, host, program, process, message = match.groups()
@@ -188,27 +198,32 @@ def _unframed(line: str) -> str:
     return f"{time} {host} {program}{number}: {message or ''}"
 
 
-def _unheaded(line: str) -> str:
+def _without_header(line: str) -> str:
     """``header [rankN]: [LEVEL] message`` of a line with a JSON object after a header; its own time if the header
     states none.
     """
-    match = _HEADED.match(line)
-    return match[1] + _inner(match[2], has_time=bool(_CLOCK.search(match[1]))) if match else line
+    match = _HEADER_AND_OBJECT.match(line)
+    return match[1] + _unwrap_object(match[2], has_time=bool(_CLOCK.search(match[1]))) if match else line
 
 
-def _inner(text: str, *, has_time: bool) -> str:
+def _unwrap_object(text: str, *, has_time: bool) -> str:
     """``[rankN]: [LEVEL] message`` of a JSON object after a collector's prefix, with its time before it if the
     collector wrote none; other text is unchanged.
     """
-    data = _said(text) if text.startswith("{") else None
+    data = _message_fields(text) if text.startswith("{") else None
     if data is None:
         return text
-    time = "" if has_time else _time(_first(data, _TIME))
-    parts = [time, _rank(_first(data, _RANK)), _level(_first(data, _LEVEL)), _text(_first(data, _MESSAGE)) or ""]
+    time = "" if has_time else _time(_first_field(data, _TIME))
+    parts = [
+        time,
+        _rank(_first_field(data, _RANK)),
+        _level(_first_field(data, _LEVEL)),
+        _text(_first_field(data, _MESSAGE)) or "",
+    ]
     return " ".join(part for part in parts if part).replace("\n", " ").replace("\r", " ").rstrip()
 
 
-def _said(text: str) -> dict[str, Any] | None:
+def _message_fields(text: str) -> dict[str, Any] | None:
     """The fields of a JSON object with a message; None for anything else."""
     try:
         data = json.loads(text)
@@ -216,31 +231,33 @@ def _said(text: str) -> dict[str, Any] | None:
         return None
     if not isinstance(data, dict):
         return None
-    data = _flat(data)
-    return data if _text(_first(data, _MESSAGE)) is not None else None
+    data = _flatten(data)
+    return data if _text(_first_field(data, _MESSAGE)) is not None else None
 
 
-def _flat(data: dict[str, Any], depth: int = _DEEP) -> dict[str, Any]:
+def _flatten(data: dict[str, Any], depth: int = _MAX_DEPTH) -> dict[str, Any]:
     """The fields of a record with those of its inner objects; an outer field hides an inner one of its name."""
-    inner = [key for key in _INSIDE if isinstance(data.get(key), dict)] if depth else []
+    inner = [key for key in _INNER_OBJECTS if isinstance(data.get(key), dict)] if depth else []
     if not inner:
         return data
     flat = {key: value for key, value in data.items() if key not in inner}
     for key in inner:
-        flat = {**_flat(data[key], depth - 1), **flat}
+        flat = {**_flatten(data[key], depth - 1), **flat}
     return flat
 
 
-def _untailed(line: str) -> str:
+def _without_pod(line: str) -> str:
     """``pod: line`` of a line with the names of pod and container; nothing for a line that reports a found pod."""
-    match = _TAILED.match(line)
-    return f"{match[1]}: {_inner(match[3], has_time=False)}" if match else "" if _FOUND.match(line) else line
+    match = _POD_LINE.match(line)
+    return (
+        f"{match[1]}: {_unwrap_object(match[3], has_time=False)}" if match else "" if _POD_FOUND.match(line) else line
+    )
 
 
-def _exported(lines: Sequence[str], first: int, last: int, out: list[str]) -> None:
+def _unwrap_export(lines: Sequence[str], first: int, last: int, out: list[str]) -> None:
     """Sets the message of ``lines[first:last]``, one record of an export; its other fields become blank lines."""
     data: dict[str, str] = {}
-    said: list[int] = []  # lines of the message
+    message_lines: list[int] = []  # lines of the message
     name = ""
     for at in range(first, last):
         field = _FIELD.match(lines[at])
@@ -248,16 +265,16 @@ def _exported(lines: Sequence[str], first: int, last: int, out: list[str]) -> No
             name = ""
             data.setdefault(field[1], field[2])
             if field[1] == "MESSAGE":
-                said = [at]
+                message_lines = [at]
         elif field and not name:
             name = field[1]
         elif name == "MESSAGE":
-            said.append(at)
-    for number, at in enumerate(said):
-        out[at] = lines[at].removeprefix("MESSAGE=") if number else _begun(data, lines[at])
+            message_lines.append(at)
+    for number, at in enumerate(message_lines):
+        out[at] = lines[at].removeprefix("MESSAGE=") if number else _first_line(data, lines[at])
 
 
-def _begun(data: dict[str, str], line: str) -> str:
+def _first_line(data: dict[str, str], line: str) -> str:
     """The first line of a record's message, with a syslog header. Eight bytes precede a value of given length."""
     text = line.removeprefix("MESSAGE=").rpartition("\0")[2]
     program = data.get("SYSLOG_IDENTIFIER") or data.get("_COMM") or data.get("_TRANSPORT") or ""
@@ -275,25 +292,29 @@ def unwrap(line: str) -> str:
         return line
     if not isinstance(data, dict):
         return line
-    data = _flat(data)
-    message = _text(_first(data, _MESSAGE))
+    data = _flatten(data)
+    message = _text(_first_field(data, _MESSAGE))
     if message is None:
         return line
     parts = [
-        _time(_first(data, _TIME)),
-        _host(_first(data, _HOST)),
-        _rank(_first(data, _RANK)),
-        _level(_first(data, _LEVEL)),
+        _time(_first_field(data, _TIME)),
+        _host(_first_field(data, _HOST)),
+        _rank(_first_field(data, _RANK)),
+        _level(_first_field(data, _LEVEL)),
     ]
     if message.startswith("{") and (deeper := unwrap(message.rstrip())) != message.rstrip():
         # a container's record of a structured logger's line; the collector's time and host come first
-        data = _said(message) or {}
-        parts = [*parts[:2], _rank(_first(data, _RANK)) or parts[2], _level(_first(data, _LEVEL)) or parts[3]]
-        message = _text(_first(data, _MESSAGE)) or deeper
+        data = _message_fields(message) or {}
+        parts = [
+            *parts[:2],
+            _rank(_first_field(data, _RANK)) or parts[2],
+            _level(_first_field(data, _LEVEL)) or parts[3],
+        ]
+        message = _text(_first_field(data, _MESSAGE)) or deeper
     return " ".join([part for part in parts if part] + [message.replace("\n", " ").replace("\r", " ").rstrip()])
 
 
-def _first(data: dict[str, Any], keys: tuple[str, ...]) -> Any:
+def _first_field(data: dict[str, Any], keys: tuple[str, ...]) -> Any:
     return next((data[key] for key in keys if data.get(key) is not None), None)
 
 

@@ -18,7 +18,7 @@ _TAGS = (
 )
 
 
-class _Said:
+class _WriterPart:
     """One part of the writers, such as their rank: a distinguishing word, and its text for a few lines."""
 
     def __init__(self, words: hashing.Words) -> None:
@@ -28,7 +28,7 @@ class _Said:
         raise NotImplementedError
 
 
-class _Number(_Said):
+class _NumberPart(_WriterPart):
     def __init__(self, values: Places) -> None:
         super().__init__(values.view(np.uint64))
         self._values = values
@@ -37,7 +37,7 @@ class _Number(_Said):
         return "" if self._values[row] < 0 else str(self._values[row])
 
 
-class _Text(_Said):
+class _TextPart(_WriterPart):
     def __init__(self, values: pl.Series) -> None:
         super().__init__(values.hash(1).to_numpy())
         self._values = values
@@ -46,7 +46,7 @@ class _Text(_Said):
         return str(self._values[row])
 
 
-class _Span(_Said):
+class _WordSpan(_WriterPart):
     """A word by the position of its bytes; hash 0 is none."""
 
     def __init__(self, rows: Rows, places: Places, bit: int) -> None:
@@ -77,7 +77,7 @@ def read(rows: Rows, who: npt.NDArray[np.uint16]) -> tuple[Places, list[dict[str
         parts = _parts(rows, places, int(kind))
         words = np.zeros(len(places), np.uint64)
         for part in parts.values():
-            words = hashing.joined(words, part.words)
+            words = hashing.hash_pair(words, part.words)
         number, fresh = hashing.distinct(words)
         groups.append((places, number, len(firsts)))
         firsts += [(int(places[row]), {name: part.text(int(row)) for name, part in parts.items()}) for row in fresh]
@@ -89,22 +89,22 @@ def read(rows: Rows, who: npt.NDArray[np.uint16]) -> tuple[Places, list[dict[str
     return writer, [firsts[first][1] for first in order]
 
 
-def _parts(rows: Rows, places: Places, who: int) -> dict[str, _Said]:
+def _parts(rows: Rows, places: Places, who: int) -> dict[str, _WriterPart]:
     """The parts of the writer that lines with these ``who`` bits state: some of ``headers.PARTS``."""
-    found: dict[str, _Said] = {}
+    found: dict[str, _WriterPart] = {}
     if who & headers.WORDS:
         for series in headers.writers(rows.text(places, headers.WRITER_CHARS), who):
-            found[series.name] = _Text(series)
+            found[series.name] = _TextPart(series)
     for bit, part, tag in _TAGS:
         if who & bit and part not in found:
             value = np.empty(len(places), np.int64)
             scan.tagged(rows.data, rows.start, rows.end, places, tag, headers.WRITER_CHARS, value)
-            found[part] = _Number(value)
+            found[part] = _NumberPart(value)
     for bit, part in ((headers.LABEL, "label"), (headers.NCCL, "host")):
         if who & bit and part not in found:
-            found[part] = _Span(rows, places, bit)
+            found[part] = _WordSpan(rows, places, bit)
     if who & headers.TASK and "rank" not in found:
         value = np.empty(len(places), np.int64)
         scan.leading(rows.data, rows.start, rows.end, places, value)
-        found["rank"] = _Number(value)
+        found["rank"] = _NumberPart(value)
     return found

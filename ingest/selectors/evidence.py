@@ -85,7 +85,7 @@ def _directory(key: str, names: Sequence[str], work: Path | None = None) -> Path
     """A local directory with these files of a parsed artifact, and below it the columns of its ranges."""
     folder = storage.directory_get(key, names, work)
     if (folder / joined.NAME).exists():
-        for place in joined.files(folder / joined.NAME):
+        for place in joined.files_of(folder / joined.NAME):
             storage.directory_get(str(PurePosixPath(key, place).parent), [PurePosixPath(place).name], work)
     return folder
 

@@ -37,8 +37,8 @@ def test_a_whole_number_moves_by_one_at_least() -> None:
 
 def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
     texts = object()
-    with switches.applied([found(switches.steps(), "hosts.hide")]):
-        assert hosts.hide(texts, ()) is texts  # type: ignore[arg-type, comparison-overlap]
+    with switches.applied([found(switches.steps(), "hosts.hide_hosts")]):
+        assert hosts.hide_hosts(texts, ()) is texts  # type: ignore[arg-type, comparison-overlap]
 
 
 def test_detectors_and_fallbacks_are_switched_off_by_their_ids() -> None:
@@ -96,9 +96,9 @@ def test_the_size_counts_lines_numbers_and_expressions_of_the_modules_that_judge
 
 def test_facts_are_gathered_once_for_what_acts_behind_them(monkeypatch: pytest.MonkeyPatch) -> None:
     calls = []
-    monkeypatch.setattr(case, "gather", lambda parsed, _: calls.append(parsed))
+    monkeypatch.setattr(case, "collect_facts", lambda parsed, _: calls.append(parsed))
     ready = Ready("a", sets.load()["courses"], Job("a", "", {}, {}), [], reader({}), History())
     for is_late in (False, True, True):
         with gather_once(ready, is_late, lambda: None):
-            case.gather([], case.Given(inventory=Inventory(), hints=JobHints(), read=reader({})))
+            case.collect_facts([], case.Given(inventory=Inventory(), hints=JobHints(), read=reader({})))
     assert len(calls) == 2

@@ -123,9 +123,9 @@ def test_two_jobs_in_one_upload_are_diagnosed_apart_and_the_failed_one_is_report
 def test_dates_and_machines_in_paths_make_no_jobs_of_their_own() -> None:
     paths = ["job-20260401.log", "job-20260402.log", "logs/job-4653-worker-1.log", "logs/job-4653-worker-2.log"]
     logs = [Parsed(p, Kind.LOG) for p in paths]
-    assert attempts.jobs(logs, logs) == {}
+    assert attempts.jobs_of_paths(logs, logs) == {}
     more = [Parsed("logs/job-4711-worker-1.log", Kind.LOG)]
-    assert set(attempts.jobs(logs[2:] + more, logs[2:] + more).values()) == {"4653", "4711"}
+    assert set(attempts.jobs_of_paths(logs[2:] + more, logs[2:] + more).values()) == {"4653", "4711"}
 
 
 def test_the_skewed_clock_of_one_machine_is_put_right_within_a_file_of_all(tmp_path: Path) -> None:

@@ -93,7 +93,7 @@ def test_the_interpreter_gives_what_compiled_code_gives(rows: list[str]) -> None
         (scan.labels, (*places, *numbers(2), *numbers(1, np.uint64))),
         (hashing._number, (key, 0, np.zeros(64, np.uint64), np.full(64, -1), 0, *numbers(2))),
         (hashing.tally, (every, level, *numbers(1), *numbers(1, np.uint8))),
-        (records._assign, (line, line * 0, level, *known, line.copy(), *numbers(1, np.uint8))),
+        (records._assign_records, (line, line * 0, level, *known, line.copy(), *numbers(1, np.uint8))),
     ]
     for loop, taken in cases:
         one, other = _copied(taken), _copied(taken)

@@ -90,12 +90,12 @@ def test_nodes_below_one_switch_name_the_switch() -> None:
 
 
 def test_directories_of_launches_are_attempts_and_restarts_of_one_agent_are_not() -> None:
-    assert attempts.numbers(["attempt-1/logs/n0.log", "attempt-2/logs/n0.log"]) == {
+    assert attempts.launch_numbers(["attempt-1/logs/n0.log", "attempt-2/logs/n0.log"]) == {
         "attempt-1/logs/n0.log": 1,
         "attempt-2/logs/n0.log": 2,
     }
-    assert attempts.numbers(["n0/attempt_0/3/stderr.log", "n0/attempt_1/3/stderr.log"]) == {}
-    assert attempts.numbers(["logs/n0.log"]) == {}
+    assert attempts.launch_numbers(["n0/attempt_0/3/stderr.log", "n0/attempt_1/3/stderr.log"]) == {}
+    assert attempts.launch_numbers(["logs/n0.log"]) == {}
 
 
 def test_the_last_unsuccessful_launch_is_reported(tmp_path: Path) -> None:

@@ -36,12 +36,12 @@ def test_the_same_seed_makes_the_same_inputs() -> None:
 def test_a_broken_promise_is_noticed(
     change: pl.Expr, broken: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    usual = reader.redated
+    usual = reader.redate
 
     def wrong(rows: pl.DataFrame, *moves: object) -> pl.DataFrame:
         return usual(rows.with_columns(change), *moves)  # type: ignore[arg-type]
 
-    monkeypatch.setattr(reader, "redated", wrong)
+    monkeypatch.setattr(reader, "redate", wrong)
     data = b"first line\nsecond\nthird thing\nfirst line\n"
     assert broken in fuzz.complaint("x.log", data, 0.5, tmp_path)[0]
 

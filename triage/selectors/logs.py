@@ -15,7 +15,7 @@ import polars as pl
 from diagnosis import Source, numbers
 from diagnosis import parsed as parsed_files
 from diagnosis.logs import stored_rows
-from diagnosis.logs.sources import schemed
+from diagnosis.logs.sources import with_scheme
 from diagnosis.logs.stored_rows import Rows
 from diagnosis.plain import visible
 from ingest import selectors as evidence
@@ -250,7 +250,7 @@ def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, .
         return ()
     if all(source.how != "path" and source.rank_how != "path" for source in sources):
         return sources
-    return schemed(sources, paths or paths_of(artifact.attempt_id))
+    return with_scheme(sources, paths or paths_of(artifact.attempt_id))
 
 
 def paths_of(attempt_id: int) -> list[str]:

@@ -38,15 +38,15 @@ ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (
     early, uneven, watchdogs, awaited, lacking, peers,
 )  # fmt: skip
-EVERY: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
+ALL: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
 
 
-def first(detectors: Sequence[Detector], case: Case) -> list[Clue]:
+def first_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
     """The clues of the first detector that has any."""
-    return next((found for d in detectors if (found := seen([d], case))), [])
+    return next((found for d in detectors if (found := all_clues([d], case))), [])
 
 
-def seen(detectors: Sequence[Detector], case: Case) -> list[Clue]:
+def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
     """The clues of all of them, each with its detector's id; those switched off (``case.without``) are skipped."""
-    asked = [d for d in detectors if d.id not in case.without]
-    return [replace(clue, detector=d.id) for d in asked for clue in d.look(case)]
+    active = [d for d in detectors if d.id not in case.without]
+    return [replace(clue, detector=d.id) for d in active for clue in d.look(case)]

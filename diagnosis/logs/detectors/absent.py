@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator
 from typing import Final
 
 from diagnosis import stats, thresholds
-from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.case import LOST_HOST, Case
 from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 
@@ -23,21 +23,21 @@ def look(case: Case) -> Iterator[Clue]:
     """A node without a log of its training (a kernel's does not count), if only few nodes have none."""
     if case.ending.outcome != "failed":
         return
-    missing = names(case)
+    missing = absent_nodes(case)
     weight = WEIGHTS.sure if len(missing) <= THRESHOLDS.few else WEIGHTS.hint
     for node in missing:
-        yield Clue(node, weight, f"{node} belongs to the job but wrote no log at all", LOST)
+        yield Clue(node, weight, f"{node} belongs to the job but wrote no log at all", LOST_HOST)
 
 
-def names(case: Case) -> list[str]:
+def absent_nodes(case: Case) -> list[str]:
     """The nodes without a log; half a log tree is an incomplete upload, not half a cluster of dead nodes."""
     wrote = case.table.trainers or set(case.catalogue.nodes)
-    expected = {*(case.inventory.nodes or case.hints.nodes), *case.catalogue.nodes, *_assigned(case, wrote)}
+    expected = {*(case.inventory.nodes or case.hints.nodes), *case.catalogue.nodes, *_assigned_nodes(case, wrote)}
     missing = sorted(expected - wrote)
     return missing if stats.is_minority(len(missing), len(expected)) else []
 
 
-def _assigned(case: Case, wrote: Collection[str]) -> set[str]:
+def _assigned_nodes(case: Case, wrote: Collection[str]) -> set[str]:
     """Nodes that got a pod whose name differs only in numbers from one that wrote: events tell of other jobs, too."""
     kinds = {_NUMBER.sub("#", pod) for pod, node in case.roster.home_of_pod.items() if node in wrote}
     return {node for pod, node in case.roster.home_of_pod.items() if _NUMBER.sub("#", pod) in kinds}

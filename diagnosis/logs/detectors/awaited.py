@@ -20,7 +20,7 @@ why: Final = "a barrier that prints who is missing names the rank that stands st
 needs: Final = "consequences that name one awaited rank, and the machine of that rank"
 
 #: The category if the machine still writes while others wait for one of its ranks.
-STUCK: Final = "hardware.host.stuck"
+STUCK_HOST: Final = "hardware.host.stuck"
 _AWAITED: Final = words.regex("phrases", "awaited_rank")
 
 
@@ -33,20 +33,20 @@ def look(case: Case) -> Iterator[Clue]:
     ranks: set[int] = set()
     for event in named["event"].to_list():
         rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.lines)
-        for text in raw_lines.read(rows, case.table.files, case.read, LIMITS.chars):
-            ranks |= ranks_in(text)
+        for text in raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars):
+            ranks |= awaited_ranks(text)
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     if node is not None:
         reason = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
-        yield Clue(node, WEIGHTS.sure, reason, STUCK if _writes_on(case, node, named) else "")
+        yield Clue(node, WEIGHTS.sure, reason, STUCK_HOST if _still_writes(case, node, named) else "")
 
 
-def ranks_in(text: str) -> set[int]:
+def awaited_ranks(text: str) -> set[int]:
     """The ranks that a text says are waited for, or are slowest."""
     return {int(found) for found in _AWAITED.findall(text)}
 
 
-def _writes_on(case: Case, node: str, waits: pl.DataFrame) -> bool:
+def _still_writes(case: Case, node: str, waits: pl.DataFrame) -> bool:
     """Whether the machine still writes once others wait: it is not lost."""
-    mine = case.catalogue.cells.filter(pl.col("node") == node)
-    return not mine.filter(pl.col("last_at") >= waits["first_at"].min()).is_empty()
+    node_cells = case.catalogue.cells.filter(pl.col("node") == node)
+    return not node_cells.filter(pl.col("last_at") >= waits["first_at"].min()).is_empty()

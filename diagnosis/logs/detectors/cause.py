@@ -34,7 +34,9 @@ def look(case: Case) -> Iterator[Clue]:
             row = case.event(event)
             places = row["n_nodes"] or len(case.named.get(event, ()))
             only = "the only node with" if places == 1 else f"one of {places} nodes with"
-            yield Clue(node, place(row["strength"], roots.weights[event]), f"{node} is {only}: {case.in_words(row)}")
+            yield Clue(
+                node, place_weight(row["strength"], roots.weights[event]), f"{node} is {only}: {case.in_words(row)}"
+            )
 
 
 def is_of_the_job(case: Case) -> bool:
@@ -55,6 +57,6 @@ def is_of_the_job(case: Case) -> bool:
     return reporters == {source} or (node is not None and node == case.home(0))
 
 
-def place(strength: str | None, weight: float = 1.0) -> float:
+def place_weight(strength: str | None, weight: float = 1.0) -> float:
     """The weight of a root event's place."""
     return float(getattr(THRESHOLDS, strength or "weak") * min(1.0, THRESHOLDS.base + weight))

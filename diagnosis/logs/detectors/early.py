@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.logs import phase
-from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.case import LOST_HOST, Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
@@ -49,5 +49,5 @@ def look(case: Case) -> Iterator[Clue]:
                 found[node] = max(found.get(node, 0.0), (until - at) / SECOND)
     for node, files in last.select("node", "files").iter_rows():
         if node in found:
-            told = f"{node} writes nothing any more, while the others go on for {found[node]:,.0f} s"
-            yield Clue(node, WEIGHTS.sure if files > 1 else WEIGHTS.likely, told, LOST)
+            text = f"{node} writes nothing any more, while the others go on for {found[node]:,.0f} s"
+            yield Clue(node, WEIGHTS.sure if files > 1 else WEIGHTS.likely, text, LOST_HOST)

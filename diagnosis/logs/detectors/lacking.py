@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.logs.case import LOST, Case
+from diagnosis.logs.case import LOST_HOST, Case
 from diagnosis.logs.clues import THRESHOLDS as WEIGHTS
 from diagnosis.logs.clues import Clue
 from diagnosis.model import Role
@@ -34,37 +34,37 @@ def look(case: Case) -> Iterator[Clue]:
     )
     # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
     gone = nodes - case.nodes_of(wide["event"].to_list()) if wide["role"].n_unique() == 2 else set()
-    told = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
+    root_nodes = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
     waits = wide.filter(pl.col("role") == Role.CASCADE.value).sort("event", descending=True)
     # several lines of one watchdog that the same nodes lack are one observation
     lacked = {frozenset(nodes - case.nodes_of([row["event"]])): row for row in waits.iter_rows(named=True)}
     for without, row in lacked.items():
-        if by_chance(case, [row["event"]]) >= THRESHOLDS.chance:
+        if expected_by_chance(case, [row["event"]]) >= THRESHOLDS.chance:
             continue
         what = f"did not print what {len(nodes - without)} of {len(nodes)} nodes print: {case.in_words(row)}"
-        yield from _clues(without - told, len(nodes), WEIGHTS.hint, what, gone)
+        yield from _clues(without - root_nodes, len(nodes), WEIGHTS.hint, what, gone)
     ends = case.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
     ended = case.nodes_of(ends.to_list())
     what = f"shows no end of its workers, as {len(ended)} nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
 
 
-def by_chance(case: Case, events: Collection[int]) -> float:
+def expected_by_chance(case: Case, events: Collection[int]) -> float:
     """The number of nodes that print none of these events if each writer prints one or not, independent of the others
     on its node. 0 if every node with the events has as many writers of them: then not chance decides who prints.
     """
     writer = pl.coalesce(pl.col("rank").cast(pl.Int64), -1 - pl.col("source").cast(pl.Int64)).alias("writer")
     kernels = sorted(case.table.system_files) if case.table.trainers else []
     cells = case.catalogue.cells.drop_nulls("node").filter(~pl.col("file").is_in(kernels)).with_columns(writer)
-    told = cells.filter(pl.col("event").is_in(list(events))).group_by("node").agg(n=pl.col("writer").n_unique())
-    if told["n"].n_unique() < 2:
+    writers = cells.filter(pl.col("event").is_in(list(events))).group_by("node").agg(n=pl.col("writer").n_unique())
+    if writers["n"].n_unique() < 2:
         return 0.0
-    of = cells.group_by("node").agg(of=pl.col("writer").n_unique()).join(told, on="node", how="left")
-    share = int(told["n"].sum()) / int(of.filter(pl.col("n").is_not_null())["of"].sum())
+    of = cells.group_by("node").agg(of=pl.col("writer").n_unique()).join(writers, on="node", how="left")
+    share = int(writers["n"].sum()) / int(of.filter(pl.col("n").is_not_null())["of"].sum())
     return float(((1 - share) ** of["of"]).sum())
 
 
 def _clues(missing: Set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:
     if stats.is_minority(len(missing), total):
         for node in sorted(missing):
-            yield Clue(node, weight / len(missing) ** 0.5, f"{node} {what}", LOST if node in gone else "")
+            yield Clue(node, weight / len(missing) ** 0.5, f"{node} {what}", LOST_HOST if node in gone else "")

@@ -24,14 +24,14 @@ STORE: Final = words.pattern("phrases", "store")
 
 def look(case: Case) -> Iterator[Clue]:
     """The node that consequences name clearly more often than any other."""
-    told = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
-    masked = [m for e in told for m in case.catalogue.masked(e)]
+    events = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
+    masked = [m for e in events for m in case.catalogue.masked(e)]
     rows = case.placed(case.table.rows(masked, limit=LIMITS.lines))
-    lines = raw_lines.read(rows, case.table.files, case.read, LIMITS.chars)
-    yield from named(zip(lines, rows["node"], strict=True), case.alias)
+    lines = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars)
+    yield from most_named(zip(lines, rows["node"], strict=True), case.alias)
 
 
-def named(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, str]) -> list[Clue]:
+def most_named(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, str]) -> list[Clue]:
     """The clue of (raw line, node that wrote it); none if no node is clearly ahead."""
     votes: dict[str, set[str]] = {}
     for text, writer in lines:

@@ -37,25 +37,25 @@ def look(case: Case) -> Iterator[Clue]:
         same = [e for e in case.roots.members if case.event(e)["signature"] in kinds]
         report += [e for e in same if e not in report]
     for event in report:
-        node = _spoken_of(case, event)
+        node = _reported_node(case, event)
         if node is not None:
             row = case.event(event)
             why = f"{node} is the node that this names: {case.in_words(row)}"
-            yield Clue(node, cause.place(row["strength"]), why)
+            yield Clue(node, cause.place_weight(row["strength"]), why)
             return
 
 
-def _spoken_of(case: Case, event: int) -> str | None:
+def _reported_node(case: Case, event: int) -> str | None:
     """The one node that most lines of an event name, if none names its own writer or several."""
     rows = case.placed(case.table.rows(case.catalogue.masked(event), limit=LIMITS.lines))
     votes: dict[str, int] = {}
-    lines = raw_lines.read(rows, case.table.files, case.read, LIMITS.chars)
+    lines = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars)
     for number, (line, writer) in enumerate(zip(lines, rows["node"], strict=True)):
         has_header = rows.height <= THRESHOLDS.few and writer is not None and writer in line
         beside = lines[:number] + lines[number + 1 :]
         text = _message(case, line, writer, rows.row(number, named=True), beside) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
-        late = _awaited(case, line)
+        late = _awaited_node(case, line)
         named = late or hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
         # a line that names its own writer, or several nodes, is about its writer
         if writer is None or len(named) != 1 or (writer in named and not late):
@@ -67,22 +67,22 @@ def _spoken_of(case: Case, event: int) -> str | None:
     return best if votes[best] >= THRESHOLDS.agreeing * rows.height else None
 
 
-def _awaited(case: Case, text: str) -> set[str]:
+def _awaited_node(case: Case, text: str) -> set[str]:
     """The node of the one rank that this text says is waited for, or is slowest."""
-    ranks = awaited.ranks_in(text)
+    ranks = awaited.awaited_ranks(text)
     node = case.home(ranks.pop()) if len(ranks) == 1 else None
     return {node} if node is not None else set()
 
 
-def _message(case: Case, line: str, writer: str, row: dict[str, Any], told: list[str]) -> str:
-    """A line after the name of its writer, if earlier lines, or the others of its message (``told``), have that name in
-    the same place: a house style's header.
+def _message(case: Case, line: str, writer: str, row: dict[str, Any], others: list[str]) -> str:
+    """A line after the name of its writer, if earlier lines, or the ``others`` of its message, have that name in the
+    same place: a house style's header.
     """
     before = case.table.around(row["file"], max(1, row["line"] - THRESHOLDS.few), row["line"] - 1)
     before = before.filter(pl.col("source") == row["source"])
     at = [
         m.start()
-        for b in (*told, *raw_lines.read(before, case.table.files, case.read, LIMITS.chars))
+        for b in (*others, *raw_lines.read_lines(before, case.table.files, case.read, LIMITS.chars))
         for m in re.finditer(re.escape(writer), b)
     ]
     ends = [

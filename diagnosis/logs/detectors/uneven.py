@@ -46,8 +46,8 @@ def look(case: Case) -> Iterator[Clue]:
     if case.pace.slow_from is None or len(case.catalogue.nodes) < THRESHOLDS.nodes:
         return
     total = len(case.catalogue.nodes)
-    told = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
-    cells = case.catalogue.cells.filter(pl.col("masked").is_in(told.implode())).drop_nulls("node")
+    timed = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
+    cells = case.catalogue.cells.filter(pl.col("masked").is_in(timed.implode())).drop_nulls("node")
     many = (
         cells.group_by("masked")
         .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
@@ -59,14 +59,14 @@ def look(case: Case) -> Iterator[Clue]:
         .head(LIMITS.messages)
     )
     for masked in many["masked"].to_list():
-        yield from _of_message(case, masked, case.pace.slow_at)
+        yield from _uneven_nodes(case, masked, case.pace.slow_at)
 
 
-def _of_message(case: Case, masked: int, since: int | None) -> list[Clue]:
-    mine = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
+def _uneven_nodes(case: Case, masked: int, since: int | None) -> list[Clue]:
+    message_cells = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
     by_node: dict[str, list[str]] = defaultdict(list)
     homes = case.table.sources.select("source", "node")
-    for file in mine["file"].unique().sort().head(LIMITS.files).to_list():
+    for file in message_cells["file"].unique().sort().head(LIMITS.files).to_list():
         rows = case.table.rows([])
         for more in case.table.slabs([masked], files=[file]):
             late = case.clocks.correct(more, "at")
@@ -75,7 +75,7 @@ def _of_message(case: Case, masked: int, since: int | None) -> list[Clue]:
                 pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(LIMITS.lines)
             )
         rows = rows.join(homes, on="source", how="left")
-        for node, text in zip(rows["node"], raw_lines.read(rows, case.table.files, case.read, 500), strict=True):
+        for node, text in zip(rows["node"], raw_lines.read_lines(rows, case.table.files, case.read, 500), strict=True):
             if node is not None:
                 by_node[node].append(text)
     return compare(by_node, total=len(case.catalogue.nodes))
@@ -93,7 +93,7 @@ def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
     out = []
     for (_, sense), values in sorted(columns.items()):
         if len(values) >= max(THRESHOLDS.nodes, stats.MINORITY_SHARE * 2 * total):
-            out += _odd_ones({n: float(np.median(v)) for n, v in values.items()}, sense)
+            out += _odd_nodes({n: float(np.median(v)) for n, v in values.items()}, sense)
     return out
 
 
@@ -107,7 +107,7 @@ def _sense(before: str, unit: str) -> str:
     return "wait" if _WAIT.search(re.split(r"\d|[,;|]", before)[-1]) else "work"
 
 
-def _odd_ones(of_node: dict[str, float], sense: str) -> list[Clue]:
+def _odd_nodes(of_node: dict[str, float], sense: str) -> list[Clue]:
     values = np.array(list(of_node.values()))
     usual = float(np.median(values))
     if usual <= 0:

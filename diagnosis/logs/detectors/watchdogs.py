@@ -56,11 +56,11 @@ def look(case: Case) -> Iterator[Clue]:
 
 def states(case: Case) -> list[State]:
     """The states of each rank and process group from the watchdog lines of a case."""
-    told = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
-    if not told:
+    masked = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
+    if not masked:
         return []
-    rows = case.placed(case.table.rows(told, limit=LIMITS.read_back))
-    texts = raw_lines.read(rows, case.table.files, case.read, LIMITS.line_bytes)
+    rows = case.placed(case.table.rows(masked, limit=LIMITS.read_back))
+    texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
     return read(zip(texts, rows["rank"], rows["node"], strict=True))
 
 
@@ -70,8 +70,8 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
     for text, rank, node in lines:
         group = _GROUP.search(text)
         who = rank
-        if who is None and (said := _RANK.search(text)):
-            who = int(next(n for n in said.groups() if n))
+        if who is None and (rank_match := _RANK.search(text)):
+            who = int(next(n for n in rank_match.groups() if n))
         if who is None:
             continue
         # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not
@@ -138,8 +138,8 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
         if stats.is_minority(len(behind), len(members)) and votes > len(behind):
             for s in behind:
                 is_idle = s.enqueued is not None and s.enqueued == s.completed
-                said = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
-                yield from _clue(s, 0.8, f"{said} {where}: completed {s.completed}, most {common}")
+                text = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
+                yield from _clue(s, 0.8, f"{text} {where}: completed {s.completed}, most {common}")
     by_seq: dict[int, list[State]] = defaultdict(list)
     for s in members:
         if s.seq is not None and s.op is not None:
@@ -150,10 +150,10 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
         if stats.is_minority(len(odd), len(same)) and votes >= 3 and stats.is_nearly_all(len(same), len(members)):
             for s in odd:
-                said = f"called {s.op} as number {seq} {where}, its peers {common_op}"
-                yield from _clue(s, 0.85, said, MISMATCH)
+                text = f"called {s.op} as number {seq} {where}, its peers {common_op}"
+                yield from _clue(s, 0.85, text, MISMATCH)
 
 
-def _clue(state: State, weight: float, said: str, tells: str = "") -> Iterator[Clue]:
+def _clue(state: State, weight: float, text: str, tells: str = "") -> Iterator[Clue]:
     if state.node is not None:
-        yield Clue(state.node, weight, f"rank {state.rank} {said}", tells)
+        yield Clue(state.node, weight, f"rank {state.rank} {text}", tells)

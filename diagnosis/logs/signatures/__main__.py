@@ -13,7 +13,7 @@ from pathlib import Path
 from diagnosis.logs import signatures
 
 
-def deciding(line: str) -> str:
+def deciding_rule(line: str) -> str:
     """The id of the rule, its role, its category, and the file and line with the rule; a sentence without a rule. A row
     of a table of codes, such as nvidia.xid.79, has its own place.
     """
@@ -48,7 +48,7 @@ def _row_of(table: Path, code: str) -> Iterator[str]:
 def main(lines: Sequence[str]) -> None:
     """Print one row a line."""
     for line in lines:
-        print(deciding(line))
+        print(deciding_rule(line))
 
 
 if __name__ == "__main__":

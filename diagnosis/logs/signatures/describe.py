@@ -30,7 +30,7 @@ def rules() -> str:
     return "\n".join(_rules())
 
 
-def inserted(text: str, generated: str) -> str:
+def insert_generated(text: str, generated: str) -> str:
     """``text`` with ``generated`` between its marks.
 
     Raises:
@@ -54,13 +54,13 @@ def _categories() -> Iterator[str]:
 
 
 def _rules() -> Iterator[str]:
-    told: dict[tuple[str, ...], str] = {}
+    tables: dict[tuple[str, ...], str] = {}
     for area in AREAS:
         yield f"\n### {area}.toml\n"
         yield "| id | matches when | role | category | example | wording from |\n|---|---|---|---|---|---|"
         for rule in (rule for rule in builtin() if rule.area == area):
             yield _row(rule)
-            first = told.setdefault(tuple(rule.codes), rule.id) if rule.codes else rule.id
+            first = tables.setdefault(tuple(rule.codes), rule.id) if rule.codes else rule.id
             if first != rule.id:
                 where = f"`{rule.category}` | codes of `{first}` | |"
                 yield f"| `{rule.id}.…` | the same codes | {rule.role} | {where}"
@@ -84,7 +84,7 @@ def main(folder: Path) -> None:
     """Rewrite both documents in ``folder``, and the literals."""
     for name, generated in (("categories.md", categories()), ("signatures.md", rules())):
         path = folder / name
-        path.write_text(inserted(path.read_text(encoding="utf-8"), generated), encoding="utf-8")
+        path.write_text(insert_generated(path.read_text(encoding="utf-8"), generated), encoding="utf-8")
     LITERALS.write_text(literals.as_json(rule.pattern for rule in builtin()), encoding="utf-8")
 
 

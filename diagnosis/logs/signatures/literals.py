@@ -17,7 +17,7 @@ from importlib import resources
 
 MIN_LENGTH = 3
 #: maximum number of sets of one way, the best ones: more cost more in the search than they save
-MOST_SETS = 3
+MAX_SETS = 3
 #: A set in square brackets, which may hold named ones and, twice, other sets.
 _SET = r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\[\]\\]|%s)*\]"
 #: The pieces of a pattern: what matches any of many characters, a position, brackets, repetitions, literal text.
@@ -60,7 +60,7 @@ def ways(pattern: str) -> tuple[Way, ...]:
 
 
 @cache
-def stored() -> dict[str, tuple[Way, ...]]:
+def stored_ways() -> dict[str, tuple[Way, ...]]:
     """The stored ways of the rules' patterns (``describe`` writes them): computing them takes longer than reading a
     small log.
     """
@@ -71,7 +71,7 @@ def stored() -> dict[str, tuple[Way, ...]]:
 
 
 def as_json(patterns: Iterable[str]) -> str:
-    """The text for :func:`stored`: a line for each pattern."""
+    """The text for :func:`stored_ways`: a line for each pattern."""
     rows = {pattern: sorted(sorted(map(sorted, way)) for way in ways(pattern)) for pattern in sorted(set(patterns))}
     return "{\n" + ",\n".join(f"{json.dumps(p)}: {json.dumps(row)}" for p, row in rows.items()) + "\n}\n"
 
@@ -81,7 +81,7 @@ def _alternation(tokens: _Tokens) -> _Part:
     branches = [_sequence(tokens)]
     while tokens and tokens.popleft()[0] == "bar":
         branches.append(_sequence(tokens))
-    return branches[0] if len(branches) == 1 else _Part(None, _either(branch.ways for branch in branches))
+    return branches[0] if len(branches) == 1 else _Part(None, _any_of(branch.ways for branch in branches))
 
 
 def _sequence(tokens: _Tokens) -> _Part:
@@ -96,10 +96,10 @@ def _sequence(tokens: _Tokens) -> _Part:
             run += part.exact
             continue
         # "ab+" still needs the "ab" before anything else may follow
-        found += [_only(run + (part.exact or "")), part.ways]
+        found += [_only_text(run + (part.exact or "")), part.ways]
         run, is_exact = "", False
-    found.append(_only(run))
-    return _Part(run if is_exact else None, _all(found))
+    found.append(_only_text(run))
+    return _Part(run if is_exact else None, _all_of(found))
 
 
 def _atom(kind: str | None, text: str, tokens: _Tokens) -> _Part:
@@ -108,14 +108,14 @@ def _atom(kind: str | None, text: str, tokens: _Tokens) -> _Part:
     if kind != "text":
         return _Part("" if kind == "place" else None, _ANYTHING)
     exact = _CONTROL.get(text) or "".join(map(str.lower, text[1:] if text[0] == "\\" else text))
-    return _Part(exact, _only(exact))
+    return _Part(exact, _only_text(exact))
 
 
-def _only(text: str) -> tuple[Way, ...]:
+def _only_text(text: str) -> tuple[Way, ...]:
     return (frozenset({frozenset({text})}),) if len(text) >= MIN_LENGTH else _ANYTHING
 
 
-def _either(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
+def _any_of(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
     """The ways of all branches; those that need one string only are one way together."""
     found = [way for branch in branches for way in branch]
     if not all(found):
@@ -125,17 +125,17 @@ def _either(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
     return (*([frozenset({single})] if single else []), *several)
 
 
-def _all(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
+def _all_of(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
     """The needs of a sequence: those of each part. One part is expanded into its ways; of the others the best set that
     all their ways share counts.
     """
     forked = max((part for part in parts if len(part) > 1), key=lambda part: _worth(_best(part)), default=_ANYTHING)
     sets = {words for part in parts if part is not forked for words in (part[0] if len(part) == 1 else {_best(part)})}
-    return _either([(_kept(sets | way),) for way in forked])
+    return _any_of([(_needed_sets(sets | way),) for way in forked])
 
 
-def _kept(sets: Set[frozenset[str]]) -> Way:
-    return frozenset(sorted((words for words in sets if words), key=_worth, reverse=True)[:MOST_SETS])
+def _needed_sets(sets: Set[frozenset[str]]) -> Way:
+    return frozenset(sorted((words for words in sets if words), key=_worth, reverse=True)[:MAX_SETS])
 
 
 def _best(found: tuple[Way, ...]) -> frozenset[str]:

@@ -44,8 +44,8 @@ def _signature(row: Mapping[str, Any], area: str, tables: Mapping[str, str]) -> 
         raise SignatureError(f"{name}: there is no code table {table!r}")
     try:
         keys = [key for key in dict.fromkeys((*_NEEDED, *row)) if key != "codes"]
-        told = {_FIELDS.get(key, key): _READ.get(key, str)(row[key]) for key in keys}
-        rule = Signature(**{"category": UNKNOWN, **told, "area": area})
+        fields = {_FIELDS.get(key, key): _READ.get(key, str)(row[key]) for key in keys}
+        rule = Signature(**{"category": UNKNOWN, **fields, "area": area})
         return replace(rule, codes=_codes(tables[table], rule)) if table else rule
     except KeyError as error:
         raise SignatureError(f"{name}: the key {error.args[0]!r} is missing") from error

@@ -15,9 +15,9 @@ import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.logs import remembered
-from diagnosis.logs.remembered import Remembered
-from diagnosis.logs.signatures.literals import Way, stored, ways
-from diagnosis.logs.signatures.model import USERS, Signature, Strength
+from diagnosis.logs.remembered import RememberedAnswers
+from diagnosis.logs.signatures.literals import Way, stored_ways, ways
+from diagnosis.logs.signatures.model import USER_AREAS, Signature, Strength
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -30,10 +30,10 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "category": pl.String(),
 }
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
-HEAD = 4096
+MATCHED_BYTES = 4096
 #: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
 #: ("this might be caused by ...") still counts; lists of causes and conditions do not.
-HYPOTHESIS = (
+HYPOTHESIS_WORDS = (
     r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
     r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
     r"(?:causes?|reasons?)\b|\ba (?:common|possible|likely|frequent|typical) (?:cause|reason)\b"
@@ -51,7 +51,7 @@ class SignatureSet:
         #: by the ids that matches name: those of the signatures and of their codes
         self.rules: dict[str, Signature] = {}
         #: the hits of a line, as the columns of :data:`SCHEMA` after the first
-        self._known = Remembered(self._listed)
+        self._known = RememberedAnswers(self._listed)
         for sig in self.signatures:
             for rule in (sig, *sig.codes.values()):
                 self.rules.setdefault(rule.id, rule)
@@ -59,7 +59,7 @@ class SignatureSet:
     @cached_property
     def _ways(self) -> list[tuple[Way, ...]]:
         """The literals that each rule needs (one of each set), by the ways in which it can match."""
-        return [stored().get(sig.pattern) or ways(sig.pattern) for sig in self.signatures]
+        return [stored_ways().get(sig.pattern) or ways(sig.pattern) for sig in self.signatures]
 
     @cached_property
     def _literals(self) -> pl.DataFrame:
@@ -96,8 +96,8 @@ class SignatureSet:
             A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
         """
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
-        rows = uniques.select("masked", line=pl.coalesce(columns).str.head(HEAD))
-        found = self._looked_up if rows.height <= remembered.FEW else self._hits
+        rows = uniques.select("masked", line=pl.coalesce(columns).str.head(MATCHED_BYTES))
+        found = self._looked_up if rows.height <= remembered.MAX_SINGLE_LOOKUPS else self._hits
         hits = found(rows["masked"], rows["line"]).sort("masked", "order")
         return hits if every else hits.unique("masked", keep="first", maintain_order=True)
 
@@ -132,8 +132,8 @@ class SignatureSet:
                 roles[rule.id] = Role.CASCADE
         causes = {_pair(rule.category) for rule in roots if roles[rule.id] is Role.ROOT}
         for rule in rules:
-            said = {_pair(category) for category in (rule.category, *rule.also)}
-            if rule.role is Role.CONFIRMATION and not rule.is_form and said & causes:
+            pairs = {_pair(category) for category in (rule.category, *rule.also)}
+            if rule.role is Role.CONFIRMATION and not rule.is_form and pairs & causes:
                 roles[rule.id] = Role.ROOT
         return roles
 
@@ -152,11 +152,11 @@ class SignatureSet:
         """All hits, unsorted; the series belong together row by row. The built-in rules match what is no general
         explanation, users' rules the whole text.
         """
-        told = heads.str.replace(HYPOTHESIS, "")
+        certain = heads.str.replace(HYPOTHESIS_WORDS, "")
         found = [pl.DataFrame(schema=SCHEMA)]
         for order, rows in self._candidates(heads):
             sig = self.signatures[order]
-            seen = heads if sig.area in USERS else told
+            seen = heads if sig.area in USER_AREAS else certain
             lines = seen.gather(rows) if rows is not None else seen
             keys = masked.gather(rows) if rows is not None else masked
             is_hit = lines.str.contains(sig.pattern).fill_null(False)

@@ -10,7 +10,7 @@ from typing import Final
 from diagnosis.model import Role
 
 #: Areas of rules that do not ship with the engine.
-USERS: Final = frozenset({"", "custom"})
+USER_AREAS: Final = frozenset({"", "custom"})
 
 
 class Strength(StrEnum):

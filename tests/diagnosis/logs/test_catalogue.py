@@ -27,7 +27,7 @@ def test_a_death_before_a_stop_is_a_cause(tmp_path: Path) -> None:
 
 def test_without_any_time_one_file_is_ordered_by_its_lines(tmp_path: Path) -> None:
     found = case_of_lines(tmp_path, "loading", CRASH, LIMIT).catalogue
-    order = dict(zip(found.events["signature"], catalogue.began(found), strict=True))
+    order = dict(zip(found.events["signature"], catalogue.event_starts(found), strict=True))
     assert order["elastic.exit_crashed"] == 2
 
 
@@ -40,5 +40,5 @@ def test_a_frame_of_a_traceback_is_no_exception(tmp_path: Path) -> None:
 def test_what_training_survived_explains_nothing(tmp_path: Path) -> None:
     found = case_of_lines(tmp_path, "CUDA out of memory. Tried to allocate 2 GiB", "KeyError: 'labels'").catalogue
     oom = found.events.filter(found.events["signature"].str.starts_with("cuda."))["event"].to_list()
-    from_rules = catalogue.resolved(found, load(), survived=oom).events
+    from_rules = catalogue.resolve_roles(found, load(), survived=oom).events
     assert from_rules.filter(from_rules["is_exception"])["role"].to_list() == ["root"]

@@ -58,8 +58,8 @@ def test_each_message_of_each_source_is_counted_with_its_first_and_last_times(
     folder = tmp_path_factory.mktemp("cells")
     rows = [written(lines, folder / f"{number}.parquet") for number, lines in enumerate(files)]
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(cells, "MOST_LINES", most)
-        found, spans = cells.of_files(rows, [10 * number for number in range(len(files))], None, None)
+        patch.setattr(cells, "MAX_LINES", most)
+        found, spans = cells.cells_of_files(rows, [10 * number for number in range(len(files))], None, None)
 
     assert found.rows() == counted(files)
     assert spans["lines"].to_list() == [len(lines) for lines in files]
@@ -80,11 +80,14 @@ def test_a_log_counted_in_any_pieces_and_joined_in_any_tree_is_counted_as_one(
 ) -> None:
     folder = tmp_path_factory.mktemp("pieces")
     edges = [0, *sorted(cut for cut in cuts if cut < len(lines)), len(lines)]
-    runs = [cells.counted(written(lines[low:high], folder / f"{low}.parquet")) for low, high in pairwise(edges)]
+    runs = [cells.count_lines(written(lines[low:high], folder / f"{low}.parquet")) for low, high in pairwise(edges)]
     while len(runs) > 1:  # neighbours are joined, the first ones in larger groups
-        runs = [cells.joined(runs[:fold]), *(cells.joined(runs[n : n + 2]) for n in range(fold, len(runs), 2))]
+        runs = [
+            cells.join_counts(runs[:fold]),
+            *(cells.join_counts(runs[n : n + 2]) for n in range(fold, len(runs), 2)),
+        ]
         fold = max(fold, 2)
 
-    whole = cells.counted(written(lines, folder / "whole.parquet"))
+    whole = cells.count_lines(written(lines, folder / "whole.parquet"))
     assert runs[0].edges == whole.edges
     assert runs[0].cells.rows() == whole.cells.rows()

@@ -8,9 +8,9 @@ from collections import defaultdict
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.logs.clustering import FAN, WILD, cluster
+from diagnosis.logs.clustering import MIN_VALUES, WILDCARD, cluster
 
-WORDS = ("alpha", "beta", "gamma", "delta", "lost", "n1", "x/y", "=", ",", "(", WILD)
+WORDS = ("alpha", "beta", "gamma", "delta", "lost", "n1", "x/y", "=", ",", "(", WILDCARD)
 MESSAGES = st.lists(st.lists(st.sampled_from(WORDS), min_size=1, max_size=4).map(" ".join), min_size=1, max_size=60)
 
 
@@ -42,7 +42,7 @@ def test_messages_in_the_same_place_of_many_are_together(messages: list[str]) ->
             if words[at] not in "=,(" and len(set(words)) == len(words):
                 rest[at, (*words[:at], *words[at + 1 :])].add(text)
     for together in rest.values():
-        if len(together) >= FAN:
+        if len(together) >= MIN_VALUES:
             assert len({label[text] for text in together}) == 1
 
 
@@ -60,6 +60,6 @@ def test_words_that_vary_together_are_parameters_where_enough_is_fixed() -> None
 @given(st.integers(0, 4), st.integers(0, 4), st.sampled_from(("", "done")))
 def test_lists_of_any_length_are_one_message(before: int, after: int, last: str) -> None:
     """Entries of up to five tokens, of which one is a wildcard, at any place."""
-    entry = [*"abcd"[:before], WILD, *"pqrs"[: min(after, 4 - before)]]
+    entry = [*"abcd"[:before], WILDCARD, *"pqrs"[: min(after, 4 - before)]]
     texts = [" ".join(["sizes", *entry * times, last]).strip() for times in (1, 2, 3, 7)]
     assert len(set(cluster(texts))) == 1

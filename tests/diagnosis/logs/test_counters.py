@@ -13,7 +13,7 @@ from diagnosis.logs import counters, events, progress
 def found(lines: Iterable[str], work: Path) -> progress.Progress:
     data = "".join(f"{line}\n" for line in lines).encode()
     parsed = parse(io.BytesIO(data), "n1.log", ParseHints(), work)
-    return progress.find(events.build([parsed]), lambda path, offset, length: data[offset : offset + length])
+    return progress.find_progress(events.build([parsed]), lambda path, offset, length: data[offset : offset + length])
 
 
 def at(second: float) -> str:
@@ -85,7 +85,9 @@ def test_the_last_progress_of_all_machines_counts_however_their_lines_are_cut(tm
             data[f"gpu-{node:04d}/rank-{cut}.log"] = "".join(lines[cut::cuts]).encode()
     parsed = [parse(io.BytesIO(text), path, ParseHints(), tmp_path / path) for path, text in data.items()]
 
-    told = progress.find(events.build(parsed), lambda path, offset, length: data[path][offset : offset + length])
+    told = progress.find_progress(
+        events.build(parsed), lambda path, offset, length: data[path][offset : offset + length]
+    )
 
     assert told.last == 51
     assert sorted(set(told.beats["n"])) == [*range(40), 51]

@@ -31,17 +31,18 @@ def traceback(*places: str) -> str:
     ],
 )
 def test_the_library_at_the_innermost_frame_shows_the_cause(innermost: str, category: str) -> None:
-    assert frames.raised_in(traceback("/team/train.py:main", innermost)) == category
+    assert frames.category_of_frames(traceback("/team/train.py:main", innermost)) == category
 
 
 def test_an_exception_of_the_programs_own_code_is_not_put_on_the_library_that_called_it() -> None:
     text = traceback(f"{SITE}/torch/utils/data/dataset.py:get", f"{SITE}/PIL/Image.py:open", "/team/data.py:decode")
-    assert frames.raised_in(text) is None
+    assert frames.category_of_frames(text) is None
 
 
 def test_a_function_of_the_program_that_loads_checkpoints_tells_it_by_its_name() -> None:
     assert (
-        frames.raised_in(traceback("/team/train.py:main", "/team/state.py:load_checkpoint")) == "framework.checkpoint"
+        frames.category_of_frames(traceback("/team/train.py:main", "/team/state.py:load_checkpoint"))
+        == "framework.checkpoint"
     )
 
 
@@ -51,19 +52,19 @@ def test_frames_that_only_carry_an_exception_are_passed_over() -> None:
         "/usr/lib/python3.11/asyncio/tasks.py:wait_for",
         f"{SITE}/ray/_private/worker.py:get",
     )
-    assert frames.raised_in(traceback("/team/train.py:main", *carried)) == "platform.storage.outage"
+    assert frames.category_of_frames(traceback("/team/train.py:main", *carried)) == "platform.storage.outage"
 
 
 def test_only_the_last_traceback_counts() -> None:
     first = traceback("/team/train.py:main", f"{SITE}/PIL/Image.py:open") + "OSError: broken\n\n"
-    assert frames.raised_in(first + traceback("/team/train.py:main", "/team/model.py:forward")) is None
+    assert frames.category_of_frames(first + traceback("/team/train.py:main", "/team/model.py:forward")) is None
 
 
 def test_headers_of_ranks_in_front_of_frames_do_not_hide_them() -> None:
     text = "".join(f"[rank3]: {line}\n" for line in traceback(f"{SITE}/h5py/_hl/files.py:make_fid").splitlines())
-    assert frames.raised_in(text) == "user.data.invalid"
+    assert frames.category_of_frames(text) == "user.data.invalid"
 
 
 def test_text_without_frames_proves_nothing() -> None:
     assert frames.frames("ValueError: x\nloss 2.1\n") == []
-    assert frames.raised_in("") is None
+    assert frames.category_of_frames("") is None

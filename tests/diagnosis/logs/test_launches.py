@@ -107,10 +107,10 @@ def test_of_several_cancelled_jobs_in_one_file_the_last_one_is_quoted(tmp_path: 
 def test_the_work_is_bounded_however_many_files_have_errors(tmp_path: Path) -> None:
     later = [f"{'begin' * n}: ready" for n in range(1, 12)]
     case = case_of_lines(tmp_path, "python: can't open file 'train.py': [Errno 2] No such file", *later, SHAPE)
-    assert launches.of_other_programs(case.catalogue)
+    assert launches.errors_of_other_programs(case.catalogue)
     many = range(launches.THRESHOLDS.files + 1)
     copies = [case.catalogue.cells.with_columns(file=pl.lit(n, pl.UInt32)) for n in many]
-    assert launches.of_other_programs(replace(case.catalogue, cells=pl.concat(copies))) == set()
+    assert launches.errors_of_other_programs(replace(case.catalogue, cells=pl.concat(copies))) == set()
 
 
 def test_nothing_of_an_earlier_launch_counts(tmp_path: Path) -> None:

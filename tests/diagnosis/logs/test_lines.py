@@ -36,14 +36,14 @@ def test_of_an_overwritten_line_the_text_and_the_last_state_are_kept_and_no_prog
         "lr 0.1 loss 2.3",
         "lr 0.2 loss 1.9",
     ]
-    assert lines.overwritten("\r".join(states)) == "CUDA out of memory, retry with batch 8 lr 0.2 loss 1.9"
+    assert lines.overwritten_text("\r".join(states)) == "CUDA out of memory, retry with batch 8 lr 0.2 loss 1.9"
 
 
 def test_of_an_overwritten_line_that_ends_with_blanks_the_last_text_is_kept() -> None:
-    assert lines.overwritten("\r  5%|# | 5/100 [00:05<01:35]\r 10%|# | 10/100 [00:10<01:30]\r   ") == (
+    assert lines.overwritten_text("\r  5%|# | 5/100 [00:05<01:35]\r 10%|# | 10/100 [00:10<01:30]\r   ") == (
         " 10%|# | 10/100 [00:10<01:30]"
     )
 
 
 def test_of_an_overwritten_line_without_any_text_nothing_is_kept() -> None:
-    assert lines.overwritten("\r \r") == ""
+    assert lines.overwritten_text("\r \r") == ""

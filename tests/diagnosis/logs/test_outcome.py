@@ -13,14 +13,14 @@ from tests.diagnosis.cases import case_of_lines
 
 def says_success(line: str) -> bool:
     messages = pl.DataFrame({"masked": [1], "text": [line], "example": [line]})
-    return bool(outcome.said(messages)["success"].any())
+    return bool(outcome.end_messages(messages)["success"].any())
 
 
 @pytest.mark.parametrize("meaning", ["success", "end", "cancelled", "time_limit"])
 def test_all_rows_of_a_meaning_are_searched(meaning: str) -> None:
     lines = [line for word in words.load("outcome") for line in (*word.example, *word.counter)]
     joined = pl.Series(lines).str.contains(words.pattern("outcome", meaning))
-    assert outcome.tells(pl.Series(lines), meaning).to_list() == joined.to_list()
+    assert outcome.has_meaning(pl.Series(lines), meaning).to_list() == joined.to_list()
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from diagnosis.logs.clocks import SECOND
-from diagnosis.logs.timeline import paced
+from diagnosis.logs.timeline import smooth_beats
 
 
 def beats(times_s: list[float]) -> pl.DataFrame:
@@ -16,7 +16,7 @@ def beats(times_s: list[float]) -> pl.DataFrame:
 
 
 def test_whole_seconds_do_not_draw_short_iterations_as_nothing_and_a_second() -> None:
-    shown = paced(beats([k // 4 for k in range(80)]))["seconds"]
+    shown = smooth_beats(beats([k // 4 for k in range(80)]))["seconds"]
     assert shown[:16].null_count() == 16  # too early for a mean
     assert shown.drop_nulls().to_list() == pytest.approx([0.25] * 64, rel=0.25)
 
@@ -24,7 +24,7 @@ def test_whole_seconds_do_not_draw_short_iterations_as_nothing_and_a_second() ->
 def test_a_slow_stretch_is_seen_through_the_mean() -> None:
     fast = [k // 4 for k in range(40)]
     slow = [10 + 2 * k for k in range(10)]
-    shown = paced(beats([*fast, *slow]))["seconds"]
+    shown = smooth_beats(beats([*fast, *slow]))["seconds"]
     assert shown[-1] == pytest.approx(2, rel=0.1)
     assert shown[38] < 0.4
 
@@ -32,4 +32,4 @@ def test_a_slow_stretch_is_seen_through_the_mean() -> None:
 @pytest.mark.parametrize("times", [[0.5 * k for k in range(20)], [7.0] * 20, [1.0], []])
 def test_fine_stamps_one_stamp_and_no_stamps_stay_as_they_are(times: list[float]) -> None:
     given = beats(times)
-    assert paced(given).equals(given)
+    assert smooth_beats(given).equals(given)

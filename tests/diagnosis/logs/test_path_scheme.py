@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.logs.sources import Sources, schemed
+from diagnosis.logs.sources import Sources, with_scheme
 
 
 def placed(path: str, *others: str) -> tuple[str | None, int | None]:
-    own = schemed(Sources(path).all, [path, *others])[0]
+    own = with_scheme(Sources(path).all, [path, *others])[0]
     return own.node, own.rank
 
 
@@ -36,13 +36,13 @@ def test_a_doubtful_name_is_a_node_only_in_company(paths: list[str], node: str |
 def test_a_rank_that_a_line_states_outranks_the_paths() -> None:
     sources = Sources("run/rank_5.log")
     sources.index("", "7", "", "")
-    assert [(s.rank, s.rank_how) for s in schemed(sources.all, ["run/rank_5.log"])] == [(None, ""), (7, "line")]
+    assert [(s.rank, s.rank_how) for s in with_scheme(sources.all, ["run/rank_5.log"])] == [(None, ""), (7, "line")]
 
 
 def test_a_line_that_states_only_a_rank_makes_the_paths_doubtful_name_no_surer() -> None:
     sources = Sources("wren-1b5/12.out")
     sources.index("", "7", "", "")
-    assert [(s.node, s.rank) for s in schemed(sources.all, ["wren-1b5/12.out"])] == [(None, None), (None, 7)]
+    assert [(s.node, s.rank) for s in with_scheme(sources.all, ["wren-1b5/12.out"])] == [(None, None), (None, 7)]
 
 
 def test_a_name_before_the_number_of_a_job_is_no_node() -> None:

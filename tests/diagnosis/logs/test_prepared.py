@@ -73,7 +73,7 @@ def test_files_read_together_give_what_each_gives_alone(
             assert messages[0].equals(messages[1])
     logs = [p for p in together if isinstance(p, Parsed) and p.columns is not None]
     rows, bases = [stored_rows.lines_of(p) for p in logs], [10 * number for number in range(len(logs))]
-    counted, read = cells.of_files(rows, bases, None, None, logs), cells.of_files(rows, bases, None, None)
+    counted, read = cells.cells_of_files(rows, bases, None, None, logs), cells.cells_of_files(rows, bases, None, None)
     assert counted[0].equals(read[0])
     assert counted[1].equals(read[1])
     for p, lines in zip(logs, rows, strict=True):

@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.logs.durations import Durations
-from diagnosis.logs.quotes import clause, clip, quote, telling
-from diagnosis.logs.sentences import odd
+from diagnosis.logs.quotes import clause, clip, informative_clause, quote
+from diagnosis.logs.sentences import odd_iterations
 
 
 @pytest.mark.parametrize(
@@ -56,7 +56,7 @@ def test_what_a_sentence_quotes_is_a_clause_of_its_own(line: str, fault: str, sa
 )
 def test_a_reason_quotes_the_clause_that_says_most(line: str, said: str) -> None:
     """Before, reasons for a suspect quoted codes, paths and addresses of the line."""
-    assert telling(line) == said
+    assert informative_clause(line) == said
 
 
 def test_a_long_quotation_ends_between_words() -> None:
@@ -64,9 +64,9 @@ def test_a_long_quotation_ends_between_words() -> None:
 
 
 def test_iterations_that_recur_in_a_rhythm_are_not_odd() -> None:
-    assert odd([(21, 1.0), (31, 1.0), (41, 1.0)]) == ()
-    assert odd([(21, 1.0), (31, 1.0), (34, 2.0), (41, 1.0)])[0].endswith(": 34.")
-    assert odd([(7, 1.0), (19, 1.0)])[0].endswith(": 7, 19.")
+    assert odd_iterations([(21, 1.0), (31, 1.0), (41, 1.0)]) == ()
+    assert odd_iterations([(21, 1.0), (31, 1.0), (34, 2.0), (41, 1.0)])[0].endswith(": 34.")
+    assert odd_iterations([(7, 1.0), (19, 1.0)])[0].endswith(": 7, 19.")
 
 
 @pytest.mark.parametrize(

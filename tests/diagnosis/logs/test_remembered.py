@@ -6,7 +6,7 @@ import polars as pl
 import pytest
 
 from diagnosis.logs import remembered
-from diagnosis.logs.remembered import Remembered
+from diagnosis.logs.remembered import RememberedAnswers
 
 
 @pytest.fixture
@@ -15,23 +15,25 @@ def asked() -> list[list[str | None]]:
 
 
 @pytest.fixture
-def lengths(asked: list[list[str | None]]) -> Remembered[int]:
+def lengths(asked: list[list[str | None]]) -> RememberedAnswers[int]:
     def answer(texts: pl.Series) -> list[int]:
         asked.append(texts.to_list())
         return [len(text or "") for text in texts]
 
-    return Remembered(answer)
+    return RememberedAnswers(answer)
 
 
-def test_only_texts_that_are_new_are_asked_about(lengths: Remembered[int], asked: list[list[str | None]]) -> None:
+def test_only_texts_that_are_new_are_asked_about(
+    lengths: RememberedAnswers[int], asked: list[list[str | None]]
+) -> None:
     assert lengths.of(pl.Series(["a", "bb", "a", None])) == [1, 2, 1, 0]
     assert lengths.of(pl.Series(["ccc", None, "bb"])) == [3, 0, 2]
     assert lengths.of(pl.Series([], dtype=pl.String)) == []
     assert asked == [["a", "bb", None], ["ccc"]]
 
 
-def test_memory_is_bounded(lengths: Remembered[int], monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(remembered, "KEPT", 3)
+def test_memory_is_bounded(lengths: RememberedAnswers[int], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(remembered, "MAX_KEPT", 3)
     for number in range(9):
         assert lengths.of(pl.Series([f"{number}", "xy", "z" * 600])) == [1, 2, 600]
         assert len(lengths._known) <= 3
@@ -39,9 +41,9 @@ def test_memory_is_bounded(lengths: Remembered[int], monkeypatch: pytest.MonkeyP
 
 
 def test_many_texts_are_asked_about_at_once_and_not_kept(
-    lengths: Remembered[int], asked: list[list[str | None]]
+    lengths: RememberedAnswers[int], asked: list[list[str | None]]
 ) -> None:
-    many = [str(number) for number in range(remembered.FEW + 1)]
+    many = [str(number) for number in range(remembered.MAX_SINGLE_LOOKUPS + 1)]
     assert lengths.of(pl.Series(many)) == [len(text) for text in many]
     assert asked == [many]
     assert not lengths._known

@@ -56,7 +56,7 @@ def test_files_read_one_by_one_give_the_same_rows(table: events.LogTable, monkey
     wanted = [message(table, "step"), message(table, "no time")]
     together = table.rows(wanted)
 
-    monkeypatch.setattr(cells, "MOST_LINES", 1)
+    monkeypatch.setattr(cells, "MAX_LINES", 1)
 
     assert table.rows(wanted).equals(together)
 
@@ -71,8 +71,8 @@ def test_a_window_of_a_large_log_has_the_time_of_a_line_far_before_it(
 ) -> None:
     whole = table.around(2, 1, 8)
 
-    monkeypatch.setattr(cells, "MOST_LINES", 1)
-    monkeypatch.setattr(slabs, "_NEAR", 1)
+    monkeypatch.setattr(cells, "MAX_LINES", 1)
+    monkeypatch.setattr(slabs, "_LINES_BEFORE", 1)
 
     assert table.around(2, 4, 6).equals(whole[3:6])
     assert table.around(2, 0, 99).equals(whole)

@@ -18,7 +18,7 @@ LONG = st.lists(FILE, min_size=1, max_size=8).map(lambda parts: [line for part i
 
 def table_of(lines: list[tuple[int, int, int | None]], folder: Path) -> LogTable:
     rows = (written(lines, folder / "log.parquet"),)
-    found, spans = cells.of_files(rows, [0], None, None)
+    found, spans = cells.cells_of_files(rows, [0], None, None)
     sources = pl.DataFrame(
         {"source": [0], "file": [0], "node": ["a"], "rank": [0]}, schema_overrides={"file": pl.UInt32}
     )
@@ -39,9 +39,8 @@ def test_the_end_and_the_first_line_are_among_at_most_so_many_lines(
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(events, "PLACES", min(places, most - most // 2))
         usual = table.sampled([1, 2], 0, most)
-        for module in (events, slabs):
-            patch.setattr(module, "_NEAR", 2)
-        patch.setattr(cells, "MOST_LINES", slab)
+        patch.setattr(slabs, "LINES_BEFORE", 2)
+        patch.setattr(cells, "MAX_LINES", slab)
         found = table.sampled([1, 2], 0, most)
     assert found.equals(usual), "the lines that are read at once change nothing"
     assert found.equals(every.join(found.select("line"), on="line", how="semi", maintain_order="left"))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.logs import signatures
-from diagnosis.logs.signatures.literals import MIN_LENGTH, stored, ways
+from diagnosis.logs.signatures.literals import MIN_LENGTH, stored_ways, ways
 
 
 @pytest.mark.parametrize(
@@ -84,7 +84,7 @@ def test_every_built_in_rule_can_be_prefiltered() -> None:
 def test_the_literals_of_every_built_in_rule_are_stored() -> None:
     """``python -m diagnosis.logs.signatures.describe docs`` stores them again."""
     patterns = {rule.pattern for rule in signatures.builtin()}
-    assert {pattern: set(stored().get(pattern, ())) for pattern in patterns} == {p: set(ways(p)) for p in patterns}
+    assert {pattern: set(stored_ways().get(pattern, ())) for pattern in patterns} == {p: set(ways(p)) for p in patterns}
 
 
 def test_a_rule_of_two_words_is_not_tried_where_only_one_of_them_stands() -> None:

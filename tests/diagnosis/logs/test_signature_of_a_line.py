@@ -3,21 +3,21 @@
 from pathlib import Path
 
 from diagnosis.logs import signatures
-from diagnosis.logs.signatures.__main__ import deciding
+from diagnosis.logs.signatures.__main__ import deciding_rule
 
 XID = "NVRM: Xid (PCI:0000:9b:00): 79, pid=1, GPU has fallen off the bus."
 
 
 def test_a_line_is_answered_with_its_rule_role_category_file_and_line() -> None:
-    *said, place = deciding("For debugging consider passing CUDA_LAUNCH_BLOCKING=1").split("  ")
+    *said, place = deciding_rule("For debugging consider passing CUDA_LAUNCH_BLOCKING=1").split("  ")
     assert said == ["noise.cuda_launch_blocking", "advice", "none"]
     assert place.startswith("noise.toml:")
     assert _at(place) == f'id = "{said[0]}"'
-    assert deciding("hello") == "no rule matches"
+    assert deciding_rule("hello") == "no rule matches"
 
 
 def test_a_code_is_answered_with_its_row_of_the_table_and_the_rule_that_reads_it() -> None:
-    rule, role, category, row, reader = deciding(XID).split("  ")
+    rule, role, category, row, reader = deciding_rule(XID).split("  ")
     assert (rule, role, category) == ("nvidia.xid.79", "root", "hardware.gpu.off_bus")
     assert _at(row).startswith("79,")
     assert row.startswith("xid.csv:")

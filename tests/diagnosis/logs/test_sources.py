@@ -5,12 +5,12 @@ from dataclasses import replace
 
 import pytest
 
-from diagnosis.logs.sources import Sources, without_job
+from diagnosis.logs.sources import Sources, without_job_name
 
 
 def test_the_job_before_several_machines_is_no_part_of_their_names() -> None:
     def names(*paths: str) -> list[str | None]:
-        return [sources[0].node for sources in without_job([Sources(path).all for path in paths], lambda _: False)]
+        return [sources[0].node for sources in without_job_name([Sources(path).all for path in paths], lambda _: False)]
 
     assert names("out/heron.3050574.tdc7-091.fabric.log", "out/heron.3050574.tdc7-092.fabric.log") == [
         "tdc7-091.fabric",
@@ -25,7 +25,7 @@ def test_a_name_that_lines_state_keeps_the_job_in_it() -> None:
     paths = ["loki/heron-3050574-w-0.log", "loki/heron-3050574-w-1.log"]
     of_paths = [Sources(path).all for path in paths]
     stated = replace(of_paths[0][0], node="heron-3050574-w-0", how="line", confidence=0.9)
-    named = without_job([(*of_paths[0], stated), of_paths[1]], lambda _: False)
+    named = without_job_name([(*of_paths[0], stated), of_paths[1]], lambda _: False)
     assert [sources[0].node for sources in named] == ["heron-3050574-w-0", "heron-3050574-w-1"]
 
 
@@ -34,5 +34,5 @@ def test_a_name_that_lines_state_keeps_the_job_in_it() -> None:
 )
 def test_a_name_that_any_line_states_keeps_the_job_in_it_and_a_path_states_none(line: str, name: str) -> None:
     of_paths = [Sources(f"loki/heron-3050574-w-{number}.log").all for number in (0, 1)]
-    named = without_job(of_paths, lambda pattern: re.search(pattern, line) is not None)
+    named = without_job_name(of_paths, lambda pattern: re.search(pattern, line) is not None)
     assert named[0][0].node == name

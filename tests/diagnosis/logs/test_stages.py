@@ -9,7 +9,7 @@ from diagnosis.logs import stages
 
 def marked(*lines: str) -> list[tuple[str, bool]]:
     frame = pl.DataFrame({"masked": range(len(lines)), "text": lines})
-    return [(stage, is_end) for stage, is_end in stages.mark(frame).select("stage", "is_end").iter_rows()]
+    return [(stage, is_end) for stage, is_end in stages.stage_marks(frame).select("stage", "is_end").iter_rows()]
 
 
 def test_a_marker_tells_what_begins_or_ends() -> None:
@@ -24,6 +24,6 @@ def test_a_failure_is_no_marker() -> None:
 
 
 def test_training_continues_after_a_save_and_begins_after_preparations() -> None:
-    assert stages.after_end("checkpoint_save", trained=False) == "training"
-    assert stages.after_end("rendezvous", trained=False) == "model_build"
-    assert stages.after_end("checkpoint_load", trained=True) == "training"
+    assert stages.stage_after_end("checkpoint_save", trained=False) == "training"
+    assert stages.stage_after_end("rendezvous", trained=False) == "model_build"
+    assert stages.stage_after_end("checkpoint_load", trained=True) == "training"

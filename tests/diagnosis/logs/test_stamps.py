@@ -39,8 +39,8 @@ _STYLES = {style.name: style for style in times.TIME_STYLES}
 def test_compiled_code_reads_the_times_that_the_patterns_read(name: str, zone: str, rows: list[str]) -> None:
     block = lines.read(lines.Block("\n".join([*rows, ""]).encode(), 0, "utf-8"))
     every, style = np.arange(len(rows)), _STYLES[name]
-    by_patterns = times._matched(block.text(every, style.reach), style, zone).fill_null(stamps.NO_TIME)
-    assert times.read(block, every, style, zone).tolist() == by_patterns.to_list()
+    by_patterns = times._times_by_pattern(block.text(every, style.reach), style, zone).fill_null(stamps.NO_TIME)
+    assert times.read_times(block, every, style, zone).tolist() == by_patterns.to_list()
 
 
 def test_a_stamp_that_is_cut_by_the_reach_is_no_time() -> None:
@@ -64,7 +64,7 @@ def test_a_stamp_that_is_cut_by_the_reach_is_no_time() -> None:
 )
 def test_a_date_with_dashes_may_have_a_short_year_or_end_with_its_year(text: str, time: str | None) -> None:
     block = lines.read(lines.Block(text.encode() + b"\n", 0, "utf-8"))
-    found = times.read(block, np.arange(1), _STYLES["iso"], "UTC")[0]
+    found = times.read_times(block, np.arange(1), _STYLES["iso"], "UTC")[0]
     assert found == (stamps.NO_TIME if time is None else np.datetime64(time, "ns").astype(np.int64))
 
 
@@ -79,5 +79,5 @@ def test_a_date_with_dashes_may_have_a_short_year_or_end_with_its_year(text: str
 )
 def test_a_date_may_be_one_number(text: str, time: str | None) -> None:
     block = lines.read(lines.Block(text.encode() + b"\n", 0, "utf-8"))
-    found = times.read(block, np.arange(1), _STYLES["compact"], "UTC")[0]
+    found = times.read_times(block, np.arange(1), _STYLES["compact"], "UTC")[0]
     assert found == (stamps.NO_TIME if time is None else np.datetime64(time, "ns").astype(np.int64))

@@ -16,7 +16,7 @@ def mined(*messages: str) -> dict[str, int]:
     table = pl.DataFrame(
         {"masked": ids, "text": masked["masked_text"]}, schema={"masked": pl.UInt64, "text": pl.String}
     )
-    found = templates.mine(table)
+    found = templates.mine_templates(table)
     template = dict(zip(found["masked"], found["template"], strict=True))
     return {text: template[number] for text, number in zip(masked["text"], ids, strict=True)}
 
@@ -66,12 +66,12 @@ def test_an_id_is_the_hash_of_a_masked_text_of_its_group() -> None:
     frame = pl.DataFrame(
         {"masked": [mask.identity("a <NUM>")], "text": ["a <NUM>"]}, schema={"masked": pl.UInt64, "text": pl.String}
     )
-    assert templates.mine(frame).rows() == [(mask.identity("a <NUM>"), mask.identity("a <NUM>"), "a <NUM>")]
+    assert templates.mine_templates(frame).rows() == [(mask.identity("a <NUM>"), mask.identity("a <NUM>"), "a <NUM>")]
 
 
 def test_no_messages_give_no_templates() -> None:
     frame = pl.DataFrame(schema={"masked": pl.UInt64, "text": pl.String})
-    assert templates.mine(frame).is_empty()
+    assert templates.mine_templates(frame).is_empty()
 
 
 def test_parameters_that_vary_together_are_one_event() -> None:
@@ -104,7 +104,7 @@ def test_free_text_behind_a_colon_is_one_event() -> None:
 def test_answers_of_a_server_are_one_event_unless_the_server_failed() -> None:
     texts = [f'"GET <PATH> HTTP/<NUM>" status: {code} len: <NUM>' for code in (200, 204, 404, 503)]
     frame = pl.DataFrame({"masked": [1, 2, 3, 4], "text": texts}, schema={"masked": pl.UInt64, "text": pl.String})
-    assert templates.mine(frame)["template"].to_list() == [1, 1, 1, 4]
+    assert templates.mine_templates(frame)["template"].to_list() == [1, 1, 1, 4]
 
 
 def test_a_name_with_an_argument_is_a_parameter_like_a_number() -> None:

@@ -30,4 +30,4 @@ def test_a_machine_that_got_a_pod_of_the_job_and_wrote_nothing_is_seen(tmp_path:
     pods = ["job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4", "monitoring-agent-x"]
     told = "2026-03-01T10:00:00Z Normal Scheduled {0} Successfully assigned ml/{0} to gpu-{1}"
     logs["events.txt"] = [told.format(pod, number) for number, pod in enumerate(pods)]
-    assert absent.names(case_of_files(tmp_path, logs)) == ["gpu-4"]
+    assert absent.absent_nodes(case_of_files(tmp_path, logs)) == ["gpu-4"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from diagnosis.logs.case import LOST
+from diagnosis.logs.case import LOST_HOST
 from diagnosis.logs.detectors import lacking
 from tests.diagnosis.cases import case_of
 from tests.diagnosis.synthetic import Job
@@ -38,7 +38,7 @@ def test_launchers_that_end_together_prove_nothing(tmp_path: Path) -> None:
 def test_a_node_that_writes_nothing_at_the_end_is_lost(tmp_path: Path) -> None:
     ends = job().ends
     silent = job().timed_out(ends + 600, but=(6,)).torn_down(ends + 605, but=(6,))
-    assert told(silent, tmp_path) == {("gpu-0006", LOST)}
+    assert told(silent, tmp_path) == {("gpu-0006", LOST_HOST)}
 
 
 def test_a_node_that_is_ended_like_the_others_is_only_stuck(tmp_path: Path) -> None:
