@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,10 +30,13 @@ PARSED_FILES = ("columns.parquet", "ranges.parquet", "uniques.parquet", "cells.p
 
 
 class Part:
-    """A growing file with a running digest. Closing it deletes it, unless :func:`blob_put` moved it before."""
+    """A growing file with a running digest. Closing it deletes it, unless :func:`blob_put` moved it before. So does
+    losing it: an answer that holds it may be replaced by an error on its way through the middleware.
+    """
 
     def __init__(self) -> None:
         self.path = temp_files.part_path()
+        weakref.finalize(self, self.path.unlink, missing_ok=True).atexit = False  # a fork must not delete it
         self.size_bytes = 0
         self._digest = hashlib.sha256()
         self._file = self.path.open("wb")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import stat
 import time
@@ -77,3 +78,13 @@ def test_a_process_is_not_confused_with_an_earlier_one_of_its_number() -> None:
     assert processes.has_ended(own) is False
     assert processes.has_ended(f"{processes.machine()}#{os.getpid()}:1") is True
     assert processes.has_ended("elsewhere#1:1") is None
+
+
+def test_a_part_that_nobody_holds_any_more_is_deleted() -> None:
+    part = storage.Part()
+    part.write(b"half a body")
+    path = part.path
+    assert path.exists()
+    del part
+    gc.collect()
+    assert not path.exists()
