@@ -43,7 +43,9 @@ RANGES_SCHEMA: Final[dict[str, Any]] = {
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """A row of the table. ``before``: the lines of the ranges before it; ``followed``: of :func:`records.followed_records`."""
+    """A row of the table. ``before``: the lines of the ranges before it; ``followed``: of
+    :func:`records.followed_records`.
+    """
 
     file: str
     lines: int

@@ -18,8 +18,8 @@ _PLACE: Final = ("file", "offset", "length")
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: int = 2_000) -> list[str]:
     """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
-    empty. Of a line with carriage returns, the end and what it says (:func:`lines.overwritten_text`). Lines close to each
-    other are read at once.
+    empty. Of a line with carriage returns, the end and what it says (:func:`lines.overwritten_text`). Lines close to
+    each other are read at once.
     """
     out: list[str] = []
     places = list(rows.select(_PLACE).iter_rows())

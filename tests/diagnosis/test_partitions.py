@@ -59,7 +59,7 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
     monkeypatch.setattr(parsing, "MIN_COUNTED_LINES", 5)
     monkeypatch.setattr(parsing, "_RANGES_AT_A_TIME", 2)
     monkeypatch.setattr(cells, "MAX_LINES", 7)
-    monkeypatch.setattr(slabs, "_LINES_BEFORE", 2)
+    monkeypatch.setattr(slabs, "LINES_BEFORE", 2)
     parsed = [in_pieces(path, data, size, tmp_path / str(n)) for n, (path, data) in enumerate(sorted(files.items()))]
     found = report.to_json(
         diagnose(parsed, job=failed_job().hints(), read=lambda path, at, length: files[path][at : at + length])

@@ -72,7 +72,7 @@ def test_a_window_of_a_large_log_has_the_time_of_a_line_far_before_it(
     whole = table.around(2, 1, 8)
 
     monkeypatch.setattr(cells, "MAX_LINES", 1)
-    monkeypatch.setattr(slabs, "_LINES_BEFORE", 1)
+    monkeypatch.setattr(slabs, "LINES_BEFORE", 1)
 
     assert table.around(2, 4, 6).equals(whole[3:6])
     assert table.around(2, 0, 99).equals(whole)
