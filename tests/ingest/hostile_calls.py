@@ -36,6 +36,8 @@ def killed(line: Any, marker: str) -> str:
 
 
 def signalled(line: Any, number: int) -> None:
+    if number == signal.SIGHUP:
+        signal.signal(number, signal.SIG_DFL)  # under nohup it is ignored
     os.kill(os.getpid(), number)
     time.sleep(600)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import sys
 from argparse import ArgumentParser
-from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand
@@ -23,7 +22,8 @@ class Command(BaseCommand):
     def handle(self, *args: Any, **options: Any) -> None:
         found = examine()
         if options["json"]:
-            self.stdout.write(json.dumps({name: asdict(finding) for name, finding in found.items()}, indent=2))
+            rows = {name: {"state": f.state, "said": f.sentence, "todo": f.todo} for name, f in found.items()}
+            self.stdout.write(json.dumps(rows, indent=2))
         else:
             for name, finding in found.items():
                 self.stdout.write(f"{finding.state:9}{name:12}{finding.sentence}")
