@@ -309,7 +309,8 @@ class _Walk:
         if self.is_spent:
             raise Refused(self._too_many() if self.members > self.limits.members else self._too_large())
         member = Member(path, stream)
-        member.stream = _MemberStream(stream, member, self, damage)  # type: ignore[assignment]  # a raw stream reads as well
+        # a raw stream reads as well
+        member.stream = _MemberStream(stream, member, self, damage)  # type: ignore[assignment]
         yield member
 
     def spend(self, count: int) -> None:

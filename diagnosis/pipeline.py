@@ -220,9 +220,8 @@ def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[in
         plans = [(frozenset(), plan)]
     found = []
     for places, plan in plans:
-        is_sure = (
-            plan.is_known and not plan.assumptions and not places
-        )  # of several jobs, whose ranks these are is not known
+        # of several jobs it is not known whose ranks these are
+        is_sure = plan.is_known and not plan.assumptions and not places
         groups = {kind: machines_of(plan.groups(kind), home) for kind in ("pp", "dp") if is_sure}
         found.append(StatedLayout(dict(plan.sizes), plan.world_size, {k: g for k, g in groups.items() if g}, places))
     return found

@@ -124,7 +124,8 @@ def build(
 
 def _node_hours(table: LogTable) -> float:
     spans = table.spans.drop_nulls("first_at")
-    hours = float((spans["last_at"] - spans["first_at"]).max() or 0) / 3.6e12 if spans.height else 0.0  # type: ignore[arg-type]
+    longest = (spans["last_at"] - spans["first_at"]).max() if spans.height else 0
+    hours = float(longest or 0) / 3.6e12  # type: ignore[arg-type]
     return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
 
 

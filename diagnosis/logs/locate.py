@@ -126,7 +126,7 @@ def _behind_one_switch(case: Case, cause: Category) -> Place | None:
     at = rows.group_by("node").agg(pl.col("first_at").min())["first_at"]
     if cause.id != PORT_DOWN or len(case.roots.nodes) < THRESHOLDS.ports or at.len() < THRESHOLDS.ports:
         return None
-    if int(at.max()) - int(at.min()) > THRESHOLDS.together_s * SECOND:  # type: ignore[arg-type]  # polars' scalars are untyped
+    if int(at.max()) - int(at.min()) > THRESHOLDS.together_s * SECOND:  # type: ignore[arg-type]
         return None
     leaf = weighing.shared_leaf(case.roots.nodes, case.inventory.leaf_of)
     reason = f"{len(case.roots.nodes)} nodes lost their link within {THRESHOLDS.together_s:.0f} s"

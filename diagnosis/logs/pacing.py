@@ -101,7 +101,7 @@ def _launches(beats: pl.DataFrame) -> pl.DataFrame:
 def _durations(gaps: pl.DataFrame) -> pl.Series:
     """Seconds an iteration: stated in the lines, if they fit the times of printing; else from those times."""
     stated, each = gaps["seconds"].drop_nulls(), gaps["per"].drop_nulls()
-    if stated.len() and each.len() and not 0.5 <= float(stated.median()) / max(float(each.median()), 1e-9) <= 2.0:  # type: ignore[arg-type]
+    if stated.len() and each.len() and not 0.5 <= np.median(stated) / max(np.median(each), 1e-9) <= 2.0:
         return gaps["per"]
     return gaps.select(pl.coalesce("seconds", "per")).to_series()
 

@@ -28,7 +28,9 @@ MAX_NODES: Final = 65_536
 MAX_LINES: Final = 4_096
 MAX_LINE_CHARS: Final = 16_384
 #: Names in tables that are no machines.
-NOT_MACHINES: Final = frozenset({"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"})  # noqa: S104
+NOT_MACHINES: Final = frozenset(
+    {"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104
+)
 _LOOKS_LIKE_STATEMENT: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
 _RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
 

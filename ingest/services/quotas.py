@@ -13,8 +13,7 @@ def quota_check(job_id: int, size_bytes: int = 0) -> None:
     quota = selectors.quota_of(job_id)
     if quota is None or (quota.held_bytes < quota.max_bytes and quota.held_bytes + size_bytes <= quota.max_bytes):
         return
-    held = f"The jobs of team {quota.team} hold {quota.held_bytes:,} bytes of evidence, of {quota.max_bytes:,} "
-    held += "that they may"
+    room = f"{quota.held_bytes:,} of the {quota.max_bytes:,} bytes of evidence that they may hold"
     more = f", and this would be {size_bytes:,} more" if quota.held_bytes < quota.max_bytes else ""
-    sentence = f"{held}{more}: delete jobs that nobody needs, or ask an administrator for more."
+    sentence = f"The jobs of team {quota.team} hold {room}{more}. Delete old jobs, or ask an administrator for more."
     raise Refused(sentence, code="team_quota", status=507)

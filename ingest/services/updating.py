@@ -27,4 +27,5 @@ def update_each(model: type[Model], names: Sequence[str], rows: Iterable[Sequenc
     assignments = ", ".join(f"{quoted(str(field.column))} = %s" for field in fields)
     condition = f"{quoted(str(key.column))} = %s"
     with connection.cursor() as cursor:
-        cursor.executemany(f"UPDATE {quoted(model._meta.db_table)} SET {assignments} WHERE {condition}", values)  # noqa: S608
+        table = quoted(model._meta.db_table)
+        cursor.executemany(f"UPDATE {table} SET {assignments} WHERE {condition}", values)  # noqa: S608

@@ -114,7 +114,8 @@ class InIndex(Lookup):
         incident, parameters = self.process_lhs(compiler, connection)
         is_walked = (connection.vendor == "sqlite" or compiler.query.is_sliced) and _is_common(self.rhs)
         if is_walked and connection.vendor != "sqlite":
-            entry = f"SELECT {self.rhs.entry_condition} FROM triage_searchentry WHERE incident_id = {incident}"  # noqa: S608
+            condition = self.rhs.entry_condition
+            entry = f"SELECT {condition} FROM triage_searchentry WHERE incident_id = {incident}"  # noqa: S608
             return f"coalesce(({entry}), false)", (*self.rhs.parameters, *parameters)
         return f"{'+' if is_walked else ''}{incident} IN ({self.rhs.index_query})", (*parameters, *self.rhs.parameters)
 
