@@ -55,47 +55,23 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
     """One row an iteration (its earliest line), its duration and the change of durations."""
     if progress.beats.is_empty():
         return Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
-    shifted = _launches(clocks.correct(progress.beats, "at"))
-    last = pl.col("at").filter("is_last").min()
     beats = (
-        shifted.group_by("n")
-        .agg(
-            at=pl.coalesce(last, pl.col("at").min()),
-            seconds=pl.col("seconds").median(),
-            is_last=pl.col("is_last").any(),
-        )
+        clocks.correct(progress.beats, "at")
+        .group_by("n")
+        .agg(at=pl.col("at").min(), seconds=pl.col("seconds").median())
         .sort("n")
     )
     gaps = beats.with_columns(
         gap=(pl.col("at").diff() / SECOND), step=pl.col("n").diff().cast(pl.Float64)
     ).with_columns(per=pl.when(pl.col("step") > 0).then(pl.col("gap") / pl.col("step")))
-    timed = gaps.with_columns(seconds=_durations(gaps))
-    beats = timed.select("n", "at", "seconds")
+    beats = beats.with_columns(seconds=_durations(gaps))
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
-    compared = timed.filter("is_last").select("n", "at", "seconds")
-    slow = _slowdown(compared)
+    slow = _slowdown(beats)
     if slow is None:
-        return Pace(beats, usual, phase=_phase(compared))
+        return Pace(beats, usual, phase=_phase(beats))
     place, ratio = slow
-    return Pace(beats, usual, int(compared["n"][place]), compared["at"][place], ratio)
-
-
-def _launches(beats: pl.DataFrame) -> pl.DataFrame:
-    """``beats`` with ``is_last``: whether the line is of its writer's last launch. Another launch may have other sizes,
-    so that its pace is no measure. A launch begins where the counter falls after a pause; a counter that falls more
-    often begins anew with each epoch.
-    """
-    ordered = beats.sort("file", "source", "line").with_columns(
-        fall=pl.col("n").diff().over("file", "source") < 0, gap=pl.col("at").diff().over("file", "source")
-    )
-    pause = pl.col("gap") > THRESHOLDS.pause * pl.col("gap").filter(pl.col("gap") > 0).median().over("file", "source")
-    launch = (pl.col("fall") & pause).fill_null(False).cast(pl.UInt32).cum_sum().over("file", "source")
-    numbered = ordered.with_columns(launch=launch)
-    count = numbered["launch"].max()
-    if not count or int(count) > THRESHOLDS.launches:  # type: ignore[arg-type]
-        return beats.with_columns(is_last=pl.lit(True))
-    return numbered.with_columns(is_last=pl.col("launch") == pl.col("launch").max().over("file", "source"))
+    return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
 
 
 def _durations(gaps: pl.DataFrame) -> pl.Series:

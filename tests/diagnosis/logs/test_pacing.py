@@ -1,4 +1,4 @@
-"""Slowdowns of training: lasting, passing, and the pace of another launch, which is none."""
+"""Slowdowns of training: lasting and passing ones."""
 
 from __future__ import annotations
 
@@ -39,23 +39,6 @@ def test_a_slowdown_that_passed_is_reported_with_its_iterations_and_a_checkpoint
 def test_a_slowdown_that_lasts_begins_at_its_first_iteration() -> None:
     for start in (12, 30, 50):
         assert paced([1.0 + 0.01 * (k % 3) for k in range(start)] + [1.9] * 25).slow_from == start + 1
-
-
-def test_the_pace_of_an_earlier_launch_in_the_same_file_is_no_measure() -> None:
-    durations = [1.0] * 60 + [3600.0] + [3.0] * 99
-    assert paced(durations, [*range(1, 61), *range(1, 101)]).slow_from is None
-    assert paced([1.0] * 60 + [3.0] * 100).slow_from == 61
-
-
-def test_a_slowdown_of_the_last_launch_is_found() -> None:
-    durations = [1.0] * 60 + [3600.0] + [1.0] * 40 + [3.0] * 59
-    assert paced(durations, [*range(1, 61), *range(1, 101)]).slow_from == 42
-
-
-def test_counters_that_begin_anew_with_each_epoch_are_of_one_launch() -> None:
-    numbers = [n for _ in range(6) for n in range(1, 31)]
-    durations = [20.0 if n == 1 else 1.0 for n in numbers]
-    assert paced(durations, numbers).slow_from is None
 
 
 def test_steps_without_a_time_of_their_own_shorten_the_silence() -> None:
