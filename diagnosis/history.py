@@ -65,16 +65,12 @@ class Pool:
         O(texts of the pool).
         """
         own_texts = frozenset(texts)
-        common_shares = [
-            len(own_texts & job.counts.keys()) / max(1, min(len(own_texts), len(job.counts))) for job in self.jobs
-        ]
-        least = THRESHOLDS.alike * max(common_shares, default=0.0)
-        is_small = [min(len(own_texts), len(job.counts)) < THRESHOLDS.telling for job in self.jobs]
-        kept = tuple(
-            job
-            for job, share, is_few in zip(self.jobs, common_shares, is_small, strict=True)
-            if is_few or share >= least
-        )
+        sizes = [min(len(own_texts), len(job.counts)) for job in self.jobs]
+        pairs = zip(self.jobs, sizes, strict=True)
+        shares = [len(own_texts & job.counts.keys()) / max(1, size) for job, size in pairs]
+        least = THRESHOLDS.alike * max(shares, default=0.0)
+        rows = zip(self.jobs, sizes, shares, strict=True)
+        kept = tuple(job for job, size, share in rows if size < THRESHOLDS.telling or share >= least)
         return replace(self, jobs=kept, left_out=len(self.jobs) - len(kept)) if len(kept) >= MIN_POOL_JOBS else self
 
 

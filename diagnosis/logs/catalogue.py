@@ -35,9 +35,9 @@ class Catalogue:
     cells: pl.DataFrame
     nodes: tuple[str, ...]
 
-    def masked(self, event: int) -> list[int]:
-        """The messages of one event."""
-        return self.of.filter(pl.col("event") == event)["masked"].to_list()
+    def masked(self, *events: int) -> list[int]:
+        """The messages of some events."""
+        return self.of.filter(pl.col("event").is_in(events))["masked"].to_list()
 
     def event(self, event: int) -> dict[str, Any]:
         """The row of one event."""

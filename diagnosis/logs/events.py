@@ -146,7 +146,7 @@ class LogTable:
         edges = np.linspace(low, int(last["line"][0]), PLACES + 1).astype(np.int64).tolist()
         wide = math.ceil(2 * each * apart)
         found = [
-            self._among(file, begin, min(end, begin + wide) - 1, wanted).head(each) for begin, end in pairwise(edges)
+            self.around(file, begin, min(end, begin + wide) - 1, wanted).head(each) for begin, end in pairwise(edges)
         ]
         return pl.concat([*found, last], rechunk=True)
 
@@ -155,12 +155,12 @@ class LogTable:
         found, begin = [self._rows([])], high + 1
         while begin > low and (missing := count - sum(rows.height for rows in found)) > 0:
             end, begin = begin - 1, max(low, begin - math.ceil(max(slabs.LINES_BEFORE, 1.2 * missing * apart)))
-            found.insert(0, self._among(file, begin, end, wanted))
+            found.insert(0, self.around(file, begin, end, wanted))
         return pl.concat(found).tail(count)
 
-    def around(self, file: int, low: int, high: int) -> pl.DataFrame:
-        """The rows of lines ``low`` to ``high`` (both included) of one file."""
-        return self._among(file, low, high)
+    def around(self, file: int, low: int, high: int, wanted: pl.Series | None = None) -> pl.DataFrame:
+        """The rows of lines ``low`` to ``high`` (both included) of one file; those of the messages ``wanted`` alone."""
+        return pl.concat([self._rows([]), *self._slabs(file, low, high, wanted)])
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
@@ -171,9 +171,6 @@ class LogTable:
     def _bases(self) -> dict[int, int]:
         """The least source of each file."""
         return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
-
-    def _among(self, file: int, low: int, high: int, wanted: pl.Series | None = None) -> pl.DataFrame:
-        return pl.concat([self._rows([]), *self._slabs(file, low, high, wanted)])
 
     @cached_property
     def _untimed(self) -> frozenset[int]:

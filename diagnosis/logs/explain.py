@@ -45,7 +45,7 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
 
 def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
     """The results of the comparisons of one event."""
-    total = len(case.catalogue.nodes)
+    total = case.total
     if row["strength"]:
         yield f"a {row['strength']} sign"
     if row["n_nodes"]:

@@ -138,13 +138,13 @@ def _launcher_reactions(scene: Scene, weights: pl.Series) -> pl.Series | None:
 
 def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A kernel of few nodes boots again after training stopped: its machine went down."""
-    if scene.stopped_at is None:
+    if scene.pace.last_at is None:
         return None
     is_here = (
         pl.col("is_system")
         & pl.col("example").str.contains(roots.BOOT)
         & pl.col("is_stamped")
-        & (pl.col("first_at") > scene.stopped_at)
+        & (pl.col("first_at") > scene.pace.last_at)
         & scene.is_few
     )
     return _with_weight(scene, weights, is_here, roots.THRESHOLDS.killed)
@@ -155,7 +155,7 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     although training went on at first. So does a machine's announced end at that time.
     """
     assert scene.consequence_at is not None
-    end = scene.consequence_at if scene.stopped_at is None else min(scene.stopped_at, scene.consequence_at)
+    end = scene.consequence_at if scene.pace.last_at is None else min(scene.pace.last_at, scene.consequence_at)
     lead = end - pl.col("last_at")
     is_machine = pl.col("category").fill_null("").str.contains("^(hardware|network)") & scene.is_few
     is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.largest_minority(scene.total))

@@ -60,7 +60,8 @@ def _nobody(case: Case, cause: Category) -> Place | None:
     # a stop that launchers received has another reason: perhaps a machine that fell silent before
     is_decided = cause.blames == "nobody" and case.roots.by != fallbacks.LAUNCHER_STOPPED
     is_shared = "shared" in cause.traits and case.is_sure and len(case.roots.nodes) != 1
-    is_programs = cause.root == "user" and case.is_sure and not _has_missing(case) and not _has_place(case)
+    has_place = bool(case.roots.nodes or case.nodes_of(case.roots.members))
+    is_programs = cause.root == "user" and case.is_sure and not _has_missing(case) and not has_place
     answers = (
         (is_well and not case.roots.members, "no failure, so nobody is at fault"),
         (is_decided and not _is_of_one(case, cause), "no faulty node: the cause is outside the nodes"),
@@ -70,17 +71,12 @@ def _nobody(case: Case, cause: Category) -> Place | None:
     return next((Place((), answer) for is_so, answer in answers if is_so), None)
 
 
-def _has_place(case: Case) -> bool:
-    """Whether a node writes or is named in the root events."""
-    return bool(case.roots.nodes or case.nodes_of(case.roots.members))
-
-
 def _named_lost(case: Case, cause: Category) -> Place | None:
     """Any number of nodes that a scheduler or an agent names as lost, unless it names most of the job: then something
     failed that all share.
     """
     names = case.named.get(_leader(case), ())
-    total = max(len(case.catalogue.nodes), len(case.inventory.nodes or case.hints.nodes))
+    total = max(case.total, len(case.inventory.nodes or case.hints.nodes))
     if not cause.id.startswith("hardware.host") or len(names) < 2 or case.roots.nodes or 2 * len(names) > total:
         return None
     why = f"is one of {len(names)} nodes that this names: {case.in_words(case.lead)}"
@@ -106,7 +102,7 @@ def _on_most_nodes(case: Case, cause: Category) -> Place | None:
     if not case.roots.is_wide or not case.is_sure or _is_reported(case, cause) or _has_missing(case):
         return None
     seen = sorted(case.nodes_of(case.roots.members))
-    total = len(case.catalogue.nodes)
+    total = case.total
     leaf = weighing.shared_leaf(seen, case.inventory.leaf_of)
     if cause.matter == "link" and leaf:
         reason = f"{len(seen)} nodes below {leaf} report it: {case.in_words(case.lead)}"
@@ -177,7 +173,7 @@ def _answer(case: Case, accused: Sequence[str]) -> str:
         return f"one node: {accused[0]}"
     if accused:
         return f"{len(accused)} nodes: {', '.join(accused[:8])}"
-    if len(case.catalogue.nodes) < 2:
+    if case.total < 2:
         return "cannot say: the logs of one node only" if case.catalogue.nodes else "cannot say: the logs name no node"
     if case.roots.members:
         return "no faulty node"
@@ -187,7 +183,7 @@ def _answer(case: Case, accused: Sequence[str]) -> str:
 def _is_of_one(case: Case, cause: Category) -> bool:
     """Whether a check or a start of the job failed on one of its machines, and the lines name it."""
     named = case.roots.nodes or case.named.get(_leader(case), ())
-    return cause.id == SCHEDULER_ERROR and len(named) == 1 and len(case.catalogue.nodes) > 1
+    return cause.id == SCHEDULER_ERROR and len(named) == 1 and case.total > 1
 
 
 def _leader(case: Case) -> int:
@@ -203,7 +199,7 @@ def _is_reported(case: Case, cause: Category) -> bool:
     here = set(case.roots.nodes)
     if not here:
         return True
-    events = case.catalogue.events
+    events = case.events
     waits = events.filter(
         (pl.col("role") == Role.ROOT.value)
         & (pl.col("signature") != case.lead["signature"])
@@ -227,5 +223,5 @@ def _has_kernel_messages(case: Case) -> bool:
     """Whether kernel messages of the same nodes belong to the cause: then the program's error there is the machine's
     fault.
     """
-    own = case.catalogue.events.filter(pl.col("event").is_in(list(case.roots.members)) & pl.col("is_system"))
+    own = case.events.filter(pl.col("event").is_in(list(case.roots.members)) & pl.col("is_system"))
     return bool((own["n_nodes"] > 0).any())

@@ -76,12 +76,10 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
-    waited = catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]
-    others = catalogue.of.filter(pl.col("event").is_in(waited.implode()))["masked"]
-    over = catalogue.of.filter(pl.col("event").is_in(sorted(survived)))["masked"]
-    limit = hits.filter(pl.col("limit") & ~pl.col("masked").is_in(others.implode()))["masked"].to_list()
-    is_over = pl.col("masked").is_in(over.implode())
-    cancelled = hits.filter(pl.col("cancelled") & ~pl.col("limit") & ~is_over)["masked"].to_list()
+    waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]))
+    limit = [masked for masked in hits.filter("limit")["masked"] if masked not in waited]
+    over = set(catalogue.masked(*survived))
+    cancelled = [m for m in hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"] if m not in over]
     cancelled = _without_launcher_stops(catalogue, bad, cancelled)
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
@@ -90,14 +88,11 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     # a final save that raises a known error has failed, whatever was said of the training before
     is_raised = (pl.col("role") == Role.ROOT.value) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
     is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN.value) | is_raised).is_empty()
-    last = catalogue.cells["last_at"].max()
     is_going_on = False
-    last_beat_at, beat_s = scene.pace.last_at, scene.pace.usual_s
-    if last_beat_at is not None and last is not None:
-        now = scene.as_of * SECOND if scene.as_of is not None else float(last)  # type: ignore[arg-type]
-        is_going_on = (now - last_beat_at) / SECOND <= max(
-            THRESHOLDS.quiet_beats * (beat_s or 0.0), THRESHOLDS.silence_s
-        )
+    if scene.pace.last_at is not None and scene.last_at is not None:
+        now = scene.last_at if scene.as_of is None else scene.as_of * SECOND
+        quiet_s = max(THRESHOLDS.quiet_beats * (scene.pace.usual_s or 0.0), THRESHOLDS.silence_s)
+        is_going_on = (now - scene.pace.last_at) / SECOND <= quiet_s
     messages_told = (
         (bool(success) and not (is_torn_down and _outweighs_success(catalogue, lead, hits)),
          "succeeded", "the job reports that it completed"),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections import defaultdict
 from dataclasses import dataclass
 from typing import Final
 
@@ -79,7 +80,7 @@ def _has_hung(case: Case, ended_at: int | None) -> bool:
         return False
     if temporal.is_hang(case.pace, ended_at):
         return True
-    cascades = case.catalogue.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
+    cascades = case.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
     if case.pace.last_at is not None and cascades["is_stamped"].any():
         return False
     waited = [w for text in cascades["example"] if (w := _WAITED.search(text))]
@@ -90,9 +91,7 @@ def _has_hung(case: Case, ended_at: int | None) -> bool:
 
 def stopped_after_silence(case: Case) -> bool:
     """Whether a person or a limit ended a job that had hung long before."""
-    decided = case.catalogue.events.filter(
-        case.catalogue.has("decision") & pl.col("is_stamped") & ~pl.col("is_ordinary")
-    )
+    decided = case.events.filter(case.catalogue.has("decision") & pl.col("is_stamped") & ~pl.col("is_ordinary"))
     at, since = decided["first_at"].min(), case.pace.silent_from
     if at is None or since is None or case.pace.usual_s is None:
         return False
@@ -108,7 +107,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     kill. Errors caused by a broken connection or a dead peer do not.
     """
     roles = [Role.CASCADE.value, Role.TEARDOWN.value]
-    every = case.catalogue.events.filter(
+    every = case.events.filter(
         (pl.col("role").is_in(roles) | pl.col("is_exception"))
         & ~pl.col("event").is_in(list(case.roots.members))
         & (pl.col("novelty") >= 0.5)
@@ -187,18 +186,14 @@ def _stage(
     case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str
 ) -> tuple[str | None, bool]:
     """The stage, and whether the logs show it: by a marker, a frame, the cause itself or progress."""
-    votes: dict[str, float] = {}
+    votes: dict[str, float] = defaultdict(float)
     has_frames = False
     for file, line, at, lines in texts:
-        frames = _frames(lines)
-        of_frames = stages.stage_of_frames(frames) if frames else None
-        if of_frames:
+        if of_frames := stages.stage_of_frames(_frames(lines)):
             has_frames = True
-            votes[of_frames] = votes.get(of_frames, 0.0) + 1.0
-            continue
-        marked = _last_mark(case, file, line, at)
-        if marked:
-            votes[marked] = votes.get(marked, 0.0) + 0.5
+            votes[of_frames] += 1.0
+        elif marked := _last_mark(case, file, line, at):
+            votes[marked] += 0.5
     own = taxonomy.load().get(category).stage or None
     if any(re.search(_START_FAILED, lines[-1]) for _, _, _, lines in texts if lines):
         own = own or "launch"
@@ -206,13 +201,10 @@ def _stage(
         # earlier markers are from the ranks that arrived; the cause shows what they waited for
         return own, True
     if own is not None and not trained:
-        votes[own] = votes.get(own, 0.0) + 0.75
-    if votes:
-        best = max(sorted(votes), key=lambda s: votes[s])
-        return _plausible_stage(case, best, trained), best != "shutdown" or trained
-    end = case.roots.t0 or _ended_at(case)[0] or case.last_at
-    if current := _stage_at(case, end):
-        return _plausible_stage(case, current, trained), current != "shutdown" or trained
+        votes[own] += 0.75
+    best = max(sorted(votes), key=lambda stage: votes[stage], default=None)
+    if stage := best or _stage_at(case, case.roots.t0 or _ended_at(case)[0] or case.last_at):
+        return _plausible_stage(case, stage, trained), stage != "shutdown" or trained
     return "training" if trained else ("launch" if case.roots.members else None), trained
 
 
@@ -235,27 +227,17 @@ def _frames(lines: list[str]) -> list[str]:
 
 def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
     """The stage of the last marker before a line: in its own file, or in the whole job by time if the file has none."""
-    marked_cells = case.catalogue.cells.filter(pl.col("file") == file).join(case.marks, on="masked")
+    rows = case.table.rows(case.marks["masked"].to_list(), files=[file]).filter(pl.col("line") < line)
+    marks = rows.join(case.marks, on="masked").sort("line")
     beats = case.progress.beats.filter((pl.col("file") == file) & (pl.col("line") < line))
-    rows = (
-        case.table.rows(marked_cells["masked"].unique().to_list(), files=[file])
-        if marked_cells.height
-        else pl.DataFrame()
-    )
-    last_beat = int(beats["line"].max()) if beats.height else 0  # type: ignore[arg-type]
-    if rows.height:
-        before = rows.filter(pl.col("line") < line).join(case.marks, on="masked").sort("line")
-        if before.height and int(before["line"][-1]) > last_beat:
-            trained = last_beat > 0 or (before["stage"] == "training").any()
-            stage, is_end = before["stage"][-1], before["is_end"][-1]
-            return stages.stage_after_end(stage, bool(trained)) if is_end else str(stage)
+    last_beat = int(beats["line"].max() or 0)  # type: ignore[arg-type]
+    if marks.height and marks["line"][-1] > last_beat:
+        stage, is_end = marks.select("stage", "is_end").row(-1)
+        trained = last_beat > 0 or bool((marks["stage"] == "training").any())
+        return stages.stage_after_end(stage, trained) if is_end else str(stage)
     if last_beat:
         return "training"
-    if (
-        case.progress.beats.is_empty()
-        and not (rows.height and (rows["line"] < line).any())
-        and _is_workers_own(case, file)
-    ):
+    if case.progress.beats.is_empty() and marks.is_empty() and _is_workers_own(case, file):
         # a worker that fails before its first message of a stage fails at launch
         return "launch"
     return _stage_at(case, case.roots.t0 if at is None else at)

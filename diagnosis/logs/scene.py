@@ -113,11 +113,6 @@ class Scene(Facts):
         return self.catalogue.events
 
     @property
-    def stopped_at(self) -> int | None:
-        """The last progress."""
-        return self.pace.last_at
-
-    @property
     def has_times(self) -> bool:
         return bool(self.events["is_stamped"].any())
 
@@ -164,10 +159,10 @@ class Scene(Facts):
         # a time taken from an earlier line is only a lower bound
         stamped = found.filter("is_stamped")
         rows = (stamped if stamped.height else found)["first_at"].drop_nulls()
-        if self.stopped_at is not None:
+        if self.pace.last_at is not None:
             if not stamped.height and rows.len():
-                rows = pl.Series([max(int(rows.max()), self.stopped_at)])  # type: ignore[arg-type]
-            rows = rows.filter(rows >= self.stopped_at)
+                rows = pl.Series([max(int(rows.max()), self.pace.last_at)])  # type: ignore[arg-type]
+            rows = rows.filter(rows >= self.pace.last_at)
         return (None if rows.is_empty() else int(rows.min())), stamped.height > 0  # type: ignore[arg-type]
 
     @property
@@ -177,8 +172,8 @@ class Scene(Facts):
         """
         if self.pace.slow_at is not None:
             return self.pace.slow_at - slowdown_window(self.pace)
-        if self.stopped_at is not None:
-            return self.stopped_at - int((self.pace.usual_s or THRESHOLDS.near_s) * SECOND)
+        if self.pace.last_at is not None:
+            return self.pace.last_at - int((self.pace.usual_s or THRESHOLDS.near_s) * SECOND)
         return (
             self.consequence_at - int(THRESHOLDS.before_s * SECOND) if self.consequence_at and self.is_dated else None
         )

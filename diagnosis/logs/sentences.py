@@ -234,7 +234,7 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
     if not roots:
         event = first_consequence(case)
-        row = None if event is None else case.catalogue.events.filter(pl.col("event") == event).row(0, named=True)
+        row = None if event is None else case.events.filter(pl.col("event") == event).row(0, named=True)
         rests = "their answer rests on silence, order and agreement between nodes"
         if row is not None:
             clause = quotes.informative_clause(quotes.quote(row["example"], row["template"], LIMITS.clause_from))

@@ -35,7 +35,7 @@ def build_timeline(
         "t1": _seconds(times[1]),
         "stages": [{"stage": s, "t0": _seconds(a), "t1": _seconds(b)} for s, a, b in spans],
         "lanes": _lanes(case, nodes, roles, spans),
-        "lanes_of": len(case.catalogue.nodes),
+        "lanes_of": case.total,
         "iterations": _iterations(case, dict(odd)),
     }
 
@@ -45,7 +45,7 @@ def _lanes(
 ) -> list[dict[str, Any]]:
     """One lane a node, from one pass over the cells."""
     cells = dating.cells_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
-    names = dict(case.catalogue.events.select("event", "template").iter_rows())
+    names = dict(case.events.select("event", "template").iter_rows())
     roots = [event for event, role in roles.items() if role == Role.ROOT.value]
     steps = cells.filter(pl.col("masked").is_in(case.progress.beats["masked"].unique().implode())).group_by("node")
     stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())

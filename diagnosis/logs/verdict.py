@@ -97,7 +97,7 @@ def _is_failure(outcome: str, when: Moment) -> bool:
 
 def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
-    survived = case.catalogue.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))
+    survived = case.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))
     roles = dict.fromkeys(survived["event"].to_list(), Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,
@@ -141,7 +141,7 @@ def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef,
     row = {} if event is None else case.event(event)
     key = (row.get("template"), row.get("signature"))
     lines = next((e.lines for e in listed if (e.template, e.signature) == key and e.role == Role.CASCADE.value), ())
-    if len(case.catalogue.nodes) > 1:
+    if case.total > 1:
         return tuple(sorted(lines, key=lambda ref: (ref.at is None, ref.at or 0.0, ref.file, ref.line))[:1])
     return lines
 
@@ -158,8 +158,8 @@ def _first_decision(case: Case, roots: list[int]) -> list[int]:
 
 def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
     hints = []
-    few = stats.largest_minority(len(case.catalogue.nodes))
-    rows = {r["event"]: r for r in case.catalogue.events.iter_rows(named=True)}
+    few = stats.largest_minority(case.total)
+    rows = {r["event"]: r for r in case.events.iter_rows(named=True)}
     for place_, event in enumerate(roots):
         row = rows[event]
         first, wide, lone = place_ == 0, row["n_nodes"] > max(few, 1), _is_lone(case, row)
@@ -168,8 +168,8 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
         role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
         weight = 1.0 if first else THRESHOLDS.joined
         hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
-    bad = case.catalogue.events.filter(catalogues.failure_events(case.catalogue.events))
-    stops = case.catalogue.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
+    bad = case.events.filter(catalogues.failure_events(case.events))
+    stops = case.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
         if stops is not None and (row["first_at"] or 0) > stops:  # type: ignore[operator]
             continue  # what breaks while a job that hangs is stopped is a consequence
@@ -183,7 +183,7 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
 def _is_lone(case: Case, row: dict[str, Any]) -> bool:
     """Whether one machine of many prints an event, other than that of rank 0, which may be the only one to do so."""
     nodes = case.nodes_of([row["event"]])
-    return len(nodes) == 1 and len(case.catalogue.nodes) > 2 and case.home(0) not in (None, *nodes)
+    return len(nodes) == 1 and case.total > 2 and case.home(0) not in (None, *nodes)
 
 
 def _category_of_frames(case: Case, row: dict[str, Any]) -> str:
@@ -233,7 +233,7 @@ def _verdict(
 
 def _event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
     """The role of every event of the failure; survived events may only be confirmations."""
-    bad = case.catalogue.events.filter(catalogues.failure_events(case.catalogue.events))
+    bad = case.events.filter(catalogues.failure_events(case.events))
     roles: dict[int, str] = {}
     for event, role in bad.select("event", "role").iter_rows():
         if event in case.survived and event not in roots:
@@ -250,7 +250,7 @@ _ORDER: Final = {Role.ROOT.value: 0, Role.CONFIRMATION.value: 1, Role.CASCADE.va
 def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
     rank = {e: i for i, e in enumerate(roots)}
     rows = sorted(
-        case.catalogue.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
+        case.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
         key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), -(r["novelty"] or 0), -(r["n"] or 0), e),
     )[: LIMITS.events]
     rows.sort(key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), *_since(r)))
@@ -314,7 +314,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         category=row["category"] or "",
         level=row["level"] or 0,
         count=row["n"] or 0,
-        of_nodes=len(case.catalogue.nodes),
+        of_nodes=case.total,
         node_names=tuple(names[: LIMITS.node_names]),
         nodes=row["n_nodes"] or 0,
         jobs_with_it=row["jobs_with_it"] or 0,

@@ -24,9 +24,8 @@ STORE: Final = words.pattern("phrases", "store")
 
 def look(case: Case) -> Iterator[Clue]:
     """The node that consequences name clearly more often than any other."""
-    events = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"].to_list()
-    masked = [m for e in events for m in case.catalogue.masked(e)]
-    rows = case.placed(case.table.rows(masked, limit=LIMITS.lines))
+    events = case.consequences().filter(~pl.col("example").str.contains(STORE))["event"]
+    rows = case.placed(case.table.rows(case.catalogue.masked(*events), limit=LIMITS.lines))
     lines = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars)
     yield from most_named(zip(lines, rows["node"], strict=True), case.alias)
 

@@ -43,9 +43,9 @@ def look(case: Case) -> Iterator[Clue]:
     """The nodes whose own measurements differ in a job that became slow. Reads
     O(messages × nodes × LIMITS.lines) lines.
     """
-    if case.pace.slow_from is None or len(case.catalogue.nodes) < THRESHOLDS.nodes:
+    if case.pace.slow_from is None or case.total < THRESHOLDS.nodes:
         return
-    total = len(case.catalogue.nodes)
+    total = case.total
     timed = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
     cells = case.catalogue.cells.filter(pl.col("masked").is_in(timed.implode())).drop_nulls("node")
     many = (
@@ -78,7 +78,7 @@ def _uneven_nodes(case: Case, masked: int, since: int | None) -> list[Clue]:
         for node, text in zip(rows["node"], raw_lines.read_lines(rows, case.table.files, case.read, 500), strict=True):
             if node is not None:
                 by_node[node].append(text)
-    return compare(by_node, total=len(case.catalogue.nodes))
+    return compare(by_node, total=case.total)
 
 
 def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
