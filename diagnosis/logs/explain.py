@@ -50,8 +50,8 @@ def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
         yield f"a {row['strength']} sign"
     if row["n_nodes"]:
         yield f"on {row['n_nodes']} of {total} nodes"
-    if case.healthy:
-        yield f"in {row['jobs_with_it']} of {case.healthy} healthy jobs"
+    if case.pool.jobs:
+        yield f"in {row['jobs_with_it']} of {len(case.pool.jobs)} healthy jobs"
     if row["event"] in case.survived:
         yield "training continued after it"
     elif case.pace.last_at is not None:

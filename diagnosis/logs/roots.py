@@ -80,7 +80,7 @@ def weigh(scene: Scene) -> pl.Series:
         & (pl.col("jobs_with_it") == 0)
         & (is_loud | is_ill | (pl.col("is_system") & is_few & pl.col("is_stamped")))
     )
-    is_sign = is_sign & pl.lit(scene.healthy >= MIN_POOL_JOBS)
+    is_sign = is_sign & pl.lit(len(scene.pool.jobs) >= MIN_POOL_JOBS)
     is_quoted = pl.col("role").is_null() & ~pl.col("is_exception") & pl.col("example").str.contains(QUOTED_CODE)
     base = (
         pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)

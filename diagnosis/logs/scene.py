@@ -13,7 +13,7 @@ import polars as pl
 
 from diagnosis import stats, thresholds
 from diagnosis.classify_model import Model, starter
-from diagnosis.history import History
+from diagnosis.history import History, Pool
 from diagnosis.inventory import Inventory
 from diagnosis.logs.catalogue import STRUCTURE, Catalogue
 from diagnosis.logs.clocks import SECOND, Clocks
@@ -49,8 +49,8 @@ class Given:
 @dataclass(frozen=True, kw_only=True)
 class Facts(Given):
     """Facts from the logs of one attempt, before any decision. ``roster``: the machines that the logs state; ``homes``:
-    every known rank and its node; ``scope``, ``healthy``: kind and number of healthy jobs for comparison; ``unlike``:
-    those with other messages; ``is_complete``: training came to its planned end.
+    every known rank and its node; ``pool``: the healthy jobs for comparison; ``is_complete``: training came to its
+    planned end.
     """
 
     table: LogTable
@@ -59,9 +59,7 @@ class Facts(Given):
     progress: Progress
     pace: Pace
     marks: pl.DataFrame
-    scope: str
-    healthy: int
-    unlike: int
+    pool: Pool
     is_complete: bool
     roster: Roster
     homes: Mapping[int, str | None]

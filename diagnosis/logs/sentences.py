@@ -240,13 +240,13 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
             clause = quotes.informative_clause(quotes.quote(row["example"], row["template"], LIMITS.clause_from))
             rests = "they only show consequences" + (f", first “{clause}”" if clause else "")
         out.append(f"No line of the logs names a cause; {rests}.")
-    if case.healthy:
-        scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.scope]
-        out.append(f"Messages that healthy jobs print too were left out ({case.healthy} jobs of {scope}).")
-    if case.unlike:
+    if case.pool.jobs:
+        scope = {"family": "the same family", "framework": "the same framework", "all": "all families"}[case.pool.scope]
+        out.append(f"Messages that healthy jobs print too were left out ({len(case.pool.jobs)} jobs of {scope}).")
+    if older := case.pool.left_out:
         out.append(
-            f"{case.unlike} healthy job{'' if case.unlike == 1 else 's'} print{'s' if case.unlike == 1 else ''} other "
-            "messages, as before an upgrade or a change of the log format, and did not count."
+            f"{older} healthy job{'' if older == 1 else 's'} print{'s' if older == 1 else ''} other messages, as before "
+            "an upgrade or a change of the log format, and did not count."
         )
     return tuple(out)
 
@@ -276,15 +276,15 @@ def missing_evidence(case: Case) -> tuple[str, ...]:
         out.append(
             f"No logs of {len(absent)} of {len(expected)} nodes: {shown}. Upload them, or take their absence as a clue."
         )
-    if case.healthy == 0:
+    if not case.pool.jobs:
         out.append(
             "No healthy job to compare with, so ordinary messages were not left out. Upload or learn healthy "
             "runs of this family."
         )
-    elif case.scope != "family":
+    elif case.pool.scope != "family":
         out.append(
-            f"Too few healthy jobs of this family; compared with {case.healthy} of "
-            f"{'the same framework' if case.scope == 'framework' else 'all families'}."
+            f"Too few healthy jobs of this family; compared with {len(case.pool.jobs)} of "
+            f"{'the same framework' if case.pool.scope == 'framework' else 'all families'}."
         )
     if len(nodes) == 1 and (case.inventory.world_size or 0) > 8:
         out.append("Logs of one node only: nodes cannot be compared. Upload the logs of the other nodes.")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 import re
 from collections.abc import Sequence
 from dataclasses import replace
@@ -63,10 +64,8 @@ def conclude(case: Case) -> LogDiagnosis:
     verdict = _verdict(case, roots, classification, where, when)
     roles = _event_roles(case, roots)
     listed = _events(case, roots, roles, accused)
-    lines = tuple(ref for e in listed if e.role == Role.ROOT.value for ref in e.lines) or _consequence_lines(
-        case, listed
-    )
     lead = [e for e in listed if e.role == Role.ROOT.value]
+    lines = tuple(ref for e in lead for ref in e.lines) or _consequence_lines(case, listed)
     odd = iterations.odd_iterations(case)
     return LogDiagnosis(
         is_failure=True,
@@ -158,11 +157,9 @@ def _first_decision(case: Case, roots: list[int]) -> list[int]:
 
 def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
     hints = []
-    few = stats.largest_minority(case.total)
-    rows = {r["event"]: r for r in case.events.iter_rows(named=True)}
-    for place_, event in enumerate(roots):
-        row = rows[event]
-        first, wide, lone = place_ == 0, row["n_nodes"] > max(few, 1), _is_lone(case, row)
+    for place, event in enumerate(roots):
+        row, first = case.event(event), place == 0
+        wide, lone = row["n_nodes"] > stats.largest_minority(case.total), _is_lone(case, row)
         library = _category_of_frames(case, row) if first else ""
         # what joined the leader without a weight of its own only confirms it
         role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
@@ -249,20 +246,19 @@ _ORDER: Final = {Role.ROOT.value: 0, Role.CONFIRMATION.value: 1, Role.CASCADE.va
 
 def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
     rank = {e: i for i, e in enumerate(roots)}
+
+    def place(row: dict[str, Any]) -> tuple[int, int]:
+        return _ORDER.get(roles[row["event"]], 4), rank.get(row["event"], 0)
+
     rows = sorted(
         case.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
-        key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), -(r["novelty"] or 0), -(r["n"] or 0), e),
+        key=lambda r: (*place(r), -(r["novelty"] or 0), -(r["n"] or 0), r["event"]),
     )[: LIMITS.events]
-    rows.sort(key=lambda r: (_ORDER.get(roles[e := r["event"]], 4), rank.get(e, 0), *_since(r)))
+    rows.sort(key=lambda r: (*place(r), math.inf if r["first_at"] is None else r["first_at"], r["first_line"]))
     home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
     rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
     cells = dating.cells_with_times(case.catalogue, case.pace, roles)
     return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
-
-
-def _since(row: dict[str, Any]) -> tuple[float, int]:
-    """Where an event begins: by its time, then its first line."""
-    return float("inf") if row["first_at"] is None else row["first_at"], row["first_line"]
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
@@ -318,7 +314,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         node_names=tuple(names[: LIMITS.node_names]),
         nodes=row["n_nodes"] or 0,
         jobs_with_it=row["jobs_with_it"] or 0,
-        healthy_jobs=case.healthy,
+        healthy_jobs=len(case.pool.jobs),
         first_at=None if first_at is None else first_at / SECOND,
         last_at=None if last_at is None else max(last_at, first_at or last_at) / SECOND,
         is_stamped=bool(event_cells["is_stamped"].any()),

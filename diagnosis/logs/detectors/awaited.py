@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import polars as pl
@@ -25,25 +25,22 @@ _AWAITED: Final = words.regex("phrases", "awaited_rank")
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The machine, if all consequences that name an awaited rank name the same one. At most ``LIMITS.lines`` lines of
-    each are read.
+    """The machine, if all consequences that name an awaited rank name the same one. Reads at most ``LIMITS.lines``
+    lines.
     """
     events = case.consequences()
     named = events.filter(pl.col("example").str.contains(_AWAITED.pattern)).sort("event")
-    ranks: set[int] = set()
-    for event in named["event"].to_list():
-        rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.lines)
-        for text in raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars):
-            ranks |= awaited_ranks(text)
-    node = case.home(ranks.pop()) if len(ranks) == 1 else None
+    rows = case.table.rows(case.catalogue.masked(*named["event"]), limit=LIMITS.lines)
+    node = awaited_node(case, raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars))
     if node is not None:
         reason = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
         yield Clue(node, WEIGHTS.sure, reason, STUCK_HOST if _still_writes(case, node, named) else "")
 
 
-def awaited_ranks(text: str) -> set[int]:
-    """The ranks that a text says are waited for, or are slowest."""
-    return {int(found) for found in _AWAITED.findall(text)}
+def awaited_node(case: Case, texts: Iterable[str]) -> str | None:
+    """The machine of the one rank that these texts say is waited for, or is slowest."""
+    ranks = {int(found) for text in texts for found in _AWAITED.findall(text)}
+    return case.home(ranks.pop()) if len(ranks) == 1 else None
 
 
 def _still_writes(case: Case, node: str, waits: pl.DataFrame) -> bool:

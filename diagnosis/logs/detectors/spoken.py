@@ -55,8 +55,8 @@ def _reported_node(case: Case, event: int) -> str | None:
         beside = lines[:number] + lines[number + 1 :]
         text = _message(case, line, writer, rows.row(number, named=True), beside) if has_header else line
         others = {m.group(1).split(":")[0] for m in peers.PEER.finditer(text)}
-        late = _awaited_node(case, line)
-        named = late or hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
+        late = awaited.awaited_node(case, [line])
+        named = {late} if late else hosts.names_in(text, {k: v for k, v in case.alias.items() if k not in others})
         # a line that names its own writer, or several nodes, is about its writer
         if writer is None or len(named) != 1 or (writer in named and not late):
             return None
@@ -65,13 +65,6 @@ def _reported_node(case: Case, event: int) -> str | None:
         return None
     best = min(votes, key=lambda n: (-votes[n], n))
     return best if votes[best] >= THRESHOLDS.agreeing * rows.height else None
-
-
-def _awaited_node(case: Case, text: str) -> set[str]:
-    """The node of the one rank that this text says is waited for, or is slowest."""
-    ranks = awaited.awaited_ranks(text)
-    node = case.home(ranks.pop()) if len(ranks) == 1 else None
-    return {node} if node is not None else set()
 
 
 def _message(case: Case, line: str, writer: str, row: dict[str, Any], others: list[str]) -> str:
