@@ -245,8 +245,8 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
         out.append(f"Messages that healthy jobs print too were left out ({len(case.pool.jobs)} jobs of {scope}).")
     if older := case.pool.left_out:
         out.append(
-            f"{older} healthy job{'' if older == 1 else 's'} print{'s' if older == 1 else ''} other messages, as before "
-            "an upgrade or a change of the log format, and did not count."
+            f"{older} healthy job{'' if older == 1 else 's'} print{'s' if older == 1 else ''} other messages, as "
+            "before an upgrade or a change of the log format, and did not count."
         )
     return tuple(out)
 
