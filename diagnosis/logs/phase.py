@@ -10,7 +10,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.logs import progress, raw_lines, stages, temporal, words
+from diagnosis.logs import raw_lines, stages, temporal, words
 from diagnosis.logs.case import Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.model import Role
@@ -51,9 +51,6 @@ def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
     texts = _root_texts(case)
     stage, is_seen = _stage(case, texts, trained, category)
     has_trained = trained or stage in ("training", "evaluation", "checkpoint_save")
-    if not has_trained and stage in stages.BEFORE_TRAINING and progress.has_begun(case.table.messages):
-        # a step or a speed in any words: training had begun, although no counter grew
-        has_trained, stage = True, "training"
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
         silence = (ended_at - case.pace.last_at) / SECOND

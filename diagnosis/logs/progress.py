@@ -60,8 +60,6 @@ _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end; number of lines of the last counter that are read.
 _COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
 _LAST_LINES: Final = 4
-#: A speed of training.
-_SPEED: Final = r"(?i)\d ?(?:it|steps?|samples|tokens)/s(?:ec)?\b|(?:steps|samples|tokens)_per_second\W{1,4}\d"
 #: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded checkpoint.
 _SAVED: Final = words.regex("phrases", "saved_at")
 _NAMED: Final = words.regex("phrases", "iteration")
@@ -334,12 +332,6 @@ def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) ->
 def _totals(text: str) -> list[tuple[int, int]]:
     """The counters of a line with their totals."""
     return [(int(a[:15]), int(b[:15])) for a, b in _COUNTER_OF_TOTAL.findall(text) if int(b[:15]) > 1]
-
-
-def has_begun(messages: pl.DataFrame) -> bool:
-    """Whether a line states a speed: training had begun, although there is no counter."""
-    speeds = messages.filter(pl.col("example").str.contains(_SPEED))["example"]
-    return any(not re.search(_NOT_A_BEAT, re.split(_SPEED, example, maxsplit=1)[0]) for example in speeds)
 
 
 def _first_iteration(messages: pl.DataFrame) -> int | None:

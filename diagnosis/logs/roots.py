@@ -166,16 +166,9 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         return Roots(weights=by_event)
     places = _nodes_of_events(catalogue, events["event"].to_list(), named)
     ranked = _rank_candidates(events, places, total)
-    # weak signs of most nodes do not join the cause of one node
-    of_most = [r for r in ranked if 2 * len(places[r["event"]]) > total > 2 and _is_near(r, ranked[0])]
-    if ranked[0]["weight"] <= THRESHOLDS.unknown_sign and of_most:
-        ranked = [of_most[0], *(r for r in ranked if r is not of_most[0])]
     lead = ranked[0]
     home = _home_nodes(lead, ranked, places)
     is_narrow = stats.is_minority(len(home), total)
-    if not is_narrow and len(home) > 1 and lead["signature"] is None and has_wide_echo(scene, len(home)):
-        # an unknown error of many nodes is a consequence if as many nodes print a known consequence
-        return Roots(weights=by_event)
     members = [lead["event"]]
     for row in ranked[1:]:
         if row["weight"] < THRESHOLDS.share * lead["weight"] or not _is_near(row, lead):
