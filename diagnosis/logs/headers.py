@@ -78,7 +78,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.FATAL,
         (
-            r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:](?:fatal|crit|critical|emerg|alert)[\] ]"
+            r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:<](?:fatal|crit|critical|emerg|alert)[\]> ]"
             r"|\bF ?0 0:0:0|: F \S+\.\w+:0\] "
             r"|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
         ),
@@ -86,7 +86,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.ERROR,
         (
-            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:](?:error|err)[\] ]|\[NeMo E |\blevel=error\b|\bE ?0 0:0:0"
+            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:<](?:error|err)[\]> ]|\[NeMo E |\blevel=error\b|\bE ?0 0:0:0"
             r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
             r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
         ),
@@ -94,13 +94,13 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.WARNING,
         (
-            r"\b(?:WARNING|WARN)\b|[\[:]warn(?:ing)?[\] ]|\[NeMo W |\blevel=warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
+            r"\b(?:WARNING|WARN)\b|[\[:<]warn(?:ing)?[\]> ]|\[NeMo W |\blevel=warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
             r"|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b"
             r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),
     ),
-    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|\[info\]|\[NeMo I |\blevel=info\b|\bI ?0 0:0:0|\bNormal\b"),
-    (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|\[debug\]|\blevel=debug\b|\bD ?0 0:0:0"),
+    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[NeMo I |\blevel=info\b|\bI ?0 0:0:0|\bNormal\b"),
+    (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|\blevel=debug\b|\bD ?0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched

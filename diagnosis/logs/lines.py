@@ -153,10 +153,10 @@ def _clean_lines(block: Block, count: int) -> list[str]:
     split = decode(block.raw, block.encoding).split("\n")[:count]
     if block.is_wrapped:
         split = wrapped.unwrap_all(split)
-    return [_clean_line(line) for line in split] + [""] * (count - len(split))
+    return [clean_line(line) for line in split] + [""] * (count - len(split))
 
 
-def _clean_line(line: str) -> str:
+def clean_line(line: str) -> str:
     """A line without ANSI sequences, NUL bytes, carriage returns and overwritten progress bars."""
     line = line.rstrip("\r")
     if "\r" in line:

@@ -7,7 +7,8 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.logs.lines import overwritten_text
+from diagnosis.logs.encodings import decode, encoding_of
+from diagnosis.logs.lines import clean_line
 from diagnosis.model import ReadRange
 
 #: Bytes between two lines up to which they are read at once, and bytes of all such lines.
@@ -18,8 +19,8 @@ _PLACE: Final = ("file", "offset", "length")
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: int = 2_000) -> list[str]:
     """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
-    empty. Of a line with carriage returns, the end and what it says (:func:`lines.overwritten_text`). Lines close to
-    each other are read at once.
+    empty. They are decoded and cleaned as at first (:func:`lines.clean_line`), of a line with carriage returns the end.
+    Lines close to each other are read at once.
     """
     out: list[str] = []
     places = list(rows.select(_PLACE).iter_rows())
@@ -38,8 +39,7 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
             line = data[begin - low : end - low]
             if b"\r" in line and end < ends[row]:
                 line = read_stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
-            text = line.decode("utf-8", "replace").rstrip("\r\n")
-            text = overwritten_text(text) if "\r" in text else text
+            text = clean_line(decode(line, encoding_of(line)[0]).rstrip("\n"))
             out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
         first = last
     return out

@@ -172,12 +172,12 @@ def _stamp(data: Bytes, at: int, stop: int, year: int, month: int, day: int) -> 
 
 @compiled
 def _glog(data: Bytes, begin: int, at: int, stop: int) -> int:
-    """Nanoseconds of the stamp ``I0301 08:00:00.123456``, or ``I20260301 …``, whose letter is at ``at``; 0 if there is
-    none.
+    """Nanoseconds of the stamp ``I0301 08:00:00.123456``, or ``I301 …``, or ``I20260301 …``, whose letter is at ``at``;
+    0 if there is none.
     """
     size = _digits(data, at + 1, stop, 9)
     clock = at + size + 2
-    if size not in (4, 8) or data[clock - 1] != 32 or not _has_clock(data, clock, stop):
+    if size not in (3, 4, 8) or data[clock - 1] != 32 or not _has_clock(data, clock, stop):
         return 0
     if clock + 9 >= stop or data[clock + 8] != 46 or not 48 <= data[clock + 9] <= 57:
         return 0
@@ -187,8 +187,9 @@ def _glog(data: Bytes, begin: int, at: int, stop: int) -> int:
             return UNDECIDED
         if 48 <= before <= 57 or 65 <= before <= 90 or 97 <= before <= 122 or before == 95:
             return 0
-    year = BARE_YEAR if size == 4 else 100 * _two(data, at + 1) + _two(data, at + 3)
-    return _stamp(data, clock, stop, year, _two(data, clock - 5), _two(data, clock - 3))
+    year = 100 * _two(data, at + 1) + _two(data, at + 3) if size == 8 else BARE_YEAR
+    month = data[at + 1] - 48 if size == 3 else _two(data, clock - 5)
+    return _stamp(data, clock, stop, year, month, _two(data, clock - 3))
 
 
 @compiled

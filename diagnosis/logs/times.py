@@ -97,7 +97,7 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
     TimeStyle(
         "glog",
         r"\b[IWEFD]0 0:0:0\.0",
-        r"\b[IWEFD]((?:[0-9]{4})?[0-9]{4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+)",
+        r"\b[IWEFD]((?:[0-9]{4})?[0-9]{3,4} [0-9]{2}:[0-9]{2}:[0-9]{2}\.[0-9]+)",
         "%m%d %H:%M:%S",
         yearless=True,
     ),
@@ -199,6 +199,7 @@ def _fixed_form(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
         return found.str.slice(0, 17).str.replace("T", " "), style.format
     if style.name == "glog":
         stamp = found.str.extract(r"^([0-9]+ [0-9:]+)", 1)
+        stamp = stamp.str.replace(r"^([0-9]{3} )", "0$1")  # C10 writes months with one digit
         bare = stamp.str.len_bytes() == len("0301 08:00:00")
         return stamp.zip_with(~bare, "1972" + stamp), "%Y" + style.format
     parts = found.str.replace_all(r" +", " ").str.replace(r"[.,][0-9]+", "").str.replace(r" [A-Z]{2,5} ", " ")

@@ -130,6 +130,8 @@ LEVELS = {
     "2026-03-01 08:00:00.000001: E core/kernels/geop.cc:766] x": NONE,
     "2026-03-01 08:00:00.000001: W core/kernels/geop.cc:766] x": WARNING,
     'time="2026-03-01T08:00:00Z" level=error msg="x"': ERROR,
+    "libfabric:77:1751035971::core:core:ofi_hmem_init():339<warn> Failed to initialize hmem": WARNING,
+    "libfabric:77:1751035971::core:core:fi_getinfo_():1185<info> provider udp returned -61": INFO,
     "kern  :crit  : [Sun Mar  1 08:00:00 2026] x": FATAL,
     "RuntimeError: x": ERROR,
     "torch.OutOfMemoryError: CUDA out of memory.": ERROR,
