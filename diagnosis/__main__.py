@@ -22,6 +22,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
+    from diagnosis.history import History
+    from diagnosis.logs.signatures import SignatureSet
     from diagnosis.model import OnStage
 
 EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
@@ -107,22 +109,18 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import evidence, parse_pool, pipeline, report
-    from diagnosis.history import History, HistoryError
-    from diagnosis.logs import signatures
+    from diagnosis import evidence, parse_pool
     from diagnosis.model import ParseHints
 
-    try:
-        history = History.load(options.history) if options.history else None
-        rules = signatures.load_with([options.rules.read_text(encoding="utf-8")]) if options.rules else None
-    except (HistoryError, ValueError, UnicodeDecodeError) as error:
-        raise UsageError(str(error)) from error
+    history, rules = _given(options)
     extra = [path for path in (options.inventory, options.layout) if path is not None]
     with _progress() as progress:
         hints = ParseHints(time_zone=options.time_zone)
-        found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress)
+        found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress, meanwhile=_load_engine)
         if not any(evidence.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(_nothing_found(found))
+        from diagnosis import pipeline, report
+
         diagnosis = pipeline.diagnose(
             found.parsed,
             history=history,
@@ -146,6 +144,32 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         summarise(data)
     is_accused = any(suspect.get("suspect", True) for suspect in data.get("suspects", []))
     return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
+
+
+def _given(options: argparse.Namespace) -> tuple[History | None, SignatureSet | None]:
+    """The history and the rules that the arguments name."""
+    history, rules = None, None
+    try:
+        if options.history:
+            from diagnosis.history import History
+
+            history = History.load(options.history)
+        if options.rules:
+            from diagnosis.logs import signatures
+
+            rules = signatures.load_with([options.rules.read_text(encoding="utf-8")])
+    except ValueError as error:  # also what the two raise
+        raise UsageError(str(error)) from error
+    return history, rules
+
+
+def _load_engine() -> None:
+    """Loads what the diagnosis needs."""
+    from diagnosis import classify_model, pipeline, report  # noqa: F401
+    from diagnosis.logs import signatures
+
+    signatures.load()
+    classify_model.starter()
 
 
 def _progress() -> AbstractContextManager[OnStage]:
@@ -223,9 +247,6 @@ if __name__ == "__main__":
     # Many files are read by several processes, and most tables are small: threads of the column library would take
     # more processor time, and wait for each other. The library reads this when it is loaded.
     os.environ.setdefault("POLARS_MAX_THREADS", "1")
-    # The processes that read files would give the memory of each batch back, and take as much again for the next one.
-    os.environ.setdefault("MALLOC_MMAP_THRESHOLD_", str(32 << 20))
-    os.environ.setdefault("MALLOC_TRIM_THRESHOLD_", str(256 << 20))
     # The search for cycles finds none in loaded modules, and would look at all of them again and again.
     gc.set_threshold(200_000, 50, 50)
     sys.exit(main())

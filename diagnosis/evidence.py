@@ -9,8 +9,9 @@ from __future__ import annotations
 import itertools
 import os
 import stat
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import BinaryIO, cast
 
@@ -59,9 +60,15 @@ class Evidence:
 
 
 def gather(
-    paths: Sequence[Path], work: Path, *, hints: ParseHints | None = None, on_stage: OnStage = ignore_progress
+    paths: Sequence[Path],
+    work: Path,
+    *,
+    hints: ParseHints | None = None,
+    on_stage: OnStage = ignore_progress,
+    meanwhile: Callable[[], None] | None = None,
 ) -> Evidence:
-    """Parses everything below ``paths``; tables and copies lie in ``work``, which the caller removes.
+    """Parses everything below ``paths``; tables and copies lie in ``work``, which the caller removes. ``meanwhile`` is
+    done while other processes read, if files are so large.
 
     Artifacts are named by their path inside the directory or archive; where two of several ``paths`` hold the same
     name, by the argument's own name in front. Raises ``FileNotFoundError`` for a path that does not exist.
@@ -73,7 +80,7 @@ def gather(
         files = sorted(_files(path, evidence))
         done = 0
         for is_archive, group in itertools.groupby(files, key=lambda file: _is_archive(*file)):
-            read = _parse_archives if is_archive else _parse_plain
+            read = _parse_archives if is_archive else partial(_parse_plain, meanwhile)
             for _ in read(evidence, list(group), path.name, hints or ParseHints(), work):
                 on_stage("parse", done, len(files))
                 done += 1
@@ -120,12 +127,17 @@ def _is_archive(name: str, file: Path) -> bool:
 
 
 def _parse_plain(
-    evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
+    meanwhile: Callable[[], None] | None,
+    evidence: Evidence,
+    files: Sequence[tuple[str, Path]],
+    argument: str,
+    hints: ParseHints,
+    work: Path,
 ) -> Iterator[None]:
     """Parses files that are no archives, on all cores if their total size is large."""
     named = [(evidence._reserve(name, argument, file), file) for name, file in files]
     tasks = [parse_pool.Task(file, path, hints, work / f"artifact-{number:06d}") for (number, path), file in named]
-    results = parse_pool.parse_all(tasks, parse_pool.workers_for([_size(file) for _, file in files]))
+    results = parse_pool.parse_all(tasks, parse_pool.workers_for([_size(file) for _, file in files]), meanwhile)
     for (name, _), result in zip(files, results, strict=True):
         yield
         if isinstance(result, str):

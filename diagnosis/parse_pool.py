@@ -4,13 +4,16 @@ Small files are read in batches, as one block (``logs.prepared``), and share the
 a column operation costs the same for a file of a thousand lines as for many of them.
 
 Compiled loops and column operations release the interpreter's lock, but half of the cost of a small file is Python. The
-processes are forked from a server that has loaded the engine and never used it, because a process with library threads
-must not be forked. The server stays for :func:`aside`. If a file crashes its process, only that file is lost.
+processes are forked from this one once it has loaded the engine, whose memory they share. A process in which the column
+library has threads must not be forked: then new ones load the engine themselves. One more process is forked with the
+readers, for :func:`aside`. If a file crashes its process, only that file is lost.
 """
 
 from __future__ import annotations
 
 import codecs
+import ctypes
+import gc
 import multiprocessing
 import os
 import shutil
@@ -21,7 +24,6 @@ from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass
 from functools import partial
 from itertools import chain
-from multiprocessing import forkserver
 from pathlib import Path
 from typing import Any, Final
 
@@ -45,6 +47,12 @@ _MAX_BATCH_BYTES: Final = 24 << 20
 _LOST_PROCESS: Final = (
     "The process that read this file was ended by the system: it was left out. Split it or give more memory."
 )
+#: Options of glibc's mallopt.
+_M_TRIM_THRESHOLD: Final = -1
+_M_MMAP_THRESHOLD: Final = -3
+
+#: A process that was forked with the readers and waits, at most one.
+_spare: Final[list[ProcessPoolExecutor]] = []
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,15 +87,22 @@ def workers_for(sizes: Sequence[int]) -> int:
     return min(len(os.sched_getaffinity(0)), MAX_WORKERS, len(sizes))
 
 
-def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
-    """:func:`parse_one` of each task, in order. At most ``workers * _AHEAD`` batches are held at a time."""
+def parse_all(
+    tasks: Iterable[Task], workers: int, meanwhile: Callable[[], None] | None = None
+) -> Iterator[Parsed | str]:
+    """:func:`parse_one` of each task, in order. At most ``workers * _BATCHES_PER_WORKER`` batches are held at a time;
+    ``meanwhile`` is done while other processes read the first ones.
+    """
     if workers < 2:
         yield from chain.from_iterable(map(_parse, batches(tasks)))
         return
     source, waiting = batches(tasks), deque[tuple[list[Task], Future[list[Parsed | str]]]]()
+    hashing.warm_up()  # the readers share it, and the diagnosis of so many lines needs it
+    gc.freeze()  # memory that is shared until a search for cycles writes into it
+    if not _spare and _can_fork():
+        _spare.append(_pool(1))
+        _spare[0].submit(int).result()
     pool = _pool(workers)
-    forkserver.ensure_running()
-    hashing.warm_up()  # the diagnosis of so many lines needs it; the server needs as long to load the engine
     try:
         while True:
             while len(waiting) < workers * _BATCHES_PER_WORKER and (batch := next(source, None)) is not None:
@@ -99,6 +114,9 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
                 waiting.append((batch, future))
             if not waiting:
                 return
+            if meanwhile:
+                meanwhile()
+                meanwhile = None
             batch, future = waiting.popleft()
             try:
                 yield from future.result()
@@ -109,12 +127,10 @@ def parse_all(tasks: Iterable[Task], workers: int) -> Iterator[Parsed | str]:
 
 
 def aside[R](function: Callable[..., R], /, *args: Any) -> Callable[[], R]:
-    """Starts a pure function in another process of the server, if that runs; returns what waits for its result. The
-    server ends then: it would hold the engine during the diagnosis.
-    """
-    if forkserver._forkserver._forkserver_pid is None:  # type: ignore[attr-defined]
+    """Starts a pure function in the process that waits, if one does; returns what waits for its result."""
+    if not _spare:
         return partial(function, *args)
-    pool = _pool(1)
+    pool = _spare.pop()
     future = pool.submit(function, *args)
 
     def result() -> R:
@@ -124,7 +140,6 @@ def aside[R](function: Callable[..., R], /, *args: Any) -> Callable[[], R]:
             return function(*args)
         finally:
             pool.shutdown()
-            forkserver._forkserver._stop()  # type: ignore[attr-defined]
 
     return result
 
@@ -202,6 +217,19 @@ def _parse_alone(task: Task) -> Parsed | str:
 
 
 def _pool(workers: int) -> ProcessPoolExecutor:
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload([__name__, "diagnosis.logs.preloaded"])
-    return ProcessPoolExecutor(workers, mp_context=context)
+    context = multiprocessing.get_context("fork" if _can_fork() else "spawn")
+    return ProcessPoolExecutor(workers, mp_context=context, initializer=_keep_memory)
+
+
+def _can_fork() -> bool:
+    """Whether the column library has not started its threads: a forked process would not have them."""
+    threads = [path.read_text("utf-8") for path in Path("/proc/self/task").glob("*/comm")]
+    return bool(threads) and not any(name.startswith("polars-0") for name in threads)
+
+
+def _keep_memory() -> None:
+    """Makes the C library keep the memory of a batch for the next one, instead of giving it back."""
+    c_library = ctypes.CDLL(None)
+    if hasattr(c_library, "mallopt"):
+        c_library.mallopt(_M_MMAP_THRESHOLD, 32 << 20)
+        c_library.mallopt(_M_TRIM_THRESHOLD, 256 << 20)

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
+from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
 from pathlib import Path, PosixPath
 from typing import Any
 
@@ -30,6 +33,12 @@ class Odd(PosixPath):
         raise PermissionError(13, "Permission denied")
 
 
+def _in_fresh_process[R](function: Callable[..., R], *args: Any) -> R:
+    """In a process whose column library has no threads yet, as that of the command line when it begins to read."""
+    with ProcessPoolExecutor(1, mp_context=multiprocessing.get_context("spawn")) as pool:
+        return pool.submit(function, *args).result()
+
+
 def _tasks(folder: Path, work: str, **kinds: type[PosixPath]) -> list[Task]:
     tasks = []
     for name in ("a", "b", "c", "d"):
@@ -40,8 +49,15 @@ def _tasks(folder: Path, work: str, **kinds: type[PosixPath]) -> list[Task]:
     return tasks
 
 
-def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> None:
-    alone, beside = (list(parse_all(_tasks(tmp_path, str(n)), n)) for n in (1, 2))
+def _parse_all(tasks: list[Task], workers: int) -> list[Parsed | str]:
+    return list(parse_all(tasks, workers))
+
+
+@pytest.mark.parametrize("is_forked", [True, False])
+def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path, *, is_forked: bool) -> None:
+    alone = _parse_all(_tasks(tmp_path, "1"), 1)  # from then on this process cannot be forked
+    two = _tasks(tmp_path, "2")
+    beside = _in_fresh_process(_parse_all, two, 2) if is_forked else _parse_all(two, 2)
     for one, other in zip(alone, beside, strict=True):
         assert isinstance(one, Parsed) and isinstance(other, Parsed)
         assert (one.path, one.sha256, one.lines, one.facts) == (other.path, other.sha256, other.lines, other.facts)
@@ -50,19 +66,24 @@ def test_two_processes_give_what_one_gives_in_the_same_order(tmp_path: Path) -> 
 
 
 def test_no_process_is_left_when_the_step_aside_is_done(tmp_path: Path) -> None:
-    mine = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
-    before = set(mine.read_text("utf-8").split())
-    for run in ("first", "second"):  # another pool starts another server
-        assert len(list(parse_all(_tasks(tmp_path, run), 2))) == 4
-        assert parse_pool.aside(os.getppid)() != os.getppid()
-        left = set(mine.read_text("utf-8").split()) - before
-        commands = [Path(f"/proc/{pid}/cmdline").read_bytes() for pid in left]
-        assert [command for command in commands if b"resource_tracker" not in command] == []
+    _in_fresh_process(_step_aside, tmp_path)
 
 
-def test_a_step_aside_is_done_here_where_no_other_process_runs_or_it_was_ended(tmp_path: Path) -> None:
+def _step_aside(folder: Path) -> None:
+    children = Path(f"/proc/{os.getpid()}/task/{os.getpid()}/children")
+    for run in ("first", "second"):
+        assert len(_parse_all(_tasks(folder, run), 2)) == 4
+        assert parse_pool.aside(os.getpid)() != os.getpid()
+        assert children.read_text("utf-8").split() == []
+
+
+def test_a_step_aside_is_done_here_where_no_process_waits_or_it_was_ended(tmp_path: Path) -> None:
     assert parse_pool.aside(os.getpid)() == os.getpid()
-    assert len(list(parse_all(_tasks(tmp_path, "work"), 2))) == 4
+    _in_fresh_process(_lost_step_aside, tmp_path)
+
+
+def _lost_step_aside(folder: Path) -> None:
+    assert len(_parse_all(_tasks(folder, "work"), 2)) == 4
     assert parse_pool.aside(_deadly, os.getpid())() == "here"
 
 
@@ -72,7 +93,7 @@ def _deadly(home: int) -> str:
 
 
 def test_a_file_that_ends_its_process_or_cannot_be_opened_costs_itself_alone(tmp_path: Path) -> None:
-    found = list(parse_all(_tasks(tmp_path, "work", b=Deadly, d=Odd), 2))
+    found = _in_fresh_process(_parse_all, _tasks(tmp_path, "work", b=Deadly, d=Odd), 2)
     assert [one if isinstance(one, str) else one.path for one in found] == [
         "a.log",
         "The process that read this file was ended by the system: it was left out. Split it or give more memory.",
