@@ -92,12 +92,13 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
     return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
 
 
-def _launch(case: Case, outcome: str, number: int) -> Attempt:
+def _launch(case: Case, number: int) -> Attempt:
     """One launch, with its first and last iteration, if its logs count them."""
     beats = case.progress.beats if case.progress.kind == "iteration" else case.progress.beats.head(0)
     first_at, first = case.catalogue.cells["first_at"].min(), beats["n"].min()
     t0, t1 = (None if at is None else at / SECOND for at in (first_at, case.last_at))  # type: ignore[operator]
-    return Attempt(number, t0, t1, outcome, first, case.progress.last if beats.height else None)  # type: ignore[arg-type]
+    last = case.progress.last if beats.height else None
+    return Attempt(number, t0, t1, case.ending.outcome, first, last)  # type: ignore[arg-type]
 
 
 def _artifacts_of_job(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:
@@ -130,7 +131,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
     return replace(
         result,
         attempt=number,
-        attempts=(_launch(case, case.ending.outcome, number),),
+        attempts=(_launch(case, number),),
         framework=words.first(case.table.messages["example"], "frameworks") or "unknown",
         scheduler=words.first(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,

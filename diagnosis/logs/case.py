@@ -148,10 +148,9 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     """
     catalogue, pace = facts.catalogue, facts.pace
     events = catalogue.events
+    over = launches.errors_of_other_programs(catalogue) | temporal.withdrawn_complaints(facts)
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
-    earlier = launches.errors_of_other_programs(catalogue)
-    survived |= temporal.ignored_exceptions(catalogue) | earlier
-    taken_back = temporal.withdrawn_complaints(facts)
+    survived |= temporal.ignored_exceptions(catalogue) | over
     survived |= temporal.consequences_after_exit(catalogue, survived)
     # without a time, and the last time before it is earlier than the last progress: training may have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
@@ -176,4 +175,4 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
-    return frozenset(survived | taken_back | earlier), frozenset(undated - taken_back - earlier)
+    return frozenset(survived | over), frozenset(undated)

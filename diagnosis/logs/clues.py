@@ -39,11 +39,8 @@ def fuse(clues: Iterable[Clue]) -> list[tuple[str, float, tuple[str, ...]]]:
         by_node.setdefault(clue.node, []).append(clue)
     scores = {node: stats.fuse(c.weight for c in found) for node, found in by_node.items()}
     ranked = sorted(by_node, key=lambda node: (-round(scores[node], 6), node))
-    return [(node, scores[node], _reasons(by_node[node])) for node in ranked]
-
-
-def _reasons(found: Iterable[Clue]) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(c.reason for c in sorted(found, key=lambda c: (-c.weight, c.reason))))
+    ordered = {node: sorted(found, key=lambda c: (-c.weight, c.reason)) for node, found in by_node.items()}
+    return [(node, scores[node], tuple(c.reason for c in ordered[node])) for node in ranked]
 
 
 def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:

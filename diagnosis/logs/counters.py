@@ -53,7 +53,7 @@ def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[
             continue
         lines, times = _sample(table, masked, read)
         for pattern in patterns:
-            place = _counting_group(*_numbers_found(pattern, lines, times))
+            place = _counting_group(pattern, lines, times)
             if place is not None:
                 found[masked] = (pattern, place)
                 break
@@ -88,18 +88,12 @@ def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[
     return [line[: LIMITS.chars] for line in read(rows)], rows["at"].to_list()
 
 
-def _numbers_found(
-    pattern: re.Pattern[str], lines: Sequence[str], times: Sequence[int | None]
-) -> tuple[list[tuple[str, ...]], list[int | None]]:
-    """The numbers that the pattern finds, by line, and the times of these lines."""
+def _counting_group(pattern: re.Pattern[str], lines: Sequence[str], times: Sequence[int | None]) -> int | None:
+    """The group of the pattern that counts in these lines (from 1), if there is one and another group measures."""
     found = [(match.groups(), at) for line, at in zip(lines, times, strict=True) if (match := pattern.search(line))]
-    return [numbers for numbers, _ in found], [at for _, at in found]
-
-
-def _counting_group(numbers: Sequence[tuple[str, ...]], times: Sequence[int | None]) -> int | None:
-    """The number of the group that counts (from 1), if there is one and another group measures."""
-    if len(numbers) < THRESHOLDS.least:
+    if len(found) < THRESHOLDS.least:
         return None
+    numbers, times = zip(*found, strict=True)
     columns = list(zip(*numbers, strict=True))
     if not any(len(set(column)) > 1 and all(re.search(r"[.,]\d", value) for value in column) for column in columns):
         return None

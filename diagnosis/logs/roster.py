@@ -112,7 +112,7 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
     task_of: dict[int, str] = {}
     home_of_pod: dict[str, str] = {}
     host_of_address: dict[str, str] = {}
-    doubtful: list[tuple[str, int | None]] = []
+    doubtful: list[tuple[str, str | None]] = []
     per_node: set[int] = set()
     open_table: tuple[str, re.Pattern[str]] | None = None
     for line in lines:
@@ -137,22 +137,23 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
                 if one.is_address:
                     continue
                 if one.is_listed:
-                    doubtful += [(n, numbers.whole(rank) if rank else None) for n in names]
+                    doubtful += [(n, rank) for n in names]
                     continue
                 nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
                 if names and parts.get("pod") and len(home_of_pod) < MAX_NODES:
                     home_of_pod[parts["pod"]] = names[0]  # the last assignment
-                for task in _numbers(parts["tasks"]) if names and parts.get("tasks") else ():
-                    _keep_rank(task_of, str(task), names[0])
+                tasks = parts.get("tasks") if names else None
+                for task in expand_node_list(f"[{tasks.strip('[]')}]") if tasks else ():
+                    _keep_rank(task_of, task, names[0])
                 if one.rank_below is not None and names:
                     open_table = (names[0], one.rank_below)
-    for name, number in doubtful:
+    for name, rank in doubtful:
         if (name in nodes or _LOOKS_LIKE_STATEMENT.fullmatch(name)) and len(nodes) < MAX_NODES:
             nodes.setdefault(name)
-            if number is not None:
-                _keep_rank(node_of, str(number), name)
+            if rank:
+                _keep_rank(node_of, rank, name)
     counts = per_node - {0}
     count = counts.pop() if len(counts) == 1 else None
     return Roster(tuple(nodes), node_of, task_of, count, home_of_pod, host_of_address)
@@ -178,10 +179,6 @@ def expand_node_list(text: str) -> list[str]:
         if len(out) >= MAX_NODES:
             break
     return out[:MAX_NODES]
-
-
-def _numbers(text: str) -> list[int]:
-    return [n for name in expand_node_list(f"[{text.strip('[]')}]") if (n := numbers.whole(name)) is not None]
 
 
 def _bare_name(name: str) -> str:
@@ -230,21 +227,18 @@ def apply_roster(
     found = read_roster(table, read_)
     if not found.nodes:
         return table, found
-    machines = set(found.home_of_pod.values())
     # writers in a pod name the pod, but the machine fails; one machine for all pods does not distinguish them
-    if len(machines) > 1 or len(found.home_of_pod) == 1:
-        table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(dict(found.home_of_pod))))
+    is_apart = len(set(found.home_of_pod.values())) > 1 or len(found.home_of_pod) == 1
     # a launcher's prefix may name a machine by its address only
-    table = replace(table, sources=table.sources.with_columns(pl.col("node").replace(found.home_of_address())))
+    homes_of = (dict(found.home_of_pod) if is_apart else {}) | found.home_of_address()
+    sources = table.sources.with_columns(pl.col("node").replace(homes_of))
     home = found.home_of_rank() | dict(node_of)
-    seen = table.sources["node"].drop_nulls().unique().to_list()
+    seen = sources["node"].drop_nulls().unique().to_list()
     # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
     stated = set(found.nodes)
     seen = [name for name in seen if name in stated or homes.component(name, stated) is None]
     listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
-    names = known or listed
-    settled = homes.settle_homes(table.sources, table.files, names, home)
-    return replace(table, sources=settled), found
+    return replace(table, sources=homes.settle_homes(sources, table.files, known or listed, home)), found
 
 
 def named_in(text: str, known: Mapping[str, str]) -> set[str]:

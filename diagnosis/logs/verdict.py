@@ -147,12 +147,11 @@ def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef,
 
 def _first_decision(case: Case, roots: list[int]) -> list[int]:
     """Of a scheduler's decisions only the first: it implies the end of the steps of a cancelled job."""
-    decided = [e for e in roots if (case.event(e)["category"] or "").startswith("platform.scheduler")]
-    at = {e: case.event(e)["first_at"] for e in decided}
-    known = [t for t in at.values() if t is not None]
-    if len(decided) < 2 or not known:
-        return roots
-    return [e for e in roots if at.get(e) is None or at[e] <= min(known) + THRESHOLDS.decision_s * SECOND]
+    is_decision = pl.col("category").fill_null("").str.starts_with("platform.scheduler")
+    decided = case.events.filter(pl.col("event").is_in(roots) & is_decision)
+    is_later = pl.col("first_at") > pl.col("first_at").min() + int(THRESHOLDS.decision_s * SECOND)
+    later = decided.filter(is_later)["event"].to_list()
+    return [event for event in roots if event not in later]
 
 
 def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
