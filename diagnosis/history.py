@@ -187,7 +187,7 @@ def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
     for p in (p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None):
         table = stored_rows.read([stored_rows.messages_of(p)], ("masked", "text", "example", "level"))
         errors = table.filter(pl.col("level") >= int(Level.ERROR))
-        harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN.value, Role.ADVICE.value]))
+        harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN, Role.ADVICE]))
         found += errors.filter(~pl.col("masked").is_in(harmless["masked"].implode()))["example"].to_list()
     return found
 

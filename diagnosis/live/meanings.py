@@ -69,7 +69,7 @@ def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
 def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
     marks = {masked: (stage, is_end) for masked, stage, is_end in stages.stage_marks(messages).iter_rows()}
     hits = signatures.load().match(messages)
-    hits = hits.filter((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "decisive"))
+    hits = hits.filter((pl.col("role") == Role.ROOT) & (pl.col("strength") == "decisive"))
     causes = {masked: pair for masked, *pair in hits.select("masked", "signature", "category").iter_rows()}
     about_retries = messages.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
     retries = set(about_retries["masked"].to_list())

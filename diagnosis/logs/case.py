@@ -156,7 +156,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
     undated = set(events.filter(is_undated)["event"].to_list()) - survived
     ends = events.filter(
-        (pl.col("role").is_in([Role.CASCADE.value, Role.TEARDOWN.value]) | pl.col("is_exception"))
+        (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"))
         & ~pl.col("is_ordinary")
         & (pl.col("jobs_with_it") == 0)
         & ~pl.col("event").is_in(sorted(survived))

@@ -135,11 +135,11 @@ def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: Sig
     """
     role = dict(matched.select("masked", "role").iter_rows())
     quoting = messages.select("masked", inner=pl.col("example").str.extract(INNER, 1)).drop_nulls("inner")
-    quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT.value]))
+    quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT]))
     found = []
     for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):
         rule = rules.rule(rule_id) if rule_id else None
-        if rule is not None and rule.role is Role.ROOT and role.get(masked) != Role.BENIGN.value:
+        if rule is not None and rule.role is Role.ROOT and role.get(masked) != Role.BENIGN:
             found.append((masked, rule.id, rule.role.value, rule.strength.value, rule.category))
     names = ["masked", "signature", "role", "strength", "category"]
     inner = pl.DataFrame(found, schema={n: matched.schema[n] for n in names}, orient="row")
@@ -202,7 +202,7 @@ def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
     process that does not report the broken communication itself counts as first if nothing shows another order.
     """
     total = len(catalogue.nodes)
-    roots = here.filter(pl.col("own_role") == Role.ROOT.value)
+    roots = here.filter(pl.col("own_role") == Role.ROOT)
     is_between = pl.col("category").is_in(taxonomy.load().having("communication", roots["category"]))
     is_few = pl.col("n_nodes").is_between(1, stats.largest_minority(total))
     wide = roots.filter(is_between & (pl.col("n_nodes") > stats.largest_minority(total)))
@@ -227,6 +227,6 @@ def failure_events(events: pl.DataFrame) -> pl.Series:
     """The events that may belong to a failure: a rule says so, or the line has the level error and no healthy job
     prints it.
     """
-    has_role = pl.col("role").is_in([Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value])
-    claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR.value) | pl.col("is_exception"))
+    has_role = pl.col("role").is_in([Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION])
+    claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR) | pl.col("is_exception"))
     return events.select(~pl.col("is_ordinary") & (has_role | claims)).to_series()

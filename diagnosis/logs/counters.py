@@ -40,7 +40,7 @@ def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[
     candidates = (
         table.messages.filter(
             (pl.col("count") >= THRESHOLDS.least)
-            & (pl.col("level") < Level.ERROR.value)
+            & (pl.col("level") < Level.ERROR)
             & (text.str.count_matches("<NUM>", literal=True) >= THRESHOLDS.measured)
             & ~text.str.contains(not_a_beat)
         )

@@ -13,8 +13,8 @@ from diagnosis.logs.catalogue import Catalogue
 from diagnosis.logs.pacing import Pace
 from diagnosis.model import Role
 
-_CONSEQUENCE_ROLES = (Role.CASCADE.value, Role.TEARDOWN.value)
-_ENDING_ROLES = (Role.ROOT.value, *_CONSEQUENCE_ROLES)
+_CONSEQUENCE_ROLES = (Role.CASCADE, Role.TEARDOWN)
+_ENDING_ROLES = (Role.ROOT, *_CONSEQUENCE_ROLES)
 
 
 def cells_with_times(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) -> pl.DataFrame:
@@ -24,7 +24,7 @@ def cells_with_times(catalogue: Catalogue, pace: Pace, roles: dict[int, str]) ->
     ends = pl.col("event").is_in([event for event, role in roles.items() if role in _ENDING_ROLES])
     stamped = pl.col("first_at").filter("is_stamped").min().over("event")
     follows = pl.col("event").is_in([event for event, role in roles.items() if role in _CONSEQUENCE_ROLES])
-    is_root = pl.col("event").is_in([event for event, role in roles.items() if role == Role.ROOT.value])
+    is_root = pl.col("event").is_in([event for event, role in roles.items() if role == Role.ROOT])
     cause = pl.when(follows).then(pl.col("first_at").filter(is_root & pl.col("is_stamped")).min())
     last = pl.when(ends).then(pl.lit(pace.last_at, pl.Int64))
     guess = pl.coalesce(stamped, pl.max_horizontal(last, cause))

@@ -60,7 +60,7 @@ def _waiting_for_few(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """
     catalogue = scene.catalogue
     events = catalogue.events.with_columns(weight=weights)
-    is_root = (pl.col("role") == Role.ROOT.value) & (pl.col("weight") >= roots.THRESHOLDS.least)
+    is_root = (pl.col("role") == Role.ROOT) & (pl.col("weight") >= roots.THRESHOLDS.least)
     waits = events.filter(is_root & scene.catalogue.has("waits"))
     echoes: list[int] = []
     for wait in waits.iter_rows(named=True):
@@ -89,7 +89,7 @@ def _stopped_on_request(scene: Scene, weights: pl.Series) -> pl.Series | None:
     if at is None:
         return _stop_received(scene, events)
     # the reason may be stated at the end of a grace period that began with an order to stop
-    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & (pl.col("at") <= at)
+    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & (pl.col("at") <= at)
     at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
     is_other = ~is_stop & (pl.col("weight") >= roots.THRESHOLDS.doubtful)
     slack = int(THRESHOLDS.after_s * SECOND) if scene.has_times else 0
@@ -107,11 +107,11 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     consequence or a death, is the reason of the stop; then only kills after it are its echo.
     """
     events = _with_order(scene, events)
-    is_told = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & ~scene.is_survived
+    is_told = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~scene.is_survived
     at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
     if at is None:
         return None
-    is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE.value)
+    is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE)
     is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.WORKER_ENDED)
     is_echo = pl.lit(events["at"] > at)
     if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
@@ -161,7 +161,7 @@ def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.largest_minority(scene.total))
     is_flap = (
         scene.is_survived
-        & (pl.col("role") == Role.ROOT.value)
+        & (pl.col("role") == Role.ROOT)
         & (pl.col("strength") == "decisive")
         & (is_machine | is_announced)
         & lead.is_between(-int(roots.THRESHOLDS.after_s * SECOND), int(THRESHOLDS.flap_s * SECOND))
@@ -199,11 +199,9 @@ def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
     if _stop_received(scene, events) is None:
         return None
     is_told = (
-        (pl.col("role") == Role.TEARDOWN.value)
-        & pl.col("example").str.contains(roots.STOP_RECEIVED)
-        & ~scene.is_survived
+        (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(roots.STOP_RECEIVED) & ~scene.is_survived
     )
-    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN.value) & ~is_told
+    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~is_told
     stops = _with_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None

@@ -99,10 +99,8 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
     is_error = pl.col("is_exception") & pl.col("role").is_null()
-    is_root = (pl.col("role") == Role.ROOT.value) | (
-        (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
-    )
-    is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING.value)
+    is_root = (pl.col("role") == Role.ROOT) | ((pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE))
+    is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     kinds = events.select(
         "event",
         is_end=is_error | is_root,

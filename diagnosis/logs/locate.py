@@ -201,7 +201,7 @@ def _is_reported(case: Case, cause: Category) -> bool:
         return True
     events = case.events
     waits = events.filter(
-        (pl.col("role") == Role.ROOT.value)
+        (pl.col("role") == Role.ROOT)
         & (pl.col("signature") != case.lead["signature"])
         & case.catalogue.has("waits")
         & ~pl.col("event").is_in(list(case.roots.members))

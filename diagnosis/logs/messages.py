@@ -23,7 +23,7 @@ _MAX_ROWS = 1 << 20
 _STATED = ("masked", "text", "example")
 _COUNTED = ("masked", "level", "count")
 #: Parameters are masked already: a remaining digit is part of the message.
-_IS_INFORMATIVE = (pl.col("level") >= Level.WARNING.value) | pl.col("text").str.contains(r"\d")
+_IS_INFORMATIVE = (pl.col("level") >= Level.WARNING) | pl.col("text").str.contains(r"\d")
 
 
 def merge_messages(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:

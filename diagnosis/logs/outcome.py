@@ -76,18 +76,18 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     success = hits.filter("success")["masked"].to_list()
     ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
-    waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE.value)["event"]))
+    waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE)["event"]))
     limit = [masked for masked in hits.filter("limit")["masked"] if masked not in waited]
     over = set(catalogue.masked(*survived))
     cancelled = [m for m in hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"] if m not in over]
     cancelled = _without_launcher_stops(catalogue, bad, cancelled)
     terminal = bad.filter(
-        pl.col("role").is_in([Role.TEARDOWN.value, Role.CASCADE.value, Role.ROOT.value])
+        pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
         | (pl.col("is_exception") & pl.col("role").is_null())
     )
     # a final save that raises a known error has failed, whatever was said of the training before
-    is_raised = (pl.col("role") == Role.ROOT.value) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
-    is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN.value) | is_raised).is_empty()
+    is_raised = (pl.col("role") == Role.ROOT) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
+    is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN) | is_raised).is_empty()
     is_going_on = False
     if scene.pace.last_at is not None and scene.last_at is not None:
         now = scene.last_at if scene.as_of is None else scene.as_of * SECOND
@@ -114,7 +114,7 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
     """Without the messages that a launcher prints as it ends a job of which a worker has failed: in their file, the
     worker's end is told before. O(cells).
     """
-    is_end = (pl.col("role") == Role.TEARDOWN.value) & pl.col("example").str.contains(WORKER_ENDED)
+    is_end = (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(WORKER_ENDED)
     ends = bad.filter(is_end & ~pl.col("example").str.contains(STOP_RECEIVED))["event"]
     cells = catalogue.cells.select("file", "masked", "event", "first_line")
     ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())
@@ -131,7 +131,7 @@ def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], hits: pl.Data
     writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
     success after an error has survived it.
     """
-    if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT.value:
+    if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT:
         return False
     words = catalogue.cells.join(hits.filter("success"), on="masked", how="semi")
     lead_cells = catalogue.cells.filter(pl.col("event") == lead["event"])

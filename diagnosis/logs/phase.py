@@ -77,7 +77,7 @@ def _has_hung(case: Case, ended_at: int | None) -> bool:
         return False
     if temporal.is_hang(case.pace, ended_at):
         return True
-    cascades = case.events.filter(pl.col("role") == Role.CASCADE.value, pl.col("jobs_with_it") == 0)
+    cascades = case.events.filter(pl.col("role") == Role.CASCADE, pl.col("jobs_with_it") == 0)
     if case.pace.last_at is not None and cascades["is_stamped"].any():
         return False
     waited = [w for text in cascades["example"] if (w := _WAITED.search(text))]
@@ -103,7 +103,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     """The time of the first event that ends a job, other than the cause, and whether it ends a wait: a time-out or a
     kill. Errors caused by a broken connection or a dead peer do not.
     """
-    roles = [Role.CASCADE.value, Role.TEARDOWN.value]
+    roles = [Role.CASCADE, Role.TEARDOWN]
     every = case.events.filter(
         (pl.col("role").is_in(roles) | pl.col("is_exception"))
         & ~pl.col("event").is_in(list(case.roots.members))

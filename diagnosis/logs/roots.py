@@ -72,7 +72,7 @@ def weigh(scene: Scene) -> pl.Series:
     is_few = is_rare | (pl.col("n_nodes") == 0)
     by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
     is_late_enough = pl.lit(begun is not None) & (by >= (begun or 0))
-    is_loud = (pl.col("level") >= Level.WARNING.value) & is_rare & pl.col("is_stamped")
+    is_loud = (pl.col("level") >= Level.WARNING) & is_rare & pl.col("is_stamped")
     # a line without level and time must at least contain a word for a problem
     is_ill = pl.col("example").str.contains(PROBLEM_WORDS) & is_few
     is_sign = (
@@ -85,23 +85,23 @@ def weigh(scene: Scene) -> pl.Series:
     base = (
         pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)
         .then(0.0)
-        .when(pl.col("role") == Role.ROOT.value)
+        .when(pl.col("role") == Role.ROOT)
         .then(
             pl.col("strength").replace_strict(
                 {s: getattr(THRESHOLDS, s) for s in Strength}, default=THRESHOLDS.weak, return_dtype=pl.Float64
             )
         )
         .when(
-            pl.col("role").is_in([Role.CONFIRMATION.value, Role.TEARDOWN.value])
+            pl.col("role").is_in([Role.CONFIRMATION, Role.TEARDOWN])
             & (pl.col("example").str.contains(_KILLED_BY_SIGNAL) | (pl.col("category") == KILLED))
             & is_few
         )
         .then(THRESHOLDS.killed)
         .when(pl.col("role").is_not_null())
         .then(0.0)
-        .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE.value))
+        .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE))
         .then(THRESHOLDS.unknown_exception)
-        .when(pl.col("level") >= Level.ERROR.value)
+        .when(pl.col("level") >= Level.ERROR)
         .then(THRESHOLDS.unknown_error)
         .when(is_sign)
         .then(THRESHOLDS.unknown_sign)
@@ -110,14 +110,14 @@ def weigh(scene: Scene) -> pl.Series:
     # a program that calls its own message a warning goes on after it
     is_tolerated = pl.col("example").str.contains(TOLERATED)
     is_warning = (
-        (pl.col("level").is_between(Level.DEBUG.value, Level.WARNING.value) | is_tolerated)
+        (pl.col("level").is_between(Level.DEBUG, Level.WARNING) | is_tolerated)
         & ~pl.col("is_system")
         & ~pl.col("is_exception")
         & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
-    is_calm = (pl.col("level") < Level.WARNING.value) | is_tolerated
+    is_calm = (pl.col("level") < Level.WARNING) | is_tolerated
     factor = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)
-    base = pl.when(is_warning & (pl.col("role") == Role.ROOT.value)).then(base * factor).otherwise(base)
+    base = pl.when(is_warning & (pl.col("role") == Role.ROOT)).then(base * factor).otherwise(base)
     # broken communication on all nodes is a consequence if all nodes also print known consequences
     is_echo = (
         scene.catalogue.has("communication")
@@ -232,9 +232,9 @@ def _related_events(
     a later message of all of them is an echo.
     """
     is_narrow = stats.is_minority(len(home), scene.total)
-    gave_way = (pl.col("own_role") == Role.ROOT.value) & (pl.col("role") == Role.CASCADE.value)
+    gave_way = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
     is_sign = pl.col("role").is_null() & (pl.lit(weights) >= THRESHOLDS.least)
-    is_kin = gave_way | is_sign | (pl.col("role") == Role.CONFIRMATION.value)
+    is_kin = gave_way | is_sign | (pl.col("role") == Role.CONFIRMATION)
     if not is_narrow:
         is_kin = gave_way & (pl.col("strength") != "weak")
     rows = scene.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(list(members)))
@@ -243,9 +243,7 @@ def _related_events(
     for row in rows.iter_rows(named=True):
         here, at, led_at = places[row["event"]], row["first_at"], lead["first_at"]
         if is_narrow:
-            is_other = row["role"] == Role.CONFIRMATION.value and _subject(row["category"]) != _subject(
-                lead["category"]
-            )
+            is_other = row["role"] == Role.CONFIRMATION and _subject(row["category"]) != _subject(lead["category"])
             is_of_it = not is_other or bool(re.search(WORKER_ENDED, row["example"]))
         else:
             is_before = at is not None and led_at is not None and at <= led_at

@@ -150,7 +150,7 @@ class Scene(Facts):
 
     @cached_property
     def _consequence(self) -> tuple[int | None, bool]:
-        is_decided = self.events.filter(self.catalogue.has("decision") & (pl.col("role") == Role.ROOT.value)).height > 0
+        is_decided = self.events.filter(self.catalogue.has("decision") & (pl.col("role") == Role.ROOT)).height > 0
         # orders to stop are part of a decision, also if its reason is stated later: at the end of a grace period
         roles = (Role.CASCADE,) if is_decided else (Role.CASCADE, Role.TEARDOWN)
         found = self.consequences(*roles)

@@ -52,7 +52,7 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") 
     switch = next((c.entity for c in logs.culprits if c.kind == "switch"), None)
     title = taxonomy.load().get(logs.verdict.id).title
     cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"
-    roots = [e for e in logs.events if e.role == Role.ROOT.value]
+    roots = [e for e in logs.events if e.role == Role.ROOT]
     if stacks and not roots:
         end = {"hang": "the job hung", "slow": "the job became slow", "launch_failure": "the job did not start"}
         return f"{stacks.rstrip('.')}: {end.get(logs.symptom, 'the job failed')}{_location(logs)}."
@@ -110,7 +110,7 @@ def _silence(logs: LogDiagnosis) -> str:
 
 
 def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
-    cascades = [e for e in logs.events if e.role == Role.CASCADE.value and e.nodes]
+    cascades = [e for e in logs.events if e.role == Role.CASCADE and e.nodes]
     starts = [e.first_at for e in roots if e.first_at is not None]
     if not cascades or not starts:
         return ""

@@ -117,10 +117,10 @@ def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> 
     edge = notice_cells.group_by("rank").agg(pl.col(at).min())[at].median()
     first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())
     open_ = events.join(first, on="event").filter(~pl.col("event").is_in(sorted(survived)) & ~pl.col("is_ordinary"))
-    is_error = (pl.col("role") == Role.ROOT.value) | (pl.col("is_exception") & pl.col("role").is_null())
-    if edge is None or open_.filter(is_error & (pl.col("level") >= Level.NONE.value)).height:
+    is_error = (pl.col("role") == Role.ROOT) | (pl.col("is_exception") & pl.col("role").is_null())
+    if edge is None or open_.filter(is_error & (pl.col("level") >= Level.NONE)).height:
         return set()
-    echoes = open_.filter((pl.col("role") == Role.CASCADE.value) & (pl.col("at") >= edge))
+    echoes = open_.filter((pl.col("role") == Role.CASCADE) & (pl.col("at") >= edge))
     return set(echoes["event"].to_list())
 
 
@@ -129,8 +129,8 @@ def _outlived_signs(catalogue: Catalogue) -> pl.Series:
     with its earlier messages. A cause with a decisive rule is not affected.
     """
     events = catalogue.events
-    is_weak = pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value]) | pl.col("role").is_null()
-    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING.value) & ~pl.col("is_exception")
+    is_weak = pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION]) | pl.col("role").is_null()
+    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     plain = events.filter(is_plain)["event"]
     cells = catalogue.cells.drop_nulls(["first_at", "last_at"]).filter(pl.col("is_stamped"))
     pulse = (

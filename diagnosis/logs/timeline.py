@@ -46,7 +46,7 @@ def _lanes(
     """One lane a node, from one pass over the cells."""
     cells = dating.cells_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
     names = dict(case.events.select("event", "template").iter_rows())
-    roots = [event for event, role in roles.items() if role == Role.ROOT.value]
+    roots = [event for event, role in roles.items() if role == Role.ROOT]
     steps = cells.filter(pl.col("masked").is_in(case.progress.beats["masked"].unique().implode())).group_by("node")
     stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())
     ends = cells.group_by("node").agg(low=pl.col("first_at").min(), high=pl.col("last_at").max())

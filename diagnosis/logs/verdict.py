@@ -64,7 +64,7 @@ def conclude(case: Case) -> LogDiagnosis:
     verdict = _verdict(case, roots, classification, where, when)
     roles = _event_roles(case, roots)
     listed = _events(case, roots, roles, accused)
-    lead = [e for e in listed if e.role == Role.ROOT.value]
+    lead = [e for e in listed if e.role == Role.ROOT]
     lines = tuple(ref for e in lead for ref in e.lines) or _consequence_lines(case, listed)
     odd = iterations.odd_iterations(case)
     return LogDiagnosis(
@@ -96,7 +96,7 @@ def _is_failure(outcome: str, when: Moment) -> bool:
 
 def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
-    survived = case.events.filter(pl.col("role") == Role.ROOT.value, ~pl.col("is_ordinary"))
+    survived = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
     roles = dict.fromkeys(survived["event"].to_list(), Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,
@@ -139,7 +139,7 @@ def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef,
     event = fallbacks.first_consequence(case)
     row = {} if event is None else case.event(event)
     key = (row.get("template"), row.get("signature"))
-    lines = next((e.lines for e in listed if (e.template, e.signature) == key and e.role == Role.CASCADE.value), ())
+    lines = next((e.lines for e in listed if (e.template, e.signature) == key and e.role == Role.CASCADE), ())
     if case.total > 1:
         return tuple(sorted(lines, key=lambda ref: (ref.at is None, ref.at or 0.0, ref.file, ref.line))[:1])
     return lines
@@ -165,11 +165,11 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
         weight = 1.0 if first else THRESHOLDS.joined
         hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
     bad = case.events.filter(catalogues.failure_events(case.events))
-    stops = case.events.filter(pl.col("role") == Role.TEARDOWN.value)["first_at"].min() if is_hang else None
-    for row in bad.filter(pl.col("role").is_in([Role.CASCADE.value, Role.CONFIRMATION.value])).iter_rows(named=True):
+    stops = case.events.filter(pl.col("role") == Role.TEARDOWN)["first_at"].min() if is_hang else None
+    for row in bad.filter(pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION])).iter_rows(named=True):
         if stops is not None and (row["first_at"] or 0) > stops:  # type: ignore[operator]
             continue  # what breaks while a job that hangs is stopped is a consequence
-        if not roots and row["role"] == Role.CONFIRMATION.value and row["strength"] == "weak":
+        if not roots and row["role"] == Role.CONFIRMATION and row["strength"] == "weak":
             continue  # without a root, a weak confirmation is no evidence
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
@@ -233,14 +233,14 @@ def _event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
     roles: dict[int, str] = {}
     for event, role in bad.select("event", "role").iter_rows():
         if event in case.survived and event not in roots:
-            roles[event] = Role.CONFIRMATION.value if role == Role.ROOT.value else Role.BENIGN.value
+            roles[event] = Role.CONFIRMATION.value if role == Role.ROOT else Role.BENIGN.value
         else:
-            roles[event] = Role.CASCADE.value if role in (None, Role.ROOT.value) else role
+            roles[event] = Role.CASCADE.value if role in (None, Role.ROOT) else role
     roles.update(dict.fromkeys(roots, Role.ROOT.value))
-    return {e: r for e, r in roles.items() if r != Role.BENIGN.value}
+    return {e: r for e, r in roles.items() if r != Role.BENIGN}
 
 
-_ORDER: Final = {Role.ROOT.value: 0, Role.CONFIRMATION.value: 1, Role.CASCADE.value: 2, Role.TEARDOWN.value: 3}
+_ORDER: Final[dict[str, int]] = {Role.ROOT: 0, Role.CONFIRMATION: 1, Role.CASCADE: 2, Role.TEARDOWN: 3}
 
 
 def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
@@ -266,7 +266,7 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     """
     kept: dict[tuple[str, str], LogEvent] = {}
     for event in events:
-        is_root = event.role == Role.ROOT.value
+        is_root = event.role == Role.ROOT
         key = (event.role, event.id if is_root else quotes.quote(event.example, event.template, 100))
         first = kept.get(key)
         kept[key] = event if first is None else replace(first, count=first.count + event.count)
@@ -277,7 +277,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
     event = row["event"]
     event_cells = cells.filter(pl.col("event") == event)
     names = sorted(event_cells["node"].drop_nulls().unique().to_list())
-    is_root = role == Role.ROOT.value
+    is_root = role == Role.ROOT
     rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.root_lines if is_root else LIMITS.other_lines)
     rows = case.placed(rows)
     if is_root and home:

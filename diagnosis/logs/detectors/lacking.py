@@ -35,7 +35,7 @@ def look(case: Case) -> Iterator[Clue]:
     # both kinds of lines are needed: a job that nobody ends has stuck nodes that print neither
     gone = nodes - case.nodes_of(wide["event"].to_list()) if wide["role"].n_unique() == 2 else set()
     root_nodes = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
-    waits = wide.filter(pl.col("role") == Role.CASCADE.value).sort("event", descending=True)
+    waits = wide.filter(pl.col("role") == Role.CASCADE).sort("event", descending=True)
     # several lines of one watchdog that the same nodes lack are one observation
     lacked = {frozenset(nodes - case.nodes_of([row["event"]])): row for row in waits.iter_rows(named=True)}
     for without, row in lacked.items():
@@ -43,7 +43,7 @@ def look(case: Case) -> Iterator[Clue]:
             continue
         what = f"did not print what {len(nodes - without)} of {len(nodes)} nodes print: {case.in_words(row)}"
         yield from _clues(without - root_nodes, len(nodes), WEIGHTS.hint, what, gone)
-    ends = case.events.filter((pl.col("role") == Role.TEARDOWN.value) & ~pl.col("is_ordinary"))["event"]
+    ends = case.events.filter((pl.col("role") == Role.TEARDOWN) & ~pl.col("is_ordinary"))["event"]
     ended = case.nodes_of(ends.to_list())
     what = f"shows no end of its workers, as {len(ended)} nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
