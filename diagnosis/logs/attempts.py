@@ -77,10 +77,8 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
         if job_of:
             own = inventories.read(_artifacts_of_job(parsed, job_of, names[number]), given.hints)
             given = replace(given, inventory=own)
-        case = open_case(launch_logs, given)
-        if case is None:
-            continue
-        diagnoses.append(_as_attempt(verdict.conclude(case), case, number))
+        if case := open_case(launch_logs, given):
+            diagnoses.append(_as_attempt(verdict.conclude(case), case, number))
     if not diagnoses:
         return None
     failed = [d for d in diagnoses if d.is_failure]

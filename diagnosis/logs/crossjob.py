@@ -43,9 +43,7 @@ def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: f
     joined = events.join(found, on="template", how="left", maintain_order="left").with_columns(
         jobs_with_it=pl.col("jobs_with_it").fill_null(0), top_rate=pl.col("top_rate").fill_null(0.0)
     )
-    if healthy == 0:
-        return joined.with_columns(is_ordinary=pl.lit(False), novelty=pl.lit(1.0)).drop("top_rate")
-    share = pl.col("jobs_with_it") / healthy
+    share = pl.col("jobs_with_it") / max(1, healthy)
     # rates are compared over one node: otherwise the hours of a thousand nodes would hide a storm on one of them
     rate = pl.col("n") / max(node_hours, 1 / 60)
     is_storm = (rate > THRESHOLDS.storm * pl.col("top_rate")) & (pl.col("n") >= 50)

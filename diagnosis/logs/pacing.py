@@ -61,9 +61,8 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
         .agg(at=pl.col("at").min(), seconds=pl.col("seconds").median())
         .sort("n")
     )
-    gaps = beats.with_columns(
-        gap=(pl.col("at").diff() / SECOND), step=pl.col("n").diff().cast(pl.Float64)
-    ).with_columns(per=pl.when(pl.col("step") > 0).then(pl.col("gap") / pl.col("step")))
+    gap, step = pl.col("at").diff() / SECOND, pl.col("n").diff()
+    gaps = beats.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
     beats = beats.with_columns(seconds=_durations(gaps))
     positive = gaps.filter(pl.col("gap") > 0)["gap"]
     usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]

@@ -141,11 +141,8 @@ def find_progress(table: LogTable, read: ReadRange) -> Progress:
 
 def _counters_by_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
     """Counters with a known word, those of the most trusted word that grows."""
-    candidates = table.messages.filter(pl.col("example").str.contains(_CANDIDATE))
-    kinds = {}
-    for masked, example in candidates.select("masked", "example").iter_rows():
-        if kind := _beat_kind(example):
-            kinds[masked] = kind
+    candidates = table.messages.filter(pl.col("example").str.contains(_CANDIDATE)).select("masked", "example")
+    kinds = {masked: kind for masked, example in candidates.iter_rows() if (kind := _beat_kind(example))}
     beats = _beats(table, sorted(kinds), read)
     good = _growing_messages(beats) or _measuring_messages(table, beats)
     for kind in ("iteration", "bar", "epoch"):
@@ -259,9 +256,7 @@ def _measuring_messages(table: LogTable, beats: pl.DataFrame) -> list[int]:
 def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
     """Drop counters that count something else: those whose range neither overlaps that of the message with most lines
     nor continues it (a line is worded anew once a number in it gets longer)."""
-    size = beats.group_by("masked").agg(
-        lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max(), first=pl.col("line").min()
-    )
+    size = beats.group_by("masked").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
     main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
     next_to = Progress("iteration", beats.filter(pl.col("masked") == main["masked"])).interval
     same = size.filter(
