@@ -217,18 +217,16 @@ def _templates(options: argparse.Namespace, work: Path) -> int:
         parsed = parse(stream, options.path.name, ParseHints(kind=Kind.LOG), work)
     if parsed.columns is None or parsed.uniques is None:
         raise UsageError(f"{options.path}: {parsed.skipped}")
-    mined = templates.mine_templates(pl.read_parquet(parsed.uniques))
-    text = dict(mined.select("template", "text").iter_rows())
-    rows = (
-        pl.scan_parquet(parsed.columns)
-        .select("line", "masked")
-        .join(mined.lazy().select("masked", "template"), on="masked", maintain_order="left")
-    )
+    texts = dict(pl.read_parquet(parsed.uniques, columns=["masked", "text"]).iter_rows())
+    template_of = templates.of_texts(texts.values())
+    id_of = {text: masked for masked, text in texts.items()}
+    lines = pl.read_parquet(parsed.columns, columns=["line", "masked"])
     with options.out.open("w", encoding="utf-8", newline="") as out:
         table = csv.writer(out)
         table.writerow(("line", "template_id", "template"))
-        for line, _, template in rows.collect().iter_rows():
-            table.writerow((line, f"{template:016x}", text[template]))
+        for line, masked in lines.iter_rows():
+            template = template_of[texts[masked]]
+            table.writerow((line, f"{id_of[template]:016x}", template))
     return EXIT_DIAGNOSED
 
 

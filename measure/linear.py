@@ -41,7 +41,7 @@ def _messages(count: int) -> float:
     with tempfile.TemporaryDirectory() as work:
         parsed = parse(io.BytesIO(data), "x.log", ParseHints(), Path(work))
         assert parsed.uniques
-        templates.mine_templates(pl.read_parquet(parsed.uniques))
+        templates.of_texts(pl.read_parquet(parsed.uniques)["text"].to_list())
     return time.process_time() - cpu
 
 

@@ -60,17 +60,15 @@ def scores(true: Sequence[str], found: Sequence[object]) -> tuple[float, float, 
     return sum(map(len, right)) / len(true), fga, len(predicted)
 
 
-def group_lines(lines: list[str]) -> tuple[list[int], list[str], list[str]]:
-    """Of each line its template, the template's text and its own masked text."""
+def group_lines(lines: list[str]) -> tuple[list[str], list[str]]:
+    """Of each line its template and its own masked text."""
     with tempfile.TemporaryDirectory() as work:
         stream = io.BytesIO("\n".join(lines).encode() + b"\n")
         parsed = parse(stream, "x.log", ParseHints(kind=Kind.LOG), Path(work))
-        uniques = pl.read_parquet(parsed.uniques)
-        table = pl.read_parquet(parsed.columns).join(
-            templates.mine_templates(uniques), on="masked", maintain_order="left"
-        )
-        table = table.join(uniques.select("masked", own="text"), on="masked", maintain_order="left")
-        return table["template"].to_list(), table["text"].to_list(), table["own"].to_list()
+        texts = dict(pl.read_parquet(parsed.uniques, columns=["masked", "text"]).iter_rows())
+        own = [texts[masked] for masked in pl.read_parquet(parsed.columns, columns=["masked"])["masked"]]
+        template_of = templates.of_texts(own)
+        return [template_of[text] for text in own], own
 
 
 def drain_clusters(masked: list[str]) -> list[int]:
@@ -84,7 +82,7 @@ def mask_digits(lines: list[str]) -> list[str]:
     return [" ".join("*" if re.search(r"\d", word) else word for word in line.split()) for line in lines]
 
 
-def errors(true: Sequence[str], found: Sequence[int], texts: Sequence[str], lines: Sequence[str]) -> None:
+def errors(true: Sequence[str], found: Sequence[str], lines: Sequence[str]) -> None:
     """Prints the groups that differ from the truth."""
     truly: dict[str, set[int]] = defaultdict(set)
     predicted: dict[object, set[int]] = defaultdict(set)
@@ -96,7 +94,7 @@ def errors(true: Sequence[str], found: Sequence[int], texts: Sequence[str], line
         if members != truly[true[first]]:
             events = len({true[index] for index in members})
             print(
-                f"    {len(members)} lines, {events} events, {len(truly[true[first]])} true: {texts[first][:90]} <- "
+                f"    {len(members)} lines, {events} events, {len(truly[true[first]])} true: {found[first][:90]} <- "
                 f"{lines[first][:90]}"
             )
 
@@ -119,12 +117,12 @@ def sets(folders: Sequence[Path], is_raw: bool, work: Path) -> Iterator[tuple[st
 def measure_system(system: System, wanted: str) -> list[float]:
     """Prints one system's row; returns its figures."""
     name, lines, true = system
-    found, texts, own = group_lines(lines)
+    found, own = group_lines(lines)
     ours, theirs, plain = scores(true, found), scores(true, drain_clusters(own)), scores(true, mask_digits(lines))
     row = "".join(f"{ga:9.3f}{fga:7.3f}{groups:7}" for ga, fga, groups in (ours, theirs, plain))
     print(f"{name:18}{len(set(true)):6}{row}", flush=True)
     if name == wanted:
-        errors(true, found, texts, lines)
+        errors(true, found, lines)
     return [*ours[:2], *theirs[:2], *plain[:2]]
 
 

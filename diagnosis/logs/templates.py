@@ -1,4 +1,4 @@
-"""Templates: the unique masked messages of a whole job, clustered once, so that every node shares their ids.
+"""Templates: the unique masked messages of a whole job, clustered once, so that every node shares them.
 
 Masking has already made one message out of millions of lines. The remaining messages differ in words: user names, host
 names, file names, states. A position is a parameter if many different words occur there in otherwise equal messages; a
@@ -16,14 +16,7 @@ from collections.abc import Collection
 
 import polars as pl
 
-from diagnosis.logs import clustering, mask
-
-#: Schema of the table that :func:`mine_templates` returns, one row a distinct masked message.
-TEMPLATES: dict[str, pl.DataType] = {
-    "masked": pl.UInt64(),
-    "template": pl.UInt64(),
-    "text": pl.String(),  # of the template: the masked text of its representative
-}
+from diagnosis.logs import clustering
 
 _MASK = r"<(?:NUM|IP|PCI|MAC|PATH|URL|TIME|HOST)>"
 _UNIT = r"(?:[kKMGT]?i?B|[kKMGT]?i?[Bb]ytes|bytes?|[mun\u00b5]?s|secs?|seconds|minutes|hours|days|%|[kKMG]?Hz|[mk]?W)"
@@ -57,32 +50,16 @@ def generalise(text: pl.Expr) -> pl.Expr:
 
 
 def of_texts(texts: Collection[str]) -> dict[str, str]:
-    """The template of each masked text, of all of them together."""
-    schema = {"masked": pl.UInt64, "text": pl.String}
-    frame = pl.DataFrame([(mask.identity(text), text) for text in sorted(texts)], schema=schema, orient="row")
-    joined = frame.join(mine_templates(frame).select("masked", template="text"), on="masked", how="left")
-    return dict(zip(joined["text"], joined["template"].fill_null(joined["text"]), strict=True))
+    """The template of each masked text: of the texts of one event the shortest, and of these the first in order.
 
-
-def mine_templates(uniques: pl.DataFrame) -> pl.DataFrame:
-    """Clusters the unique masked messages of a job (a table of ``tables.UNIQUES``): a table of ``TEMPLATES``.
-
-    O(distinct messages x their length). The template's id is that of its representative, the shortest and then first
-    of its masked texts.
+    O(distinct texts x their length).
     """
-    together = uniques.select("masked", "text").unique("masked").with_columns(general=generalise(pl.col("text")))
-    general = together["general"].unique().sort()
+    rows = pl.DataFrame({"text": sorted(set(texts))}, schema={"text": pl.String})
+    rows = rows.with_columns(general=generalise(pl.col("text")))
+    general = rows["general"].unique().sort()
     groups = pl.DataFrame(
         {"general": general, "group": clustering.cluster(general.to_list())},
         schema={"general": pl.String, "group": pl.UInt32},
     )
-    rows = together.join(groups, on="general").sort(pl.col("text").str.len_chars(), "text", "masked")
-    first = rows.group_by("group", maintain_order=True).agg(
-        template=pl.col("masked").first(), title=pl.col("text").first()
-    )
-    return (
-        rows.select("masked", "group")
-        .join(first, on="group")
-        .select("masked", "template", pl.col("title").alias("text"))
-        .sort("masked")
-    )
+    rows = rows.join(groups, on="general").sort(pl.col("text").str.len_chars(), "text")
+    return dict(rows.select("text", template=pl.col("text").first().over("group")).iter_rows())
