@@ -9,12 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
-from typing import Any
 
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.logs import remembered
 from diagnosis.logs.remembered import RememberedAnswers
 from diagnosis.logs.signatures.literals import Way, stored_ways, ways
 from diagnosis.logs.signatures.model import USER_AREAS, Signature, Strength
@@ -29,6 +27,8 @@ SCHEMA: Mapping[str, pl.DataType] = {
     "strength": pl.String(),
     "category": pl.String(),
 }
+#: One hit of a message: the columns of :data:`SCHEMA` after the first.
+type _Hit = tuple[str, int, str, str, str]
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 MATCHED_BYTES = 4096
 #: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
@@ -50,8 +50,7 @@ class SignatureSet:
         self.signatures = tuple(signatures)
         #: by the ids that matches name: those of the signatures and of their codes
         self.rules: dict[str, Signature] = {}
-        #: the hits of a line, as the columns of :data:`SCHEMA` after the first
-        self._known = RememberedAnswers(self._listed)
+        self._known = RememberedAnswers(self._hits)
         for sig in self.signatures:
             for rule in (sig, *sig.codes.values()):
                 self.rules.setdefault(rule.id, rule)
@@ -96,21 +95,15 @@ class SignatureSet:
             A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
         """
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
-        rows = uniques.select("masked", line=pl.coalesce(columns).str.head(MATCHED_BYTES))
-        found = self._looked_up if rows.height <= remembered.MAX_SINGLE_LOOKUPS else self._hits
-        hits = found(rows["masked"], rows["line"]).sort("masked", "order")
-        return hits if every else hits.unique("masked", keep="first", maintain_order=True)
+        heads = uniques.select(pl.coalesce(columns).str.head(MATCHED_BYTES)).to_series()
+        found = zip(uniques["masked"], self._known.of(heads), strict=True)
+        rows = [(key, *hit) for key, hits in found for hit in (hits if every else hits[:1])]
+        return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("masked", "order")
 
     def match_texts(self, texts: Iterable[str]) -> list[str | None]:
         """The id of the deciding rule of each text, or None."""
-        rows = list(texts)
-        frame = pl.DataFrame(
-            {"masked": range(len(rows)), "example": rows}, schema={"masked": pl.UInt64, "example": pl.String}
-        )
-        ids: list[str | None] = [None] * len(rows)
-        for key, rule_id in self.match(frame).select("masked", "signature").iter_rows():
-            ids[key] = rule_id
-        return ids
+        heads = pl.Series(list(texts), dtype=pl.String).str.head(MATCHED_BYTES)
+        return [hits[0][0] if hits else None for hits in self._known.of(heads)]
 
     def resolve(self, present: Iterable[str]) -> dict[str, Role]:
         """The role of each rule given which others are present in the same failure.
@@ -137,38 +130,29 @@ class SignatureSet:
                 roles[rule.id] = Role.ROOT
         return roles
 
-    def _looked_up(self, masked: pl.Series, heads: pl.Series) -> pl.DataFrame:
-        """As :meth:`_hits`; only lines whose hits are not known yet are searched."""
-        found = zip(masked, self._known.of(heads), strict=True)
-        return pl.DataFrame([(key, *hit) for key, hits in found for hit in hits], schema=SCHEMA, orient="row")
-
-    def _listed(self, heads: pl.Series) -> list[list[tuple[Any, ...]]]:
-        hits: list[list[tuple[Any, ...]]] = [[] for _ in heads]
-        for number, *hit in self._hits(pl.Series(range(len(heads)), dtype=pl.UInt64), heads).iter_rows():
-            hits[number].append(tuple(hit))
-        return hits
-
-    def _hits(self, masked: pl.Series, heads: pl.Series) -> pl.DataFrame:
-        """All hits, unsorted; the series belong together row by row. The built-in rules match what is no general
-        explanation, users' rules the whole text.
+    def _hits(self, heads: pl.Series) -> list[list[_Hit]]:
+        """All hits of each text, in the order of the rules. The built-in rules match what is no general explanation,
+        users' rules the whole text.
         """
         certain = heads.str.replace(HYPOTHESIS_WORDS, "")
-        found = [pl.DataFrame(schema=SCHEMA)]
-        for order, rows in self._candidates(heads):
+        hits: list[list[_Hit]] = [[] for _ in heads]
+        for order, rows in sorted(self._candidates(heads), key=lambda found: found[0]):
             sig = self.signatures[order]
             seen = heads if sig.area in USER_AREAS else certain
-            lines = seen.gather(rows) if rows is not None else seen
-            keys = masked.gather(rows) if rows is not None else masked
+            lines = seen.gather(rows)
             is_hit = lines.str.contains(sig.pattern).fill_null(False)
-            if sig.unless and is_hit.any():  # compiling it takes longer than most matches
+            if not is_hit.any():  # compiling another pattern takes longer than most matches
+                continue
+            if sig.unless:
                 is_hit &= ~lines.str.contains(sig.unless).fill_null(False)
-            if is_hit.any():
-                found.append(self._rows(order, keys.filter(is_hit), lines.filter(is_hit)))
-        return pl.concat(found)
+            for row, rule in zip(rows.filter(is_hit), self._rules_of(sig, lines.filter(is_hit)), strict=True):
+                hits[row].append((rule.id, order, rule.role.value, rule.strength.value, rule.category))
+        return hits
 
-    def _candidates(self, texts: pl.Series) -> Iterable[tuple[int, pl.Series | None]]:
-        """Rules that may match, each with its row numbers (None: all)."""
-        yield from ((order, None) for order in self._always)
+    def _candidates(self, texts: pl.Series) -> Iterable[tuple[int, pl.Series]]:
+        """Rules that may match, each with the numbers of the rows."""
+        every = pl.int_range(len(texts), dtype=pl.UInt32, eager=True)
+        yield from ((order, every) for order in self._always)
         if self._literals.is_empty():
             return
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
@@ -190,15 +174,14 @@ class SignatureSet:
         )
         yield from zip(pairs["order"], pairs["row"], strict=True)
 
-    def _rows(self, order: int, keys: pl.Series, lines: pl.Series) -> pl.DataFrame:
-        sig = self.signatures[order]
-        codes = lines.str.extract_groups(sig.pattern).struct.field("code") if sig.codes else [""] * len(keys)
-        rules = [self.rules[sig.codes.get(code, sig).id] for code in codes]
-        rows = [
-            (key, rule.id, order, rule.role.value, rule.strength.value, rule.category)
-            for key, rule in zip(keys, rules, strict=True)
-        ]
-        return pl.DataFrame(rows, schema=SCHEMA, orient="row")
+    def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
+        """The rule of each line that a signature matches: for a code that it knows, the code's."""
+        codes = (
+            lines.str.extract_groups(sig.pattern).struct.field("code")
+            if sig.codes and len(lines)
+            else [""] * len(lines)
+        )
+        return [self.rules[sig.codes.get(code, sig).id] for code in codes]
 
 
 def _yields(rule: Signature, other: Signature) -> bool:
