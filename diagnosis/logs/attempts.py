@@ -26,9 +26,10 @@ from diagnosis.result import Attempt, LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("attempts")
 
-#: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates.
+#: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates, and what follows a
+#: number and a dot is a server's name ("3915417.pbs-0001").
 _JOB_NUMBER: Final = re.compile(
-    r"(?i)(?:^|[/_.-])(?:slurm|job|jobid|lsf|pbs|raysubmit)[-_.]?(?!20\d{6}(?!\d))(\d{4,12})(?=[/_.-]|$)"
+    r"(?i)(?:^|[/_-]|(?<!\d)\.)(?:slurm|job|jobid|lsf|pbs|raysubmit)[-_.]?(?!20\d{6}(?!\d))(\d{4,12})(?=[/_.-]|$)"
 )
 _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)[-_ ]?(\d{1,4})/(?!\d+(?:/|$))")
 

@@ -8,6 +8,8 @@ from __future__ import annotations
 
 import hashlib
 import math
+import re
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -254,7 +256,7 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
 
     A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path
     names, unless it occurs in other files or in an inventory. A path's doubtful name counts only if there are others:
-    alone it is the directory of the whole job.
+    alone it is the directory of the whole job, and so is the beginning of others ("run7" beside "run7-worker-3").
     """
     known = set(nodes)
     weak: set[str] = set()
@@ -265,8 +267,11 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
                 (weak if s.confidence <= MAX_DOUBTFUL_CONFIDENCE else known).add(s.node)
                 if s.confidence > MAX_DOUBTFUL_CONFIDENCE:
                     own[number] = s.node
+    names = sources["node"].drop_nulls().unique().to_list()
+    begun = Counter(name[: mark.start()] for name in names for mark in re.finditer(r"[-_.]", name))
+    shared = {name for name in weak if begun[name] > homes.THRESHOLDS.shared}
     if len(weak) >= 2:
-        known |= weak
+        known |= weak - shared
     doubtful = sorted(weak - known)
     named = pl.col("file").replace_strict(own, default=None, return_dtype=pl.String)
     is_strange = named.is_not_null() & pl.col("node").is_not_null() & ~pl.col("node").is_in(sorted(known))

@@ -42,8 +42,9 @@ _TASK = r"0:(?: |$)"  # srun --label
 _PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
 _HEADER = rf"^\s*{_PIECES}+"
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
-# A host at the start of the line, or after the collector's stamp: "worker-3: …", "web-0  | …".
-_LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?:: | +\| )"
+# A host at the start of the line, or after the collector's stamp: "worker-3: …", "web-0  | …"; mpiexec of PALS labels
+# lines with the rank, too: "x1000c0s0b0n0 12: …".
+_LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?: 0)?(?:: | +\| )"
 _AFTER_LABEL = rf"{_LABELLED}{_PIECES}*"
 _SYSLOG = (
     rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z0][\w.-]* "
@@ -56,7 +57,7 @@ _NOT_HOSTS = (
     r"|dev|device|cuda|gpu|npu|tpu|cpu"
     r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col"
     r"|section|figure|table|run|seed|version"
-    r"|v|python|h|x|y|e[ijz]?|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?:"
+    r"|v|python|h|x|y|e[ijz]?|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?(?: 0)?:"
 )
 # Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules:
 # "urllib3.connectionpool".
@@ -70,6 +71,9 @@ _BAR = r"^[^|]{0,80}\b0%\|[^|]*\|[^\[]{0,40}\[[^\]]*\]\s*"
 _SECOND = r"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0:0\.0 )"
 _GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|\bFailed\b|Aborted|Killed"
 _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
+
+#: The key of a level, as logfmt writes it.
+_LOGFMT = r"\b(?:level|lvl|severity)=\"?"
 
 # TensorFlow ends with its letter F, while programs go on after most lines with its letter E, in healthy jobs, too.
 #: (level, pattern over the normalised header and the start of the message), worst first; house styles write levels in
@@ -86,7 +90,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.ERROR,
         (
-            r"\b(?:ERROR|ERR|SEVERE)\b|[\[:<](?:error|err)[\]> ]|\[NeMo E |\blevel=error\b|\bE ?0 0:0:0"
+            rf"\b(?:ERROR|ERR|SEVERE)\b|[\[:<](?:error|err)[\]> ]|\[NeMo E |{_LOGFMT}err(?:or)?\b|\bE ?0 0:0:0"
             r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
             r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
         ),
@@ -94,13 +98,13 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.WARNING,
         (
-            r"\b(?:WARNING|WARN)\b|[\[:<]warn(?:ing)?[\]> ]|\[NeMo W |\blevel=warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
+            rf"\b(?:WARNING|WARN)\b|[\[:<]warn(?:ing)?[\]> ]|\[NeMo W |{_LOGFMT}warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
             r"|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b"
             r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
         ),
     ),
-    (Level.INFO, r"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[NeMo I |\blevel=info\b|\bI ?0 0:0:0|\bNormal\b"),
-    (Level.DEBUG, r"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|\blevel=debug\b|\bD ?0 0:0:0"),
+    (Level.INFO, rf"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[NeMo I |{_LOGFMT}info\b|\bI ?0 0:0:0|\bNormal\b"),
+    (Level.DEBUG, rf"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|{_LOGFMT}debug\b|\bD ?0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
@@ -110,9 +114,9 @@ def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
     """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
     ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
     """
-    label = normal.str.extract(form(_LABELLED), 0).str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?::| +\|) )$"), 1)
+    label = normal.str.extract(form(_LABELLED), 0).str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?: 0)?(?::| +\|) )$"), 1)
     is_labelled = (
-        label.str.contains("0", literal=True)
+        label.str.contains(form(r"^\S*0"))
         & ~label.str.contains(form(_NOT_HOSTS))
         & (~label.str.contains(".", literal=True) | label.str.contains(form(_DOMAIN)))
     ).fill_null(False)
@@ -139,7 +143,7 @@ def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
     for bit, is_so in (
         (LABEL, is_labelled),
         (TAG, start.str.contains(form(r"\[[Rr]ank ?0\]"))),
-        (TASK, header.str.contains(form(r"^ *0:(?: |$)"))),
+        (TASK, header.str.contains(form(rf"^ *(?:{_NAME} )?0:(?: |$)"))),
         (LOCAL, header.str.contains(form(r"\[default0\]"))),
         (NCCL, start.str.contains(form(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]"))),
         (SYSLOG, is_syslog),

@@ -202,7 +202,11 @@ def read_roster(table: LogTable, read: ReadRange) -> Roster:
         _matches(known)
     )
     rows = table.rows(messages["masked"].to_list(), limit=MAX_LINES).sort("file", "line")
-    return roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
+    found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
+    highest = table.sources["rank"].max() or 0
+    # a "rank" for each node in turn, though higher ranks write lines: these are numbers of nodes
+    is_of_nodes = 1 < len(found.nodes) <= highest and found.node_of == dict(enumerate(found.nodes))  # type: ignore[operator]
+    return replace(found, node_of={}) if is_of_nodes else found
 
 
 def _matches(known: Statements) -> pl.Expr:

@@ -190,13 +190,24 @@ def tagged(
 
 
 @compiled
+def _is_host(byte: int) -> bool:
+    return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in (45, 46, 95)
+
+
+@compiled
 def leading(data: Bytes, start: Places, end: Places, rows: Places, value: npt.NDArray[np.int64]) -> None:
-    """The number that begins each row and is followed by a colon (``srun --label``), else -1."""
+    """The number that begins each row, or follows its first word, and is followed by a colon (``srun --label``,
+    ``mpiexec --label``), else -1.
+    """
     for place in range(len(rows)):
         row = rows[place]
         at = start[row]
         stop = end[row]
         while at < stop and data[at] == 32:
+            at += 1
+        if at < stop and not 48 <= data[at] <= 57:
+            while at < stop and _is_host(data[at]):
+                at += 1
             at += 1
         first = at
         number = 0
@@ -204,11 +215,6 @@ def leading(data: Bytes, start: Places, end: Places, rows: Places, value: npt.ND
             number = 10 * number + (data[at] - 48)
             at += 1
         value[place] = number if at > first and at < stop and data[at] == 58 else -1
-
-
-@compiled
-def _is_host(byte: int) -> bool:
-    return 48 <= byte <= 57 or 65 <= byte <= 90 or 97 <= byte <= 122 or byte in (45, 46, 95)
 
 
 @compiled
@@ -276,7 +282,12 @@ def labels(
         while at < stop and _is_host(data[at]):
             value = (value ^ np.uint64(data[at])) * _PRIME
             at += 1
-        is_named = at > begin and at + 1 < stop and data[at] == 58 and data[at + 1] == 32
+        after = at
+        if after + 1 < stop and data[after] == 32 and 48 <= data[after + 1] <= 57:
+            after += 1
+            while after < stop and 48 <= data[after] <= 57:
+                after += 1
+        is_named = at > begin and after + 1 < stop and data[after] == 58 and data[after + 1] == 32
         after = at
         while after < stop and data[after] == 32:
             after += 1

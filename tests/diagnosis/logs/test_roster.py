@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import tomllib
 from importlib import resources
+from pathlib import Path
 
 import pytest
 
 from diagnosis.logs import roster
+from tests.diagnosis.cases import case_of_files
 from tests.patience import no_hang
 
 DATA = tomllib.loads(resources.files("diagnosis.logs").joinpath("rosters.toml").read_text(encoding="utf-8"))
@@ -95,3 +97,12 @@ def test_a_statement_names_its_machine_for_every_form_of_name() -> None:
     assert roster.named_in("srun: error: Node failure on a", known) == {"a"}
     assert roster.named_in("srun: error: Node failure on n10", known) == {"n10"}
     assert roster.named_in("lost fd00:9::45: no answer", known) == {"fd00:9::45"}
+
+
+def test_a_table_with_one_rank_a_node_counts_nodes_if_higher_ranks_write(tmp_path: Path) -> None:
+    """Flux numbers its shells: "rank=1" is the second node, where the ranks 4 to 7 run."""
+    shells = [f"1761435467.20 shell.init rank={n} host=rz{n}" for n in range(3)]
+    task = "1761435878.31 flux-shell[0]: FATAL: task 2 (host rz0): Aborted"
+    ranks = [f"{rank}: step 10 loss 2.1" for rank in range(12)]
+    case = case_of_files(tmp_path, {"events.log": [*shells, task], "out.log": ranks})
+    assert (case.home(2), case.home(1)) == ("rz0", None)
