@@ -20,6 +20,8 @@ from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Level, Role
 
 EXCEPTION: Final = words.pattern("phrases", "exception")
+#: A class and a colon, as a traceback ends.
+RAISED: Final = words.pattern("phrases", "raised")
 SYSTEM: Final = words.pattern("phrases", "system")
 INNER: Final = words.pattern("phrases", "inner_cause")
 STRUCTURE: Final = words.pattern("phrases", "frame")
@@ -86,8 +88,10 @@ def build(
     ).with_columns(
         template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
         is_system=pl.col("example").str.contains(SYSTEM),
-        is_exception=pl.col("text").str.contains(EXCEPTION) & ~pl.col("text").str.contains(STRUCTURE),
+        is_frame=pl.col("text").str.contains(STRUCTURE),
     )
+    is_named = pl.col("text").str.contains(EXCEPTION) | pl.col("masked").is_in(_traceback_ends(joined, cells))
+    joined = joined.with_columns(is_exception=is_named & ~pl.col("is_frame"))
     keys = (
         joined.select("template", "signature")
         .unique()
@@ -120,6 +124,16 @@ def build(
     found = crossjob.frequencies(template_of, pool)
     events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), _node_hours(table))
     return Catalogue(events, of, placed, nodes)
+
+
+def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
+    """Messages that begin with a class and end a traceback, whatever the class is called: ``masked``. At most a line of
+    source and its markers are between the last frame and the exception.
+    """
+    raised = cells.join(messages.filter(pl.col("text").str.contains(RAISED)), on="masked", how="semi")
+    frames = cells.join(messages.filter("is_frame"), on="masked", how="semi").select("file", line="first_line")
+    after = pl.concat([frames.with_columns(first_line=pl.col("line") + lines) for lines in (1, 2, 3)])
+    return raised.join(after, on=["file", "first_line"], how="semi")["masked"].unique().implode()
 
 
 def _node_hours(table: LogTable) -> float:

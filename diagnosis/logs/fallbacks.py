@@ -122,17 +122,18 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
 
 
 def _launcher_reactions(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """A launcher's message that no rule knows and that names no node is its reaction to consequences of most nodes, if
-    it does not come before them.
+    """A launcher's message that no rule, or only a weak one, knows and that names no node is its reaction, if
+    consequences come before it, or most nodes report some without a time.
     """
-    if not roots.has_wide_echo(scene, scene.total):
-        return None
     names_one = [event for event, nodes in scene.named.items() if nodes]
-    is_answer = (pl.col("n_nodes") == 0) & pl.col("role").is_null() & ~pl.col("event").is_in(names_one)
+    is_vague = pl.col("role").is_null() | (pl.col("strength") == "weak")
+    is_answer = (pl.col("n_nodes") == 0) & is_vague & ~pl.col("event").is_in(names_one)
     most = roots.THRESHOLDS.unknown_sign
     if scene.is_dated and scene.consequence_at is not None:
         is_answer &= pl.col("first_at") > scene.consequence_at
         most = roots.THRESHOLDS.unknown_exception
+    elif not roots.has_wide_echo(scene, scene.total):
+        return None
     return _with_weight(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
 
 

@@ -107,7 +107,7 @@ def _on_most_nodes(case: Case, cause: Category) -> Place | None:
     if cause.matter == "link" and leaf:
         reason = f"{len(seen)} nodes below {leaf} report it: {case.in_words(case.lead)}"
         hangs = (f"hangs on {leaf}, which its neighbours complain about too",)
-        nodes = tuple(NodeSuspect(n, weighing.THRESHOLDS.accused, len(seen) < total, hangs) for n in seen)
+        nodes = tuple(NodeSuspect(n, weighing.THRESHOLDS.accused, False, hangs) for n in seen)
         return Place(
             nodes, f"a switch or rail: {leaf}", (Suspect(leaf, "switch", THRESHOLDS.switch, ("logs",), (reason,)),)
         )

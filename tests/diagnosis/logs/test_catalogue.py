@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from diagnosis.logs import catalogue
 from diagnosis.logs.signatures import load
 from tests.diagnosis.cases import case_of_lines
@@ -35,6 +37,13 @@ def test_a_frame_of_a_traceback_is_no_exception(tmp_path: Path) -> None:
     lines = ['  File "a.py", line 3, in ValueError', "ValueError: bad"]
     events = case_of_lines(tmp_path, *lines).catalogue.events
     assert events.filter("is_exception")["example"].to_list() == ["ValueError: bad"]
+
+
+@pytest.mark.parametrize("raised", ["BrokenProcessPool: a process ended", "MémoireÉpuisée: 8 Gio refusés"])
+def test_a_class_that_ends_a_traceback_is_an_exception_whatever_it_is_called(raised: str, tmp_path: Path) -> None:
+    frames = ["Traceback (most recent call last):", '  File "a.py", line 3, in run', "    fit(plan)"]
+    events = case_of_lines(tmp_path, "Trainer: ready", *frames, raised).catalogue.events
+    assert events.filter("is_exception")["example"].to_list() == [raised]
 
 
 def test_what_training_survived_explains_nothing(tmp_path: Path) -> None:

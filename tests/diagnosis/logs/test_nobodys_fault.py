@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import pytest
@@ -10,7 +11,7 @@ from diagnosis.logs import verdict
 from diagnosis.logs.signatures import parse
 from diagnosis.logs.signatures.validate import validate
 from diagnosis.result import LogDiagnosis
-from tests.diagnosis.cases import case_of
+from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 PORT_DOWN = "kernel: mlx5_core 0000:9a:00.0 ens1f0np0: Link down"
@@ -102,3 +103,23 @@ def test_machines_that_fall_silent_behind_a_failed_switch_are_not_accused(tmp_pa
     found = verdict.conclude(case_of(job.timed_out(job.ends + 600, but=(5,)), tmp_path))
     assert found.verdict.id == "network.link_down"
     assert accused(found) == []
+
+
+def test_machines_below_one_switch_that_miss_others_are_not_accused(tmp_path: Path) -> None:
+    rows = [{"name": f"cn{n}", "leaf": f"leaf-{n // 4}"} for n in range(8)]
+    missed = "[0] transport/net_ib.cc:1 NCCL WARN NET/IB: Got completion with status=12 IBV_WC_RETRY_EXC_ERR"
+    lines = {
+        n: [f"2026-03-01 08:00:{s:02d} step {s} loss 2.1" for s in range(20)]
+        + ([f"2026-03-01 08:00:2{n} cn{n}:1:2 {missed}"] if n < 4 else [])
+        for n in range(8)
+    }
+    files = {f"logs/cn{n}.log": text for n, text in lines.items()} | {"job.json": [json.dumps({"nodes": rows})]}
+    found = verdict.conclude(case_of_files(tmp_path, files))
+    assert ([c.entity for c in found.culprits], accused(found)) == (["leaf-0"], [])
+
+
+def test_the_name_that_machines_begin_with_is_the_jobs(tmp_path: Path) -> None:
+    """Its scheduler's file is called like the job, and so begin the names of its pods."""
+    files = {f"pods/run7a-worker-{n}/train.log": [f"2026-03-01 08:00:0{n} ready"] for n in range(4)}
+    case = case_of_files(tmp_path, files | {"dlc/run7a.events": ["2026-03-01 08:01:00 [WARN] job run7a: Failed"]})
+    assert case.catalogue.nodes == tuple(f"run7a-worker-{n}" for n in range(4))
