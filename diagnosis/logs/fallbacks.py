@@ -71,7 +71,8 @@ def _waiting_for_few(scene: Scene, weights: pl.Series) -> pl.Series | None:
         own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
         for row in own.iter_rows(named=True):
             here = catalogue.nodes_of([row["event"]])
-            is_first = None in (row["first_at"], wait["first_at"]) or row["first_at"] <= wait["first_at"]
+            has_order = row["is_stamped"] and wait["is_stamped"]
+            is_first = not has_order or row["first_at"] <= wait["first_at"]
             if here and here <= apart and is_first:
                 echoes.append(wait["event"])
     return _with_weight(scene, weights, pl.col("event").is_in(echoes), 0.0) if echoes else None
@@ -126,7 +127,7 @@ def _launcher_reactions(scene: Scene, weights: pl.Series) -> pl.Series | None:
     consequences come before it, or most nodes report some without a time.
     """
     names_one = [event for event, nodes in scene.named.items() if nodes]
-    is_vague = pl.col("role").is_null() | (pl.col("strength") == "weak")
+    is_vague = pl.col("role").is_null() | ((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "weak"))
     is_answer = (pl.col("n_nodes") == 0) & is_vague & ~pl.col("event").is_in(names_one)
     most = roots.THRESHOLDS.unknown_sign
     if scene.is_dated and scene.consequence_at is not None:

@@ -17,7 +17,7 @@ from diagnosis.logs import detectors, fallbacks, roots
 from diagnosis.logs.case import LOST_HOST, Case
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.clues import Clue
-from diagnosis.logs.detectors import absent
+from diagnosis.logs.detectors import absent, spoken
 from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 from diagnosis.result import NodeSuspect, Suspect
@@ -97,6 +97,12 @@ def _only_node(case: Case, cause: Category) -> Place | None:
     return _rank_clues(case, [Clue(node, weighing.THRESHOLDS.sure, why, detector="cause")], may_accuse=True)
 
 
+def _named_missing(case: Case, cause: Category) -> Place | None:
+    """The node that those who wait say is missing."""
+    found = detectors.all_clues([spoken], case) if _is_reported(case, cause) else []
+    return _rank_clues(case, found, may_accuse=True) if found else None
+
+
 def _on_most_nodes(case: Case, cause: Category) -> Place | None:
     """A sure error of most nodes accuses none of them; below one switch it accuses the switch."""
     if not case.roots.is_wide or not case.is_sure or _is_reported(case, cause) or _has_missing(case):
@@ -155,7 +161,7 @@ def _by_clues(case: Case, cause: Category) -> Place:
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _nobody, _named_lost, _only_node, _on_most_nodes, _behind_one_switch, _by_clues,
+    _nobody, _named_lost, _only_node, _named_missing, _on_most_nodes, _behind_one_switch, _by_clues,
 )  # fmt: skip
 
 

@@ -24,6 +24,8 @@ from diagnosis.model import ReadRange
 
 #: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range cannot fill the memory.
 MAX_NODES: Final = 65_536
+#: Maximum number of node lists.
+MAX_LISTS: Final = 64
 #: Maximum number of lines read for statements, and of characters of each.
 MAX_LINES: Final = 4_096
 MAX_LINE_CHARS: Final = 16_384
@@ -50,11 +52,12 @@ class Statement:
 
 @dataclass(frozen=True)
 class Roster:
-    """``nodes`` in the order in which they are stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
+    """``nodes`` in the order in which they are stated, ``lists``: node lists as stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
     node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node that it was assigned to,
     ``host_of_address``: IP address to the host that states it as its own."""
 
     nodes: tuple[str, ...] = ()
+    lists: tuple[tuple[str, ...], ...] = ()
     node_of: Mapping[int, str] = field(default_factory=dict)
     task_of: Mapping[int, str] = field(default_factory=dict)
     per_node: int | None = None
@@ -108,6 +111,7 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
     """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names. O(lines)."""
     known = statements()
     nodes: dict[str, None] = {}
+    lists: dict[tuple[str, ...], None] = {}
     node_of: dict[int, str] = {}
     task_of: dict[int, str] = {}
     home_of_pod: dict[str, str] = {}
@@ -140,6 +144,8 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
                     doubtful += [(n, rank) for n in names]
                     continue
                 nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
+                if len(names) > 1 and len(lists) < MAX_LISTS:
+                    lists.setdefault(tuple(names))
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
                 if names and parts.get("pod") and len(home_of_pod) < MAX_NODES:
@@ -156,7 +162,7 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
                 _keep_rank(node_of, rank, name)
     counts = per_node - {0}
     count = counts.pop() if len(counts) == 1 else None
-    return Roster(tuple(nodes), node_of, task_of, count, home_of_pod, host_of_address)
+    return Roster(tuple(nodes), tuple(lists), node_of, task_of, count, home_of_pod, host_of_address)
 
 
 def expand_node_list(text: str) -> list[str]:

@@ -32,7 +32,10 @@ def look(case: Case) -> Iterator[Clue]:
 def absent_nodes(case: Case) -> list[str]:
     """The nodes without a log; half a log tree is an incomplete upload, not half a cluster of dead nodes."""
     wrote = case.table.trainers or set(case.catalogue.nodes)
-    expected = {*(case.inventory.nodes or case.hints.nodes), *case.catalogue.nodes, *_assigned_nodes(case, wrote)}
+    # a stated list of nodes is the job's if all that wrote are in it
+    listed = next((nodes for nodes in case.roster.lists if wrote <= set(nodes)), ())
+    known = case.inventory.nodes or case.hints.nodes or listed
+    expected = {*known, *case.catalogue.nodes, *_assigned_nodes(case, wrote)}
     missing = sorted(expected - wrote)
     return missing if stats.is_minority(len(missing), len(expected)) else []
 

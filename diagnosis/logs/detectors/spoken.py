@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.logs import hosts, raw_lines
 from diagnosis.logs.case import Case
 from diagnosis.logs.clues import Clue
@@ -31,7 +31,7 @@ def look(case: Case) -> Iterator[Clue]:
     if not lead:
         return
     report = [lead["event"]]
-    if lead["n_nodes"] == 1:
+    if lead["n_nodes"] == 1 or "waits" in taxonomy.load().get(lead["category"] or "").traits:
         # what a program says in its own words before it raises belongs to its report
         kinds = {lead["signature"], None} if lead["is_exception"] else {lead["signature"]}
         same = [e for e in case.roots.members if case.event(e)["signature"] in kinds]

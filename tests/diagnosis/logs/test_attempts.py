@@ -20,5 +20,5 @@ from tests.diagnosis.synthetic import read_files
     ],
 )
 def test_the_numbers_of_jobs_in_paths_separate_jobs(paths: list[str], jobs: set[str], tmp_path: Path) -> None:
-    parsed, _ = read_files({path: b"2026-03-01 08:00:00 step 1\n" for path in paths}, tmp_path)
+    parsed, _ = read_files(dict.fromkeys(paths, b"2026-03-01 08:00:00 step 1\n"), tmp_path)
     assert set(jobs_of_paths(parsed, parsed).values()) == jobs

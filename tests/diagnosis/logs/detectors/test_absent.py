@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from diagnosis.logs.detectors import absent
 from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
@@ -31,3 +33,13 @@ def test_a_machine_that_got_a_pod_of_the_job_and_wrote_nothing_is_seen(tmp_path:
     told = "2026-03-01T10:00:00Z Normal Scheduled {0} Successfully assigned ml/{0} to gpu-{1}"
     logs["events.txt"] = [told.format(pod, number) for number, pod in enumerate(pods)]
     assert absent.absent_nodes(case_of_files(tmp_path, logs)) == ["gpu-4"]
+
+
+@pytest.mark.parametrize(("stated", "missing"), [("cn1,cn2,cn3,cn4", ["cn4"]), ("cn2,cn3,cn4,cn5", [])])
+def test_a_stated_list_of_nodes_is_the_jobs_if_all_that_wrote_are_in_it(
+    stated: str, missing: list[str], tmp_path: Path
+) -> None:
+    gave_up = "RuntimeError: rendezvous closed after 600s: 3 of 4 machines joined"
+    files = {f"logs/cn{n}.out": ["2026-03-01 10:00:00 INFO waiting", gave_up] for n in (1, 2, 3)}
+    files["slurmctld.log"] = [f"[2026-03-01T09:59:00.000] sched: Allocate JobId=7 NodeList={stated} #CPUs=384"]
+    assert absent.absent_nodes(case_of_files(tmp_path, files)) == missing

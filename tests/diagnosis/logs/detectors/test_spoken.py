@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from diagnosis import ParseHints, parse
+from diagnosis.logs import verdict
 from diagnosis.logs.detectors import spoken
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
@@ -137,3 +138,22 @@ def test_an_audit_names_the_rank_whose_digest_differs_and_not_its_own_machine(tm
         "AuditError: results are not reproducible, training is halted",
     ]
     assert accused(told(logs_of(report), tmp_path)) == ["r3-n03"]
+
+
+WAITING = "roll call: 3/4 after 60 s, missing gpu-0003"
+
+
+def test_the_machine_that_those_who_wait_say_is_missing_is_accused_though_all_of_them_fail(tmp_path: Path) -> None:
+    job = Job(nodes=4, iterations=0)
+    job.say(60, 0, WAITING).all_say(300, "TimeoutError: roll call not complete after 300 s, 3 present", but=(3,))
+    found = verdict.conclude(case_of(job, tmp_path))
+    assert [node.node for node in found.nodes if node.is_suspect] == ["gpu-0003"]
+
+
+def test_the_one_machine_that_does_not_reach_a_peer_is_accused_and_not_the_peer(tmp_path: Path) -> None:
+    job = Job(nodes=4, iterations=0)
+    job.all_say(300, "torch.distributed.DistStoreError: Timed out after 301 seconds waiting for clients.", but=(2,))
+    missed = "failed to connect to any network address of (gpu-0000, 29500)."
+    job.say(300, 2, f"torch.distributed.DistNetworkError: The client socket has {missed}")
+    found = verdict.conclude(case_of(job, tmp_path))
+    assert [node.node for node in found.nodes if node.is_suspect] == ["gpu-0002"]
