@@ -24,8 +24,6 @@ from diagnosis.model import ReadRange
 
 #: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range cannot fill the memory.
 MAX_NODES: Final = 65_536
-#: Maximum number of node lists.
-MAX_LISTS: Final = 64
 #: Maximum number of lines read for statements, and of characters of each.
 MAX_LINES: Final = 4_096
 MAX_LINE_CHARS: Final = 16_384
@@ -52,9 +50,9 @@ class Statement:
 
 @dataclass(frozen=True)
 class Roster:
-    """``nodes`` in the order in which they are stated, ``lists``: node lists as stated, ``node_of``: rank to node, ``task_of``: a launcher's task to
-    node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node that it was assigned to,
-    ``host_of_address``: IP address to the host that states it as its own."""
+    """``nodes`` in the order in which they are stated, ``lists``: lists of nodes as stated, ``node_of``: rank to node,
+    ``task_of``: a launcher's task to node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node
+    that it was assigned to, ``host_of_address``: IP address to the host that states it as its own."""
 
     nodes: tuple[str, ...] = ()
     lists: tuple[tuple[str, ...], ...] = ()
@@ -144,7 +142,7 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
                     doubtful += [(n, rank) for n in names]
                     continue
                 nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
-                if len(names) > 1 and len(lists) < MAX_LISTS:
+                if len(names) > 1 and sum(map(len, lists)) < MAX_NODES:
                     lists.setdefault(tuple(names))
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
