@@ -11,7 +11,7 @@ from diagnosis.model import LOG_KINDS, Kind
 
 _DIGITS: Final = re.compile("[0-9]+")
 #: Number of bytes that decide for further files of a name.
-_CHECKED_BYTES: Final = 4 << 10
+_CHECKED_BYTES: Final = 1 << 10
 _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 
 

@@ -32,6 +32,7 @@ from diagnosis.logs import (
 )
 from diagnosis.logs import scene as scenes
 from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.clocks import Clocks
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.outcome import Ending
 from diagnosis.logs.progress import Progress
@@ -93,26 +94,26 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     if not table.files or table.cells.is_empty():
         return None
     table, listed = roster.apply_roster(table, known, inventory.home_of_rank(), read)
-    times = clocks.estimate(table)
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
     pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
     pool = pool.similar(table.messages["text"].to_list())
 
-    def told(table: LogTable) -> tuple[Catalogue, Progress]:
+    def told(table: LogTable, times: Clocks | None = None) -> tuple[Catalogue, Progress, Clocks]:
         said = catalogues.nameless(table)
         # half of the work on a job of many messages
         mined = given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)})
+        times = times or clocks.estimate(table)
         cells = times.correct(table.cells, "first_at", "last_at", "until_at")
         found = progress.find_progress(replace(table, cells=cells), read)
         catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
-        return catalogues.resolve_roles(catalogue, given.rules), found
+        return catalogues.resolve_roles(catalogue, given.rules), found, times
 
-    catalogue, found = told(table)
+    catalogue, found, times = told(table)
     given.on_stage("temporal", 2, 5)
     if begun := launches.last_launches(catalogue, found):
         table = table.since(begun)
-        catalogue, found = told(table)
+        catalogue, found, times = told(table, times)
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
     return Facts(
         **vars(given),

@@ -77,8 +77,8 @@ def build(
     Cost: O(messages × rules that may match) plus O(cells).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
-    template_of = mined()  # first: whoever does it holds as much memory as the search for rules needs
     matched = _with_inner_causes(rules.match(without_hosts), table.messages, rules)
+    template_of = mined()
     messages = table.messages.with_columns(text=without_hosts["text"])
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category"),
