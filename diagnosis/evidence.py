@@ -12,12 +12,21 @@ import stat
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from functools import partial
+from operator import attrgetter
 from pathlib import Path
-from typing import BinaryIO, cast
+from typing import BinaryIO, NamedTuple, cast
 
 from diagnosis import archives, parse_pool
 from diagnosis.model import Kind, OnStage, Parsed, ParseHints, ignore_progress
 from diagnosis.parsing import parse
+
+
+class _File(NamedTuple):
+    """A file below an argument: its name there, and its bytes."""
+
+    name: str
+    file: Path
+    size: int
 
 
 @dataclass(slots=True)
@@ -77,9 +86,9 @@ def gather(
     for path in paths:
         if not path.exists():
             raise FileNotFoundError(f"{path} does not exist: give a directory, an archive or a file that does")
-        files = sorted(_files(path, evidence))
+        files = sorted(_files(path, evidence), key=attrgetter("name"))
         done = 0
-        for is_archive, group in itertools.groupby(files, key=lambda file: _is_archive(*file)):
+        for is_archive, group in itertools.groupby(files, key=_is_archive):
             read = _parse_archives if is_archive else partial(_parse_plain, meanwhile)
             for _ in read(evidence, list(group), path.name, hints or ParseHints(), work):
                 on_stage("parse", done, len(files))
@@ -88,40 +97,41 @@ def gather(
     return evidence
 
 
-def _files(path: Path, evidence: Evidence) -> Iterator[tuple[str, Path]]:
-    """(name, file) of the regular files at or below ``path``."""
+def _files(path: Path, evidence: Evidence) -> Iterator[_File]:
+    """The regular files at or below ``path``."""
     if not path.is_dir():
-        yield path.name, path
+        yield _File(path.name, path, path.stat().st_size)
         return
 
+    def problem(file: str | Path, sentence: str) -> None:
+        evidence.problems.append((Path(file).relative_to(path).as_posix(), sentence))
+
     def closed(error: OSError) -> None:
-        inside = Path(error.filename or path).relative_to(path).as_posix()
-        evidence.problems.append((inside, f"The directory cannot be looked into ({error.strerror}): it was left out."))
+        problem(error.filename or path, f"The directory cannot be looked into ({error.strerror}): it was left out.")
 
     for folder, below, names in os.walk(path, onerror=closed):
-        for name in [name for name in below if (Path(folder) / name).is_symlink()]:
-            inside = (Path(folder) / name).relative_to(path).as_posix()
-            evidence.problems.append((inside, "This is a link to a directory: it was not followed. Give it as well."))
+        for name in [name for name in below if Path(folder, name).is_symlink()]:
+            problem(f"{folder}/{name}", "This is a link to a directory: it was not followed. Give it as well.")
             below.remove(name)
         below.sort()
+        inside = Path(folder).relative_to(path)
         for name in sorted(names):
-            file = Path(folder) / name
-            inside = file.relative_to(path).as_posix()
+            file = f"{folder}/{name}"
             try:
-                mode = file.lstat().st_mode
+                status = os.lstat(file)
             except OSError as error:
-                evidence.problems.append((inside, f"The file cannot be looked at ({error.strerror}): it was left out."))
+                problem(file, f"The file cannot be looked at ({error.strerror}): it was left out.")
                 continue
-            if stat.S_ISREG(mode):
-                yield inside, file
+            if stat.S_ISREG(status.st_mode):
+                yield _File(name if inside == Path() else f"{inside}/{name}", Path(file), status.st_size)
             else:
-                evidence.problems.append((inside, "This is a link or a device, not a file: it was left out."))
+                problem(file, "This is a link or a device, not a file: it was left out.")
 
 
-def _is_archive(name: str, file: Path) -> bool:
+def _is_archive(found: _File) -> bool:
     try:
-        with file.open("rb") as stream:
-            return bool(archives.format_of(stream.read(archives.HEAD_BYTES), name))
+        with found.file.open("rb") as stream:
+            return bool(archives.format_of(stream.read(archives.HEAD_BYTES), found.name))
     except OSError:
         return False  # the reader reports why it cannot be read
 
@@ -129,35 +139,30 @@ def _is_archive(name: str, file: Path) -> bool:
 def _parse_plain(
     meanwhile: Callable[[], None] | None,
     evidence: Evidence,
-    files: Sequence[tuple[str, Path]],
+    files: Sequence[_File],
     argument: str,
     hints: ParseHints,
     work: Path,
 ) -> Iterator[None]:
     """Parses files that are no archives, on all cores if their total size is large."""
-    named = [(evidence._reserve(name, argument, file), file) for name, file in files]
-    tasks = [parse_pool.Task(file, path, hints, work / f"artifact-{number:06d}") for (number, path), file in named]
-    results = parse_pool.parse_all(tasks, parse_pool.workers_for([_size(file) for _, file in files]), meanwhile)
-    for (name, _), result in zip(files, results, strict=True):
+    tasks = []
+    for name, file, size in files:
+        number, path = evidence._reserve(name, argument, file)
+        tasks.append(parse_pool.Task(file, path, hints, work / f"artifact-{number:06d}", size))
+    results = parse_pool.parse_all(tasks, parse_pool.workers_for([task.size for task in tasks]), meanwhile)
+    for found, result in zip(files, results, strict=True):
         yield
         if isinstance(result, str):
-            evidence.problems.append((name, result))
+            evidence.problems.append((found.name, result))
         else:
             evidence.parsed.append(result)
 
 
-def _size(file: Path) -> int:
-    try:
-        return file.stat().st_size
-    except OSError:
-        return 0
-
-
 def _parse_archives(
-    evidence: Evidence, files: Sequence[tuple[str, Path]], argument: str, hints: ParseHints, work: Path
+    evidence: Evidence, files: Sequence[_File], argument: str, hints: ParseHints, work: Path
 ) -> Iterator[None]:
     """Parses each member of each archive."""
-    for name, file in files:
+    for name, file, _ in files:
         yield
         with file.open("rb") as stream:
             _parse_members(evidence, stream, name, argument, hints, work)

@@ -57,12 +57,13 @@ _spare: Final[list[ProcessPoolExecutor]] = []
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One plain ``file``, called ``path``; its tables are written below ``work``."""
+    """One plain ``file`` of ``size`` bytes, called ``path``; its tables are written below ``work``."""
 
     file: Path
     path: str
     hints: ParseHints
     work: Path
+    size: int = 0
 
 
 def parse_one(task: Task) -> Parsed | str:
@@ -148,18 +149,13 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
     """Large files alone, small ones together, in order."""
     batch, size_so_far = list[Task](), 0
     for task in tasks:
-        try:
-            size = task.file.stat().st_size
-        except OSError:
-            size = 0  # the reader reports why it cannot be read
-        if batch and (
-            size > _MAX_SMALL_BYTES or size_so_far + size > _MAX_BATCH_BYTES or len(batch) == _MAX_BATCH_FILES
-        ):
+        is_large = task.size > _MAX_SMALL_BYTES
+        if batch and (is_large or size_so_far + task.size > _MAX_BATCH_BYTES or len(batch) == _MAX_BATCH_FILES):
             yield batch
             batch, size_so_far = [], 0
         batch.append(task)
-        size_so_far += size
-        if size > _MAX_SMALL_BYTES:
+        size_so_far += task.size
+        if is_large:
             yield batch
             batch, size_so_far = [], 0
     if batch:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any, Final
 
 import polars as pl
@@ -32,7 +33,6 @@ from diagnosis.logs import (
 )
 from diagnosis.logs import scene as scenes
 from diagnosis.logs.catalogue import Catalogue
-from diagnosis.logs.clocks import Clocks
 from diagnosis.logs.events import LogTable
 from diagnosis.logs.outcome import Ending
 from diagnosis.logs.progress import Progress
@@ -99,21 +99,23 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
     pool = pool.similar(table.messages["text"].to_list())
 
-    def told(table: LogTable, times: Clocks | None = None) -> tuple[Catalogue, Progress, Clocks]:
-        said = catalogues.nameless(table)
-        # half of the work on a job of many messages
-        mined = given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)})
-        times = times or clocks.estimate(table)
+    said = catalogues.nameless(table)
+    # half of the work on a job of many messages, once for all launches
+    mined = cache(given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)}))
+    times = clocks.estimate(table)
+
+    def told(table: LogTable, said: pl.DataFrame) -> tuple[Catalogue, Progress]:
         cells = times.correct(table.cells, "first_at", "last_at", "until_at")
         found = progress.find_progress(replace(table, cells=cells), read)
         catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
-        return catalogues.resolve_roles(catalogue, given.rules), found, times
+        return catalogues.resolve_roles(catalogue, given.rules), found
 
-    catalogue, found, times = told(table)
+    catalogue, found = told(table, said)
     given.on_stage("temporal", 2, 5)
     if begun := launches.last_launches(catalogue, found):
+        del catalogue, found  # as large as what comes
         table = table.since(begun)
-        catalogue, found, times = told(table, times)
+        catalogue, found = told(table, catalogues.nameless(table))
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
     return Facts(
         **vars(given),

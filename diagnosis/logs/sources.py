@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import PurePosixPath
 
 from diagnosis import numbers
@@ -64,6 +65,7 @@ class PathWriter:
     confidence: float = 0.0
 
 
+@lru_cache(maxsize=1 << 14)
 def from_path(path: str) -> PathWriter:
     """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as
     ``logs/node-3/attempt_0/5/stderr.log``.
