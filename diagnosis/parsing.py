@@ -195,11 +195,12 @@ def _parse_log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints,
     reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
     if tee.broke:
         notes.append(_broken_off(path, tee.broke, tee.passed))
+    is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
+    reader.logs[0].is_whole = not is_range
     columns, uniques = reader.finish()
     parsed = Parsed(path, kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
     parsed = _described_log(parsed, reader.logs[0], notes, encoding)
     parsed.facts["ends"] = reader.ends().stored()
-    is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
     if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
     return cells.store_counts(parsed, cells.counts_of(parsed), work / "cells.parquet")
@@ -274,6 +275,7 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "source_lines": log.counts,
         "year": log.year,
         "has_yearless": log.has_yearless,
+        "is_undated": log.of_day > 0 and not log.has_dates,
         "used_year": log.used_year,
         "folded_lines": log.folded_lines,
     }

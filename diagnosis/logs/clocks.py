@@ -83,12 +83,14 @@ def estimate(table: LogTable) -> Clocks:
     spans = cells.group_by("file", maintain_order=True).agg(
         lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
     )
-    zones = _zones(spans)
+    days = _whole_days(spans, table.undated)
+    day = pl.col("file").replace_strict(days, default=0, return_dtype=pl.Int64)
+    zones = _zones(spans.with_columns(pl.col("first_at", "last_at") - day))
     moved = [*mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows(), *zones.items()]
     rows: list[dict[str, Any]] = [
         {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)} for f, s in moved if s
     ]
-    shifts = dict.fromkeys(range(len(table.files)), 0) | zones
+    shifts = {file: zones.get(file, 0) + days.get(file, 0) for file in range(len(table.files))}
     by_file = pl.DataFrame([*shifts.items()], schema={"file": pl.UInt32, "shift": pl.Int64}, orient="row")
     by_node = _skews(table, cells, by_file)
     skews = pl.DataFrame([*by_node.items()], schema={"node": pl.String, "skew": pl.Int64}, orient="row")
@@ -129,6 +131,15 @@ def _mixed_zones(table: LogTable) -> pl.DataFrame:
         )
     empty = pl.DataFrame(schema={"file": pl.UInt32, "masked": pl.UInt64, "local": pl.Int64})
     return pl.concat([empty, *found]).sort("file", "masked")
+
+
+def _whole_days(spans: pl.DataFrame, undated: frozenset[int]) -> dict[int, int]:
+    """The days (ns) by which files without dates are moved, to begin next to the longest file that has dates."""
+    known = spans.drop_nulls("first_at").sort("lines", "file")
+    is_bare = pl.col("file").is_in(list(undated))
+    base = [*known.filter(is_bare)["first_at"].to_list(), *known.filter(~is_bare)["first_at"].to_list()][-1:]
+    bare = known.filter(is_bare).select("file", (pl.col("first_at") - sum(base) + DAY // 2) // DAY * DAY)
+    return dict(bare.iter_rows())
 
 
 def _zones(spans: pl.DataFrame) -> dict[int, int]:

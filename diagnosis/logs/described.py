@@ -13,7 +13,7 @@ import polars as pl
 from diagnosis.logs import boots, hashing, headers, lines, stamps
 from diagnosis.logs.prepared import Prepared
 from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import SINCE_BOOT, YEARLESS, redate
+from diagnosis.logs.tables import OF_DAY, SINCE_BOOT, YEARLESS, redate
 
 _NO_WRITER = dict.fromkeys(headers.PARTS, "")
 
@@ -21,8 +21,9 @@ _NO_WRITER = dict.fromkeys(headers.PARTS, "")
 @dataclass(slots=True)
 class Log:
     """The facts of one log beside its tables. ``counts``: lines of each of ``sources.all``; ``year``: of the first
-    stamp with a year; ``since_boot``: lines dated from boot; ``folded_lines``: lines whose message is counted by its
-    first words only; ``has_long``: a line is longer than what is read of one.
+    stamp with a year; ``since_boot``: lines dated from boot; ``of_day``: lines whose stamp has no date, ``has_dates``:
+    others have one; ``is_whole``: all lines of the log are read here; ``folded_lines``: lines whose message is counted
+    by its first words only; ``has_long``: a line is longer than what is read of one.
     """
 
     sources: Sources
@@ -32,6 +33,9 @@ class Log:
     year: int | None = None
     has_yearless: bool = False
     since_boot: int = 0
+    of_day: int = 0
+    has_dates: bool = False
+    is_whole: bool = True
     boots: list[int] = field(default_factory=list)
     folded_lines: int = 0
     has_long: bool = False
@@ -58,17 +62,17 @@ class Log:
         return self.year if self.has_yearless else None
 
     @property
-    def moves(self) -> tuple[int | None, bool, int | None]:
-        """How its times are moved: the year of stamps without one, whether some count from boot, and the boot time."""
-        return self.used_year, self.since_boot > 0, self.boot
+    def moves(self) -> tuple[int | None, bool, int | None, bool | None]:
+        """How its times are moved, for :func:`tables.redate`."""
+        return self.used_year, self.since_boot > 0, self.boot, self.is_whole if self.of_day else None
 
     def times(self, time: npt.NDArray[np.int64], flags: npt.NDArray[np.uint8]) -> list[int | None]:
         """The times (ns UTC) of some of its lines, whose stamps and flags are given; None for lines without one."""
-        if not (self.has_yearless or self.since_boot):
+        if not (self.has_yearless or self.since_boot or self.of_day):
             return [None if at == stamps.NO_TIME else at for at in time.tolist()]
         rows = pl.DataFrame({"time": time, "flags": flags})
         rows = rows.with_columns(time=pl.when(pl.col("time") != stamps.NO_TIME).then(pl.col("time")))
-        return redate(rows, *self.moves)["time"].to_list()
+        return redate(rows, *self.moves[:3], False if self.of_day else None)["time"].to_list()
 
 
 class Described:
@@ -102,12 +106,18 @@ class Described:
 
     def _dates(self, prepared: Prepared) -> None:
         flags, time, log = prepared.facts.flags, prepared.time, prepared.log
-        is_bare, is_since = ((flags & bit) != 0 for bit in (YEARLESS, SINCE_BOOT))
-        bare, since = (np.bincount(log[lines_], minlength=len(self.logs)).tolist() for lines_ in (is_bare, is_since))
-        dated = np.flatnonzero(~is_bare & ~is_since & (time != stamps.NO_TIME))
+        is_bare, is_since, is_of_day = ((flags & bit) != 0 for bit in (YEARLESS, SINCE_BOOT, OF_DAY))
+        has_date = ~is_of_day & (time != stamps.NO_TIME)
+        bare, since, of_day, has_dates = (
+            np.bincount(log[lines_], minlength=len(self.logs)).tolist()
+            for lines_ in (is_bare, is_since, is_of_day, has_date)
+        )
+        dated = np.flatnonzero(~is_bare & ~is_since & has_date)
         edges = pairwise(np.searchsorted(dated, prepared.cuts).tolist())
         for number, (one, (first, last)) in enumerate(zip(self.logs, edges, strict=True)):
-            one.has_yearless |= bare[number] > 0
+            one.has_yearless |= bare[number] + of_day[number] > 0
+            one.of_day += of_day[number]
+            one.has_dates |= has_dates[number] > 0
             one.since_boot += since[number]
             one.boots += prepared.boots.get(number, [])
             if first < last and one.year is None:

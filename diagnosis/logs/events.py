@@ -46,6 +46,7 @@ class LogTable:
                   been written: the next time that its file states, null if none follows.
     ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``, ``jumps``: how often its time runs back widely.
     ``system_files``  files that a kernel wrote.
+    ``undated``  files whose stamps name no date.
     ``begun``     the line at which what counts of a file begins, of files with earlier launches.
     ``year_at``   a time (ns) of the job that gives the year of stamps without one; None if no stamp has a year.
     """
@@ -58,6 +59,7 @@ class LogTable:
     spans: pl.DataFrame
     year_at: int | None = None
     system_files: frozenset[int] = frozenset()
+    undated: frozenset[int] = frozenset()
     is_cut: bool = False
     begun: Mapping[int, int] = field(default_factory=dict)
 
@@ -248,6 +250,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
         spans=spans,
         year_at=year_at,
         system_files=frozenset(n for n, p in enumerate(logs) if p.kind == Kind.KERNEL),
+        undated=frozenset(n for n, p in enumerate(logs) if p.facts.get("is_undated")),
     )
 
 

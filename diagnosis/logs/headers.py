@@ -107,6 +107,7 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
     (Level.DEBUG, rf"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|{_LOGFMT}debug\b|\bD ?0 0:0:0"),
 )
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
+_DATE = rf"0[-/]0[-/]0|{_MONTH}"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
 
 
@@ -135,6 +136,9 @@ def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
     for index in reversed(range(len(TIME_STYLES))):
         has_style = reach.str.contains(form(TIME_STYLES[index].normal))
         style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
+    # other stamps of a line that begins with the time of day are its message's, unless a date follows at once
+    is_of_day = reach.str.contains(form(TIME_STYLES[-1].normal)) & ~reach.str.head(40).str.contains(form(_DATE))
+    style = pl.when(is_of_day).then(pl.lit(len(TIME_STYLES) - 1, dtype=pl.UInt8)).otherwise(style)
     start = normal.str.head(_LEVEL_REACH)
     level = pl.when(message.str.contains(form(_EXCEPTION))).then(int(Level.ERROR)).otherwise(int(Level.NONE))
     for value, pattern in reversed(_LEVELS):

@@ -17,9 +17,10 @@ import numpy as np
 import numpy.typing as npt
 
 from diagnosis.logs import boots, hashing, headers, known, lines, stamps, times, writers
-from diagnosis.logs.tables import SINCE_BOOT, YEARLESS
+from diagnosis.logs.tables import OF_DAY, SINCE_BOOT, YEARLESS
 
 _STYLES = {style.name: index for index, style in enumerate(times.TIME_STYLES)}
+_FLAGS = {times.SINCE_BOOT: SINCE_BOOT, times.OF_DAY: OF_DAY}
 type Places = npt.NDArray[np.int64]
 
 
@@ -91,7 +92,7 @@ def _boots(rows: lines.Rows, facts: known.Facts, time: npt.NDArray[np.int64], cu
 
 
 def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[np.int64]:
-    """The lines' times; sets flags for stamps without a year, or counted from boot."""
+    """The lines' times; sets flags for stamps without a year or a date, or counted from boot."""
     time = np.full(len(facts.style), stamps.NO_TIME, np.int64)
     for index in np.flatnonzero(np.bincount(facts.style)):
         if index == known.NO_STYLE:
@@ -99,8 +100,8 @@ def _times(rows: lines.Rows, facts: known.Facts, time_zone: str) -> npt.NDArray[
         style = times.TIME_STYLES[index]
         places = np.flatnonzero(facts.style == index)
         time[places] = value = times.read_times(rows, places, style, time_zone)
-        if style.name == times.SINCE_BOOT:
-            facts.flags[places[value != stamps.NO_TIME]] |= SINCE_BOOT
+        if flag := _FLAGS.get(style.name):
+            facts.flags[places[value != stamps.NO_TIME]] |= flag
             for name in times.FALLBACK_STYLES:
                 places = places[time[places] == stamps.NO_TIME]
                 if len(places):

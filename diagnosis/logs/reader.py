@@ -11,7 +11,6 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain, groupby
-from operator import attrgetter
 from pathlib import Path
 
 import numpy as np
@@ -211,7 +210,7 @@ class LogReader:
         """The lines of all logs, with the times that need the whole log."""
         rows = pl.concat(self._pending) if self._pending else pl.DataFrame(schema=COLUMNS)
         found, row = [], 0
-        for moves, logs in groupby(self.logs, key=attrgetter("moves")):
+        for (moves, _), logs in groupby(self.logs, key=lambda log: (log.moves, log.of_day and id(log))):
             size = sum(log.lines for log in logs)
             found.append(redate(rows.slice(row, size), *moves))
             row += size

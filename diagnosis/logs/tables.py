@@ -31,6 +31,7 @@ CLOSER = 4  # may end a traceback: "ValueError: …"
 BLANK = 8
 YEARLESS = 16  # its time stamp names no year
 SINCE_BOOT = 32  # its time stamp counts from boot
+OF_DAY = 64  # its time stamp names no date
 
 #: Schema of ``uniques.parquet``: one row a distinct masked message.
 UNIQUES: dict[str, pl.DataType] = {
@@ -48,6 +49,8 @@ EXAMPLE_CHARS = 2_000
 ROWS_PER_GROUP: Final = 1 << 16
 _DAY = 86_400_000_000_000
 _TO_LEAP_DAY = 59 * _DAY
+#: A forward jump that is nearly a day is the step back of two lines in wrong order around midnight.
+_NEARLY_A_DAY = 23 * 3_600_000_000_000
 #: The year of stamps that name none, until a year is known: a leap year.
 NO_YEAR = 1972
 
@@ -77,10 +80,15 @@ def write_part(rows: pl.DataFrame, target: Path) -> None:
 
 
 def write_columns(
-    parts: Sequence[Path], target: Path, year: int | None = None, is_since: bool = False, boot: int | None = None
+    parts: Sequence[Path],
+    target: Path,
+    year: int | None = None,
+    is_since: bool = False,
+    boot: int | None = None,
+    is_whole: bool | None = None,
 ) -> None:
     """Joins column parts, streaming, with their times :func:`redate`; part files are gone afterwards."""
-    redate(pl.scan_ipc(list(parts)), year, is_since, boot).sink_parquet(
+    redate(pl.scan_ipc(list(parts)), year, is_since, boot, is_whole).sink_parquet(
         target, compression="lz4", row_group_size=ROWS_PER_GROUP
     )
     for part in parts:
@@ -88,13 +96,16 @@ def write_columns(
 
 
 def redate[Rows: (pl.DataFrame, pl.LazyFrame)](
-    rows: Rows, year: int | None, is_since: bool = False, boot: int | None = None
+    rows: Rows, year: int | None, is_since: bool = False, boot: int | None = None, is_whole: bool | None = None
 ) -> Rows:
     """Rows of ``COLUMNS``; if ``is_since``, stamps that count from boot are moved to ``boot`` (ns), or removed if it is
-    not known; then year-less stamps are moved into ``year``.
+    not known; stamps without a date get one if these are all rows of one log (``is_whole``), or are removed (False);
+    then year-less stamps are moved into ``year``.
     """
     if is_since:
         rows = rows.with_columns(since_boot(boot))
+    if is_whole is not None:
+        rows = rows.with_columns(with_dates() if is_whole else without_undated())
     return rows if year is None else rows.with_columns(time=time_in_year(NO_YEAR, year))
 
 
@@ -109,6 +120,25 @@ def since_boot(boot: int | None) -> tuple[pl.Expr, pl.Expr]:
         pl.when(is_since).then(moved).otherwise(pl.col("time")).alias("time"),
         pl.when(is_since).then(pl.col("flags") | yearless).otherwise(pl.col("flags")).cast(pl.UInt8).alias("flags"),
     )
+
+
+def without_undated() -> pl.Expr:
+    """The column ``time`` without stamps that name no date."""
+    return pl.when((pl.col("flags") & OF_DAY) == 0).then("time").alias("time")
+
+
+def with_dates() -> tuple[pl.Expr, pl.Expr]:
+    """The columns ``time`` and ``flags`` with dates for stamps that name none, of all lines of a log in order: the date
+    of the stamp with one before them, else after them, and the next day where the clock runs back by half a day. Where
+    no stamp has a date, they are year-less ones of 1 January.
+    """
+    is_bare, clock = (pl.col("flags") & OF_DAY) != 0, (pl.col("time") % _DAY).forward_fill()
+    days = ((clock.diff() < -_DAY // 2).cast(pl.Int64) - (clock.diff() > _NEARLY_A_DAY)).fill_null(0).cum_sum()
+    since = pl.when(~is_bare).then(pl.col("time") // _DAY - days).forward_fill().backward_fill()
+    time = pl.when(is_bare).then(clock + (days + since.fill_null(_new_year(NO_YEAR) // _DAY)) * _DAY)
+    is_yearless = is_bare & (time < _new_year(NO_YEAR + 1))
+    flags = pl.when(is_yearless).then(pl.col("flags") | YEARLESS).otherwise(pl.col("flags"))
+    return pl.coalesce(time, "time").alias("time"), flags.cast(pl.UInt8).alias("flags")
 
 
 def time_in_year(before: int, after: int) -> pl.Expr:

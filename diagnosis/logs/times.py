@@ -18,8 +18,8 @@ from diagnosis.logs.lines import Rows
 #: The end of 1972, a leap year: stamps without a year are read in it.
 NEXT_YEAR = 94_694_400_000_000_000
 MONTH = "(?:Jan|Feb|Mar|Apr|May|Jun|Jul|Aug|Sep|Oct|Nov|Dec)"
-#: The style of a kernel's stamps.
-SINCE_BOOT = "since_boot"
+#: The style of a kernel's stamps, and of those without a date.
+SINCE_BOOT, OF_DAY = "since_boot", "of_day"
 DAY = "(?:Mon|Tue|Wed|Thu|Fri|Sat|Sun)"
 
 
@@ -46,7 +46,7 @@ class TimeStyle:
 #: Levels directly behind which a date without a year is recognised.
 _LEVEL = "[IWEFD]|DEBUG|INFO|WARN|WARNING|ERROR|CRITICAL|FATAL"
 _FRACTION = r"(?:[.,][0-9]+)?"
-#: The styles for lines that only look like a kernel's: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``.
+#: The styles for lines that only look like these: ``[1772352000.5] …``, ``[12.5] … 2026-03-01 …``, ``36:45:31 left …``.
 FALLBACK_STYLES = ("epoch", "iso_zoned", "iso")
 #: In order of preference: a line with two stamps (a container's and its own) takes the one that names its zone. A
 #: kernel's line takes its own stamp, not other times in the message (of a build, of an audit).
@@ -120,6 +120,13 @@ TIME_STYLES: tuple[TimeStyle, ...] = (
         "journal_us", r"__REALTIME_TIMESTAMP\W{1,5}0", r"__REALTIME_TIMESTAMP\W{1,5}([0-9]{16})\b", epoch=1_000_000
     ),
     TimeStyle("epoch", r"^\[?0\.0\]? ", r"^\[?(1[0-9]{9}\.[0-9]+)\]? ", epoch=1),
+    TimeStyle(
+        OF_DAY,
+        rf"^(?:\[?(?:{_LEVEL})[\]:]? +)?[\[(]?0:0:0(?:[.,]0)?[\])]?(?:[ \t,|-]|$)",
+        rf"^(?:\[?(?:{_LEVEL})[\]:]? +)?[\[(]?"
+        r"((?:[01][0-9]|2[0-3]):[0-5][0-9]:[0-5][0-9](?:[.,][0-9]{1,9})?)[\])]?(?:[ \t,|-]|$)",
+        "%Y %H:%M:%S",
+    ),
 )
 
 #: Styles other than ISO 8601 that compiled code reads.
@@ -128,8 +135,8 @@ _COMPILED = {"glog": stamps.glog_times, "syslog": stamps.syslog_times}
 
 def read_times(lines: Rows, rows: npt.NDArray[np.int64], style: TimeStyle, time_zone: str) -> npt.NDArray[np.int64]:
     """Nanoseconds UTC of ``rows``, written in ``style``; ``stamps.NO_TIME`` if a line has no such time. ``time_zone``:
-    for stamps without a zone. Year-less stamps are returned in 1972, a leap year, and a kernel's as nanoseconds since
-    boot; the caller moves them.
+    for stamps without a zone. Year-less stamps are returned in 1972, a leap year, a kernel's as nanoseconds since boot
+    and those without a date since midnight; the caller moves them.
     """
     if style.is_iso:
         value = np.empty(len(rows), np.int64)
@@ -207,6 +214,8 @@ def _fixed_form(found: pl.Series, style: TimeStyle) -> tuple[pl.Series, str]:
         parts = parts.str.replace("[/-]", "")
     if style.name == "ctime":
         return parts, style.format
+    if style.name == OF_DAY:
+        return "1970 " + parts, style.format
     return "1972 " + parts, "%Y " + style.format
 
 
