@@ -60,6 +60,11 @@ _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end; number of lines of the last counter that are read.
 _COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
 _LAST_LINES: Final = 4
+#: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch: [30]".
+_UNIT_COUNT: Final = re.compile(
+    r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
+    r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?![.\d])"
+)
 #: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded checkpoint.
 _SAVED: Final = words.regex("phrases", "saved_at")
 _NAMED: Final = words.regex("phrases", "iteration")
@@ -279,7 +284,7 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange) -> bool:
 def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
     """The same for one writer. Each total that its last line states is reached ("321/321"), or nearly if other lines
     follow ("step 990 of 1000", every tenth is printed); a total that is reached again and again is not the job's. Where
-    none counts the steps, the time that is left is shorter than a usual interval.
+    none counts the steps, the configuration may state it, or the time that is left is shorter than a usual interval.
     """
     file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
     rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
@@ -290,6 +295,10 @@ def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRa
     before = beats.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
     texts = _texts(table, file, [line, *before], read)
     totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())
+    if not any(a == n for a, _ in totals):
+        totals = _planned_totals(
+            texts[0], table.messages.join(said.filter(pl.col("first_line") < rounds[0]), on="masked")
+        )
     if not any(a == n for a, _ in totals):
         gaps = beats["at"].diff().drop_nulls()
         usual_s = float(gaps.filter(gaps > 0).median() or 0) / 1e9  # type: ignore[arg-type]
@@ -327,6 +336,20 @@ def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) ->
 def _totals(text: str) -> list[tuple[int, int]]:
     """The counters of a line with their totals."""
     return [(int(a[:15]), int(b[:15])) for a, b in _COUNTER_OF_TOTAL.findall(text) if int(b[:15]) > 1]
+
+
+def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:
+    """The counters of a line with the numbers of their unit that the messages before the first step state: of several
+    the largest, next to a counter of another unit the next one. None if one counts beyond them.
+    """
+    planned: dict[bool, list[int]] = {True: [], False: []}
+    for example in early["example"].filter(early["text"].str.contains("(?i)epoch|step|iter|update")):
+        for unit, number in _UNIT_COUNT.findall(example):
+            planned[unit.lower() == "epoch"].append(int(number))
+    counted = {unit.lower() == "epoch": int(number) for unit, number in _UNIT_COUNT.findall(text)}
+    pick = min if len(counted) > 1 else max
+    found = [(n, pick((b for b in planned[is_epoch] if b >= n), default=0)) for is_epoch, n in counted.items()]
+    return found if all(0 < a <= b for a, b in found) else []
 
 
 def _first_iteration(messages: pl.DataFrame) -> int | None:

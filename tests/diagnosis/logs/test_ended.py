@@ -72,3 +72,24 @@ def test_a_message_of_an_end_counts_after_the_last_step_only(tmp_path: Path, sai
 def test_an_error_after_the_last_step_is_a_failure(tmp_path: Path) -> None:
     error = "RuntimeError: shape '[640, 24]' is invalid for input of size 8847360"
     assert outcome(tmp_path, *steps(100, 200, 300, 400, 500), "final score 0.61", error) == "failed"
+
+
+@pytest.mark.parametrize(
+    ("plan", "is_end"),
+    [
+        ("  num_epochs: 6", True),
+        ("{'max_steps': 60, 'warmup_steps': 20}", True),
+        ("OPTIMIZATION: EPOCHS: 6, Num Iters: 10", True),
+        ("  num_epochs: 8", False),
+        ("{'max_steps': 90, 'warmup_steps': 60}", False),
+        ("  save_steps: 60", False),
+    ],
+)
+def test_the_configuration_may_state_the_planned_steps(tmp_path: Path, plan: str, is_end: bool) -> None:
+    shown = {
+        "EPOCHS: 6, Num": [f"Epoch: [{e}], step: [{n}], loss: 2.1" for e in range(1, 7) for n in range(1, 11)],
+        "epochs": [f"epoch {e} loss 2.{e}" for e in range(1, 7)],
+        "steps": [f"step {n} loss 2.{n}" for n in range(10, 61, 10)],
+    }
+    lines = next(lines for words, lines in shown.items() if words in plan)
+    assert (outcome(tmp_path, "reading shards", plan, *lines) == "succeeded") is is_end
