@@ -165,7 +165,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         & ~pl.col("event").is_in(sorted(survived))
     )
     if ends.is_empty() and pace.slow_from is None:
-        survived |= undated
+        survived |= undated | temporal.wrote_on(catalogue)
         undated = set()
     if pace.is_even and pace.last_at is not None:
         # a complaint that something is slow, before the last progress, had no effect

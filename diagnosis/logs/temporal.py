@@ -28,7 +28,7 @@ def recovered_events(facts: Facts) -> pl.Series:
     """
     catalogue = facts.catalogue
     if facts.progress.beats.is_empty():
-        return _outlived_signs(catalogue) | _went_on_preparing(catalogue, facts.marks)
+        return _went_on_preparing(catalogue, facts.marks)
     times = facts.pace.beats["at"].drop_nulls().sort()
     # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
     # lines in the file that shows progress holds for its other writers, too
@@ -58,14 +58,30 @@ def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
 
 def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
     """For each exception, and each line without a rule, whether every writer of it went on to a later step of its
-    preparations: it was caught. A launch or a rendezvous may belong to the next run, a save may be the last step of a
-    failing one.
+    preparations: it was caught. So was a complaint about the environment that is no exception, perhaps of a script, if
+    anybody went on, later in its file or by the clock. A launch or a rendezvous may belong to the next run, a save may
+    be the last step of a failing one.
     """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
-    later = _last_lines(catalogue.cells.join(steps, on="masked", how="semi"))
-    return writers_went_on(catalogue, later) & (
-        catalogue.events["is_exception"] | catalogue.events["signature"].is_null()
+    marked, events = catalogue.cells.join(steps, on="masked", how="semi"), catalogue.events
+    later, latest = _last_lines(marked), marked.filter("is_stamped")["first_at"].max()
+    by_file = writers_went_on(catalogue, later.group_by("file").agg(pl.col("edge").max()), ("file",))
+    by_file |= events.select((pl.col("until_at") < pl.lit(latest, pl.Int64)).fill_null(False)).to_series()
+    is_of_script = events["category"].str.starts_with("user.environment").fill_null(False) & ~events["is_exception"]
+    is_caught = events["is_exception"] | events["signature"].is_null()
+    return (writers_went_on(catalogue, later) & is_caught) | (by_file & is_of_script)
+
+
+def wrote_on(catalogue: Catalogue) -> set[int]:
+    """Errors without a rule after which each of their writers printed several new ordinary messages. O(cells)."""
+    events = catalogue.events
+    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
+    fresh = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
+    edges = fresh.group_by("file", "source").agg(
+        edge=pl.col("first_line").top_k(THRESHOLDS.survived_beats).min(), n=pl.len()
     )
+    is_over = writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_beats))
+    return set(events.filter(is_over & pl.col("role").is_null() & ~pl.col("is_exception"))["event"].to_list())
 
 
 def ignored_exceptions(catalogue: Catalogue) -> set[int]:
@@ -122,30 +138,6 @@ def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> 
         return set()
     echoes = open_.filter((pl.col("role") == Role.CASCADE) & (pl.col("at") >= edge))
     return set(echoes["event"].to_list())
-
-
-def _outlived_signs(catalogue: Catalogue) -> pl.Series:
-    """For jobs without progress lines: weak signs after which each of their writers continued for at least a minute
-    with its earlier messages. A cause with a decisive rule is not affected.
-    """
-    events = catalogue.events
-    is_weak = pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION]) | pl.col("role").is_null()
-    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
-    plain = events.filter(is_plain)["event"]
-    cells = catalogue.cells.drop_nulls(["first_at", "last_at"]).filter(pl.col("is_stamped"))
-    pulse = (
-        cells.filter(pl.col("event").is_in(plain.implode()) & (pl.col("n") > THRESHOLDS.survived_beats))
-        .sort(pl.col("last_at") - pl.col("first_at"), "masked", descending=[True, False])
-        .unique("source", keep="first", maintain_order=True)
-        .select("source", begun="first_at", ended="last_at")
-    )
-    weak_cells = cells.filter(pl.col("event").is_in(events.filter(is_weak & ~is_plain)["event"].implode()))
-    gone_on = (pl.col("begun") < pl.col("first_at")) & (
-        pl.col("ended") > pl.col("last_at") + int(THRESHOLDS.pulse_s * SECOND)
-    )
-    done = weak_cells.join(pulse, on="source", how="left").group_by("event").agg(is_over=gone_on.fill_null(False).all())
-    joined = events.join(done, on="event", how="left", maintain_order="left")
-    return joined["is_over"].fill_null(False).rename("is")
 
 
 def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:

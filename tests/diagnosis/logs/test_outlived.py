@@ -106,3 +106,21 @@ def test_a_report_about_a_pod_accuses_the_machine_below_it(tmp_path: Path) -> No
     found = told(tmp_path, events=events, **files)
     assert found["nodes"][0]["node"] == "K7QXM02"
     assert not {node["node"] for node in found["nodes"]} & set(pods)
+
+
+def test_an_unknown_error_that_nothing_follows_is_caught_if_its_writer_wrote_on(tmp_path: Path) -> None:
+    error = "2026-03-01 08:00:02 ERROR telemetry could not attach: status 7\n"
+    before = "2026-03-01 08:00:00 INFO preparing\n2026-03-01 08:00:01 INFO tasks: 12\n"
+    after = [f"2026-03-01 08:00:0{n} INFO {word}\n" for n, word in enumerate(("rollout", "sampler", "prompts"), 3)]
+    assert told(tmp_path / "a", rank_0=before + error + "".join(after))["outcome"] == "unknown"
+    assert told(tmp_path / "b", rank_0=before + error + "".join(after[:2]))["outcome"] == "failed"
+    ends = "".join(after) + "2026-03-01 08:00:09 failed (exitcode: 1) local_rank: 0\n"
+    assert told(tmp_path / "c", rank_0=before + error + ends)["outcome"] == "failed"
+
+
+def test_a_complaint_of_a_script_about_the_environment_is_caught_if_the_model_was_built(tmp_path: Path) -> None:
+    complaint = "_STATUS=System has unsupported driver (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) cuInit()=803\n"
+    built = "[rank0]: building model ...\n[rank0]: > number of parameters 8030261248\n"
+    end = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.\n"
+    assert told(tmp_path / "a", job=complaint + built + end)["id"] == "user.memory.cuda_oom"
+    assert told(tmp_path / "b", job=built + complaint)["id"] == "user.environment.incompatible"
