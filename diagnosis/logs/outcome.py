@@ -23,8 +23,8 @@ from diagnosis.logs.signatures.model import Strength
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("outcome")
-#: Columns of :func:`end_messages`, and the words of each.
-_MEANINGS: Final = {"success": "success", "ended": "end", "cancelled": "cancelled", "limit": "time_limit"}
+#: The meanings of messages about an end.
+_MEANINGS: Final = ("success", "end", "cancelled", "time_limit")
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,16 +38,16 @@ class Ending:
     time_limit: tuple[int, ...] = ()
 
 
-def end_messages(messages: pl.DataFrame) -> pl.DataFrame:
-    """What each message says of the end: ``masked``, ``success``, ``ended``, ``cancelled``, ``limit``."""
-    text = messages.select(pl.coalesce(pl.col("example"), pl.col("text"))).to_series()
-    meanings = pl.DataFrame(_END_MEANINGS.of(text), schema=dict.fromkeys(_MEANINGS, pl.Boolean), orient="row")
-    return messages.select("masked").hstack(meanings)
+def end_messages(messages: pl.DataFrame) -> dict[str, list[int]]:
+    """The messages (``masked``) of each meaning."""
+    texts = messages.select(pl.coalesce("example", "text")).to_series()
+    told = list(zip(messages["masked"], _END_MEANINGS.of(texts), strict=True))
+    return {meaning: [masked for masked, has in told if has[place]] for place, meaning in enumerate(_MEANINGS)}
 
 
 def _end_meanings(texts: pl.Series) -> list[tuple[bool | None, ...]]:
     """Whether each text reports success, an end, that somebody cancelled the job, a time limit."""
-    says = {meaning: has_meaning(texts, meaning) for meaning in _MEANINGS.values()}
+    says = {meaning: has_meaning(texts, meaning) for meaning in _MEANINGS}
     successes = says["success"].arg_true()  # few: names of modules are removed from these alone
     denied = (
         texts.gather(successes).str.replace_all(words.MODULE, "").str.contains(words.pattern("outcome", "not_success"))
@@ -68,18 +68,16 @@ _END_MEANINGS: Final = RememberedAnswers(_end_meanings)
 
 def find_ending(scene: Scene, chosen: Roots) -> Ending:
     """The outcome."""
-    catalogue, survived, hits = scene.catalogue, scene.survived, end_messages(scene.table.messages)
+    catalogue, survived, told = scene.catalogue, scene.survived, end_messages(scene.table.messages)
     leader = chosen.leader if chosen.leader not in survived else None
     has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
     lead = catalogue.event(leader) if leader is not None and has_root else {}
     bad = scene.events.filter(catalogues.failure_events(scene.events), ~scene.is_survived)
-    success = hits.filter("success")["masked"].to_list()
-    ended = hits.filter("ended")["masked"].to_list()
     # a watchdog's limit is not the scheduler's time limit
     waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE)["event"]))
-    limit = [masked for masked in hits.filter("limit")["masked"] if masked not in waited]
-    over = set(catalogue.masked(*survived))
-    cancelled = [m for m in hits.filter(pl.col("cancelled") & ~pl.col("limit"))["masked"] if m not in over]
+    limit = [masked for masked in told["time_limit"] if masked not in waited]
+    over = {*catalogue.masked(*survived), *told["time_limit"]}
+    cancelled = [masked for masked in told["cancelled"] if masked not in over]
     cancelled = _without_launcher_stops(catalogue, bad, cancelled)
     terminal = bad.filter(
         pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
@@ -94,7 +92,7 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
         quiet_s = max(THRESHOLDS.quiet_beats * (scene.pace.usual_s or 0.0), THRESHOLDS.silence_s)
         is_going_on = (now - scene.pace.last_at) / SECOND <= quiet_s
     messages_told = (
-        (bool(success) and not (is_torn_down and _outweighs_success(catalogue, lead, hits)),
+        (bool(told["success"]) and not (is_torn_down and _outweighs_success(catalogue, lead, told["success"])),
          "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
         (lead.get("category") == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
@@ -102,12 +100,12 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (not terminal.is_empty(), "failed", "the job was torn down"),
         (scene.is_complete, "succeeded", "training came to its planned end, and nothing failed after it"),
-        (bool(ended), "succeeded", "the job reports that it ended, and nothing shows a failure"),
+        (bool(told["end"]), "succeeded", "the job reports that it ended, and nothing shows a failure"),
         (is_going_on, "running", "progress up to the end of the evidence and no end marker"),
         (True, "unknown", "neither an end marker nor an error that explains an end"),
     )  # fmt: skip
     outcome, reason = next((outcome, reason) for is_so, outcome, reason in messages_told if is_so)
-    return Ending(outcome, reason, tuple(success), tuple(cancelled), tuple(limit))
+    return Ending(outcome, reason, tuple(told["success"]), tuple(cancelled), tuple(limit))
 
 
 def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
@@ -126,14 +124,14 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
     return [masked for masked in cancelled if masked in stays]
 
 
-def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], hits: pl.DataFrame) -> bool:
+def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], success: list[int]) -> bool:
     """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
     writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
     success after an error has survived it.
     """
     if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT:
         return False
-    words = catalogue.cells.join(hits.filter("success"), on="masked", how="semi")
+    words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
     lead_cells = catalogue.cells.filter(pl.col("event") == lead["event"])
     both = lead_cells.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
     if both.height:
