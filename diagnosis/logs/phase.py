@@ -26,6 +26,8 @@ _BROKEN: Final = words.pattern("phrases", "connection_broke")
 #: The stated wait of a watchdog, and the number of seconds from which it is a hang.
 _WAITED: Final = words.regex("phrases", "waited")
 _STATED: Final = words.regex("phrases", "iteration")
+#: A root line: its file, line and time (ns), and the lines of its record up to it.
+type RootText = tuple[int, int, int | None, list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -163,8 +165,8 @@ def _is_slow(case: Case) -> bool:
     return not lead["is_exception"] and bool(near_start)
 
 
-def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
-    """(file, line, time, lines of the record up to the root line) of some root lines."""
+def _root_texts(case: Case) -> list[RootText]:
+    """Some root lines."""
     out = []
     order = sorted(case.roots.members, key=lambda e: (-case.roots.weights[e], e))
     for event in order[: LIMITS.roots_read]:
@@ -179,9 +181,7 @@ def _root_texts(case: Case) -> list[tuple[int, int, int | None, list[str]]]:
     return out
 
 
-def _stage(
-    case: Case, texts: list[tuple[int, int, int | None, list[str]]], trained: bool, category: str
-) -> tuple[str | None, bool]:
+def _stage(case: Case, texts: list[RootText], trained: bool, category: str) -> tuple[str | None, bool]:
     """The stage, and whether the logs show it: by a marker, a frame, the cause itself or progress."""
     votes: dict[str, float] = defaultdict(float)
     has_frames = False
@@ -257,9 +257,7 @@ def _is_workers_own(case: Case, file: int) -> bool:
     return len(case.table.files) > 1 and sources["rank"].drop_nulls().n_unique() == 1
 
 
-def _iteration(
-    case: Case, symptom: str, stage: str | None, texts: list[tuple[int, int, int | None, list[str]]]
-) -> int | None:
+def _iteration(case: Case, symptom: str, stage: str | None, texts: list[RootText]) -> int | None:
     if symptom == "slow":
         return case.pace.slow_from
     last = case.progress.last if case.progress.kind == "iteration" else None
