@@ -201,19 +201,10 @@ def _stage(case: Case, texts: list[RootText], trained: bool, category: str) -> t
         votes[own] += 0.75
     best = max(sorted(votes), key=lambda stage: votes[stage], default=None)
     if stage := best or _stage_at(case, case.roots.t0 or _ended_at(case)[0] or case.last_at):
-        return _plausible_stage(case, stage, trained), stage != "shutdown" or trained
+        # a job that had trained cannot fail in its preparations
+        is_late = trained and stage in stages.BEFORE_TRAINING
+        return "training" if is_late else stage, stage != "shutdown" or trained
     return "training" if trained else ("launch" if case.roots.members else None), trained
-
-
-def _plausible_stage(case: Case, stage: str, trained: bool) -> str:
-    """A job that had trained cannot fail in its preparations; a job that never reported its end cannot fail in
-    shutdown.
-    """
-    if trained and stage in stages.BEFORE_TRAINING:
-        return "training"
-    if stage == "shutdown" and not case.ending.success:
-        return "training" if trained else "launch"
-    return stage
 
 
 def _frames(lines: list[str]) -> list[str]:

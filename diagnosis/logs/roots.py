@@ -180,7 +180,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
             # a weak error of most nodes is the echo of a cause on few nodes
             joins = joins and (stats.is_minority(len(here), total) or same_kind)
         else:
-            joins = same_kind or _begins_alike(row["template"], lead["template"])
+            joins = same_kind
         if joins:
             members.append(row["event"])
     members += _related_events(scene, lead, home, members, weights)
@@ -293,11 +293,6 @@ def _rank_candidates(events: pl.DataFrame, places: Mapping[int, set[str]], total
 def _subject(category: str | None) -> str | None:
     """The subject of a category: causes with one subject are of one kind."""
     return taxonomy.load().get(category).matter if category else None
-
-
-def _begins_alike(one: str, other: str, words: int = 4) -> bool:
-    """Whether two messages are variants of one: the same first words."""
-    return one.split()[:words] == other.split()[:words]
 
 
 def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
