@@ -23,8 +23,8 @@ needs: Final = "times, and three nodes that print a message regularly"
 
 def look(case: Case) -> Iterator[Clue]:
     """The few nodes that are silent in every file while the others go on with a message that each node prints
-    regularly, in a failed job or in one that a person stopped after a silence. Silence in several files at once weighs
-    more: one file alone may have been cut. O(cells).
+    regularly, in a failed job or in one that a person stopped after a silence. A silence that training survived is no
+    loss. Silence in several files at once weighs more: one file alone may have been cut. O(cells).
     """
     if case.ending.outcome != "failed" and not phase.stopped_after_silence(case):
         return
@@ -43,7 +43,8 @@ def look(case: Case) -> Iterator[Clue]:
     )
     found: dict[str, float] = {}
     for gap, until in regular.select("gap", "until").iter_rows():
-        silent = last.filter(pl.col("at") < until - max(THRESHOLDS.gaps * gap, THRESHOLDS.least_s * SECOND))
+        wait = max(THRESHOLDS.gaps * gap, THRESHOLDS.least_s * SECOND)
+        silent = last.filter((pl.col("at") < until - wait) & (pl.col("at") + wait > (case.pace.last_at or 0)))
         if stats.is_minority(silent.height, last.height):
             for node, at in silent.select("node", "at").iter_rows():
                 found[node] = max(found.get(node, 0.0), (until - at) / SECOND)

@@ -64,3 +64,9 @@ def test_of_two_nodes_neither_is_the_first(tmp_path: Path) -> None:
     files = {path: data.decode().splitlines() for path, data in job.files().items() if path[-8:-4] in ("0000", "0001")}
     files["launcher.log"] = job.files()["launcher.log"].decode().splitlines()
     assert list(early.look(case_of_files(tmp_path, files, job.hints().nodes[:2]))) == []
+
+
+def test_a_node_whose_silence_training_survived_is_not_lost(tmp_path: Path) -> None:
+    job = Job(nodes=8, iterations=200)
+    job.cut = {5: job.at(job.start + 100)}
+    assert list(early.look(case_of(job.timed_out(job.ends + 600), tmp_path))) == []
