@@ -52,9 +52,17 @@ def test_the_date_comes_from_the_stamp_before_and_midnights_are_counted(tmp_path
 
 def test_durations_and_lists_of_numbers_are_no_times(tmp_path: Path) -> None:
     log = _log(
-        tmp_path, "a", "0:00:05 elapsed", "25:00:00 x", "12:30:61 x", "12:30:10:3 x", "eta 12:30:10", "[12:30] x"
+        tmp_path,
+        "a",
+        "0:00:05 elapsed",
+        "25:00:00 x",
+        "12:30:61 x",
+        "12:30:10:3 x",
+        "eta 12:30:10",
+        "[12:30] x",
+        "01:00:01 PM x",
     )
-    assert _times(log) == [""] * 6
+    assert _times(log) == [""] * 7
 
 
 def test_a_file_without_dates_begins_next_to_the_others(tmp_path: Path) -> None:
