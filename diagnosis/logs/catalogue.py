@@ -27,6 +27,10 @@ INNER: Final = words.pattern("phrases", "inner_cause")
 STRUCTURE: Final = words.pattern("phrases", "frame")
 
 
+#: Exceptions that no rule knows.
+UNKNOWN_EXCEPTION: Final = pl.col("is_exception") & pl.col("role").is_null()
+
+
 @dataclass(frozen=True)
 class Catalogue:
     """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``; ``cells``: corrected cells

@@ -13,7 +13,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.logs.catalogue import STRUCTURE, Catalogue
+from diagnosis.logs.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import QUOTED_CODE
 from diagnosis.model import Level, Role
@@ -98,12 +98,11 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     events, cells = catalogue.events, catalogue.cells
     by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
-    is_error = pl.col("is_exception") & pl.col("role").is_null()
     is_root = (pl.col("role") == Role.ROOT) | ((pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE))
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     kinds = events.select(
         "event",
-        is_end=is_error | is_root,
+        is_end=UNKNOWN_EXCEPTION | is_root,
         is_plain=is_plain & ~pl.col("template").str.contains(STRUCTURE) & ~pl.col("example").str.contains(QUOTED_CODE),
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )

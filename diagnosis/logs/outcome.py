@@ -79,10 +79,8 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     over = {*catalogue.masked(*survived), *told["time_limit"]}
     cancelled = [masked for masked in told["cancelled"] if masked not in over]
     cancelled = _without_launcher_stops(catalogue, bad, cancelled)
-    terminal = bad.filter(
-        pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
-        | (pl.col("is_exception") & pl.col("role").is_null())
-    )
+    is_end = pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
+    terminal = bad.filter(is_end | catalogues.UNKNOWN_EXCEPTION)
     # a final save that raises a known error has failed, whatever was said of the training before
     is_raised = (pl.col("role") == Role.ROOT) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
     is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN) | is_raised).is_empty()

@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.logs import stages, words
-from diagnosis.logs.catalogue import Catalogue
+from diagnosis.logs.catalogue import UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.logs.clocks import SECOND
 from diagnosis.logs.pacing import Pace
 from diagnosis.logs.scene import Facts
@@ -133,7 +133,7 @@ def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> 
     edge = notice_cells.group_by("rank").agg(pl.col(at).min())[at].median()
     first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())
     open_ = events.join(first, on="event").filter(~pl.col("event").is_in(sorted(survived)) & ~pl.col("is_ordinary"))
-    is_error = (pl.col("role") == Role.ROOT) | (pl.col("is_exception") & pl.col("role").is_null())
+    is_error = (pl.col("role") == Role.ROOT) | UNKNOWN_EXCEPTION
     if edge is None or open_.filter(is_error & (pl.col("level") >= Level.NONE)).height:
         return set()
     echoes = open_.filter((pl.col("role") == Role.CASCADE) & (pl.col("at") >= edge))

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 from collections import deque
-from collections.abc import Iterable, Set
+from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -131,11 +131,8 @@ def _all_of(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
     """
     forked = max((part for part in parts if len(part) > 1), key=lambda part: _worth(_best(part)), default=_ANYTHING)
     sets = {words for part in parts if part is not forked for words in (part[0] if len(part) == 1 else {_best(part)})}
-    return _any_of([(_needed_sets(sets | way),) for way in forked])
-
-
-def _needed_sets(sets: Set[frozenset[str]]) -> Way:
-    return frozenset(sorted((words for words in sets if words), key=_worth, reverse=True)[:MAX_SETS])
+    needed = ((words for words in sets | way if words) for way in forked)
+    return _any_of([(frozenset(sorted(found, key=_worth, reverse=True)[:MAX_SETS]),) for found in needed])
 
 
 def _best(found: tuple[Way, ...]) -> frozenset[str]:
