@@ -123,8 +123,8 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
 
 
 def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], success: list[int]) -> bool:
-    """Whether the root outweighs a message of success: it is a well-known cause, and no success followed on the same
-    writer. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
+    """Whether the root outweighs a message of success: it is a well-known cause, and comes after it in the same
+    file. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
     success after an error has survived it.
     """
     if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT:
@@ -132,7 +132,4 @@ def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], success: list
     words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
     lead_cells = catalogue.cells.filter(pl.col("event") == lead["event"])
     both = lead_cells.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
-    if both.height:
-        return bool((both["first_line"] > both["said_line"]).any())
-    at, stated_at = lead_cells["first_at"].min(), words["last_at"].max()
-    return at is None or stated_at is None or int(at) > int(stated_at)  # type: ignore[arg-type]
+    return bool((both["first_line"] > both["said_line"]).any())

@@ -180,8 +180,6 @@ def expand_node_list(text: str) -> list[str]:
                 continue
             for number in range(first, min(last, first + MAX_NODES - len(out) - 1) + 1):
                 out.append(f"{head}{number:0{len(low)}d}{tail}")
-        if len(out) >= MAX_NODES:
-            break
     return out[:MAX_NODES]
 
 

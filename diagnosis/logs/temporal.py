@@ -150,22 +150,17 @@ def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
         marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
         after = beats.search_sorted(marks_at, side="right").to_list()
         rows += [(int(beats[k]), "training", False) for k in {0, *(k for k in after if k < beats.len())}]
-    spans: list[tuple[str, int, int]] = []
+    begun: list[tuple[str, int]] = []
     trained = False
     for at, stage, is_end in sorted(rows):
         trained = trained or stage == "training"
         name = stages.stage_after_end(stage, trained) if is_end else stage
         # preparations do not come back: a late line of one rank is not a new stage of the job
-        if trained and name in stages.BEFORE_TRAINING:
-            continue
-        if spans and spans[-1][0] == name:
-            continue
-        if spans:
-            spans[-1] = (spans[-1][0], spans[-1][1], at)
-        spans.append((name, at, at))
-    if spans and facts.last_at is not None and facts.last_at > spans[-1][1]:
-        spans[-1] = (spans[-1][0], spans[-1][1], facts.last_at)
-    return spans
+        is_late = trained and name in stages.BEFORE_TRAINING
+        if not is_late and (not begun or begun[-1][0] != name):
+            begun.append((name, at))
+    ends = [at for _, at in begun[1:]] + [max(at, facts.last_at or at) for _, at in begun[-1:]]
+    return [(name, at, end) for (name, at), end in zip(begun, ends, strict=True)]
 
 
 def is_hang(pace_: Pace, ended_at: int | None) -> bool:

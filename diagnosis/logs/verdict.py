@@ -56,7 +56,8 @@ def conclude(case: Case) -> LogDiagnosis:
     # the echoes of an unknown cause must not decide the place
     where = locate.locate(case, first.category.id if is_known else "unknown")
     when = phase.find_moment(case, where.mechanism, first.category.id if is_known else "")
-    if not _is_failure(case.ending.outcome, when):
+    outcome = case.ending.outcome
+    if outcome not in ("failed", "cancelled") and (outcome == "succeeded" or when.symptom not in ("slow", "hang")):
         return _healthy(case)
     roots = _root_events(case, when, where)
     accused = {n.node for n in where.nodes if n.is_suspect}
@@ -69,7 +70,7 @@ def conclude(case: Case) -> LogDiagnosis:
     odd = iterations.odd_iterations(case)
     return LogDiagnosis(
         is_failure=True,
-        outcome=case.ending.outcome,
+        outcome=outcome,
         verdict=verdict,
         symptom=when.symptom,
         stage=when.stage,
@@ -88,10 +89,6 @@ def conclude(case: Case) -> LogDiagnosis:
         culprits=where.culprits,
         clues=explain.clues(case, roots, classification, where, verdict),
     )
-
-
-def _is_failure(outcome: str, when: Moment) -> bool:
-    return outcome in ("failed", "cancelled") or (outcome != "succeeded" and when.symptom in ("slow", "hang"))
 
 
 def _healthy(case: Case) -> LogDiagnosis:
@@ -158,12 +155,12 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
     hints = []
     for place, event in enumerate(roots):
         row, first = case.event(event), place == 0
-        wide, lone = row["n_nodes"] > stats.largest_minority(case.total), _is_lone(case, row)
+        wide = row["n_nodes"] > stats.largest_minority(case.total)
         library = _category_of_frames(case, row) if first else ""
         # what joined the leader without a weight of its own only confirms it
         role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
         weight = 1.0 if first else THRESHOLDS.joined
-        hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
+        hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library))
     bad = case.events.filter(catalogues.failure_events(case.events))
     stops = case.events.filter(pl.col("role") == Role.TEARDOWN)["first_at"].min() if is_hang else None
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION])).iter_rows(named=True):
@@ -174,12 +171,6 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
-
-
-def _is_lone(case: Case, row: dict[str, Any]) -> bool:
-    """Whether one machine of many prints an event, other than that of rank 0, which may be the only one to do so."""
-    nodes = case.nodes_of([row["event"]])
-    return len(nodes) == 1 and case.total > 2 and case.home(0) not in (None, *nodes)
 
 
 def _category_of_frames(case: Case, row: dict[str, Any]) -> str:
