@@ -49,11 +49,8 @@ def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[
     )
     found: dict[int, tuple[re.Pattern[str], int]] = {}
     for masked, wording in candidates.select("masked", "text").iter_rows():
-        if not (patterns := _patterns(wording)):
-            continue
-        lines, times = _sample(table, masked, read)
-        for pattern in patterns:
-            place = _counting_group(pattern, lines, times)
+        for pattern in _patterns(wording):
+            place = _counting_group(pattern, *_sample(table, masked, read))
             if place is not None:
                 found[masked] = (pattern, place)
                 break

@@ -31,7 +31,6 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
     stands_in = next((rule for rule in fallbacks.FALLBACKS if rule.id == case.roots.by), None)
     for event in roots:
         row = case.event(event)
-        weight = case.roots.weights.get(event, 0.0)
         if stands_in is not None and event == case.roots.leader:
             detector, why = stands_in.id, stands_in.why
         elif row["signature"]:
@@ -40,16 +39,15 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
             detector, why = "unknown", "no rule knows it"
         subject = tables.event_id(row["template"], row["signature"] or "")
         text = f"“{quotes.quote(row['example'], row['template'], 100)}”: {', '.join(_comparisons(case, row))}."
-        yield Clue(detector, "event", subject, weight, text, why)
+        yield Clue(detector, "event", subject, case.roots.weights.get(event, 0.0), text, why)
 
 
 def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
     """The results of the comparisons of one event."""
-    total = case.total
     if row["strength"]:
         yield f"a {row['strength']} sign"
     if row["n_nodes"]:
-        yield f"on {row['n_nodes']} of {total} nodes"
+        yield f"on {row['n_nodes']} of {case.total} nodes"
     if case.pool.jobs:
         yield f"in {row['jobs_with_it']} of {len(case.pool.jobs)} healthy jobs"
     if row["event"] in case.survived:

@@ -56,12 +56,11 @@ def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
     silence = None
     if ended_at is not None and case.pace.last_at is not None:
         silence = (ended_at - case.pace.last_at) / SECOND
-    stopped_by_hand = stopped_after_silence(case)
     if _is_slow(case):
         symptom = "slow"
     elif not has_trained and is_seen and stage in stages.BEFORE_TRAINING:
         symptom = "launch_failure"
-    elif stopped_by_hand or (is_wait and not _is_death(mechanism) and _has_hung(case, ended_at)):
+    elif stopped_after_silence(case) or (is_wait and not _is_death(mechanism) and _has_hung(case, ended_at)):
         symptom = "hang"
     else:
         symptom = "crash"

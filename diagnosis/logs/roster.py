@@ -200,23 +200,17 @@ def read_roster(table: LogTable, read: ReadRange) -> Roster:
     :data:`MAX_LINES`."""
     known = statements()
     words = sorted({word for one in known.every for word in one.needs})
-    messages = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words)).filter(
-        _matches(known)
-    )
+    patterns = [pattern for one in known.every for pattern in (one.pattern, one.rank_below) if pattern]
+    # a single word, such as "rank", is in half of all lines
+    candidates = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words))
+    is_told = [any(pattern.search(text) for pattern in patterns) for text in candidates["example"]]
+    messages = candidates.filter(pl.Series(is_told, dtype=pl.Boolean))
     rows = table.rows(messages["masked"].to_list(), limit=MAX_LINES).sort("file", "line")
     found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
     highest = table.sources["rank"].max() or 0
     # a "rank" for each node in turn, though higher ranks write lines: these are numbers of nodes
     is_of_nodes = 1 < len(found.nodes) <= highest and found.node_of == dict(enumerate(found.nodes))  # type: ignore[operator]
     return replace(found, node_of={}) if is_of_nodes else found
-
-
-def _matches(known: Statements) -> pl.Expr:
-    """Messages whose example one of the statements matches: a single word, such as "rank", is in half of all lines."""
-    every = [pattern for one in known.every for pattern in (one.pattern, one.rank_below) if pattern]
-    return pl.col("example").map_elements(
-        lambda text: any(pattern.search(text) for pattern in every), return_dtype=pl.Boolean
-    )
 
 
 def apply_roster(
