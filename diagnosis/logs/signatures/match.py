@@ -31,6 +31,8 @@ SCHEMA: Mapping[str, pl.DataType] = {
 type _Hit = tuple[str, int, str, str, str]
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 MATCHED_BYTES = 4096
+#: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
+_TEXTS_AT_A_TIME = 1 << 13
 #: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
 #: ("this might be caused by ...") still counts; lists of causes and conditions do not.
 HYPOTHESIS_WORDS = (
@@ -157,8 +159,8 @@ class SignatureSet:
             return
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
         words = self._literals["literal"].unique(maintain_order=True)
-        pairs = (
-            frame.select(
+        found = [
+            rows.select(
                 "row", literal=pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
             )
             .explode("literal")
@@ -168,10 +170,11 @@ class SignatureSet:
             .group_by("row", "way")
             .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
             .filter(pl.col("part") == pl.col("parts"))
-            .group_by("order")
-            .agg(pl.col("row").unique().sort())
-            .sort("order")
-        )
+            .select("order", "row")
+            for rows in (frame.slice(first, _TEXTS_AT_A_TIME) for first in range(0, len(texts), _TEXTS_AT_A_TIME))
+        ]
+        pairs = pl.concat(found or [frame.select(order="row", row="row")])
+        pairs = pairs.group_by("order").agg(pl.col("row").unique().sort()).sort("order")
         yield from zip(pairs["order"], pairs["row"], strict=True)
 
     def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
