@@ -116,14 +116,6 @@ def test_the_last_unsuccessful_launch_is_reported(tmp_path: Path) -> None:
     assert [n["node"] for n in told["logs"]["nodes"] if n["suspect"]] == ["gpu-0005"]
 
 
-def test_two_jobs_in_one_directory_are_noticed(tmp_path: Path) -> None:
-    files = {f"a/{path}": data for path, data in Job().completes().files().items()}
-    files |= {f"b/{path.replace('gpu-', 'cpu-')}": data for path, data in Job(start=50_000).completes().files().items()}
-    parsed, read = read_files(files, tmp_path)
-    told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
-    assert any("two jobs" in m for m in told["missing"])
-
-
 def test_nothing_to_read_is_reported_and_not_raised(tmp_path: Path) -> None:
     parsed, read = read_files({"a.log": b"", "b.bin": b"\x7fELF\x02\x01" + bytes(400)}, tmp_path)
     told = report.to_json(diagnose(parsed, job=JobHints(), read=read))
