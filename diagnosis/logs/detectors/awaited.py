@@ -34,16 +34,12 @@ def look(case: Case) -> Iterator[Clue]:
     node = awaited_node(case, raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.chars))
     if node is not None:
         reason = f"the others wait for a rank on {node}: {case.in_words(case.event(named['event'][0]))}"
-        yield Clue(node, WEIGHTS.sure, reason, STUCK_HOST if _still_writes(case, node, named) else "")
+        # a machine that writes once others wait for it is not lost
+        since = case.catalogue.cells.filter((pl.col("node") == node) & (pl.col("last_at") >= named["first_at"].min()))
+        yield Clue(node, WEIGHTS.sure, reason, STUCK_HOST if since.height else "")
 
 
 def awaited_node(case: Case, texts: Iterable[str]) -> str | None:
     """The machine of the one rank that these texts say is waited for, or is slowest."""
     ranks = {int(found) for text in texts for found in _AWAITED.findall(text)}
     return case.home(ranks.pop()) if len(ranks) == 1 else None
-
-
-def _still_writes(case: Case, node: str, waits: pl.DataFrame) -> bool:
-    """Whether the machine still writes once others wait: it is not lost."""
-    node_cells = case.catalogue.cells.filter(pl.col("node") == node)
-    return not node_cells.filter(pl.col("last_at") >= waits["first_at"].min()).is_empty()
