@@ -43,7 +43,7 @@ _BATCHES_PER_WORKER: Final = 2
 #: Maximum number of files of a batch, and of bytes of each and of all.
 _MAX_BATCH_FILES: Final = 256
 _MAX_SMALL_BYTES: Final = 4 << 20
-_MAX_BATCH_BYTES: Final = 24 << 20
+_MAX_BATCH_BYTES: Final = 20 << 20
 _LOST_PROCESS: Final = (
     "The process that read this file was ended by the system: it was left out. Split it or give more memory."
 )
