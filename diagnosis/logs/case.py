@@ -90,7 +90,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     inventory, hints, read = given.inventory, given.hints, given.read
     known = (*inventory.nodes, *hints.nodes)
     given.on_stage("events", 0, 5)
-    table = events.build(parsed, known, inventory.home_of_rank())
+    as_of = None if given.as_of is None else int(given.as_of * clocks.SECOND)
+    table = events.build(parsed, known, inventory.home_of_rank(), as_of)
     if not table.files or table.cells.is_empty():
         return None
     table, listed = roster.apply_roster(table, known, inventory.home_of_rank(), read)

@@ -83,7 +83,7 @@ def estimate(table: LogTable) -> Clocks:
     spans = cells.group_by("file", maintain_order=True).agg(
         lines=pl.col("n").sum(), first_at=pl.col("first_at").min(), last_at=pl.col("last_at").max()
     )
-    days = _whole_days(spans, table.undated)
+    days = _whole_days(spans, table.undated, table.year_at)
     day = pl.col("file").replace_strict(days, default=0, return_dtype=pl.Int64)
     zones = _zones(spans.with_columns(pl.col("first_at", "last_at") - day))
     moved = [*mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows(), *zones.items()]
@@ -133,13 +133,18 @@ def _mixed_zones(table: LogTable) -> pl.DataFrame:
     return pl.concat([empty, *found]).sort("file", "masked")
 
 
-def _whole_days(spans: pl.DataFrame, undated: frozenset[int]) -> dict[int, int]:
-    """The days (ns) by which files without dates are moved, to begin next to the longest file that has dates."""
+def _whole_days(spans: pl.DataFrame, undated: frozenset[int], taken_at: int | None) -> dict[int, int]:
+    """The days (ns) by which files without dates are moved, to begin next to the longest file that has dates. If none
+    has any, the longest file ends within the day before the evidence was taken.
+    """
     known = spans.drop_nulls("first_at").sort("lines", "file")
     is_bare = pl.col("file").is_in(list(undated))
-    base = [*known.filter(is_bare)["first_at"].to_list(), *known.filter(~is_bare)["first_at"].to_list()][-1:]
-    bare = known.filter(is_bare).select("file", (pl.col("first_at") - sum(base) + DAY // 2) // DAY * DAY)
-    return dict(bare.iter_rows())
+    dated, bare = known.filter(~is_bare), known.filter(is_bare)
+    base = bare["first_at"].tail(1).sum() if dated.is_empty() else dated["first_at"][-1]
+    if dated.is_empty() and bare.height and taken_at is not None:
+        base += (taken_at - int(bare["last_at"][-1])) // DAY * DAY
+    moved = bare.select("file", (pl.col("first_at") - base + DAY // 2) // DAY * DAY)
+    return dict(moved.iter_rows())
 
 
 def _zones(spans: pl.DataFrame) -> dict[int, int]:

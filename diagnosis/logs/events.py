@@ -216,9 +216,14 @@ def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
     )
 
 
-def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[int, str] | None = None) -> LogTable:
+def build(
+    parsed: Sequence[Parsed],
+    nodes: Iterable[str] = (),
+    node_of: Mapping[int, str] | None = None,
+    as_of: int | None = None,
+) -> LogTable:
     """Joins the column files of a job. ``nodes``: names in an inventory; ``node_of``: rank to node, from a
-    description.
+    description; ``as_of``: when the evidence was taken (ns), which dates a job whose stamps have no year.
     """
     nodes = tuple(nodes)
     logs = log_artifacts(parsed)
@@ -237,7 +242,7 @@ def build(parsed: Sequence[Parsed], nodes: Iterable[str] = (), node_of: Mapping[
     source_table = pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
     bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
     source_table = homes.settle_homes(_without_doubtful_nodes(source_table, logs, nodes), paths, nodes, node_of or {})
-    year_at = _year_at(logs)
+    year_at = _year_at(logs, as_of)
     lines = tuple(stored_rows.lines_of(p) for p in logs)
     found, spans = cells.cells_of_files(lines, bases, year_at, merged["masked"] if is_cut else None, logs)
     return LogTable(
@@ -283,9 +288,9 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
     )
 
 
-def _year_at(logs: Sequence[Parsed]) -> int | None:
-    """Some time of the job whose stamp has a year; None if no stamp needs it: all have one, none has, or those without
-    one already lie in the half year around it, so that no other year is nearer.
+def _year_at(logs: Sequence[Parsed], as_of: int | None) -> int | None:
+    """Some time of the job whose stamp has a year, or ``as_of`` if none has; None if no stamp needs it: all have one,
+    or those without one already lie in the half year around it, so that no other year is nearer.
     """
     if not any(p.facts.get("has_yearless", True) for p in logs):
         return None
@@ -303,7 +308,7 @@ def _year_at(logs: Sequence[Parsed]) -> int | None:
         )
         found.append(stamps.collect(engine="streaming"))
     rows = pl.concat(found)
-    at, first, last = rows["full"].max(), rows["first"].min(), rows["last"].max()
+    at, first, last = rows["full"].max() or as_of, rows["first"].min(), rows["last"].max()
     if not isinstance(at, int) or not isinstance(first, int) or not isinstance(last, int):
         return None
     is_near = at - first <= _HALF_YEAR and last - at <= _HALF_YEAR

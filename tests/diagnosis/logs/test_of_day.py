@@ -81,6 +81,15 @@ def test_a_file_without_dates_begins_next_to_the_others(tmp_path: Path) -> None:
     assert at == ["2026-02-04T00:00:00+00:00", "2026-02-03T23:59:58+00:00", "2026-02-04T00:00:04+00:00"]
 
 
+def test_a_job_without_any_date_ends_on_the_day_before_its_evidence_was_taken(tmp_path: Path) -> None:
+    logs = [_log(tmp_path, "a", "[23:59:58] step 1", "[00:00:07] step 2"), _log(tmp_path, "b", "[00:00:04] step 4")]
+    for taken, day in (("2026-02-04T00:00:08", "2026-02-04"), ("2026-02-04T00:00:05", "2026-02-03")):
+        as_of = int(datetime.fromisoformat(f"{taken}+00:00").timestamp()) * 1_000_000_000
+        table = events.build(logs, as_of=as_of)
+        last = clocks.estimate(table).correct(table.cells, "last_at")["last_at"].max()
+        assert datetime.fromtimestamp(last / 1e9, UTC).isoformat() == f"{day}T00:00:07+00:00"
+
+
 def test_the_time_at_the_start_of_a_line_outranks_one_in_its_message(tmp_path: Path) -> None:
     saved = "06:14:01.892 [I] Deleting Checkpoint[step=1000 | time=2026-01-04 21:47:42.413855+00:00]: (old)"
     other = "[06:14:03] [INFO] 2026-01-05 06:14:02,100 saved"

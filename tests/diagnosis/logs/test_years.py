@@ -36,3 +36,9 @@ def test_nothing_is_moved_where_all_stamps_are_in_the_same_half_year(tmp_path: P
     )
     assert table.year_at is None
     assert _times(table, 0) == ["2026-03-01", "2026-03-01", "2026-02-27"]
+
+
+def test_a_job_without_any_year_takes_that_in_which_its_evidence_was_taken(tmp_path: Path) -> None:
+    log = _log(tmp_path, "b", "Dec 31 23:59:59 n1 kernel: down", "Jan  2 08:00:01 n1 kernel: up")
+    as_of = int(datetime(2026, 1, 3, tzinfo=UTC).timestamp()) * 1_000_000_000
+    assert _times(events.build([log], as_of=as_of), 0) == ["2025-12-31", "2026-01-02"]
