@@ -37,9 +37,7 @@ _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)
 def launch_numbers(paths: Sequence[str]) -> dict[str, int]:
     """The launch of each path; empty if there is only one."""
     found = {p: int(m.group(1)) for p in paths if (m := _LAUNCH.search(p))}
-    if len(set(found.values())) < 2 or len(found) < 0.5 * len(paths):
-        return {}
-    return found
+    return found if len(set(found.values())) > 1 and len(found) >= 0.5 * len(paths) else {}
 
 
 def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:

@@ -174,6 +174,4 @@ def _trim(text: str, start: int, end: int) -> Span:
 
 
 def _distance(span: Span, fault: Span | None) -> int:
-    if fault is None:
-        return 0
-    return max(0, span.start - fault.end, fault.start - span.end)
+    return 0 if fault is None else max(0, span.start - fault.end, fault.start - span.end)

@@ -108,7 +108,6 @@ def _on_most_nodes(case: Case, cause: Category) -> Place | None:
     if not case.roots.is_wide or not case.is_sure or _is_reported(case, cause) or _has_missing(case):
         return None
     seen = sorted(case.nodes_of(case.roots.members))
-    total = case.total
     leaf = weighing.shared_leaf(seen, case.inventory.leaf_of)
     if cause.matter == "link" and leaf:
         reason = f"{len(seen)} nodes below {leaf} report it: {case.in_words(case.lead)}"
@@ -119,7 +118,7 @@ def _on_most_nodes(case: Case, cause: Category) -> Place | None:
         )
     if not seen:
         return Place((), "no faulty node: the same error comes from many writers, and none of them names its node")
-    return Place((), f"no faulty node: {len(seen)} of {total} nodes show the same error")
+    return Place((), f"no faulty node: {len(seen)} of {case.total} nodes show the same error")
 
 
 def _behind_one_switch(case: Case, cause: Category) -> Place | None:

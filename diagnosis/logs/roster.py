@@ -79,9 +79,7 @@ class Roster:
         if not per or len(self.nodes) < 2:
             return stated
         counted = {rank: self.nodes[rank // per] for rank in range(min(per * len(self.nodes), MAX_NODES))}
-        if any(counted.get(rank, node) != node for rank, node in stated.items()):
-            return stated
-        return counted
+        return counted if all(counted.get(rank, node) == node for rank, node in stated.items()) else stated
 
 
 @dataclass(frozen=True, slots=True)

@@ -59,6 +59,4 @@ def stage_of_frames(lines: list[str]) -> str | None:
 
 def stage_after_end(stage: str, trained: bool) -> str:
     """The stage after the end of ``stage``: training, if it had begun; else the next preparation."""
-    if stage in ("checkpoint_save", "evaluation"):
-        return "training"
-    return "training" if trained else "model_build"
+    return "training" if trained or stage in ("checkpoint_save", "evaluation") else "model_build"

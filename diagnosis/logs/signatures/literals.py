@@ -137,9 +137,7 @@ def _all_of(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
 
 def _best(found: tuple[Way, ...]) -> frozenset[str]:
     """Strings of which every text contains at least one, in each way; empty if there are none."""
-    if not all(found):
-        return frozenset()
-    return frozenset[str]().union(*(max(way, key=_worth) for way in found))
+    return frozenset[str]().union(*(max(way, key=_worth) for way in found)) if all(found) else frozenset()
 
 
 def _worth(strings: frozenset[str]) -> tuple[int, int, list[str]]:
