@@ -12,7 +12,7 @@ from typing import Any, Final
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis import thresholds
+from diagnosis import stats, thresholds
 from diagnosis.logs.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.logs.progress import Progress
 from diagnosis.logs.roots import QUOTED_CODE
@@ -25,24 +25,25 @@ _COMMAND: Final = "shell.command"
 
 def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
     """The line at which the last launch of a file begins, of files of one process that show several. Files of many
-    ranks are left out: the others still begin while the first one fails. O(cells).
-    """
-    masked = progress.beats["masked"].unique()
-    told = catalogue.of.filter(pl.col("masked").is_in(masked.implode()))["event"]
+    ranks are left out: the others still begin while the first one fails. O(cells)."""
+    told = catalogue.of.filter(pl.col("masked").is_in(progress.beats["masked"].unique().implode()))["event"]
     is_beat = pl.col("event").is_in(told.implode())
     until = pl.col("first_line").filter(is_beat).min().over("file").fill_null(2**32 - 1)
     rows = _file_events(catalogue).with_columns(is_early=pl.col("is_plain") & ~is_beat & (pl.col("first_line") < until))
     is_again = pl.col("is_early") & (pl.col("last_line") > pl.col("first_line"))
-    rows = rows.filter(is_again.sum().over("file") >= THRESHOLDS.again).sort("file", "first_line", "event")
+    again = rows.filter(is_again.sum().over("file") >= THRESHOLDS.again).sort("file", "first_line", "event")
     found = {}
-    for mine in rows.partition_by("file"):
+    for mine in again.partition_by("file"):
         file = int(mine["file"][0])
         early = mine.filter("is_early").head(THRESHOLDS.lines).select("first_line", "last_line", "n").to_numpy()
         beats = progress.beats.filter(pl.col("file") == file).sort("line")
         line = _last_repetition(early)
         if line is not None and _is_launch(line, mine.filter("is_end"), beats, len(catalogue.nodes) > 1):
             found[file] = line
-    return found
+    # machines that begin alike begin again together
+    theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
+    begun = rows.filter("is_early", pl.col("event").is_in(theirs.implode()))["file"].n_unique()
+    return {} if len(catalogue.nodes) > 1 and stats.is_minority(len(found), begun) else found
 
 
 def _last_repetition(early: npt.NDArray[Any]) -> int | None:

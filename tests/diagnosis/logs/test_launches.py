@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis.logs import launches, verdict
 from diagnosis.result import LogDiagnosis
-from tests.diagnosis.cases import case_of_lines
+from tests.diagnosis.cases import case_of_files, case_of_lines
 
 BEGINNING = ["reading options from run7.yaml", "device: cuda:0", "optimizer: adamw", "images found in /mnt/d: 34745"]
 MISSING = "ModuleNotFoundError: No module named 'ibex'"
@@ -141,3 +141,12 @@ def test_lines_of_source_are_no_beginning(tmp_path: Path) -> None:
     traceback = ["Traceback (most recent call last):", *code, "AssertionError"]
     case = case_of_lines(tmp_path, "world size: 8", *traceback, *traceback, *traceback)
     assert not case.table.begun
+
+
+def test_one_machine_of_many_that_prints_its_beginning_again_begins_no_launch(tmp_path: Path) -> None:
+    once = [*BEGINNING, *STEPS[:20], *TRACEBACK, SHAPE]
+    twice = [*once, *BEGINNING, *STEPS[20:]]
+    for name, others, files in (("alone", once, 0), ("together", twice, 5)):
+        logs = {f"logs/cn{n}.log": others if n else twice for n in range(5)}
+        case = case_of_files(tmp_path / name, logs, tuple(f"cn{n}" for n in range(5)))
+        assert len(case.table.begun) == files
