@@ -38,7 +38,7 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_wide``: more than a few machines report it;
+    ``is_wide``: more than a few machines report it; ``is_lone``: one alone does, of many that did the same;
     ``raised_in``: the category of the software that raised an exception.
     """
 
@@ -48,6 +48,7 @@ class Hint:
     weight: float = 1.0
     is_wide: bool = False
     raised_in: str = ""
+    is_lone: bool = False
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,15 +94,16 @@ def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
         return []
     weight = rule.strength.weight * _role_weight(hint)
     first, *others = (rule.category, *rule.also)
-    if hint.is_wide:
-        first, *others = _shared_first(first, others)
+    if hint.is_wide or (hint.is_lone and "shared" in taxonomy.load().get(first).traits):
+        first, *others = _ordered_by_spread(first, others, is_wide=hint.is_wide)
     return [(first, weight, rule.title), *((other, weight * THRESHOLDS.also, rule.title) for other in others)]
 
 
-def _shared_first(category: str, also: Sequence[str]) -> list[str]:
-    """The categories of a rule's words that many machines report: a fault that they share before one of a machine."""
+def _ordered_by_spread(category: str, also: Sequence[str], *, is_wide: bool) -> list[str]:
+    """The categories of a rule's words: where many machines report them, a fault that they share comes first; where
+    one does, last."""
     tree = taxonomy.load()
-    return sorted((category, *also), key=lambda name: tree.get(name).category == "hardware")
+    return sorted((category, *also), key=lambda name: (tree.get(name).category == "hardware") == is_wide)
 
 
 def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> list[tuple[str, float, str]]:

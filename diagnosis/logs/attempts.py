@@ -50,11 +50,8 @@ def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str,
         if p.kind == Kind.INVENTORY and isinstance(data, dict) and data.get("job_id"):
             described[p.path.rpartition("/")[0]] = str(data["job_id"])
     if len(set(described.values())) > 1 and all(described):
-        found = {}
-        for p in logs:
-            homes = [d for d in described if p.path.startswith(f"{d}/")]
-            if homes:
-                found[p.path] = described[max(homes, key=len)]
+        homes = {p.path: [d for d in described if p.path.startswith(f"{d}/")] for p in logs}
+        found = {path: described[max(known, key=len)] for path, known in homes.items() if known}
         if len(set(found.values())) > 1:
             return found
     found = {p.path: match.group(1) for p in logs if (match := _JOB_NUMBER.search(p.path))}

@@ -266,15 +266,10 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
     names, unless it occurs in other files or in an inventory. A path's doubtful name counts only if there are others:
     alone it is the directory of the whole job, and so is the beginning of others ("run7" beside "run7-worker-3").
     """
-    known = set(nodes)
-    weak: set[str] = set()
-    own: dict[int, str] = {}
-    for number, p in enumerate(logs):
-        for s in p.sources:
-            if s.node and s.how in ("path", "inventory"):
-                (weak if s.confidence <= MAX_DOUBTFUL_CONFIDENCE else known).add(s.node)
-                if s.confidence > MAX_DOUBTFUL_CONFIDENCE:
-                    own[number] = s.node
+    told = [(n, s) for n, p in enumerate(logs) for s in p.sources if s.node and s.how in ("path", "inventory")]
+    sure = [(number, s) for number, s in told if s.confidence > MAX_DOUBTFUL_CONFIDENCE]
+    weak = {str(s.node) for _, s in told if s.confidence <= MAX_DOUBTFUL_CONFIDENCE}
+    own, known = {number: str(s.node) for number, s in sure}, {*nodes, *(str(s.node) for _, s in sure)}
     names = sources["node"].drop_nulls().unique().to_list()
     begun = Counter(name[: mark.start()] for name in names for mark in re.finditer(r"[-_.]", name))
     shared = {name for name in weak if begun[name] > homes.THRESHOLDS.shared}

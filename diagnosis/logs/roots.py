@@ -37,8 +37,8 @@ CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
 KILLED: Final = "hardware.host.killed"
-#: A message of a program whose worst level is a warning.
-WORST_IS_WARNING: Final = words.pattern("phrases", "worst_is_warning")
+#: An event of Kubernetes, whose worst level is a warning.
+CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 _KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")
 #: A program's message that it goes on in spite of a problem.
 TOLERATED: Final = words.pattern("phrases", "tolerated")
@@ -113,7 +113,7 @@ def weigh(scene: Scene) -> pl.Series:
         (pl.col("level").is_between(Level.DEBUG, Level.WARNING) | is_tolerated)
         & ~pl.col("is_system")
         & ~pl.col("is_exception")
-        & ~pl.col("example").str.contains(WORST_IS_WARNING)
+        & ~pl.col("example").str.contains(CLUSTER_EVENT)
     )
     is_calm = (pl.col("level") < Level.WARNING) | is_tolerated
     factor = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)

@@ -178,6 +178,8 @@ def expand_node_list(text: str) -> list[str]:
                 continue
             for number in range(first, min(last, first + MAX_NODES - len(out) - 1) + 1):
                 out.append(f"{head}{number:0{len(low)}d}{tail}")
+        if len(out) >= MAX_NODES:
+            break
     return out[:MAX_NODES]
 
 
@@ -205,10 +207,11 @@ def read_roster(table: LogTable, read: ReadRange) -> Roster:
     messages = candidates.filter(pl.Series(is_told, dtype=pl.Boolean))
     rows = table.rows(messages["masked"].to_list(), limit=MAX_LINES).sort("file", "line")
     found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
-    highest = table.sources["rank"].max() or 0
+    ranks = int(table.sources["rank"].max() or 0) + 1  # type: ignore[arg-type]
+    if not 1 < len(found.nodes) < ranks or found.node_of != dict(enumerate(found.nodes)):
+        return found
     # a "rank" for each node in turn, though higher ranks write lines: these are numbers of nodes
-    is_of_nodes = 1 < len(found.nodes) <= highest and found.node_of == dict(enumerate(found.nodes))  # type: ignore[operator]
-    return replace(found, node_of={}) if is_of_nodes else found
+    return replace(found, node_of={}, per_node=-(-ranks // len(found.nodes)))
 
 
 def apply_roster(

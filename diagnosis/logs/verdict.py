@@ -155,12 +155,12 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
     hints = []
     for place, event in enumerate(roots):
         row, first = case.event(event), place == 0
-        wide = row["n_nodes"] > stats.largest_minority(case.total)
+        wide, lone = row["n_nodes"] > stats.largest_minority(case.total), _is_lone(case, row)
         library = _category_of_frames(case, row) if first else ""
         # what joined the leader without a weight of its own only confirms it
         role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
         weight = 1.0 if first else THRESHOLDS.joined
-        hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library))
+        hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
     bad = case.events.filter(catalogues.failure_events(case.events))
     stops = case.events.filter(pl.col("role") == Role.TEARDOWN)["first_at"].min() if is_hang else None
     for row in bad.filter(pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION])).iter_rows(named=True):
@@ -171,6 +171,12 @@ def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> cla
         if row["event"] not in case.survived and row["event"] not in roots:
             hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
     return classify.classify(hints, case.rules, case.model)
+
+
+def _is_lone(case: Case, row: dict[str, Any]) -> bool:
+    """Whether one machine of many prints an event, other than that of rank 0, which may be the only one to do so."""
+    nodes = case.nodes_of([row["event"]])
+    return len(nodes) == 1 and case.total > 2 and case.home(0) not in (None, *nodes)
 
 
 def _category_of_frames(case: Case, row: dict[str, Any]) -> str:

@@ -148,3 +148,12 @@ def test_what_many_machines_report_alike_is_a_fault_that_they_share() -> None:
     one = classify([Hint("link down", "nic.link_down")])
     many = classify([Hint("link down", "nic.link_down", is_wide=True)])
     assert (one.category.id, many.category.id) == ("hardware.network.link_flap", "network.link_down")
+
+
+def test_what_one_of_many_machines_reports_of_a_shared_thing_is_that_machines_own() -> None:
+    full = "storage.shared_full"
+    assert classify([Hint("full", full)]).category.id == "platform.storage.quota"
+    assert classify([Hint("full", full, is_wide=True)]).category.id == "platform.storage.quota"
+    assert classify([Hint("full", full, is_lone=True)]).category.id == "hardware.disk.full"
+    alone = Hint("verbs", "rdma.locked_memory", is_lone=True)  # not shared: its first category stays
+    assert classify([alone]).category.id == "user.config.invalid"

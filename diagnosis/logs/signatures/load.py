@@ -90,11 +90,8 @@ def builtin() -> tuple[Signature, ...]:
     folder = resources.files("diagnosis.logs.signatures")
     files = {entry.name: entry for entry in folder.iterdir()}
     tables = {name: entry.read_text(encoding="utf-8") for name, entry in files.items() if name.endswith(".csv")}
-    found: list[Signature] = []
-    for area in AREAS:
-        if entry := files.get(f"{area}.toml"):
-            found.extend(parse(entry.read_text(encoding="utf-8"), area, tables))
-    return tuple(found)
+    areas = [(area, files[f"{area}.toml"]) for area in AREAS if f"{area}.toml" in files]
+    return tuple(rule for area, file in areas for rule in parse(file.read_text(encoding="utf-8"), area, tables))
 
 
 @cache

@@ -25,12 +25,3 @@ def test_so_is_one_after_the_consequence_of_one_node(tmp_path: Path) -> None:
 def test_without_any_consequence_it_leads(tmp_path: Path) -> None:
     job = Job(nodes=4)
     assert case_of(job.say(job.ends + 61, None, GAVE_UP), tmp_path).roots.leader is not None
-
-
-def test_a_warning_of_a_library_without_a_worse_level_keeps_its_weight(tmp_path: Path) -> None:
-    job = Job(nodes=4)
-    for node in (1, 2):
-        first = "{node}:81:92 [0] proxy.cc:713 NCCL WARN [Proxy Progress] Unexpected op state 7 for opCount 1212"
-        job.say(job.ends + 5 + node / 100, node, first.format(node=job.name(node)))
-        job.say(job.ends + 6, node, "ncclInternalError: Internal check failed.")
-    assert "op state" in case_of(job, tmp_path).lead["example"]
