@@ -108,6 +108,7 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
     known = statements()
     nodes: dict[str, None] = {}
     lists: dict[tuple[str, ...], None] = {}
+    listed = 0
     node_of: dict[int, str] = {}
     task_of: dict[int, str] = {}
     home_of_pod: dict[str, str] = {}
@@ -140,7 +141,8 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
                     doubtful += [(n, rank) for n in names]
                     continue
                 nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
-                if len(names) > 1 and sum(map(len, lists)) < MAX_NODES:
+                if len(names) > 1 and listed < MAX_NODES:
+                    listed += len(names)
                     lists.setdefault(tuple(names))
                 if names and rank:
                     _keep_rank(node_of, rank, names[0])
@@ -156,8 +158,7 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
             nodes.setdefault(name)
             if rank:
                 _keep_rank(node_of, rank, name)
-    counts = per_node - {0}
-    count = counts.pop() if len(counts) == 1 else None
+    count = max(per_node) if len(per_node - {0}) == 1 else None
     return Roster(tuple(nodes), tuple(lists), node_of, task_of, count, home_of_pod, host_of_address)
 
 

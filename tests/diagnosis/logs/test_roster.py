@@ -99,6 +99,14 @@ def test_a_statement_names_its_machine_for_every_form_of_name() -> None:
     assert roster.named_in("lost fd00:9::45: no answer", known) == {"fd00:9::45"}
 
 
+def test_very_many_node_lists_hang_no_diagnosis_and_are_cut() -> None:
+    """Each new list counted the names of all lists before it."""
+    lines = (" ".join(f"nodelist=a{n},b{n}" for n in range(at, at + 400)) for at in range(0, 640_000, 400))
+    with no_hang():
+        found = roster.roster_of_lines(lines)
+    assert sum(map(len, found.lists)) == roster.MAX_NODES
+
+
 def test_a_table_with_one_rank_a_node_counts_nodes_if_higher_ranks_write(tmp_path: Path) -> None:
     """Flux numbers its shells: "rank=1" is the second node, where the ranks 4 to 7 run."""
     shells = [f"1761435467.20 shell.init rank={n} host=rz{n}" for n in range(3)]
