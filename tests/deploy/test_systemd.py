@@ -77,7 +77,7 @@ pytestmark = [
 def blocks() -> list[str]:
     """The shell commands of the page's section."""
     section = (ROOT / "docs" / "install.md").read_text().partition("\n## systemd\n")[2].partition("\n## ")[0]
-    return [text for text in re.findall(r"```\n(.*?)```", section, re.S) if "mmdebstrap" not in text]
+    return [text for text in re.findall(r"```sh\n(.*?)```", section, re.S) if "mmdebstrap" not in text]
 
 
 class Machine:
