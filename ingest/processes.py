@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import tempfile
 from functools import cache
 from pathlib import Path
 
@@ -45,6 +46,13 @@ def id_and_start(pid: int) -> str:
             return ""
         when = ""
     return f"{pid}:{when}"
+
+
+def alive_path(part: str) -> Path:
+    """The file that the worker of a part touches while it works. It is of this machine (or container) alone: a lost
+    disk of the data must restart nobody.
+    """
+    return Path(tempfile.gettempdir()) / f"faultline-{os.getuid()}" / f"{part}.alive"
 
 
 def oom_kills() -> int | None:

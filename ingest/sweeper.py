@@ -1,4 +1,4 @@
-"""Makes every Celery worker send the periodic tasks, so that no separate beat process is needed.
+"""Makes every Celery worker send the periodic tasks, so that no separate beat process is needed, and say that it works.
 
 A thread only sends messages. It does not touch the database, because pool processes are forked from this process.
 Several workers send more often than needed, which does no harm: a message that waited too long expires.
@@ -9,9 +9,12 @@ from __future__ import annotations
 import logging
 import os
 import threading
+import time
+from contextlib import suppress
 from typing import Any
 
 from celery.signals import (
+    heartbeat_sent,
     worker_init,
     worker_process_init,
     worker_process_shutdown,
@@ -20,14 +23,18 @@ from celery.signals import (
 )
 from django.conf import settings
 
-from ingest import broker, isolation, slots, spans
+from ingest import broker, isolation, processes, slots, spans
 from ingest.services import machines
 
 log = logging.getLogger(__name__)
 
 SWEEP_EVERY_S = 5
 TIDY_EVERY_SWEEPS = 360
+#: a worker whose loop has not turned for this long hangs. After the queue was away, Celery waits half a minute at most
+LOOP_MAX_S = 120.0
 _stopped = threading.Event()
+#: the part that this worker is (`triage.serve.parts`), and when its loop last turned
+_part, _turned_at = "worker", 0.0
 worker_process_shutdown.connect(spans.flush)
 
 
@@ -42,6 +49,8 @@ def ready(**_: Any) -> None:
 @worker_init.connect
 def configure_slots(sender: Any = None, **_: Any) -> None:
     """Keep one process free of long work."""
+    global _part  # noqa: PLW0603  # one fact of the worker
+    _part = str(getattr(sender, "hostname", None) or "worker").partition("-")[0]
     slots.configure(int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1))
 
 
@@ -62,15 +71,43 @@ def stop(**_: Any) -> None:
     _stopped.set()
 
 
+@heartbeat_sent.connect
+def loop_turned(**_: Any) -> None:
+    """Celery's loop turns: it takes messages, and restarts processes that have ended."""
+    global _turned_at  # noqa: PLW0603  # one fact of the worker
+    _turned_at = time.monotonic()
+
+
 def _send_forever() -> None:
     turn = 0
     while True:
-        due = ["ingest.tasks.sweep", *(["ingest.tasks.tidy"] if turn % TIDY_EVERY_SWEEPS == 0 else [])]
-        for task in due:
-            try:
-                broker.send(task, queue="notify", expires=3 * SWEEP_EVERY_S)
-            except Exception as error:  # the next turn tries again after any error
-                log.info("the sweep waits for the broker: %s", error)
+        send_due(is_tidied=turn % TIDY_EVERY_SWEEPS == 0)
         turn += 1
         if _stopped.wait(SWEEP_EVERY_S):
             return
+
+
+def send_due(*, is_tidied: bool) -> None:
+    """Send the messages of periodic work, and say that this worker works, unless its loop hangs."""
+    is_sent = _send("ingest.tasks.sweep")
+    if is_tidied:
+        is_sent = _send("ingest.tasks.tidy") and is_sent
+    is_turning = time.monotonic() - _turned_at < LOOP_MAX_S
+    if is_turning or not is_sent:  # a restart brings no queue back, and would end what the processes do meanwhile
+        say_alive(_part)
+
+
+def _send(task: str) -> bool:
+    try:
+        return broker.send(task, queue="notify", expires=3 * SWEEP_EVERY_S)
+    except Exception as error:  # the next turn tries again after any error
+        log.info("the sweep waits for the broker: %s", error)
+        return False
+
+
+def say_alive(part: str) -> None:
+    """For ``faultline alive PART``."""
+    path = processes.alive_path(part)
+    with suppress(OSError):  # a full disk: the check then says that nothing was heard
+        path.parent.mkdir(mode=0o700, exist_ok=True)
+        path.touch()

@@ -6,7 +6,7 @@ from importlib import import_module
 from importlib.util import find_spec
 from typing import Callable
 
-COMMANDS = ("serve", "manage", "doctor", "backup", "restore", "mcp")
+COMMANDS = ("serve", "alive", "manage", "doctor", "backup", "restore", "mcp")
 _NOT_INSTALLED = "faultline {}: only the client is installed here. This command comes with the site (docs/install.md)."
 
 

@@ -81,6 +81,7 @@ def env(tmp_path: Path) -> Iterator[dict[str, str]]:
                     "FAULTLINE_WORKER_PROCESSES": "1",
                     "FAULTLINE_LOG_FORMAT": "json",
                     "PYTHONUNBUFFERED": "1",
+                    "TMPDIR": str(tmp_path),
                 }
             )
     finally:
@@ -102,6 +103,8 @@ def test_parts_apart_diagnose_an_upload_and_the_doctor_misses_the_one_that_does_
         for path in ("/livez", "/healthz"):
             with urllib.request.urlopen(f"{url}{path}", timeout=PATIENCE_S) as answer:
                 assert json.load(answer)["status"] == "ok"
+        answers = {name: faultline(env, "alive", name).returncode for name in ("web", "parse", "diagnose", "notify")}
+        assert answers == {"web": 0, "parse": 0, "diagnose": 0, "notify": 1}
         client = {**env, "PYTHONPATH": str(ROOT / "client"), "FAULTLINE_URL": url, "FAULTLINE_TOKEN": token}
         argv = [sys.executable, "-m", "faultline", "upload", str(ROOT / "samples" / "sigkill_rank5.tar.gz")]
         argv += ["--job", "run", "--diagnose", "--wait", str(WORK_S), "--json"]

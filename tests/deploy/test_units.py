@@ -80,6 +80,29 @@ def test_compose_reaches_nothing_from_outside_but_the_site_on_this_machine(compo
     assert published == ["127.0.0.1:8000:8000"]
 
 
+def test_each_container_is_asked_whether_it_works_and_has_a_limit_of_memory(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert service["mem_limit"], name
+        if name == "prepare":  # it ends
+            continue
+        asked = service["healthcheck"]["test"]
+        if service.get("command", ())[:1] == ["serve"]:
+            assert asked == ["CMD", "faultline", "alive", name]
+
+
+def test_no_log_of_a_container_grows_for_ever(compose: dict[str, Any]) -> None:
+    for name, service in compose["services"].items():
+        assert set(service["logging"]["options"]) == {"max-size", "max-file"}, name
+
+
+@pytest.mark.parametrize("variable", ["FAULTLINE_ALLOWED_HOSTS", "FAULTLINE_SITE_URL", "FAULTLINE_TLS"])
+def test_the_sites_address_can_be_set_in_each_form(compose: dict[str, Any], variable: str) -> None:
+    chart = yaml.safe_load((DEPLOY / "helm" / "values.yaml").read_text())
+    assert variable in chart["settings"]
+    assert compose["services"]["web"]["environment"][variable].startswith(f"${{{variable}:-")
+    assert f"\n{variable}=" in (DEPLOY / "systemd" / "faultline.env").read_text()
+
+
 def test_images_have_a_version(compose: dict[str, Any]) -> None:
     for service in compose["services"].values():
         assert re.search(r":v?\d[\w.]*(}|$)", service["image"]), service["image"]

@@ -8,16 +8,17 @@ from pathlib import Path
 from typing import NoReturn
 
 from triage.places import ROOT
-from triage.serve import parts, supervisor
+from triage.serve import alive, parts, supervisor
 from triage.serve.children import ServiceError
 
 #: commands of Django with a name of their own; all others are behind ``manage``
 SHORT = ("doctor", "backup", "restore", "mcp")
-USAGE = f"""usage: faultline [serve [PART]] | manage COMMAND … | {" | ".join(SHORT)}
+USAGE = f"""usage: faultline [serve [PART]] | alive PART | manage COMMAND … | {" | ".join(SHORT)}
 
   faultline              everything on this machine: web server, worker, queue, database
   faultline serve PART   one part, in the foreground; PART is one of:
 {parts.described("      ")}
+  faultline alive PART   whether this part works on this machine: exit code 0 or 1
   faultline manage …     Django's commands: prepare, createsuperuser, …
   faultline doctor       check this installation and say what to do
   faultline backup DIRECTORY, restore DIRECTORY
@@ -34,6 +35,8 @@ def main(arguments: list[str]) -> int:
         return supervisor.main()
     if name == "serve" and len(rest) == 1:
         return _serve(rest[0])
+    if name == "alive" and len(rest) == 1:
+        return _alive(rest[0])
     if name == "manage" or name in SHORT:
         return _manage(rest if name == "manage" else arguments)
     print(USAGE, file=sys.stderr)
@@ -46,6 +49,16 @@ def _serve(part: str) -> int:
     except ServiceError as error:
         print(error, file=sys.stderr)
         return 2
+
+
+def _alive(part: str) -> int:
+    try:
+        problem = alive.problem_of(part, os.environ)
+    except ServiceError as error:
+        print(error, file=sys.stderr)
+        return 2
+    print(problem or "ok")
+    return 1 if problem else 0
 
 
 def _become(argv: list[str]) -> NoReturn:

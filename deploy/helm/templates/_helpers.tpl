@@ -16,7 +16,24 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 {{- end }}
 
-{{- /* What every pod has: no root, no service account, nothing writable but its data. */}}
+{{- /* A value of one part, else the common one. Takes the root, the part's values `of` and the name `key`. */}}
+{{- define "faultline.value" -}}
+{{- with get .of .key | default (get .root.Values .key) }}{{ toYaml . }}{{ end }}
+{{- end }}
+
+{{- /* What changes restart pods: environment variables are read at the start of a part. A Secret is seen only by a
+helm that reaches the cluster, so not by `helm template`. */}}
+{{- define "faultline.annotations" -}}
+checksum/settings: {{ toYaml .root.Values.settings | sha256sum }}
+{{- range $name := compact (list .root.Values.secrets.settings .root.Values.secrets.store) }}
+checksum/secret-{{ $name }}: {{ (lookup "v1" "Secret" $.root.Release.Namespace $name).data | toYaml | sha256sum }}
+{{- end }}
+{{- with include "faultline.value" (dict "root" .root "of" .of "key" "podAnnotations") }}
+{{ . }}
+{{- end }}
+{{- end }}
+
+{{- /* What every pod has: no root, no token of a service account, nothing writable but its data. */}}
 {{- define "faultline.pod" -}}
 automountServiceAccountToken: false
 enableServiceLinks: false
@@ -25,21 +42,42 @@ securityContext:
   runAsUser: 10001
   runAsGroup: 10001
   fsGroup: 10001
+  fsGroupChangePolicy: OnRootMismatch
   seccompProfile: { type: RuntimeDefault }
-{{- with .Values.imagePullSecrets }}
+{{- with .root.Values.imagePullSecrets }}
 imagePullSecrets: {{ toYaml . | nindent 2 }}
 {{- end }}
-{{- with .Values.nodeSelector }}
-nodeSelector: {{ toYaml . | nindent 2 }}
+{{- with get .of "priorityClassName" | default .root.Values.priorityClassName }}
+priorityClassName: {{ . }}
 {{- end }}
-{{- with .Values.tolerations }}
-tolerations: {{ toYaml . | nindent 2 }}
+{{- range $key := list "affinity" "nodeSelector" "tolerations" }}
+{{- with include "faultline.value" (dict "root" $.root "of" $.of "key" $key) }}
+{{ $key }}: {{ . | nindent 2 }}
 {{- end }}
-volumes:
-  - name: data
-    persistentVolumeClaim: { claimName: {{ .Values.data.existingClaim | default (printf "%s-data" .Release.Name) }} }
-  - name: tmp
-    emptyDir: {}
+{{- end }}
+{{- end }}
+
+{{- /* For pods that start after the release's own objects; a hook before the installation has neither. */}}
+{{- define "faultline.account" -}}
+serviceAccountName: {{ .Values.serviceAccount.name | default (ternary .Release.Name "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "faultline.volumes" -}}
+- name: data
+  persistentVolumeClaim: { claimName: {{ .root.Values.data.existingClaim | default (printf "%s-data" .root.Release.Name) }} }
+- name: tmp
+  emptyDir: {}
+{{- with include "faultline.value" (dict "root" .root "of" .of "key" "extraVolumes") }}
+{{ . }}
+{{- end }}
+{{- end }}
+
+{{- define "faultline.mounts" -}}
+- { name: data, mountPath: /var/lib/faultline }
+- { name: tmp, mountPath: /tmp }
+{{- with include "faultline.value" (dict "root" .root "of" .of "key" "extraVolumeMounts") }}
+{{ . }}
+{{- end }}
 {{- end }}
 
 {{- define "faultline.container" -}}
@@ -49,10 +87,17 @@ securityContext:
   allowPrivilegeEscalation: false
   readOnlyRootFilesystem: true
   capabilities: { drop: [ALL] }
-envFrom:
-  - configMapRef: { name: {{ .Release.Name }}-settings }
-  - secretRef: { name: {{ .Values.secrets.settings }} }
-  {{- with .Values.secrets.store }}
-  - secretRef: { name: {{ . }} }
-  {{- end }}
+{{- end }}
+
+{{- define "faultline.secrets" -}}
+- secretRef: { name: {{ .Values.secrets.settings }} }
+{{- with .Values.secrets.store }}
+- secretRef: { name: {{ . }} }
+{{- end }}
+{{- end }}
+
+{{- /* Asks whether the process works, not only whether it is there. It needs neither database nor queue. */}}
+{{- define "faultline.probe" -}}
+exec: { command: [faultline, alive, {{ . }}] }
+timeoutSeconds: 10
 {{- end }}
