@@ -11,7 +11,6 @@ import tarfile
 import zipfile
 import zlib
 from collections.abc import Callable
-from dataclasses import dataclass
 from functools import partial
 from typing import Any, Final
 
@@ -105,11 +104,24 @@ class ChainedReader(io.RawIOBase):
 
     def seekable_whole(self) -> Any:
         """The file from its first byte if it is seekable, else None."""
-        file = self._rest.file if isinstance(self._rest, CountingReader) else None
-        if file is None or not getattr(file, "seekable", lambda: False)():
-            return None
-        file.seek(0)
+        file = self._seekable_file()
+        if file is not None:
+            file.seek(0)
         return file
+
+    def length(self) -> int | None:
+        """How many bytes follow; None if the end alone shows that."""
+        file = self._seekable_file()
+        if file is None:
+            return None
+        now: int = file.tell()
+        end: int = file.seek(0, io.SEEK_END)
+        file.seek(now)
+        return len(self._head) + end - now
+
+    def _seekable_file(self) -> Any:
+        file = self._rest.file if isinstance(self._rest, CountingReader) else None
+        return file if file is not None and getattr(file, "seekable", lambda: False)() else None
 
 
 class Decompressor:
@@ -220,58 +232,6 @@ _GZIP_MAGIC, _BZIP2_MAGIC, _XZ_MAGIC, _ZSTD_MAGIC = b"\x1f\x8b", b"BZh", b"\xfd7
 def _is_skippable(data: bytes, magic: bytes) -> bool:
     """Whether a frame of zstd begins that holds no data, as ``pzstd`` writes them."""
     return magic == _ZSTD_MAGIC and len(data) >= 4 and 0x50 <= data[0] <= 0x5F and data[1:4] == b"\x2a\x4d\x18"
-
-
-#: Unreadable headers in a tar archive are skipped, block by block, up to this many bytes.
-_MAX_SKIPPED_BYTES: Final = 64 << 20
-
-
-class CheckedTarInfo(tarfile.TarInfo):
-    """Headers of a tar archive, with a record of errors. Refuses headers that would be read into memory and are far
-    larger than any name. The standard library's reader stops silently at the first damaged header and at the first end
-    mark; ``ignore_zeros`` makes it continue, and ``skipped`` of the archive (:class:`SkippedBytes`) counts the skipped
-    bytes.
-    """
-
-    @classmethod
-    def fromtarfile(cls, tar: tarfile.TarFile) -> tarfile.TarInfo:  # type: ignore[override]
-        seen: SkippedBytes = tar.skipped  # type: ignore[attr-defined]
-        try:
-            info = super().fromtarfile(tar)
-        except tarfile.EOFHeaderError:  # type: ignore[attr-defined]
-            seen.end_marks += 1
-            seen.spend()
-            raise
-        except tarfile.InvalidHeaderError:  # type: ignore[attr-defined]
-            seen.bytes += tarfile.BLOCKSIZE
-            seen.end_marks = 0
-            seen.spend()
-            raise
-        except tarfile.TruncatedHeaderError:  # type: ignore[attr-defined]
-            raise tarfile.ReadError("it ends within a header") from None
-        seen.end_marks = 0
-        return info
-
-    def _proc_member(self, tar: tarfile.TarFile) -> tarfile.TarInfo:
-        if self.type in b"xgXLK" and self.size > 1 << 20:
-            raise tarfile.ReadError(f"a header of {self.size:,} bytes")
-        return super()._proc_member(tar)  # type: ignore[misc,no-any-return]
-
-
-@dataclass(slots=True)
-class SkippedBytes:
-    """The skipped part of a tar archive: ``bytes`` of damaged headers and the data after them, and the number of
-    ``end_marks`` (blocks of zeros) read last. Two of them end an archive.
-    """
-
-    bytes: int = 0
-    end_marks: int = 0
-    _blocks: int = 0
-
-    def spend(self) -> None:
-        self._blocks += 1
-        if self._blocks * tarfile.BLOCKSIZE > _MAX_SKIPPED_BYTES:
-            raise tarfile.ReadError(f"no header in {_MAX_SKIPPED_BYTES >> 20} MiB")
 
 
 def decompressor(kind: str, source: Any) -> Any:

@@ -25,15 +25,14 @@ from diagnosis.archive_streams import (
     BLOCK_BYTES,
     DAMAGE_ERRORS,
     ChainedReader,
-    CheckedTarInfo,
     CountingReader,
     LimitedReader,
     Refused,
-    SkippedBytes,
     decompressor,
     error_text,
     read_head,
 )
+from diagnosis.tar_reading import CheckedTarInfo, ForwardReader, Tar
 
 __all__ = ["HEAD_BYTES", "Limits", "Member", "Refused", "clean_path", "format_of", "walk"]
 
@@ -188,11 +187,11 @@ class _Walk:
 
     def _tar(self, stream: Any, path: str, prefix: str, depth: int, sent: SentBytes) -> Iterator[Member]:
         try:
-            archive = _Tar.open(fileobj=stream, mode="r|", tarinfo=CheckedTarInfo, ignore_zeros=True)
+            archive = Tar(ForwardReader(stream, stream.length()))
         except _READ_ERRORS as error:
             self.on_problem(path, f"The archive cannot be opened ({error_text(error)}): send it again.")
             return
-        count, names, skipped = 0, UniqueNames(), archive.skipped
+        count, names, skipped, is_cut = 0, UniqueNames(), archive.skipped, False
         with closing(archive):
             while True:
                 before = skipped.bytes
@@ -210,21 +209,21 @@ class _Walk:
                     )
                 if info is None:
                     break
-                archive.members.clear()  # it would grow with every member of a huge archive
+                is_cut = info.is_overlong
                 if not info.isdir():
                     count += 1
                     yield from self._tar_member(archive, info, prefix, depth, sent, names)
         if count == 0:
             self.on_problem(path, "The archive holds no files: nothing to read in it.")
-        elif not skipped.end_marks:
+        elif not skipped.end_marks and not is_cut:
             problem = f"The archive ends after {count:,} members without its end mark: it may have been cut"
             self.on_problem(path, f"{problem} there. Compare the number with the original, and send it again if it is.")
         self._report_duplicates(path, names)
 
     def _tar_member(
         self,
-        archive: tarfile.TarFile,
-        info: tarfile.TarInfo,
+        archive: Tar,
+        info: CheckedTarInfo,
         prefix: str,
         depth: int,
         sent: SentBytes,
@@ -236,8 +235,13 @@ class _Walk:
         if name and not info.isreg():
             kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
             self.on_problem(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
-        elif name and (content := archive.extractfile(info)) is not None:
-            yield from self._member(LimitedReader(content, name, self.limits.ratio, sent), name, depth, sent)
+        elif name and info.size < 0:
+            self.on_problem(name, f"Its header states {info.size:,} bytes: it was left out. Send the archive again.")
+        elif name and info.issparse() and (info.is_overlong or not info.has_plausible_map()):
+            self.on_problem(name, "The map of this sparse file is damaged: it was left out. Pack it without --sparse.")
+        elif name:
+            metered = LimitedReader(archive.content(info), name, self.limits.ratio, sent)
+            yield from self._member(metered, name, depth, sent)
 
     def _zip(self, stream: Any, path: str, prefix: str, depth: int) -> Iterator[Member]:
         with tempfile.SpooledTemporaryFile(max_size=_SPOOL_BYTES) as spool:
@@ -359,13 +363,3 @@ class _MemberStream(io.RawIOBase):
         self._state.spend(len(data))
         buffer[: len(data)] = data
         return len(data)
-
-
-class _Tar(tarfile.TarFile):
-    """A tar archive read forwards, over damaged headers and end marks, see :class:`CheckedTarInfo`."""
-
-    members: list[tarfile.TarInfo]
-
-    def __init__(self, *arguments: Any, **options: Any) -> None:
-        self.skipped = SkippedBytes()
-        super().__init__(*arguments, **options)
