@@ -24,7 +24,10 @@ LIMITS: Final = thresholds.limits("counters")
 THRESHOLDS: Final = thresholds.of("counters")
 
 _OTHER_MASK: Final = re.compile(r"<(?!NUM>)[A-Z]+>")
-_NUMBER: Final = r"([-+]?\d+(?:[.,]\d+)*(?:[eE][-+]?\d+)?)"
+#: What may stand between the digits of one number.
+_MARKS: Final = ".,"
+#: The place of the first number: no later digit of one is tried.
+_FIRST: Final = r"(?<!\d)(?<!\d[.,])"
 type Counted = Callable[[str], tuple[str, int, int] | None]
 type Lines = Callable[[pl.DataFrame], Sequence[str]]
 
@@ -66,14 +69,22 @@ def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[
 
 def _patterns(wording: str) -> list[re.Pattern[str]]:
     """Patterns that find the numbers of a masked message in a raw line, one group each: one pattern for each stretch
-    between other masks. Each matches in only one way, so that no line causes backtracking.
+    between other masks, of its first numbers.
+
+    The wording is evidence, and a pattern made of it must cost no line more than its length: nothing that a number has
+    taken is given back, and what stands between two numbers is part of none.
     """
-    found = []
-    for stretch in _OTHER_MASK.split(wording):
-        if stretch.count("<NUM>") >= THRESHOLDS.measured:
-            known = (r"\s+".join(re.escape(word) for word in re.split(r"\s+", part)) for part in stretch.split("<NUM>"))
-            found.append(re.compile(_NUMBER.join(known)))
-    return found
+    stretches = [stretch.split("<NUM>")[: LIMITS.numbers + 1] for stretch in _OTHER_MASK.split(wording)]
+    return [_pattern(parts) for parts in stretches if len(parts) > THRESHOLDS.measured]
+
+
+def _pattern(parts: Sequence[str]) -> re.Pattern[str]:
+    """The pattern of some numbers with these texts before, between and after them."""
+    marks = "".join(mark for mark in _MARKS if mark not in parts)
+    more = rf"(?:[{marks}]\d++)*+" if marks else ""
+    number = rf"([-+]?+\d++{more}(?:[eE][-+]?+\d++)?+)"
+    known = [r"\s++".join(map(re.escape, re.split(r"\s+", part))) for part in parts]
+    return re.compile(_FIRST * (not parts[0]) + number.join(known))
 
 
 def _sample(table: LogTable, masked: int, read: Lines) -> tuple[list[str], list[int | None]]:

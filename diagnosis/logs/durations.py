@@ -14,7 +14,7 @@ _SECONDS: Final = re.compile(
     r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
     r"|(?:time|seconds|duration)(?:[ _](?:per|a|of)[ _]|/)(?:iteration|step|iter|batch|it)|interval_runtime"
     r"|(?<!\d )\bseconds"
-    r"|\bstep))[\"']?\s*(?:in )?(?:\(?(ms|s)\)?)?\s*[=:]?\s*(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)?"
+    r"|\bstep))[\"']?\s*+(?:in )?(?:\(?(ms|s)\)?)?\s*+[=:]?\s*+(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)?"
 )
 _PER_ITERATION: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?s(?:ec\w*)?/(?:it|iter|step|batch)\b")
 _RATE: Final = re.compile(

@@ -66,7 +66,7 @@ _HEADER = re.compile(
 
 
 #: Names of a following value, and words that leave a clause open.
-_KEY = re.compile(r"\W*[\w.-]+[:=]\s*")
+_KEY = re.compile(r"\W*+[\w.-]++[:=]\s*")
 _NEXT_WORD = re.compile(r"\s*\S+")
 _OPEN_END = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
 #: Maximum number of characters of a description after the match of its rule.

@@ -24,7 +24,7 @@ _EXTENSION = re.compile(
     r"|kern|events|stdout|stderr|\d{1,2})$",
     re.IGNORECASE,
 )
-_HOST = re.compile(r"^[A-Za-z][A-Za-z0-9]*(?:[-_.]?[A-Za-z0-9]+)*$")
+_HOST = re.compile(r"^[A-Za-z][A-Za-z0-9]*+(?:[-_.][A-Za-z0-9]++)*+$")
 _HOST_WORD = re.compile(
     r"(?:^|[-_.\d])(?:node|host|hgx|dgx|gpu|npu|worker|compute|cn|server|srv|ip|nid|gke|aks|hpc)(?=[-_.\d]|$)",
     re.IGNORECASE,

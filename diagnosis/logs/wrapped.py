@@ -70,7 +70,7 @@ _SYSLOG_FRAME = re.compile(
     r"<\d{1,3}>1 (\d{4}-\S+) (\S+) (\S+) (\S+) \S+ (?:-|(?:\[[^\]]*\])+)(?: \ufeff?(.*))?$", re.DOTALL
 )
 #: Pod and container before a line; the pod is numbered, the container one word.
-_POD_LINE = re.compile(r"([a-z][a-z0-9]*(?:[-.][a-z0-9]+)*[-.]?\d[\w.-]*) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
+_POD_LINE = re.compile(r"([a-z]++(?:[-.][a-z]++)*+[-.]?+\d[\w.-]*+) ([a-z][a-z0-9-]*) (.*)", re.DOTALL)
 #: The message of a tail when it finds a pod.
 _POD_FOUND = re.compile(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.

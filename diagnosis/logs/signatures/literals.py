@@ -19,7 +19,7 @@ MIN_LENGTH = 3
 #: maximum number of sets of one way, the best ones: more cost more in the search than they save
 MAX_SETS = 3
 #: A set in square brackets, which may hold named ones and, twice, other sets.
-_SET = r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\[\]\\]|%s)*\]"
+_SET = r"\[\^?\]?(?:\\.|\[:\^?\w+:\]|[^\[\]\\]|%s)*+\]"
 #: The pieces of a pattern: what matches any of many characters, a position, brackets, repetitions, literal text.
 _TOKEN = re.compile(
     rf"(?P<any>{_SET % (_SET % (_SET % '(?!)'))}|\.|\\[dDwWsS]"

@@ -91,3 +91,13 @@ def test_the_last_progress_of_all_machines_counts_however_their_lines_are_cut(tm
 
     assert told.last == 51
     assert sorted(set(told.beats["n"])) == [*range(40), 51]
+
+
+def test_a_usage_text_with_a_printed_list_takes_no_time(tmp_path: Path) -> None:
+    choices = ",".join(map(str, range(1, 41)))
+    lines = [f"{at(n)} usage: train.py [--layers {{{choices}}}] [--lr 0.{n}]" for n in range(1, 30)]
+    assert found(lines, tmp_path).kind == "none"  # it backtracked for longer than anybody lives
+
+
+def test_numbers_joined_by_commas_count_each_for_itself(tmp_path: Path) -> None:
+    assert found([f"{at(n)} kiste:{n},{3 - n / 99:.4f},7" for n in range(31, 51)], tmp_path).last == 50

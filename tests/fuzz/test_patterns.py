@@ -1,0 +1,45 @@
+"""No pattern needs more than a moment for any line: `python -m tests.fuzz patterns` attacks with longer ones."""
+
+import re
+from string import ascii_lowercase
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from diagnosis.logs import counters
+from tests.fuzz import patterns as fuzz
+
+#: Half of what is read back of a line (``raw_lines.read_lines``): a cubic search of it takes longer than the limit.
+LINE_CHARS = 1_000
+
+
+def test_no_pattern_takes_long_for_any_line() -> None:
+    patterns = fuzz.compiled_patterns()
+    slow = {place: text for place, one in patterns.items() if (text := fuzz.is_slow(one, LINE_CHARS, cpu_s=1.0))}
+    assert slow == {}
+    assert len(patterns) > 400  # they were found
+
+
+@pytest.mark.parametrize("pattern", [r"(a+)+$", r"(\d+(,\d+)*,?)*x", r"[\w.]+[.\w]+[\w.]+[\w.]+;"])
+def test_a_slow_pattern_is_noticed(pattern: str) -> None:
+    assert fuzz.is_slow(re.compile(pattern), LINE_CHARS, cpu_s=0.2)
+
+
+_BETWEEN = st.sampled_from(
+    (",", ".", ", ", " ", "-", ":", "e", "E", "x", "{", "}", "=", "  ", "+", "/", "", "0", "(a+)+")
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.lists(_BETWEEN, min_size=3, max_size=80), st.sampled_from(("1", "12", "1,2", "1.5", "-1e5", "1,234.5")))
+def test_no_pattern_made_of_evidence_takes_long(between: list[str], number: str) -> None:
+    for pattern in counters._patterns("<NUM>".join(between)):
+        line = number.join(between)
+        for text in (line, line[:-1] + "\0", number * 300, "1," * 1000, "1e" * 1000, (line + "!") * 20):
+            assert not fuzz.is_slow_in(pattern, text[:LINE_CHARS], cpu_s=1.0), pattern.pattern
+
+
+def test_a_printed_list_of_thousands_makes_a_pattern_of_few_numbers() -> None:
+    wording = "ranks {" + ",".join(["<NUM>"] * 5_000) + "} of " + ascii_lowercase
+    assert [one.groups for one in counters._patterns(wording)] == [counters.LIMITS.numbers]
