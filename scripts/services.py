@@ -21,13 +21,15 @@ class Postgres:
 
     def __init__(self, argv: list[str], log: Path, user: str | None, url: str) -> None:
         self.url = url
-        self._argv, self._log, self._user = argv, log, user
+        #: what the server wrote since its last start
+        self.log = log
+        self._argv, self._user = argv, user
         self._process: Process | None = None
 
     def start(self) -> None:
-        self._log.write_bytes(b"")
-        self._process = process = spawn(self._argv, log=self._log, user=self._user)
-        wait_until(lambda: b"ready to accept" in self._log.read_bytes(), process, what="PostgreSQL", log=self._log)
+        self.log.write_bytes(b"")
+        self._process = process = spawn(self._argv, log=self.log, user=self._user)
+        wait_until(lambda: b"ready to accept" in self.log.read_bytes(), process, what="PostgreSQL", log=self.log)
 
     @property
     def pid(self) -> int:

@@ -11,6 +11,7 @@ from django.db.models import Count, F, Sum
 from django.utils import timezone
 
 from ingest import storage
+from ingest.locks import lock_rows
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.services.kept_lines import kept_lines_forget
 from ingest.services.sending import run_enqueue
@@ -33,16 +34,15 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[IncomingFile]) -> list[A
     If another upload of the attempt has other bytes under a path, the new file is stored under its archive's name. A
     path sent again by the same name replaces the older artifact. O(1) queries for any number of files.
     """
-    job = Job.objects.select_for_update().get(pk=upload.job_id)
+    job = lock_rows(Job.objects).get(pk=upload.job_id)
     incoming = _with_unique_paths(upload, incoming)
     paths = {row.path for row in incoming}
     existing = {
         (artifact.path, artifact.blob_id): artifact
         for artifact in Artifact.objects.filter(attempt_id=upload.attempt_id, path__in=paths)
     }
-    Blob.objects.bulk_create(
-        [Blob(sha256=row.sha256, size_bytes=row.size_bytes) for row in incoming], ignore_conflicts=True, batch_size=500
-    )
+    blobs = [Blob(sha256=row.sha256, size_bytes=row.size_bytes) for row in sorted(incoming, key=_digest_of)]
+    Blob.objects.bulk_create(blobs, ignore_conflicts=True, batch_size=500)
     fresh = {
         (row.path, row.sha256): Artifact(
             attempt_id=upload.attempt_id,
@@ -104,14 +104,18 @@ def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], siz
 
 def _open_unit(job: Job, attempt_id: int) -> tuple[Run | None, int, int, bool]:
     """A queued unit with room (its row is locked, so that no worker claims it), its free bytes and its members."""
-    waiting = Run.objects.select_for_update().filter(
+    waiting = Run.objects.filter(
         job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE, state=Run.State.QUEUED, artifact=None, tries=0
     )
-    unit = waiting.order_by("-pk").first()
+    unit = lock_rows(waiting).order_by("-pk").first()
     if unit is None:
         return None, 0, 0, False
     contents = unit.artifacts.aggregate(size=Sum("blob__size_bytes"), count=Count("pk"))
     return unit, settings.PARSE_UNIT_BYTES - (contents["size"] or 0), contents["count"], True
+
+
+def _digest_of(incoming: IncomingFile) -> str:
+    return incoming.sha256
 
 
 def _with_unique_paths(upload: Upload, incoming: Sequence[IncomingFile]) -> list[IncomingFile]:
@@ -136,7 +140,7 @@ def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
     """Remove a file from its job: a new revision without it. The next tidying deletes its bytes unless another file
     shares them.
     """
-    job = Job.objects.select_for_update().get(attempts__artifacts=artifact)
+    job = lock_rows(Job.objects).get(attempts__artifacts=artifact)
     Upload.objects.filter(attempt_id=artifact.attempt_id, path=artifact.path, sha256=artifact.blob_id).delete()
     kept_lines_forget(artifact)
     artifact.delete()

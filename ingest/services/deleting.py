@@ -11,6 +11,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from django.utils import timezone
 
 from ingest import temp_files
+from ingest.locks import lock_rows
 from ingest.models import Cluster, HistoryEntry, Job, Run, Upload
 from ingest.refusals import Refused
 from ingest.signals import job_deleting
@@ -28,7 +29,7 @@ def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
     Raises:
         Refused: (409) while its evidence arrives or is read; whatever a receiver of the signal refuses.
     """
-    job = Job.objects.select_for_update().get(pk=job.pk)
+    job = lock_rows(Job.objects).get(pk=job.pk)
     job_deleting.send(sender=Job, job=job, user=user, reason=reason)
     if sentence := busy_with(job):
         raise Refused(sentence, code="job_busy", status=409)

@@ -13,6 +13,7 @@ from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from ingest import storage
+from ingest.locks import lock_rows
 from ingest.models import Artifact, Blob, Job, Run, Upload
 
 log = logging.getLogger(__name__)
@@ -54,7 +55,7 @@ def evidence_remove(*, job: Job) -> RemovedEvidence:
     :func:`removal_finish` continues.
     """
     with transaction.atomic():
-        Job.objects.select_for_update().get(pk=job.pk)
+        lock_rows(Job.objects).get(pk=job.pk)
         held = Artifact.objects.filter(_IS_HELD, attempt__job=job)
         held.filter(parsed_key="").update(parsed_key=_REMOVING)
         held.update(state=Artifact.State.REMOVED, problem="", kept=None, kept_lines=0)
@@ -77,6 +78,7 @@ def parts_remove(*, job: Job, before: datetime) -> RemovedEvidence:
     continued = Upload.objects.filter(job=job, path__in={path for _, path in later}).values_list("attempt_id", "path")
     ids = [later[key] for key in continued if key in later]
     with transaction.atomic():
+        lock_rows(Job.objects).get(pk=job.pk)
         rows = Artifact.objects.filter(pk__in=ids)
         rows.filter(parsed_key="").update(parsed_key=_REMOVING)
         rows.update(state=Artifact.State.REMOVED, is_superseded=True, problem="", kept=None, kept_lines=0)

@@ -35,7 +35,7 @@ def is_large(artifact: Artifact) -> bool:
 @transaction.atomic
 def artifact_cut(artifact: Artifact, job_id: int) -> None:
     """Queue a run for each range. A second call changes nothing."""
-    Artifact.objects.select_for_update().filter(pk=artifact.pk).update(state=Artifact.State.PARSING)
+    Artifact.objects.filter(pk=artifact.pk).update(state=Artifact.State.PARSING)  # and locks it
     if artifact.range_runs.exists():
         return
     with storage.blob_open(artifact.blob_id) as file:

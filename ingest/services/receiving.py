@@ -11,6 +11,7 @@ from django.db import IntegrityError, transaction
 
 from diagnosis import archives
 from ingest import storage
+from ingest.locks import lock_rows
 from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services.artifacts import IncomingFile, artifacts_add
@@ -129,6 +130,7 @@ def check_size(path: str, size_bytes: int) -> None:
 
 
 def _record(upload: Upload, incoming: IncomingFile, *, is_archive: bool) -> Receipt:
+    lock_rows(Job.objects).get(pk=upload.job_id)
     Blob.objects.bulk_create([Blob(sha256=incoming.sha256, size_bytes=incoming.size_bytes)], ignore_conflicts=True)
     upload.sha256, upload.blob_id, upload.is_archive = incoming.sha256, incoming.sha256, is_archive
     upload.size_bytes = upload.offset_bytes = incoming.size_bytes

@@ -8,6 +8,7 @@ from django.core.files.storage import storages
 from django.db import transaction
 
 from diagnosis import parsed
+from ingest.locks import lock_rows
 from ingest.models import Artifact, Job
 from ingest.services.artifacts import evidence_changed, parse_queue
 
@@ -24,7 +25,7 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
     )
     artifacts = [row for row in standing.select_related("blob") if is_forced or not is_usable(row)]
     with transaction.atomic():
-        job = Job.objects.select_for_update().get(pk=job.pk)
+        job = lock_rows(Job.objects).get(pk=job.pk)
         for start in range(0, len(artifacts), 500):
             ids = [row.pk for row in artifacts[start : start + 500]]
             Artifact.objects.filter(pk__in=ids).update(state=Artifact.State.RECEIVED, problem="", settled_at=None)

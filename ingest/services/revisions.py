@@ -10,6 +10,7 @@ from django.db import transaction
 from django.db.models import Count, F, Q, Sum
 from django.utils import timezone
 
+from ingest.locks import lock_rows
 from ingest.models import Artifact, Job, Run, Upload
 from ingest.services.sending import run_enqueue
 
@@ -26,7 +27,7 @@ def diagnosis_request(*, job: Job, user: Any = None, is_forced: bool = False) ->
     Returns the diagnose run of the current revision, queued, running or done; None while evidence is being read (the
     run follows automatically).
     """
-    job = Job.objects.select_for_update().get(pk=job.pk)
+    job = lock_rows(Job.objects).get(pk=job.pk)
     if is_forced and job.diagnosing_revision >= job.revision and not _is_diagnosing(job):
         Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1)
     Job.objects.filter(pk=job.pk).update(is_diagnosis_wanted=True)
@@ -39,7 +40,7 @@ def diagnosis_request(*, job: Job, user: Any = None, is_forced: bool = False) ->
 @transaction.atomic
 def revision_close(*, job_id: int) -> Run | None:
     """Queue the one diagnosis of the current revision if it is due. Called after every change that can make it due."""
-    job = Job.objects.select_for_update().get(pk=job_id)
+    job = lock_rows(Job.objects).get(pk=job_id)
     if job.revision <= job.diagnosing_revision or not _is_settled(job) or _is_diagnosing(job):
         return None
     waited = timezone.now() - (job.evidence_changed_at or job.created_at)

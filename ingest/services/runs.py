@@ -21,7 +21,8 @@ from django.utils import timezone
 from diagnosis import faults
 from ingest import processes, slots, spans, tracing
 from ingest.isolation import End, ReaderLost
-from ingest.models import Artifact, Run, RunLog
+from ingest.locks import lock_rows
+from ingest.models import Job, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
 from ingest.services import ends, machines
 from ingest.services.revisions import revision_close
@@ -142,8 +143,7 @@ def run_claim(run_id: int) -> Run | None:
 
 @transaction.atomic
 def run_succeed(run: Run) -> None:
-    if run.artifact_id is not None:  # ranges of one file finish one by one, so that exactly one is the last
-        Artifact.objects.select_for_update().filter(pk=run.artifact_id).first()
+    lock_rows(Job.objects).get(pk=run.job_id)  # runs of a job finish one by one, so that exactly one range is the last
     if _conclude(run, Run.State.SUCCEEDED):
         SETTLING[Run.Kind(run.kind)].on_success(run)
         revision_close(job_id=run.job_id)
@@ -152,6 +152,7 @@ def run_succeed(run: Run) -> None:
 @transaction.atomic
 def run_fail(run: Run, sentence: str) -> None:
     """Fail the run for good, and settle its artifacts or upload, so that the rest of the job continues."""
+    lock_rows(Job.objects).get(pk=run.job_id)
     if not _conclude(run, Run.State.FAILED, sentence):
         return
     RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)

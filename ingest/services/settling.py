@@ -27,8 +27,8 @@ class Settling:
 
 
 def ranges_join(run: Run) -> None:
-    """Queue the joining after the last range of a file is parsed. The caller locks the artifact's row, so that exactly
-    one is the last.
+    """Queue the joining after the last range of a file is parsed. The caller locks the job's row, so that exactly one
+    is the last.
     """
     if run.artifact is None or "part" not in run.parameters:
         return

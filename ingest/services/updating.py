@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
+from operator import itemgetter
 from typing import Any
 
 from django.db import connection
@@ -10,7 +11,8 @@ from django.db.models import Model
 
 
 def update_each(model: type[Model], names: Sequence[str], rows: Iterable[Sequence[Any]]) -> None:
-    """Set the fields ``names`` of rows: each is a primary key and the values. Call it inside of a transaction.
+    """Set the fields ``names`` of rows: each is a primary key and the values. Call it inside of a transaction, which
+    then locks the rows in the order of their keys (``ingest.locks``).
 
     One statement, compiled once. Django's ``update`` compiles one for each row, and its ``bulk_update`` one with a
     condition for each row and field: for 16 rows 2.5 and 7 ms of processor time, this 0.3.
@@ -19,7 +21,7 @@ def update_each(model: type[Model], names: Sequence[str], rows: Iterable[Sequenc
     fields, key = [there[name] for name in names], there[model._meta.pk.name]
     values = [
         [field.get_db_prep_save(value, connection) for field, value in zip([*fields, key], [*values, pk], strict=True)]
-        for pk, *values in rows
+        for pk, *values in sorted(rows, key=itemgetter(0))
     ]
     if not values:
         return

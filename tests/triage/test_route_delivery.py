@@ -121,6 +121,7 @@ def test_a_route_of_a_killed_worker_is_served_at_once_and_one_of_a_worker_elsewh
         Route.objects.update(holder=f"{name}/claim", claimed_until=until)
         outbox.ping(route=route)
     assert len(receiver.got) == 1
+    assert Delivery.objects.get().is_repeated, "whoever held the route may have sent it"
     for alive in (f"elsewhere#{ended.pid}:1/claim", f"{processes.process_name()}/claim"):
         Route.objects.update(holder=alive, claimed_until=until)
         outbox.ping(route=route)

@@ -50,7 +50,8 @@ class Route(models.Model):
     given_up = models.PositiveIntegerField(default=0)
     #: one worker at a time sends a route's messages, so that they arrive in order; a dead worker's claim ends then
     claimed_until = models.DateTimeField(null=True, blank=True)
-    #: the claim of the worker that sends now: its process (``ingest.processes.process_name``), a slash, a random name
+    #: the claim of the worker that sends now: its process (``ingest.processes.process_name``), a slash, a random name;
+    #: empty once released
     holder = models.CharField(max_length=250, blank=True, default="", db_default="")
     #: no message is sent before: the receiver failed, or it is quiet
     resume_at = models.DateTimeField(null=True, blank=True)
@@ -90,6 +91,8 @@ class Delivery(models.Model):
     #: tries since the message was last requested
     tries = models.PositiveIntegerField(default=0)
     due_at = models.DateTimeField(null=True, blank=True)
+    #: it may have arrived more than once: whoever sent it ended, or lost the route, before the answer was recorded
+    is_repeated = models.BooleanField(default=False, db_default=False)
     #: [{"at", "status", "said", "error", "ms"}], the latest last
     attempts = models.JSONField(default=list)
     created_at = models.DateTimeField(auto_now_add=True)
@@ -106,6 +109,7 @@ class Delivery(models.Model):
                 condition=models.Q(state="waiting"),
                 name="delivery_waiting",
             ),
+            models.Index(fields=("is_repeated",), condition=models.Q(is_repeated=True), name="delivery_repeated"),
             models.Index(fields=("route", "-created_at", "-id"), name="delivery_route_created"),
             models.Index(fields=("route", "incident"), name="delivery_route_incident"),
             models.Index(fields=("node", "route"), condition=models.Q(node__isnull=False), name="delivery_node_route"),

@@ -33,7 +33,7 @@ def broker_answers() -> bool:
 
 
 def metrics_lines() -> list[str]:
-    """Gauges in Prometheus' text format, without the demonstration. Six queries."""
+    """Gauges in Prometheus' text format, without the demonstration. Seven queries."""
     now = timezone.now()
     may_send = Q(route__resume_at=None) | Q(route__resume_at__lte=now)  # not while a route is quiet
     waits = Delivery.objects.filter(may_send, state=Delivery.State.WAITING, due_at__lte=now)
@@ -56,6 +56,11 @@ def metrics_lines() -> list[str]:
         ("incidents", "Incidents by state", _by_state(incidents)),
         ("runs", "Background work by queue and state", {f'queue="{q}",state="{s}"': n for (q, s), n in counts.items()}),
         ("deliveries_due", "Messages to routes that wait to be sent now", {"": notify["n"]}),
+        (
+            "deliveries_repeated",
+            "Messages of the last 30 days that may have arrived more than once",
+            {"": Delivery.objects.filter(is_repeated=True).count()},
+        ),
         (
             "oldest_queued_run_seconds",
             "Age of the oldest work that waits, by queue",

@@ -11,6 +11,7 @@ from django.db import transaction
 from diagnosis.model import LOG_KINDS
 from ingest import selectors as evidence
 from ingest.isolation import ReaderLost
+from ingest.locks import lock_rows
 from ingest.models import Artifact, Attempt, Job, RunLog
 from ingest.services import Work
 from ingest.services.engine_calls import engine_call
@@ -65,8 +66,9 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
     blob = kept_lines_put(table)
     line_counts = {path: logs[path].lines for path in counts if path in logs}
     with transaction.atomic():
+        revision = lock_rows(Job.objects).get(pk=job.pk).revision
         work.write()  # raises if another worker holds the run now
-        if Job.objects.select_for_update().get(pk=job.pk).revision != job.revision:
+        if revision != job.revision:
             return
         kept = {logs[path].pk: (blob.pk, counts[path]) for path in line_counts}
         condensed_mark(kept=kept)

@@ -7,27 +7,32 @@ records all results that came while it recorded the ones before.
 
 from __future__ import annotations
 
+import logging
 import queue
 import time as clock
 import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
+from contextlib import contextmanager
 from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
 
-from django.db import transaction
+from django.db import connection, transaction
 from django.db.models import Exists, F, OuterRef, Q, QuerySet
 from django.utils import timezone
 
 from ingest import processes
+from ingest.refusals import DATABASE_ERRORS
 from triage.destinations import ALL
 from triage.models import Delivery, Reference, Route
 from triage.models.route import About
 from triage.selectors.routes import may_receive
 from triage.services.exchanging import Lane, Result, lane_send
 from triage.services.outbox import PING, routes_wake
-from triage.services.recording import results_record
+from triage.services.recording import results_keep
+
+log = logging.getLogger(__name__)
 
 #: a sender renews its claims while it waits; one that was silent for this long has died
 _LEASE = timedelta(seconds=10)
@@ -57,42 +62,66 @@ def routes_send() -> None:
     Ends when nothing is due and every result is recorded. While it waits for a slow receiver it continues to send on
     other routes, up to ``LIMIT_S``. If its time is over first, another worker is woken.
     """
+    results: queue.SimpleQueue[Result] = queue.SimpleQueue()
+    try:
+        with ThreadPoolExecutor(MAX_LANES, thread_name_prefix="route") as pool:
+            _lanes_serve(pool, results)
+    except BaseException:
+        if last_results := _collect_results(results):  # what was sent must not be sent again
+            results_keep(last_results)
+        raise
+
+
+def _lanes_serve(pool: ThreadPoolExecutor, results: queue.SimpleQueue[Result]) -> None:
     began, is_open, is_woken = clock.monotonic(), True, False
     look_at = bury_at = 0.0
     pause_s = _POLL_S
     renewed = began
-    results: queue.SimpleQueue[Result] = queue.SimpleQueue()
     lanes: dict[str, Lane] = {}
-    with ThreadPoolExecutor(MAX_LANES, thread_name_prefix="route") as pool:
-        while True:
-            now = clock.monotonic()
-            slow = sum(now - lane.began > _SLOW_S for lane in lanes.values())
-            is_open = now - began < (LIMIT_S if slow else SLICE_S)
-            if is_open and (now >= look_at or not lanes):
+    while True:
+        now = clock.monotonic()
+        slow = sum(now - lane.began > _SLOW_S for lane in lanes.values())
+        is_open = now - began < (LIMIT_S if slow else SLICE_S)
+        if is_open and (now >= look_at or not lanes):
+            pause_s = min(2 * pause_s, _POLL_MAX_S)
+            with _outage_survived(lanes):
                 if now >= bury_at:
                     claims_free()
                     bury_at = now + _FREE_CLAIMS_EVERY_S
-                pause_s = min(2 * pause_s, _POLL_MAX_S)
                 for lane in _claim_routes(min(MAX_FAST_LANES + slow, MAX_LANES) - len(lanes), held=lanes.values()):
                     lanes[lane.claim] = lane
                     pool.submit(lane_send, lane, results.put)
                     pause_s = _POLL_S
-                look_at = clock.monotonic() + pause_s
-            if not is_open and not is_woken:  # before it waits for the last answers
-                is_woken = True
+            look_at = clock.monotonic() + pause_s
+        if not is_open and not is_woken:  # before it waits for the last answers
+            is_woken = True
+            with _outage_survived(lanes):
                 if is_due():
                     routes_wake()
-            if not lanes:
-                break
-            if new_results := _collect_results(results):
-                results_record(new_results)
-                for result in new_results:
-                    if result.delivery is None:
-                        del lanes[result.lane.claim]
-                        look_at = 0.0
-            if clock.monotonic() - renewed > _RENEW_S:
+        if not lanes:
+            return
+        if new_results := _collect_results(results):
+            results_keep(new_results)
+            for result in new_results:
+                if result.delivery is None:
+                    del lanes[result.lane.claim]
+                    look_at = 0.0
+        if clock.monotonic() - renewed > _RENEW_S:
+            with _outage_survived(lanes):
                 _renew(lanes)
-                renewed = clock.monotonic()
+            renewed = clock.monotonic()
+
+
+@contextmanager
+def _outage_survived(lanes: Collection[str]) -> Iterator[None]:
+    """While messages are under way, an error of the database ends nothing: their results are still to be recorded."""
+    try:
+        yield
+    except DATABASE_ERRORS as error:
+        if not lanes:
+            raise
+        log.warning("the database refuses while %d routes are served: %s", len(lanes), str(error).strip())
+        connection.close_if_unusable_or_obsolete()
 
 
 def is_due() -> bool:
@@ -101,11 +130,13 @@ def is_due() -> bool:
 
 
 def claims_free() -> None:
-    """End the claims of processes of this machine that have ended: nobody waits until these would end by themselves."""
+    """End the claims of processes of this machine that have ended: nobody waits until these would end by themselves.
+    Their ``holder`` stays, which shows that they were not released.
+    """
     holders = Route.objects.filter(claimed_until__gt=timezone.now()).exclude(holder="").values_list("holder", flat=True)
-    ended = [claim for claim in holders if processes.has_ended(claim.rpartition("/")[0])]
-    if ended:
-        Route.objects.filter(holder__in=ended).update(claimed_until=timezone.now(), holder="")
+    for claim in holders:
+        if processes.has_ended(claim.rpartition("/")[0]):
+            Route.objects.filter(holder=claim).update(claimed_until=timezone.now())
 
 
 def deliveries_tidy() -> None:
@@ -162,6 +193,8 @@ def _claim_routes(max_routes: int, *, held: Iterable[Lane]) -> Iterator[Lane]:
             if not Route.objects.filter(is_same, pk=route.pk).update(claimed_until=now + _LEASE, holder=claim):
                 continue
             deliveries = _next_deliveries(route, now)
+            if deliveries and route.holder:  # of a claim that was not released: it may have sent the first of them
+                Delivery.objects.filter(pk=deliveries[0].pk).update(is_repeated=True)
             if not deliveries:
                 Route.objects.filter(pk=route.pk).update(claimed_until=now, holder="")
         if deliveries:

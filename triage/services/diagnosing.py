@@ -11,6 +11,7 @@ from django.utils import timezone
 
 from ingest import selectors as evidence
 from ingest import temp_files
+from ingest.locks import lock_rows
 from ingest.models import DEMONSTRATION, Attempt, Job, Node
 from ingest.services import Work, parts
 from ingest.services.engine_calls import engine_call
@@ -74,6 +75,7 @@ def job_diagnose(work: Work) -> None:
                 dask=settings.DASK,
             )
             with transaction.atomic():
+                lock_rows(Job.objects).get(pk=job.pk)
                 work.write(stage="storing")  # raises if another worker holds the run now, and nobody takes it meanwhile
                 stored = diagnosis_store(attempt=attempt, revision=revision, report=report)
             tables_store(stored, tables)
@@ -90,7 +92,7 @@ def diagnosis_store(
     Storing the same revision again changes nothing (a task may run twice). Decisions belong to the incident and stay.
     """
     now = now or timezone.now()
-    job = Job.objects.select_for_update().select_related("cluster").get(pk=attempt.job_id)
+    job = lock_rows(Job.objects.select_related("cluster")).get(pk=attempt.job_id)
     existing = Diagnosis.objects.filter(attempt=attempt, revision=revision).first()
     if existing:
         return existing

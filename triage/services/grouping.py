@@ -8,6 +8,7 @@ from typing import Any
 
 from django.db import transaction
 
+from ingest.locks import lock_rows
 from triage.models import Group, GroupRule, Incident
 from triage.selectors.incidents import incidents_visible_to
 from triage.services.reviewing import ReviewError, act_row, acts_log
@@ -23,14 +24,14 @@ def incidents_merge(
     New incidents of the same cluster with the fingerprint of a member join it from now on. Raises ReviewError for fewer
     than two.
     """
-    locked = list(Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents]).order_by("pk"))
-    if len(locked) < 2:
+    chosen = {incident.pk for incident in incidents}
+    former = Incident.objects.filter(pk__in=chosen, group__isnull=False).values("group")
+    members = incidents_visible_to(by).filter(group__in=former).values_list("pk", flat=True)
+    rows = list(lock_rows(Incident.objects.filter(pk__in=chosen | set(members))))
+    first = [row for row in rows if row.pk in chosen]
+    if len(first) < 2:
         raise ReviewError("Choose at least two incidents to merge.")
-    former = {incident.group_id for incident in locked if incident.group_id}
-    group = Group.objects.create(title=title.strip()[:200] or locked[0].headline[:200], made_by=by)
-    members = {incident.pk for incident in locked}
-    members |= set(incidents_visible_to(by).filter(group__in=former).values_list("pk", flat=True))
-    rows = list(Incident.objects.filter(pk__in=members))
+    group = Group.objects.create(title=title.strip()[:200] or first[0].headline[:200], made_by=by)
     kinds = sorted({(row.cluster_id, row.fingerprint) for row in rows if row.fingerprint})
     rules = _rules_make([(*kind, group) for kind in kinds], by)
     request_id, acts = request_id or uuid.uuid4(), []
@@ -51,8 +52,8 @@ def incidents_split(*, incidents: Sequence[Incident], by: Any, request_id: uuid.
     A fingerprint whose last member of a cluster leaves is separate there from now on: new incidents with it join no
     group.
     """
-    locked = Incident.objects.select_for_update().filter(pk__in=[i.pk for i in incidents], group__isnull=False)
-    leaving_incidents = list(locked.order_by("pk"))
+    grouped = Incident.objects.filter(pk__in=[incident.pk for incident in incidents], group__isnull=False)
+    leaving_incidents = list(lock_rows(grouped))
     if not leaving_incidents:
         raise ReviewError("None of these incidents is in a group.")
     remaining = Incident.objects.filter(group__in={row.group_id for row in leaving_incidents}).exclude(

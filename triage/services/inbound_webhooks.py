@@ -13,6 +13,7 @@ from urllib.parse import urlsplit
 from django.db import transaction
 from django.utils import timezone
 
+from ingest.locks import lock_rows
 from ingest.roles import can
 from triage.destinations import ALL
 from triage.destinations.pagerduty import WebhookEvent, is_signed, webhook_event_of
@@ -56,8 +57,9 @@ def webhook_apply(*, route_id: int, signatures: str, body: bytes) -> str:
 
 @transaction.atomic
 def _apply_event(route: Route, incident: Incident, event: WebhookEvent) -> str:
+    incident = lock_rows(Incident.objects.select_related("job")).get(pk=incident.pk)
     Reference.objects.get_or_create(route=route, incident=incident)
-    reference = Reference.objects.select_for_update().get(route=route, incident=incident)
+    reference = lock_rows(Reference.objects).get(route=route, incident=incident)
     former: dict[str, Any] = reference.heard or {"at": "", "ids": []}
     happened_at = event.at.astimezone(UTC).isoformat()
     if event.id in former["ids"] or happened_at < former["at"]:
@@ -68,7 +70,6 @@ def _apply_event(route: Route, incident: Incident, event: WebhookEvent) -> str:
     reference.save()
     if not event.person:
         return "No person did this: only the state is shown."
-    incident = Incident.objects.select_for_update().get(pk=incident.pk)
     if incident.is_withdrawn:
         return "A later diagnosis found no failure: nothing was done."
     return _apply_act(route, incident, event)

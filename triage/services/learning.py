@@ -13,6 +13,7 @@ from django.db.models import Exists, OuterRef, QuerySet
 from diagnosis import classify_model
 from diagnosis.classify_model import Model, Record
 from ingest import broker
+from ingest.locks import lock_rows
 from ingest.models import DEMONSTRATION
 from triage.models import Activity, ClassifierVersion, Decision, Finding, Incident
 from triage.services.rules import rules_in_force
@@ -81,7 +82,7 @@ def classifier_train(*, by: Any = None) -> ClassifierVersion:
 @transaction.atomic
 def classifier_activate(*, version: ClassifierVersion | None, by: Any = None) -> None:
     """Use ``version`` from the next diagnosis on; None returns to the model that ships with the engine."""
-    before = ClassifierVersion.objects.select_for_update().filter(is_active=True).first()
+    before = lock_rows(ClassifierVersion.objects.filter(is_active=True)).first()
     ClassifierVersion.objects.filter(is_active=True).update(is_active=False)
     if version:
         version.is_active = True

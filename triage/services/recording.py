@@ -1,19 +1,25 @@
-"""Records what became of messages: many results in one transaction, and only those of a worker that holds the route."""
+"""Records what became of messages: many results in one transaction, and only those of a worker that holds the route.
+
+What was sent cannot be taken back, so a recording that fails is repeated, never the sending.
+"""
 
 from __future__ import annotations
 
 import logging
 import random
+import time
 from collections import defaultdict
 from collections.abc import Collection, Sequence
 from datetime import datetime, timedelta
 from typing import Any
 
-from django.db import transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import F
 from django.utils import timezone
 
-from triage.models import Delivery, Reference, Route
+from ingest.locks import lock_rows
+from ingest.refusals import DATABASE_ERRORS
+from triage.models import Delivery, Incident, Reference, Route
 from triage.models.route import About
 from triage.services import outbound
 from triage.services.exchanging import Lane, Result
@@ -30,18 +36,40 @@ _MAX_REFUSED_TRIES = 3
 _MAX_ANSWER_CHARS = 500
 _MAX_ATTEMPTS = 30
 _HTTP_GONE = 410
+#: seconds between attempts to record while the database refuses; then the worker gives up. Short at first: after an
+#: outage it must come before another worker that takes the route over and sends again
+_RECORD_AGAIN_S = (0.05, 0.1, 0.2, *(0.5,) * 600)
+
+
+def results_keep(results: Sequence[Result]) -> None:
+    """:func:`results_record`, repeated while the database does not take it: after a deadlock, a restart, a lock that
+    is held for long, or if an incident was deleted meanwhile. Gives up after five minutes.
+    """
+    for pause_s in _RECORD_AGAIN_S:
+        try:
+            results_record(results)
+        except (*DATABASE_ERRORS, IntegrityError) as error:
+            log.warning("%d results of messages are recorded again: %s", len(results), str(error).strip())
+            if not connection.in_atomic_block:
+                connection.close_if_unusable_or_obsolete()
+            time.sleep(pause_s)
+        else:
+            return
+    results_record(results)
 
 
 @transaction.atomic
 def results_record(results: Sequence[Result]) -> None:
     """Store the results of tries, and release the routes whose lanes have ended.
 
-    Results of a lane whose route was claimed by another worker in between are dropped: that worker sends again. Four
-    queries for any number of messages that arrived, about four more for each that did not.
+    Results of a lane whose route was claimed by another worker in between are dropped: that worker sends again, and
+    the messages are marked. Four queries for any number of messages that arrived, about four more for each that did
+    not. Changes no argument before the end of the transaction, so that it may be repeated.
     """
     claims = {result.lane.claim for result in results}
-    held_claims = set(Route.objects.select_for_update().filter(holder__in=claims).values_list("holder", flat=True))
+    held_claims = set(lock_rows(Route.objects.filter(holder__in=claims)).values_list("holder", flat=True))
     own_results = [result for result in results if result.lane.claim in held_claims]
+    _mark_repeated([result for result in results if result.lane.claim not in held_claims])
     deliveries = [result for result in own_results if result.delivery is not None]
     now = timezone.now()
     _record_delivered([result for result in deliveries if result.is_delivered], now)
@@ -53,14 +81,22 @@ def results_record(results: Sequence[Result]) -> None:
         Route.objects.filter(holder__in=ended).update(claimed_until=now, holder="")
 
 
+def _mark_repeated(lost_results: Collection[Result]) -> None:
+    """Mark the messages that arrived though their route belonged to another worker by then, which sends them again."""
+    arrived = [result.delivery.pk for result in lost_results if result.delivery is not None and result.is_delivered]
+    if arrived:
+        log.warning("%d messages are sent again: their route was taken over meanwhile", len(arrived))
+        Delivery.objects.filter(pk__in=arrived).update(is_repeated=True)
+
+
 def _record_delivered(results: Collection[Result], now: datetime) -> None:
     if not results:
         return
-    rows: list[Delivery] = []
-    for result in results:
-        if result.delivery is not None:
-            result.delivery.attempts = _attempts(result, result.delivery, now)
-            rows.append(result.delivery)
+    rows = [
+        Delivery(pk=result.delivery.pk, attempts=_attempts(result, result.delivery, now))
+        for result in results
+        if result.delivery is not None
+    ]
     waiting = Delivery.objects.filter(pk__in=[row.pk for row in rows], state=Delivery.State.WAITING)
     waiting.update(state=Delivery.State.DELIVERED, delivered_at=now, due_at=None, tries=F("tries") + 1)
     Delivery.objects.bulk_update(rows, ["attempts"])
@@ -77,13 +113,24 @@ def _reset_failures(lane: Lane, results: Collection[Result]) -> None:
     if lane.route.given_up and any(result.delivery and result.delivery.event != PING for result in results):
         changes["given_up"] = 0
     if changes:
-        Route.objects.filter(pk=lane.route.pk).update(**changes)
-        for name, value in changes.items():
-            setattr(lane.route, name, value)
+        _route_change(lane.route, **changes)
+
+
+def _route_change(route: Route, **values: Any) -> None:
+    """Set columns of the route's row, and of the lane's copy when they are stored."""
+    Route.objects.filter(pk=route.pk).update(**values)
+    transaction.on_commit(lambda: _attributes_set(route, values))
+
+
+def _attributes_set(route: Route, values: dict[str, Any]) -> None:
+    for name, value in values.items():
+        setattr(route, name, value)
 
 
 def _store_references(results: Collection[Result], now: datetime) -> None:
-    """Keep what destinations made of incidents and nodes, for later messages. The latest of each counts."""
+    """Keep what destinations made of incidents and nodes, for later messages. The latest of each counts. What was made
+    of an incident that is deleted by now is left out.
+    """
     rows: dict[tuple[int, About], Reference] = {}
     for result in results:
         delivery, reading = result.delivery, result.reading
@@ -91,9 +138,12 @@ def _store_references(results: Collection[Result], now: datetime) -> None:
             fields = {"data": reading.reference, "url": reading.url, "title": reading.title, "state": reading.state}
             key = {"route_id": delivery.route_id, "incident_id": delivery.incident_id, "node_id": delivery.node_id}
             rows[delivery.route_id, delivery.about] = Reference(**key, **fields, updated_at=now)
+    incidents = [about[1] for _, about in rows if about[0] == "incident"]
+    existing = set(Incident.objects.filter(pk__in=incidents).values_list("pk", flat=True)) if incidents else set()
     groups = defaultdict(list)
     for (_, about), row in rows.items():
-        groups[about[0], bool(row.url)].append(row)
+        if about[0] != "incident" or about[1] in existing:
+            groups[about[0], bool(row.url)].append(row)
     for (name, is_shown), some in groups.items():
         # an answer without an address says nothing of what people see there
         names = ["data", "url", "title", "state"] if is_shown else ["data"]
@@ -123,8 +173,7 @@ def _record_failure(result: Result, now: datetime) -> None:
         return
     resume_at = due_at if is_in_order else None
     if delivery.is_in_order and resume_at != lane.route.resume_at:
-        Route.objects.filter(pk=lane.route.pk).update(resume_at=resume_at)
-        lane.route.resume_at = resume_at
+        _route_change(lane.route, resume_at=resume_at)
     if is_over and not result.reason and delivery.event != PING:
         _count_given_up(lane.route, answer, result.error)
 

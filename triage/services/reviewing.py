@@ -14,6 +14,7 @@ from django.utils import timezone
 
 from diagnosis import taxonomy
 from diagnosis.model import STAGES
+from ingest.locks import lock_rows
 from ingest.selectors import people_who_see
 from triage.domain import standing
 from triage.models import Activity, Decision, Incident, Route
@@ -280,7 +281,7 @@ def _require_access(person: AbstractBaseUser | None, incidents: Iterable[Inciden
 
 def lock_incidents(incidents: Iterable[Incident]) -> QuerySet[Incident]:
     """The same incidents with current values, locked until the transaction ends."""
-    return Incident.objects.select_for_update(of=("self",)).filter(pk__in=[row.pk for row in incidents]).order_by("pk")
+    return lock_rows(Incident.objects.filter(pk__in=[row.pk for row in incidents]))
 
 
 def _iso(moment: datetime | None) -> str:
@@ -288,7 +289,7 @@ def _iso(moment: datetime | None) -> str:
 
 
 def _lock(incident: Incident) -> Incident:
-    return Incident.objects.select_for_update(of=("self",)).select_related("assignee").get(pk=incident.pk)
+    return lock_rows(Incident.objects.select_related("assignee")).get(pk=incident.pk)
 
 
 def _machine_value(incident: Incident, claim: str, subject: str) -> str:

@@ -12,6 +12,7 @@ from zoneinfo import ZoneInfo
 from django.db import transaction
 from django.utils import timezone
 
+from ingest.locks import lock_rows
 from ingest.models import Team
 from ingest.refusals import Refused
 from ingest.selectors import teams_of
@@ -86,6 +87,7 @@ def route_save(
 @transaction.atomic
 def route_delete(*, route: Route, by: Any) -> None:
     """Delete a route and its messages; the activity log keeps a record."""
+    lock_rows(Route.objects).get(pk=route.pk)  # before its messages: a worker may be about to record some
     _log("route_deleted", route, by, before=_log_data(route))
     route.delete()
 

@@ -9,6 +9,7 @@ from typing import Any
 from django.db import transaction
 
 from diagnosis.tried import ACTIONS, EXECUTABLE_ACTIONS
+from ingest.locks import lock_rows
 from triage.models import Activity, Incident
 from triage.selectors.advice import OUTCOMES
 from triage.services.reviewing import MAX_REASON, ReviewError, log_act
@@ -42,7 +43,7 @@ def tried_record(
     names = list(dict.fromkeys(_NAME.findall(targets)))
     if len(names) > MAX_TARGETS:
         raise ReviewError(f"{len(names):,} machines are named; at most {MAX_TARGETS} are kept. Record them in parts.")
-    Incident.objects.select_for_update(of=("self",)).get(pk=incident.pk)
+    lock_rows(Incident.objects).get(pk=incident.pk)
     record = {"action": action, "outcome": outcome, "targets": names or None, "reason": reason.strip()[:MAX_REASON]}
     log_act(incident, "tried", by, request_id=request_id, **record)
 
@@ -56,7 +57,7 @@ def tried_undo(*, row: Activity, by: Any, request_id: uuid.UUID | None = None) -
     """
     if row.kind != "tried" or row.incident_id is None:
         raise ReviewError("This row records no action.")
-    incident = Incident.objects.select_for_update(of=("self",)).get(pk=row.incident_id)
+    incident = lock_rows(Incident.objects).get(pk=row.incident_id)
     if incident.activities.filter(kind="untried", data__of=row.pk).exists():
         return False
     record = {key: row.data.get(key) for key in ("action", "targets")}
