@@ -159,7 +159,8 @@ def initial_values(job: Job) -> dict[str, Any]:
     sizes = [key for key in _LAYOUT_KEYS if key in job.layout]  # PostgreSQL keeps no order
     keys = [*sizes, *sorted(job.layout.keys() - set(_LAYOUT_KEYS))]
     layout = " ".join(f"{key}={job.layout[key]}" for key in keys) if is_flat else json.dumps(job.layout)
-    names = ("name", "family", "framework", "model", "nodes_text", "time_zone", "started_at", "ended_at", "comment")
+    names = ("name", "family", "model", "nodes_text", "time_zone", "started_at", "ended_at", "comment")
     team = job.team.slug if job.team else None
     kept = {name: getattr(job, name) for name in names}
-    return {**kept, "outcome": job.declared_outcome, "layout": layout, "team": team}
+    kept |= {"framework": job.declared_framework, "outcome": job.declared_outcome}
+    return {**kept, "layout": layout, "team": team}

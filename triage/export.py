@@ -93,8 +93,8 @@ def markdown(view: IncidentView, base_url: str) -> str:
     if incident.condition:
         lines.append(f"- Condition: {incident.condition}")
     lines += [f"- {_escape_markup(sentence)}" for sentence in view.disagreements]
-    if job.disagreement:
-        lines.append(f"- {job.disagreement}")
+    if job.outcome_note:
+        lines.append(f"- {job.outcome_note}")
     if incident.runner_up:
         lines.append(
             f"- Runner-up: {' › '.join(tree.path(incident.runner_up))} ({percent(incident.runner_up_confidence or 0)})"

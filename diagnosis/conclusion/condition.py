@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.live.watches import hang
+from diagnosis.logs import sentences
 from diagnosis.model import AlarmNote
 from diagnosis.result import LogDiagnosis
 
@@ -34,7 +35,9 @@ class Situation:
 
     @property
     def outcome(self) -> str:
-        return self.logs.outcome if self.logs is not None else "unknown"
+        """As the logs show it. Logs that run to their last line show no end of a job that people say has ended."""
+        shown = self.logs.outcome if self.logs is not None else "unknown"
+        return "unknown" if shown == "running" and self.stated_outcome in sentences.STATED_ENDS else shown
 
     @property
     def is_lasting_slow(self) -> bool:

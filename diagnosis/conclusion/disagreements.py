@@ -9,11 +9,12 @@ from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Finding
 from diagnosis.result import LogDiagnosis, Suspect
 
-#: The uploader's possible outcomes, and the outcomes of the logs that agree with each.
+#: The uploader's possible outcomes, and the outcomes of the logs that agree with each. Logs that run to their last line
+#: show no end: they contradict none.
 AGREEING_OUTCOMES: Final = {
-    "succeeded": ("succeeded", "unknown"),
-    "failed": ("failed", "unknown", "cancelled"),
-    "cancelled": ("cancelled", "unknown", "failed"),
+    "succeeded": ("succeeded", "unknown", "running"),
+    "failed": ("failed", "unknown", "running", "cancelled"),
+    "cancelled": ("cancelled", "unknown", "running", "failed"),
     "running": ("running", "unknown"),
 }
 _OUTCOME_WORDS: Final = {

@@ -59,7 +59,7 @@ def sentence(
     elif condition == "recovered":
         text = f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
     elif logs is not None:
-        text = sentences.headline(logs)
+        text = sentences.headline(logs, stated=stated_outcome)
     elif stacks.get("reason"):
         text = str(stacks["reason"])
     elif flows:

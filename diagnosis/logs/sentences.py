@@ -36,12 +36,18 @@ _STAGE: Final = {
 }
 
 
-def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "") -> str:
+#: what people say of a job that has ended
+STATED_ENDS: Final = ("succeeded", "failed", "cancelled")
+
+
+def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", stated: str = "") -> str:
     """One sentence as an engineer would write it.
 
     ``accused``: the nodes that all evidence together accuses. ``stacks``: the finding of the stacks, which comes first
-    if no line of the logs names a cause.
+    if no line of the logs names a cause. ``stated``: the outcome as people state it.
     """
+    if logs.outcome == "running" and not logs.is_failure and stated in STATED_ENDS:
+        return f"No failure found: the job works up to the last line{_at(logs.iteration)}, which does not show its end."
     if not logs.is_failure:
         return {
             "succeeded": f"The job completed, but {slow_phase(logs)}."

@@ -119,7 +119,13 @@ class JobSerializer(serializers.ModelSerializer[Job]):
     cluster = serializers.CharField(source="cluster.slug")
     team = serializers.CharField(source="team.slug", default=None, allow_null=True)
     nodes = serializers.SerializerMethodField()
-    outcome = serializers.CharField(help_text="What the evidence shows; `declared_outcome` is what people stated")
+    outcome = serializers.CharField(
+        help_text="The one that stands: the stated one, unless the evidence contradicts it. The job has ended if it is "
+        "succeeded, failed or cancelled"
+    )
+    declared_outcome = serializers.CharField(help_text="As people state it")
+    found_outcome = serializers.CharField(help_text="As the evidence shows it")
+    outcome_note = serializers.CharField(help_text="One or two sentences where the two differ; else empty")
     url = serializers.SerializerMethodField()
 
     class Meta:
@@ -139,7 +145,9 @@ class JobSerializer(serializers.ModelSerializer[Job]):
             "started_at",
             "ended_at",
             "declared_outcome",
+            "found_outcome",
             "outcome",
+            "outcome_note",
             "comment",
             "revision",
             "diagnosed_revision",

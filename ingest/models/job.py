@@ -6,22 +6,7 @@ from django.conf import settings
 from django.db import models
 
 from ingest.models.access import Cluster, Team
-
-
-class Outcome(models.TextChoices):
-    UNKNOWN = "unknown", "unknown"
-    RUNNING = "running", "running"
-    SUCCEEDED = "succeeded", "succeeded"
-    FAILED = "failed", "failed"
-    CANCELLED = "cancelled", "cancelled"
-
-
-_PAST: dict[str, str] = {
-    Outcome.SUCCEEDED: "succeeded",
-    Outcome.FAILED: "failed",
-    Outcome.CANCELLED: "was cancelled",
-    Outcome.RUNNING: "is running",
-}
+from ingest.models.outcome import ENDS, Outcome, is_contradicted, outcome_note
 
 
 class Job(models.Model):
@@ -30,6 +15,8 @@ class Job(models.Model):
     slug = models.SlugField(max_length=120, unique=True)
     name = models.CharField(max_length=200)
     family = models.CharField(max_length=120, blank=True, db_index=True)
+    #: as people state it; ``framework`` is the one that the evidence shows if they state none
+    declared_framework = models.CharField(max_length=40, blank=True, default="", db_default="")
     framework = models.CharField(max_length=40, blank=True)
     model = models.CharField(max_length=120, blank=True)
     cluster = models.ForeignKey(Cluster, on_delete=models.PROTECT, related_name="jobs")
@@ -39,7 +26,11 @@ class Job(models.Model):
     time_zone = models.CharField(max_length=64, default="UTC")
     started_at = models.DateTimeField(null=True, blank=True)
     ended_at = models.DateTimeField(null=True, blank=True)
+    #: as people state it, as the evidence shows it, and the one of the two that stands
     declared_outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
+    found_outcome = models.CharField(
+        max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN, db_default=Outcome.UNKNOWN
+    )
     outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
     comment = models.TextField(blank=True)
     #: increases with every change of evidence; a diagnosis belongs to one revision
@@ -61,21 +52,24 @@ class Job(models.Model):
 
     @property
     def pool(self) -> str:
-        """The name of the job's family, given or derived from framework and model."""
-        return self.family or "/".join(part for part in (self.framework, self.model) if part)
+        """The name of the job's family, given or derived from the stated framework and model."""
+        return self.family or "/".join(part for part in (self.declared_framework, self.model) if part)
 
     @property
-    def disagreement(self) -> str:
-        """A sentence if the stated outcome contradicts the evidence; else empty."""
-        said, found = self.declared_outcome, self.outcome
-        if Outcome.UNKNOWN in (said, found) or said == found:
-            return ""
-        if found == Outcome.SUCCEEDED:
-            return (
-                f"Its uploader says that it {_PAST[said]}, but its evidence ends well: the failure came after the last "
-                "uploaded line, or no uploaded file shows it."
-            )
-        return f"Its uploader says that it {_PAST[said]}, but its evidence shows that it {_PAST[found]}."
+    def has_ended(self) -> bool:
+        """Whether it succeeded, failed or was cancelled, as far as anybody knows."""
+        return self.outcome in ENDS
+
+    @property
+    def is_contradicted(self) -> bool:
+        """Whether the evidence shows another end than the stated outcome."""
+        return is_contradicted(self.declared_outcome, self.found_outcome)
+
+    @property
+    def outcome_note(self) -> str:
+        """Where the outcome comes from, if statement and evidence differ; else empty."""
+        has_evidence = bool(self.revision)
+        return outcome_note(self.declared_outcome, self.found_outcome, self.outcome, has_evidence=has_evidence)
 
 
 class Attempt(models.Model):

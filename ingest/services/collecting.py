@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ingest import selectors
 from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Upload
-from ingest.models.job import Outcome
+from ingest.models.outcome import Outcome
 from ingest.refusals import Refused
 from ingest.services.appending import rows_append
 from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create, slug_within

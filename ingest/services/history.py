@@ -24,7 +24,8 @@ MAX_POOL = 100
 
 
 def history_for(job: Job) -> History:
-    """The healthy jobs that this one is compared with: of its family; if there are too few, of its framework; then all.
+    """The healthy jobs that this one is compared with: of its family; if there are too few, of its stated
+    framework; then all. What an earlier diagnosis found does not matter: the same evidence gets the same answer.
 
     Of its own cluster; of other clusters only if an administrator lets both share.
     """
@@ -32,7 +33,7 @@ def history_for(job: Job) -> History:
     if job.cluster.shares_history:
         comparable |= Q(job__cluster__shares_history=True)
     everything = HistoryEntry.objects.filter(comparable, is_excluded=False, mask_version=str(VERSION)).exclude(job=job)
-    for field, value in (("family", job.pool), ("framework", job.framework)):
+    for field, value in (("family", job.pool), ("framework", job.declared_framework)):
         entries = everything.filter(**{field: value})
         if value and entries.count() >= MIN_POOL_JOBS:
             return _load(entries)
@@ -53,7 +54,7 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
             arguments = {"job_id": job.slug, "family": job.pool, "framework": job.framework, "file": str(file)}
             try:
                 learned = engine_call(
-                    work, "learn_job", parsed=parsed, is_certain=job.outcome == Outcome.SUCCEEDED, **arguments
+                    work, "learn_job", parsed=parsed, is_certain=job.found_outcome == Outcome.SUCCEEDED, **arguments
                 )
             except ReaderLost as lost:
                 work.log(f"Other jobs are not compared with this one. {lost}", level=RunLog.Level.WARNING)
@@ -75,7 +76,7 @@ def may_be_healthy(job: Job) -> bool:
     except known harmless ones, which is found out while learning. Else any upload could make failures of others look
     normal.
     """
-    declared, shown = job.declared_outcome, job.outcome
+    declared, shown = job.declared_outcome, job.found_outcome
     if declared not in (Outcome.UNKNOWN, Outcome.SUCCEEDED) or shown in (Outcome.FAILED, Outcome.CANCELLED):
         return False
     return Outcome.SUCCEEDED in (declared, shown)

@@ -2,19 +2,25 @@
 
 from __future__ import annotations
 
+from datetime import datetime, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db import IntegrityError, transaction
+from django.db.models import F, Q
+from django.utils import timezone
 from django.utils.text import slugify
 
-from ingest.models import Attempt, Cluster, Job, Team
+from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Outcome, Team, Upload
+from ingest.models.outcome import ENDS, standing_outcome
 from ingest.refusals import Refused
 
 DEFAULT_CLUSTER = "default"
 #: separates the cluster's name from the job's; slugs made from names never contain two dashes in a row
 _SEPARATOR = "--"
 _MAX_SLUG_CHARS = 120
+#: a job that is followed, pushed or watched has news more often
+_SILENT = timedelta(days=7)
 
 
 def job_create(
@@ -43,6 +49,7 @@ def job_create(
         cluster = cluster_get(cluster or DEFAULT_CLUSTER)
     if not fields.get("team"):
         fields["team"] = _only_team(user)
+    fields |= _as_stated(Job(), fields)
     candidates = [slug_within(cluster, slug)] if slug else _slugs(cluster, name)
     for candidate in candidates:
         try:
@@ -64,11 +71,44 @@ def _only_team(user: Any) -> Team | None:
 
 
 def job_change(*, job: Job, **fields: Any) -> Job:
-    """Change a job's description. Evidence is not read again; the next diagnosis uses the description."""
+    """Change a job's description. Evidence is not read again; the next diagnosis uses the description.
+
+    A new outcome counts at once, and makes a job with evidence due for a diagnosis. A job that was said to run and now
+    is said to have ended has ended now, unless its end is stated.
+    """
+    stated = fields.get("declared_outcome", job.declared_outcome)
+    is_new_outcome = stated != job.declared_outcome
+    is_ending = is_new_outcome and job.declared_outcome == Outcome.RUNNING and stated in ENDS
+    if is_ending and not (fields.get("ended_at") or job.ended_at):
+        fields["ended_at"] = timezone.now()
+    fields |= _as_stated(job, fields)
+    if is_new_outcome and job.revision:
+        fields["revision"] = F("revision") + 1
     for name, value in fields.items():
         setattr(job, name, value)
     job.save(update_fields=list(fields))
     return job
+
+
+def silent_jobs_end(now: datetime) -> None:
+    """End the running jobs of which nothing came for a week: nobody knows how they ended. New evidence, or a statement,
+    decides again. One query.
+    """
+    growing = Upload.objects.filter(state=Upload.State.RECEIVING).values("job")
+    long_ago = now - _SILENT
+    is_silent = Q(evidence_changed_at__lt=long_ago) | Q(evidence_changed_at=None, created_at__lt=long_ago)
+    running = Job.objects.filter(is_silent, outcome=Outcome.RUNNING).exclude(cluster__slug=DEMONSTRATION)
+    running.exclude(pk__in=growing).update(outcome=Outcome.UNKNOWN)
+
+
+def _as_stated(job: Job, fields: dict[str, Any]) -> dict[str, Any]:
+    """The columns that follow from what people state in ``fields``, in addition to them."""
+    more: dict[str, Any] = {}
+    if "framework" in fields:
+        more["declared_framework"] = fields["framework"]
+    if "declared_outcome" in fields:
+        more["outcome"] = standing_outcome(fields["declared_outcome"], job.found_outcome)
+    return more
 
 
 def cluster_get(slug: str) -> Cluster:

@@ -14,7 +14,7 @@ from django.db.models import Q
 from django.utils import timezone
 
 from ingest.models import Attempt, Cluster, Job, Upload
-from ingest.models.job import Outcome
+from ingest.models.outcome import Outcome
 from ingest.services.appending import rows_append
 from ingest.services.collecting import MAX_SENTENCES, BatchResult, cluster_of
 from ingest.services.jobs import attempt_get

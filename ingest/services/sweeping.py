@@ -14,6 +14,7 @@ from ingest.models import Blob, IdempotencyKey, Run, Upload
 from ingest.refusals import Refused
 from ingest.services import machines
 from ingest.services.evidence_removal import removal_finish
+from ingest.services.jobs import silent_jobs_end
 from ingest.services.resuming import upload_close
 from ingest.services.revisions import jobs_due, revision_close
 from ingest.services.runs import end_of, run_abandon, run_fail
@@ -59,11 +60,12 @@ def sweep() -> None:
 
 
 def tidy() -> None:
-    """Delete part files of abandoned uploads, unused blobs and old idempotency answers."""
+    """Delete part files of abandoned uploads, unused blobs and old idempotency answers, and end silent jobs."""
     now = timezone.now()
     temp_files.remove_abandoned()
     machines.forget_silent()
     removal_finish()
+    silent_jobs_end(now)
     IdempotencyKey.objects.filter(created_at__lt=now - _ANSWERS_KEPT).delete()
     silent = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None, updated_at__lt=now - _LIVE_SILENT)
     for upload in silent.select_related("job", "attempt")[:_MAX_ROWS]:

@@ -95,7 +95,8 @@ def test_a_file_taken_out_is_missing_from_the_next_revision_and_may_come_back(jo
 
 
 def test_what_people_said_of_a_job_reaches_the_engine(job: Job) -> None:
-    Job.objects.update(nodes_text="n1, n2\nn3", layout={"tp": 8, "world_size": 64}, framework="megatron", model="70b")
+    stated = {"declared_framework": "megatron", "model": "70b", "layout": {"tp": 8, "world_size": 64}}
+    Job.objects.update(nodes_text="n1, n2\nn3", **stated)
     job.refresh_from_db()
     hints = selectors.hints_for(job)
     assert hints.nodes == ("n1", "n2", "n3")

@@ -42,17 +42,17 @@ def healthy(name: str, cluster: str, tmp_path: Any, *, log: bytes = STEPS, **fie
 @pytest.mark.django_db(transaction=True)
 def test_healthy_jobs_of_another_cluster_silence_nothing(people, tmp_path):
     for n in range(4):
-        healthy(f"theirs {n}", "other", tmp_path, outcome="succeeded")
+        healthy(f"theirs {n}", "other", tmp_path, found_outcome="succeeded")
     mine = services.job_create(name="mine", cluster="private", family="llama")
     assert HistoryEntry.objects.count() == 4
     assert history_for(mine).jobs == ()
-    healthy("mine too", "private", tmp_path, outcome="succeeded")
+    healthy("mine too", "private", tmp_path, found_outcome="succeeded")
     assert [job.job_id for job in history_for(mine).jobs] == ["private--mine-too"]
 
 
 @pytest.mark.django_db(transaction=True)
 def test_clusters_are_compared_only_where_an_administrator_lets_both_share(people, tmp_path):
-    healthy("theirs", "other", tmp_path, outcome="succeeded")
+    healthy("theirs", "other", tmp_path, found_outcome="succeeded")
     mine = services.job_create(name="mine", cluster="private", family="llama")
     Cluster.objects.filter(slug="private").update(shares_history=True)
     assert history_for(Job.objects.get(pk=mine.pk)).jobs == ()
@@ -75,7 +75,7 @@ def test_clusters_are_compared_only_where_an_administrator_lets_both_share(peopl
     ],
 )
 def test_a_word_alone_makes_no_job_healthy_whose_log_has_an_unexplained_error(said, seen, log, is_learnt, tmp_path):
-    healthy("a job", "default", tmp_path, log=log, declared_outcome=said, outcome=seen)
+    healthy("a job", "default", tmp_path, log=log, declared_outcome=said, found_outcome=seen)
     assert HistoryEntry.objects.exists() is is_learnt
 
 

@@ -106,7 +106,7 @@ def test_a_job_that_is_called_failed_is_an_incident_although_its_log_ends_well()
     assert (incident.category, incident.confidence, incident.lost_s) == ("unknown", 0, None)
     assert (incident.runner_up, incident.accused, incident.state) == ("", [], Incident.State.AWAITING_REVIEW)
     attempt.job.refresh_from_db()
-    assert attempt.job.outcome == "succeeded"  # what the evidence says still stands beside it
+    assert (attempt.job.outcome, attempt.job.found_outcome) == ("failed", "succeeded")  # both are shown
 
 
 @pytest.mark.parametrize("said", ["unknown", "succeeded", "cancelled", "running"])

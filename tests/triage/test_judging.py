@@ -13,6 +13,7 @@ from django.urls import reverse
 from django.utils import timezone
 
 from diagnosis import taxonomy
+from ingest.models.outcome import standing_outcome
 from tests.factories import make_attempt, make_cluster, make_incident, make_job
 from tests.pages import page_text
 from tests.triage.report import healthy, sample
@@ -184,7 +185,8 @@ def test_suspects_stand_in_the_order_of_their_scores_with_bars_of_one_scale(clie
 
 
 def said(outcome, found, **fields):
-    return make_job(declared_outcome=outcome, outcome=found, **fields)
+    standing = standing_outcome(outcome, found)
+    return make_job(declared_outcome=outcome, found_outcome=found, outcome=standing, **fields)
 
 
 def test_a_job_called_failed_whose_log_ends_well_says_so_first(client, ada):
@@ -195,7 +197,7 @@ def test_a_job_called_failed_whose_log_ends_well_says_so_first(client, ada):
     assert page.index("Said: failed. Found: succeeded.") < page.index("Events")
     assert "Nothing failed:" not in page
     listed = page_text(client.get(reverse("jobs"), {"outcome": "disputed"}))
-    assert "said failed" in listed
+    assert re.search(r"failed</span> <span class=.chip amber.", listed), "the stated outcome stands"
     assert "found succeeded" in listed
 
 
@@ -210,7 +212,7 @@ def test_an_incident_of_a_job_called_succeeded_shows_both(client, ada, incident)
 @pytest.mark.parametrize(("outcome", "found"), [("failed", "failed"), ("unknown", "failed"), ("failed", "unknown")])
 def test_who_agrees_or_says_nothing_is_not_contradicted(client, ada, outcome, found):
     said(outcome, found, slug="clear")
-    assert "Its uploader says" not in page_text(client.get(reverse("job", args=["clear"])))
+    assert 'data-testid="disagreement"' not in page_text(client.get(reverse("job", args=["clear"])))
     assert "No job matches" in page_text(client.get(reverse("jobs"), {"outcome": "disputed"}))
 
 

@@ -9,7 +9,7 @@ from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from diagnosis.model import LOG_KINDS
 from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload
-from ingest.models.job import Outcome
+from ingest.models.outcome import ENDS, Outcome
 from triage.models import Diagnosis, Incident
 from triage.selectors.access import visible_cluster_ids
 
@@ -87,7 +87,7 @@ def job_runs(job: Job) -> list[Run]:
     return list(job.runs.order_by("-created_at", "-id")[:50])
 
 
-#: the stated outcome differs from the evidence
+#: the evidence shows another end than the stated outcome
 DISPUTED = "disputed"
 
 
@@ -97,8 +97,7 @@ def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) ->
     if words:
         jobs = jobs.filter(Q(name__icontains=words) | Q(slug__icontains=words) | Q(family__icontains=words))
     if outcome == DISPUTED:
-        is_open = Q(outcome=Outcome.UNKNOWN) | Q(declared_outcome=Outcome.UNKNOWN)
-        jobs = jobs.exclude(is_open).exclude(declared_outcome=F("outcome"))
+        jobs = jobs.filter(found_outcome__in=ENDS).exclude(declared_outcome__in=(Outcome.UNKNOWN, F("found_outcome")))
     elif outcome:
         jobs = jobs.filter(outcome=outcome)
     total = jobs.count()

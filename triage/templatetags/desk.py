@@ -88,11 +88,18 @@ def state_chip(state: str) -> SafeString:
 
 @register.simple_tag
 def outcome_chips(job: Job) -> SafeString:
-    """How the job ended by its evidence; if people state another outcome, theirs comes first."""
-    if not job.disagreement:
-        return state_chip(job.outcome)
-    stated = format_html('<span class="chip amber">{} said {}</span>', icon("person", 12), job.declared_outcome)
-    return format_html('{} <span class="chip">found {}</span>', stated, job.outcome)
+    """The outcome that stands, and beside it the other one, where statement and evidence differ."""
+    standing = state_chip(job.outcome)
+    if not job.outcome_note:
+        return standing
+    said, found = job.declared_outcome, job.found_outcome
+    is_said = job.outcome == said
+    other = ("amber", "mark", f"found {found}") if is_said else ("amber", "person", f"said {said}")
+    if not job.is_contradicted:
+        other = ("", "person", "as said" if is_said else "no news")
+    colour, shape, words = other
+    chip = '{} <span class="chip {}" title="{}">{} {}</span>'
+    return format_html(chip, standing, colour, job.outcome_note, icon(shape, 12), words)
 
 
 @register.simple_tag

@@ -12,7 +12,7 @@ from django.views.decorators.http import require_GET, require_http_methods, requ
 
 from ingest import services
 from ingest.models import DEMONSTRATION
-from ingest.models.job import Outcome
+from ingest.models.outcome import Outcome
 from ingest.parameters import seconds, whole
 from ingest.refusals import Refused
 from ingest.selectors import artifacts_of

@@ -1,0 +1,179 @@
+"""From the newest diagnosis of an attempt to the rows that pages show. All that follows from a report is written again
+with each report: rows never keep what an earlier report of less evidence said.
+"""
+
+from __future__ import annotations
+
+from datetime import date, datetime
+from typing import Any
+
+from ingest.models import DEMONSTRATION, Attempt, Job, Node
+from ingest.models.outcome import standing_outcome
+from triage.domain import standing
+from triage.domain.report_facts import (
+    IncidentFacts,
+    incident_of,
+    node_count_of,
+    node_names_of,
+    outcome_of,
+    utc_time,
+    week_of,
+)
+from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
+from triage.services.indexing import search_entry_write
+
+
+def rows_derive(
+    *, diagnosis: Diagnosis, job: Job, report: dict[str, Any], now: datetime
+) -> tuple[Incident | None, date | None]:
+    """Write the incident, the attempt and the job as the report has them. Decisions and their states stay.
+
+    Returns the incident of the attempt, and its former week if it has another one now. ``job`` is locked by the caller.
+    """
+    attempt = diagnosis.attempt
+    names = node_names_of(report)
+    Node.objects.bulk_create([Node(cluster=job.cluster, name=name) for name in names], ignore_conflicts=True)
+    last = job.attempts.order_by("-number").first() or attempt
+    is_last = last.pk == attempt.pk
+    facts = incident_of(report, job.declared_outcome if is_last else "")  # what people say is of how the job ended
+    incident = Incident.objects.filter(attempt=attempt, ordinal=0).first()
+    week = incident.week if incident else None
+    if facts:
+        incident = _incident_write(job=job, incident=incident, diagnosis=diagnosis, facts=facts, now=now)
+    elif incident:
+        incident.is_withdrawn = True
+        incident.diagnosis = diagnosis
+        incident.save(update_fields=["is_withdrawn", "diagnosis"])
+    _attempt_write(attempt=attempt, report=report)
+    job.found_outcome = attempt.outcome if is_last else last.outcome
+    job.outcome = standing_outcome(job.declared_outcome, job.found_outcome)
+    _framework_set(job, attempt, report)
+    job.save(update_fields=["outcome", "found_outcome", "framework"])
+    return incident, week if incident and incident.week != week else None
+
+
+def _detected_s(job: Job, incident: Incident, facts: IncidentFacts) -> float | None:
+    """Seconds from the failure to its incident; None if unknown, and for a recording, whose age is no detection."""
+    if facts.happened_at is None or job.cluster.slug == DEMONSTRATION:
+        return None
+    return max(0.0, (incident.opened_at - facts.happened_at).total_seconds())
+
+
+def _incident_write(
+    *, job: Job, incident: Incident | None, diagnosis: Diagnosis, facts: IncidentFacts, now: datetime
+) -> Incident:
+    is_new = incident is None
+    incident = incident or Incident(attempt=diagnosis.attempt, ordinal=0, opened_at=now)
+    decisions = [] if is_new else list(incident.decisions.all())
+    happened_at = facts.happened_at or incident.opened_at
+    is_new_fingerprint = is_new or incident.fingerprint != facts.fingerprint
+    node_hours = facts.lost_s / 3600 * facts.node_count if facts.lost_s is not None and facts.node_count else None
+    gpu_hours = facts.gpu_hours
+    if gpu_hours is None and node_hours is not None:
+        gpu_hours = node_hours * job.cluster.gpus_per_node
+    values: dict[str, Any] = {
+        "job": job,
+        "cluster": job.cluster,
+        "team_id": job.team_id,
+        "diagnosis": diagnosis,
+        "headline": facts.headline,
+        "category": facts.category,
+        "confidence": facts.confidence,
+        "runner_up": facts.runner_up,
+        "runner_up_confidence": facts.runner_up_confidence,
+        "standing_category": standing.category_of(facts.category, decisions),
+        "condition": facts.condition,
+        "symptom": facts.symptom,
+        "stage": facts.stage,
+        "iteration": facts.iteration,
+        "fingerprint": facts.fingerprint,
+        "node_count": facts.node_count,
+        "accused": facts.accused,
+        "happened_at": happened_at,
+        "is_time_known": facts.happened_at is not None,
+        "week": week_of(happened_at),
+        "lost_s": facts.lost_s,
+        "node_hours": node_hours,
+        "gpu_hours": gpu_hours,
+        "detected_s": _detected_s(job, incident, facts),
+        "is_withdrawn": False,
+    }
+    for name, value in values.items():
+        setattr(incident, name, value)
+    incident.set_resolved(incident.resolved_at)  # the time to repair begins when it happened
+    if is_new_fingerprint:
+        _fingerprint_follow(incident, is_new=is_new)
+    incident.save()
+    incident.findings.all().delete()
+    incident.suspects.all().delete()
+    Finding.objects.bulk_create(
+        Finding(incident=incident, position=n, **{name: getattr(row, name) for name in row.__slots__})
+        for n, row in enumerate(facts.findings)
+    )
+    known = {
+        node.name: node
+        for node in Node.objects.filter(cluster=job.cluster, name__in=[row.entity for row in facts.suspects])
+    }
+    words = standing.suspect_words(decisions)
+    Suspect.objects.bulk_create(
+        Suspect(
+            incident=incident,
+            position=n,
+            word=words.get(row.entity, ""),
+            node=known.get(row.entity) if row.kind == "node" else None,
+            **{name: getattr(row, name) for name in row.__slots__},
+        )
+        for n, row in enumerate(facts.suspects)
+    )
+    search_entry_write(incident=incident, job=job, facts=facts)
+    if incident.regressed_from_id and is_new_fingerprint:
+        Activity.objects.create(
+            incident=incident,
+            job=job,
+            kind="regressed",
+            data={"before": incident.regressed_from_id, "subject": facts.fingerprint},
+        )
+    return incident
+
+
+def _fingerprint_follow(incident: Incident, *, is_new: bool) -> None:
+    """Set what depends on the fingerprint: of which incident this is a regression, and the group of its rule, unless a
+    person grouped it.
+    """
+    incident.regressed_from = _last_resolved(incident)
+    is_grouped_by_person = not is_new and incident.activities.filter(kind__in=("merged", "split")).exists()
+    if not is_grouped_by_person:
+        rules = GroupRule.objects.filter(cluster=incident.cluster_id, fingerprint=incident.fingerprint)
+        rule = rules.last() if incident.fingerprint else None
+        incident.group = rule.group if rule else None
+
+
+def _last_resolved(incident: Incident) -> Incident | None:
+    """The incident with the same fingerprint on the same cluster that was resolved last before this one was opened:
+    this one is its regression.
+    """
+    if not incident.fingerprint:
+        return None
+    alike = Incident.objects.filter(fingerprint=incident.fingerprint, cluster=incident.cluster_id)
+    resolved = alike.filter(state=Incident.State.RESOLVED, resolved_at__lte=incident.opened_at).exclude(pk=incident.pk)
+    return resolved.order_by("-resolved_at").first()
+
+
+def _attempt_write(*, attempt: Attempt, report: dict[str, Any]) -> None:
+    """Write what the report shows of the attempt. Nobody states these columns."""
+    timeline = (report.get("logs") or {}).get("timeline") or {}
+    attempt.outcome = outcome_of(report)
+    attempt.node_count = node_count_of(report)
+    attempt.started_at, attempt.ended_at = utc_time(timeline.get("t0")), utc_time(timeline.get("t1"))
+    attempt.ran_s = None
+    if attempt.started_at and attempt.ended_at:
+        attempt.ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
+    attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at", "ran_s"])
+
+
+def _framework_set(job: Job, attempt: Attempt, report: dict[str, Any]) -> None:
+    """The stated framework, else that of the last attempt that shows one. Attempts are diagnosed in order."""
+    found = str((report.get("job") or {}).get("framework") or "").replace("unknown", "")[:40]
+    is_first = not job.attempts.filter(number__lt=attempt.number).exists()
+    if job.declared_framework or found or is_first:
+        job.framework = job.declared_framework or found
