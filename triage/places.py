@@ -10,7 +10,7 @@ from pathlib import Path
 #: the directory of the packages: the checkout, or site-packages
 ROOT = Path(__file__).resolve().parent.parent
 IS_CHECKOUT = (ROOT / "manage.py").exists()
-#: has templates/, static/ and samples/; a wheel has them inside this package
+#: has docs/, templates/, static/ and samples/; a wheel has them inside this package
 RESOURCES = ROOT if IS_CHECKOUT else ROOT / "triage" / "resources"
 #: sources of the command-line client
 CLIENT = ROOT / "client" / "faultline" if IS_CHECKOUT else ROOT / "faultline"

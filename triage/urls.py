@@ -89,6 +89,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     *(path(f"jobs/<slug:slug>/{tab}/", jobs.job, {"tab": tab}, name=f"job-{tab}") for tab in job_tabs.CONTEXTS),
     path("", include("triage.urls_statistics")),
     path("", include("triage.urls_knowledge")),
+    path("", include("triage.urls_help")),
     path("", include("triage.urls_routes")),
     path("api/v1/", include("ingest.api.urls")),
     path("api/v1/", include("triage.api.urls")),

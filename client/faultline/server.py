@@ -7,7 +7,9 @@ from importlib.util import find_spec
 from typing import Callable
 
 COMMANDS = ("serve", "alive", "manage", "doctor", "backup", "restore", "mcp")
-_NOT_INSTALLED = "faultline {}: only the client is installed here. This command comes with the site (docs/install.md)."
+_NOT_INSTALLED = (
+    "faultline {}: only the client is installed here. This command comes with the site (its page /help/install/)."
+)
 
 
 def command_of(arguments: list[str]) -> Callable[[], int | str] | None:

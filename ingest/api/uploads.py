@@ -120,7 +120,7 @@ class UploadsView(TusView):
         tags=TAGS,
         summary="Begin a resumable upload (tus creation)",
         description="`Upload-Metadata` holds base64 values of `job`, `path` and, optionally, `attempt` and `sha256`. "
-        "`Upload-Defer-Length: 1` instead of `Upload-Length` begins a file that still grows (docs/live.md).",
+        "`Upload-Defer-Length: 1` instead of `Upload-Length` begins a file that still grows (/help/live/).",
         request=None,
         parameters=[
             OpenApiParameter("Upload-Length", COUNT, OpenApiParameter.HEADER),

@@ -9,6 +9,7 @@ const KEYS = [
   { key: "g i", group: "Everywhere", help: "Go to incidents", run: () => go("/incidents/") },
   { key: "g j", group: "Everywhere", help: "Go to jobs", run: () => go("/jobs/") },
   { key: "g n", group: "Everywhere", help: "Go to nodes", run: () => go("/nodes/") },
+  { key: "g h", group: "Everywhere", help: "Go to the help", run: () => go("/help/") },
   { key: "g s", group: "Everywhere", help: "Go to statistics", run: () => go("/statistics/") },
   {
     key: "u",

@@ -27,7 +27,7 @@ def test_the_image_runs_as_nobody_in_particular_and_writes_only_data() -> None:
 
 def test_the_recipe_copies_everything_that_the_wheel_is_made_of() -> None:
     copied = set(re.findall(r"^COPY (\w+) \w+$", RECIPE.read_text(), re.M))
-    assert copied == {"client", "diagnosis", "ingest", "samples", "static", "templates", "triage"}
+    assert copied == {"client", "diagnosis", "docs", "ingest", "samples", "static", "templates", "triage"}
 
 
 def test_the_page_on_installation_builds_and_starts_what_the_recipe_says() -> None:

@@ -23,7 +23,7 @@ from triage.serve.children import free_port, spawn, stop, wait_until
 
 #: where a wheel has the folders that are outside of packages in a checkout
 MOVED = {"client/faultline": "faultline"} | {
-    name: f"triage/resources/{name}" for name in ("samples", "static", "templates")
+    name: f"triage/resources/{name}" for name in ("docs", "samples", "static", "templates")
 }
 PACKAGES = ("diagnosis", "ingest", "triage", "client/faultline")
 #: optional: the extras of pyproject.toml with what they bring

@@ -7,6 +7,8 @@ from pathlib import Path
 import pytest
 from django.core.management import get_commands
 
+from triage.manual.rendering import Target, render
+
 ROOT = Path(__file__).resolve().parent.parent.parent
 DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
 #: `docs/settings.md`, `deploy/nginx.conf`, `scripts/…`; not var/, which a start makes
@@ -37,7 +39,24 @@ def test_every_command_that_is_named_exists(document: Path) -> None:
     assert missing == []
 
 
-def test_the_readme_leads_to_every_guide() -> None:
-    readme = (ROOT / "README.md").read_text()
-    guides = {f"docs/{path.name}" for path in (ROOT / "docs").iterdir()}
-    assert sorted(guide for guide in guides if guide not in readme) == []
+def test_the_contents_lead_to_every_document() -> None:
+    folder = ROOT / "docs"
+    contents = (folder / "README.md").read_text()
+    documents = {path.name for path in folder.iterdir()} - {"README.md"}
+    assert sorted(name for name in documents if f"]({name}" not in contents) == ["incident.webp"]
+
+
+def _anchors(document: Path) -> set[str]:
+    rendered = render(document.stem, document.read_text(), Target)
+    return {section.heading.anchor for section in rendered.sections}
+
+
+@pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: path.name)
+def test_every_anchor_of_a_link_is_a_heading(document: Path) -> None:
+    links = re.findall(r"\]\(([\w./-]*\.md)?#([^)\s]+)\)", document.read_text())
+    missing = [
+        f"{file}#{anchor}"
+        for file, anchor in links
+        if anchor not in _anchors(document.parent / file if file else document)
+    ]
+    assert missing == []

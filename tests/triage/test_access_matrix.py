@@ -77,6 +77,9 @@ RULES: dict[str, Rule] = {
     "GET /faultline.pyz": Rule(OPEN),
     "GET /glossary/": Rule(ALL),
     "GET /healthz": Rule(OPEN),
+    "GET /help/": Rule(ALL, query="find=token"),
+    "GET /help/<name>/": Rule(ALL),
+    "GET /help/pictures/<name>": Rule(ALL),
     "GET /incidents.csv": Rule(ALL, "export"),
     "GET /incidents/": Rule(ALL),
     "GET /incidents/<number>.md": Rule(TEAM),
@@ -270,6 +273,8 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
         "rules.pk": CustomRule.objects.create(rule_id="site.x", body="", created_by=admin).pk,
         "routes.pk": route.pk,
         "kind": "webhook",
+        "pictures.name": "linear.svg",
+        "help.name": "keys",
         "views.slug": SavedView.objects.create(slug="own", name="Secret view", query="", owner=owner).slug,
         "uploads.pk": resuming.upload_begin(job=job, path="c.log", size_bytes=10).pk,
     }

@@ -1,5 +1,6 @@
 """A site's own signatures: written, refused with reasons, tried on stored jobs, used by the next diagnosis."""
 
+import re
 from uuid import uuid4
 
 import polars as pl
@@ -8,10 +9,12 @@ from django.core.files.storage import storages
 from django.urls import reverse
 
 from diagnosis import ParseHints, parse
+from diagnosis.logs import signatures
 from diagnosis.parsed import save
 from ingest.models import Artifact, Blob
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.pages import page_text
+from triage.domain.known_rules import MAX_ROWS, Wanted, find
 from triage.models import Activity, CustomRule
 from triage.services.rules import TEMPLATE, RuleRefused, rule_check, rule_save, rule_try, rules_in_force
 
@@ -145,3 +148,46 @@ def test_stored_tables_have_the_columns_that_a_dry_run_reads(tmp_path):
     artifact = store(tmp_path, "a\n")
     with storages["parsed"].open(f"{artifact.parsed_key}/uniques.parquet") as file:
         assert {"masked", "text", "count", "example"} <= set(pl.read_parquet(file).columns)
+
+
+def rows_of(page: str) -> list[str]:
+    """The ids of the rules that a page lists, in order."""
+    return re.findall(r'<a data-open class="small" href="[^"]*"><code>([^<]+)</code>', page)
+
+
+def test_the_list_leads_to_every_rule_and_every_code(client, admin):
+    page = page_text(client.get(reverse("rules")))
+    counts = [int(count.replace(",", "")) for count in re.findall(r'<td class="num">([\d,]+)</td>', page)]
+    assert sum(counts) == sum(1 + len(rule.codes) for rule in signatures.builtin())
+    for rule in signatures.builtin()[::40]:
+        assert rows_of(page_text(client.get(reverse("rules"), {"find": rule.id})))[0] == rule.id
+
+
+def test_a_code_is_found_by_its_name_and_number_alone(client, admin):
+    page = page_text(client.get(reverse("rules"), {"find": "Xid 79"}))
+    assert rows_of(page)[0] == "nvidia.xid.79"
+    assert "nvidia.xid.179" not in page, "a number must be whole"
+    assert "code 79 in the lines of" in page
+
+
+def test_rules_are_filtered_by_category_role_and_area(client, admin):
+    found = find(Wanted(category="hardware.gpu", role="root", area="nvidia"))
+    assert found and all(row.rule.area == "nvidia" and row.rule.role == "root" for row in found)
+    assert all(any(name.startswith("hardware.gpu") for name in row.categories) for row in found)
+    page = page_text(client.get(reverse("rules"), {"category": "hardware.gpu", "role": "root", "area": "nvidia"}))
+    assert rows_of(page) == [row.rule.id for row in found[:MAX_ROWS]]
+    assert "No built-in rule has all of this" in page_text(client.get(reverse("rules"), {"area": "no-such"}))
+
+
+def test_a_rule_is_shown_with_example_and_counter_example(client, admin):
+    rule = next(rule for rule in signatures.builtin() if rule.id == "amd.xgmi")
+    page = page_text(client.get(reverse("rules"), {"find": "amd.xgmi"}))
+    assert rule.examples[0] in page and f"not: <code>{rule.counters[0]}" in page
+    assert rule.advice in page
+
+
+def test_a_line_of_a_log_names_the_rule_that_decides_it(client, admin):
+    line = "NVRM: Xid (PCI:0000:3b:00): 79, GPU has fallen off the bus."
+    page = page_text(client.get(reverse("rules"), {"find": line}))
+    assert "this is decided by" in page and "nvidia.xid.79" in page
+    assert "this is decided by" not in page_text(client.get(reverse("rules"), {"find": "nvlink"}))

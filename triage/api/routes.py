@@ -29,7 +29,7 @@ KINDS = [(kind.id, kind.title) for kind in ALL.values()]
 
 
 class RouteSerializer(serializers.ModelSerializer[Route]):
-    """A destination outside, and which events go to it (docs/integrations.md). Secrets are never in it."""
+    """A destination outside, and which events go to it (/help/integrations/). Secrets are never in it."""
 
     kind = serializers.ChoiceField(KINDS)
     events = serializers.MultipleChoiceField(choices=_EVENTS, allow_empty=True)

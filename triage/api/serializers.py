@@ -91,7 +91,7 @@ class IncidentDetailSerializer(IncidentSerializer):
     def get_advice(self, incident: Incident) -> dict[str, Any]:
         return advice_now(incident.diagnosis.report, tried_acts(incident, incident.activities.all()))
 
-    @extend_schema_field({"type": "object", "additionalProperties": True, "description": "docs/report.md"})
+    @extend_schema_field({"type": "object", "additionalProperties": True, "description": "explained at /help/report/"})
     def get_report(self, incident: Incident) -> dict[str, Any]:
         return incident.diagnosis.whole_report
 

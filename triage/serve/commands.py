@@ -22,7 +22,7 @@ USAGE = f"""usage: faultline [serve [PART]] | alive PART | manage COMMAND … | 
   faultline manage …     Django's commands: prepare, createsuperuser, …
   faultline doctor       check this installation and say what to do
   faultline backup DIRECTORY, restore DIRECTORY
-  faultline mcp          let assistants read incidents and logs (docs/assistants.md)"""
+  faultline mcp          let assistants read incidents and logs (/help/assistants/ on the site)"""
 
 
 def main(arguments: list[str]) -> int:

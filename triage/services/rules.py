@@ -19,6 +19,7 @@ from diagnosis.logs.signatures.validate import DryRun, dry_run, validate
 from diagnosis.parsed import load as load_parsed
 from ingest import storage
 from ingest.models import Artifact
+from triage.manual.documents import help_link
 from triage.models import Activity, CustomRule
 from triage.selectors.access import visible_cluster_ids
 
@@ -67,7 +68,7 @@ def rule_check(body: str) -> Signature:
     rule = parsed[0]
     problems = validate(rule)
     if rule.category and rule.category not in taxonomy.load():
-        problems.append(f"There is no category “{rule.category}”: the list is in docs/categories.md.")
+        problems.append(f"There is no category “{rule.category}”: the list is at {help_link('categories')}.")
     if signatures.load().rule(rule.id):
         problems.append(f"“{rule.id}” is the name of a built-in rule: take another, such as site.{rule.id}.")
     if problems:

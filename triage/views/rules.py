@@ -10,30 +10,33 @@ from django.http import HttpRequest, HttpResponse
 from django.shortcuts import get_object_or_404, redirect, render
 from django.views.decorators.http import require_http_methods, require_safe
 
-from diagnosis.logs import signatures
+from diagnosis.model import Role
 from ingest.roles import can
+from triage.domain import known_rules
+from triage.domain.known_rules import Wanted
+from triage.manual.searching import words_of
 from triage.models import CustomRule
 from triage.services.rules import TEMPLATE, RuleRefused, rule_check, rule_delete, rule_save, rule_try
 
 
 @require_safe
 def listing(request: HttpRequest) -> HttpResponse:
-    """The site's own rules, and the built-in ones."""
-    text = request.GET.get("find", "").strip().lower()
-    built_in = [
-        rule
-        for rule in signatures.builtin()
-        if not text or text in f"{rule.id} {rule.title} {rule.category} {rule.pattern}".lower()
-    ]
-    groups: dict[str, list[Any]] = {}
-    for rule in built_in:
-        groups.setdefault(rule.id.partition(".")[0], []).append(rule)
+    """The site's own rules, and the built-in ones: all areas, or the rules that fit words, category, area and role."""
+    asked = {name: request.GET.get(name, "").strip() for name in ("find", "category", "area", "role")}
+    words = tuple(words_of(asked["find"]))
+    wanted = Wanted(words, asked["category"], asked["area"], asked["role"])
+    found = known_rules.find(wanted) if wanted else []
     context = {
         "nav": "rules",
-        "groups": sorted(groups.items()),
         "rules": CustomRule.objects.select_related("created_by"),
-        "built_in": built_in,
-        "find": text,
+        **asked,
+        "areas": known_rules.areas(),
+        "categories": known_rules.categories(),
+        "roles": list(Role),
+        "is_search": bool(wanted),
+        "found": found[: known_rules.MAX_ROWS],
+        "found_count": len(found),
+        "deciding": known_rules.deciding_rule(asked["find"]) if len(words) > 1 else None,
         "may_edit": can(request.user, "administer"),
     }
     return render(request, "triage/rules/list.html", context)

@@ -9,7 +9,7 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 
 
 class Command(BaseCommand):
-    help = "Let an assistant read incidents, evidence and logs over the Model Context Protocol (docs/assistants.md)."
+    help = "Let an assistant read incidents, evidence and logs over the Model Context Protocol (/help/assistants/)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         parser.add_argument("--http", metavar="HOST:PORT", help="answer by HTTP at /mcp, by each request's token")

@@ -22,7 +22,7 @@ from triage.services.tickets import ticket_ask
 
 
 class Command(BaseCommand):
-    help = "List, create, test or delete routes, and send their failed messages again (docs/integrations.md)."
+    help = "List, create, test or delete routes, and send their failed messages again (/help/integrations/)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         acts = parser.add_subparsers(dest="act", required=True)
