@@ -108,6 +108,7 @@ ELSEWHERE = (
     ),
     Elsewhere("docs/install.md", "mkdir", "It writes into deploy/", "tests/deploy/test_units.py"),
     Elsewhere("docs/install.md", "docker", "It needs a registry", "tests/deploy/test_units.py"),
+    Elsewhere("docs/install.md", "kubectl", "It needs a Kubernetes cluster", "tests/deploy/test_chart.py"),
     Elsewhere("docs/install.md", "helm", "It needs a Kubernetes cluster", "tests/deploy/test_chart.py"),
     Elsewhere("docs/operations.md", "faultline backup", "It needs a whole installation", "tests/triage/test_backup.py"),
     Elsewhere(
