@@ -119,7 +119,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress, meanwhile=_load_engine)
         if not any(evidence.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(_nothing_found(found))
-        from diagnosis import pipeline, report
+        from diagnosis import budgets, pipeline, report
 
         diagnosis = pipeline.diagnose(
             found.parsed,
@@ -129,6 +129,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
             rules=rules,
             on_stage=progress,
             aside=parse_pool.aside,
+            alarm=budgets.CpuAlarm(),
         )
         found.close()
     data = report.to_json(diagnosis)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
+from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude
@@ -47,6 +48,8 @@ def diagnose(
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
     aside: Aside = partial,
+    alarm: Alarm | None = None,
+    left_out: Collection[str] = (),
 ) -> Diagnosis:
     """Diagnose one job.
 
@@ -64,6 +67,8 @@ def diagnose(
         without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
         switched off, to measure the contribution of each.
         aside: does a long step of the logs beside this process; default: this process does all.
+        alarm: ends a stage that takes longer than its budget; default: none has a budget.
+        left_out: stages that are not done, because they ended the process of an earlier try.
 
     Deterministic. Memory depends on the number of different (writer, message) pairs, time on the number of lines.
     """
@@ -83,17 +88,17 @@ def diagnose(
         on_stage=on_stage,
         without=without,
         aside=aside,
+        budgets=(budgets := Budgets(parsed, alarm, left_out)),
     )
-    logs = attempts.diagnose_logs(parsed, given)
+    logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
     inputs = tuple(_input(p) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
-    lost: list[str] = []
-    stack_part = _run_guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), lost)
+    stack_part = _run_guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), budgets)
     stack_suspects = localize.of_report(stack_part, "stacks")
     if logs is not None:
         logs = localize.with_stacks(logs, stack_part)
     on_stage("flows", 0, 1)
-    flow_part = _run_guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), lost)
+    flow_part = _run_guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), budgets)
     flow_suspects = localize.of_report(flow_part, "flows", logs)
     flow_part.pop("suspects", None)
     suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
@@ -135,7 +140,7 @@ def diagnose(
         suspects=suspects,
         conclusion=told,
         advice=advice_,
-        missing=(*lost, *_missing(parsed, logs)),
+        missing=(*budgets.told, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
         inferred=(
             *reasons(concluded, logs),
@@ -148,17 +153,17 @@ def diagnose(
     )
 
 
-def _run_guarded(what: str, analyse: Callable[[], dict[str, Any]], lost: list[str]) -> dict[str, Any]:
+def _run_guarded(what: str, analyse: Callable[[], dict[str, Any]], budgets: Budgets) -> dict[str, Any]:
     """An error in the analysis of one kind of evidence must not stop the others: it is reported with its place in the
     code.
     """
     try:
-        return analyse()
+        return budgets.run(what, analyse, {}, is_part=True)
     except BaseException as error:
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         log.exception("the analysis of the %s failed", what)
-        lost.append(f"The {what} could not be analysed ({faults.error_text(error)}); please report this file.")
+        budgets.told.append(f"The {what} could not be analysed ({faults.error_text(error)}); please report this file.")
         return {}
 
 

@@ -130,8 +130,12 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         scheduler=words.first(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,
         world_size=_world_size(case),
-        protocol=tuple(watchdogs.states(case)) if result.is_failure else (),
+        protocol=_protocol(case) if result.is_failure else (),
     )
+
+
+def _protocol(case: Case) -> tuple[watchdogs.State, ...]:
+    return case.budgets.run("watchdogs", lambda: tuple(watchdogs.states(case)), ())
 
 
 def _world_size(case: Case) -> int | None:

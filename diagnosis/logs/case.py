@@ -94,7 +94,9 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     table = events.build(parsed, known, inventory.home_of_rank(), as_of)
     if not table.files or table.cells.is_empty():
         return None
-    table, listed = roster.apply_roster(table, known, inventory.home_of_rank(), read)
+    homes, run = inventory.home_of_rank(), given.budgets.run
+    none_listed = table, roster.Roster()
+    table, listed = run("rosters", lambda: roster.apply_roster(table, known, homes, read), none_listed)
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
     pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
@@ -107,13 +109,14 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 
     def told(table: LogTable, said: pl.DataFrame) -> tuple[Catalogue, Progress]:
         cells = times.correct(table.cells, "first_at", "last_at", "until_at")
-        found = progress.find_progress(replace(table, cells=cells), read)
+        found = run("progress", lambda: progress.find_progress(replace(table, cells=cells), read), progress.NONE)
         catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
         return catalogues.resolve_roles(catalogue, given.rules), found
 
     catalogue, found = told(table, said)
     given.on_stage("temporal", 2, 5)
-    if begun := launches.last_launches(catalogue, found):
+    one_launch: dict[int, int] = {}
+    if begun := run("launches", lambda: launches.last_launches(catalogue, found), one_launch):
         del catalogue, found  # as large as what comes
         table = table.since(begun)
         catalogue, found = told(table, catalogues.nameless(table))
@@ -124,10 +127,10 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         catalogue=catalogue,
         clocks=times,
         progress=found,
-        pace=pacing.pace(found, times),
+        pace=run("pace", lambda: pacing.pace(found, times), pacing.NONE),
         marks=stages.stage_marks(table.messages),
         pool=pool,
-        is_complete=progress.has_ended(found, table, read),
+        is_complete=run("planned end", lambda: progress.has_ended(found, table, read), False),
         roster=listed,
         homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
     )
@@ -140,7 +143,9 @@ def decide(facts: Facts) -> Case:
     known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
     weights = roots.weigh(Scene(**known))
-    known["named"] = mentions.mentioned_nodes(Scene(**known), weights)
+    scene = Scene(**known)
+    no_names: dict[int, tuple[str, ...]] = {}
+    known["named"] = facts.budgets.run("named nodes", lambda: mentions.mentioned_nodes(scene, weights), no_names)
     scene = Scene(**known)
     chosen = fallbacks.choose(scene, weights)
     return Case(**known, roots=chosen, ending=outcome.find_ending(scene, chosen))

@@ -51,10 +51,14 @@ class Pace:
         return is_shown and self.slow_from is None and self.phase is None
 
 
+#: No progress.
+NONE: Final = Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
+
+
 def pace(progress: Progress, clocks: Clocks) -> Pace:
     """One row an iteration (its earliest line), its duration and the change of durations."""
     if progress.beats.is_empty():
-        return Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
+        return NONE
     beats = (
         clocks.correct(progress.beats, "at")
         .group_by("n")

@@ -182,6 +182,8 @@ _NO_BEATS: Final = pl.DataFrame(
     schema=dict.fromkeys(("file", "line", "source"), pl.UInt32)
     | {"at": pl.Int64, "masked": pl.UInt64, "n": pl.Int64, "seconds": pl.Float64}
 )
+#: No counter.
+NONE: Final = Progress("none", _NO_BEATS)
 
 
 def _beats(

@@ -12,6 +12,7 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import stats, thresholds
+from diagnosis.budgets import Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.history import History, Pool
 from diagnosis.inventory import Inventory
@@ -31,7 +32,8 @@ THRESHOLDS: Final = thresholds.of("scene")
 @dataclass(frozen=True, kw_only=True)
 class Given:
     """What is known of a job besides its logs. ``as_of``: seconds since the epoch at which the evidence was taken;
-    ``without``: the ids of detectors and fallbacks that are switched off; ``aside``: where a long step is done.
+    ``without``: the ids of detectors and fallbacks that are switched off; ``aside``: where a long step is done;
+    ``budgets``: of the stages.
     """
 
     inventory: Inventory
@@ -44,6 +46,7 @@ class Given:
     on_stage: OnStage = ignore_progress
     without: frozenset[str] = frozenset()
     aside: Aside = partial
+    budgets: Budgets = field(default_factory=Budgets)
 
 
 @dataclass(frozen=True, kw_only=True)

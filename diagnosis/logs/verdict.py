@@ -67,7 +67,9 @@ def conclude(case: Case) -> LogDiagnosis:
     listed = _events(case, roots, roles, accused)
     lead = [e for e in listed if e.role == Role.ROOT]
     lines = tuple(ref for e in lead for ref in e.lines) or _consequence_lines(case, listed)
-    odd = iterations.odd_iterations(case)
+    run = case.budgets.run
+    no_odd: list[tuple[int, float]] = []
+    odd = run("odd iterations", lambda: iterations.odd_iterations(case), no_odd)
     return LogDiagnosis(
         is_failure=True,
         outcome=outcome,
@@ -79,7 +81,7 @@ def conclude(case: Case) -> LogDiagnosis:
         answer=where.answer,
         events=tuple(listed),
         lines=lines,
-        indicators=tuple(_indicators(case, lead)),
+        indicators=tuple(run("indicators", lambda: _indicators(case, lead), [])),
         fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
         timeline=timeline.build_timeline(case, roles, [n.node for n in where.nodes], odd),
         clocks=case.clocks.told,
@@ -87,7 +89,7 @@ def conclude(case: Case) -> LogDiagnosis:
         observed=(*sentences.observed_facts(case, when, where, lead), *sentences.odd_iterations(odd)),
         inferred=sentences.inferred_facts(case, when, lead),
         culprits=where.culprits,
-        clues=explain.clues(case, roots, classification, where, verdict),
+        clues=run("reasons", lambda: explain.clues(case, roots, classification, where, verdict), ()),
     )
 
 

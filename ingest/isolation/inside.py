@@ -14,6 +14,7 @@ from typing import Any, BinaryIO, cast
 import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are forked
 from diagnosis import archives, merge, parse, sniff
 from diagnosis import parsed as parsed_files
+from diagnosis.budgets import CpuAlarm
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
 from diagnosis.live.observe import Range, observe
@@ -181,18 +182,42 @@ def diagnose_job(
     """The report of all ``parsed`` artifacts; ``options`` are those of the engine.
 
     Requests bytes of evidence with ``read``, reports ``stage``, offers parts to other workers with ``offer``, ``take``
-    and ``took`` (``are_far``: also to those of other machines), or gives them to the cluster at ``dask``.
+    and ``took`` (``are_far``: also to those of other machines), or gives them to the cluster at ``dask``. Tells with
+    ``step`` which stage with a budget runs (:mod:`diagnosis.budgets`).
     """
+    alarm = CpuAlarm(lambda stage: worker.tell("step", stage))
+    held = _Held(worker, alarm)
 
     def read(path: str, offset: int, length: int) -> bytes:
-        return cast("bytes", worker.ask("read", path, offset, length))
+        return cast("bytes", held.ask("read", path, offset, length))
 
     def on_stage(stage: str, done: int = 0, total: int = 0) -> None:
-        worker.tell("stage", stage, done, total)
+        held.tell("stage", stage, done, total)
 
-    runner = Dask(dask) if dask else Parts(worker, is_far=are_far)
-    diagnosis = diagnose(parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, **options)
+    runner = Dask(dask) if dask else Parts(held, is_far=are_far)
+    diagnosis = diagnose(
+        parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, alarm=alarm, **options
+    )
     return to_json(diagnosis)
+
+
+class _Held:
+    """A worker to whom no message is cut by an alarm."""
+
+    def __init__(self, worker: Any, alarm: CpuAlarm) -> None:
+        self._worker, self._alarm = worker, alarm
+
+    def ask(self, name: str, *arguments: Any) -> Any:
+        with self._alarm.held():
+            return self._worker.ask(name, *arguments)
+
+    def tell(self, name: str, *arguments: Any) -> None:
+        with self._alarm.held():
+            self._worker.tell(name, *arguments)
+
+    def beat(self) -> None:
+        with self._alarm.held():
+            self._worker.beat()
 
 
 def do_part(worker: Any, *, function: str, part: str, folder: str) -> None:

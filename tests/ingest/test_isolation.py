@@ -184,6 +184,7 @@ def test_a_job_is_diagnosed_similar_in_a_process_apart_and_in_the_worker(tmp_pat
     handlers = {
         "beat": lambda: None,
         "stage": lambda stage, done, total: stages.append(stage),
+        "step": lambda stage: None,
         "read": lambda path, offset, length: files[path][offset : offset + length],
     }
     said = {"parsed": parsed, "job": JobHints(job_id="7"), "history": History(), "rules": signatures.load()}

@@ -8,8 +8,9 @@ import pytest
 from django.db.models import F
 from django.utils import timezone
 
-from ingest.models import Node, Run
-from ingest.services import run_do
+from ingest.isolation import End, ReaderLost
+from ingest.models import Node, Run, RunLog
+from ingest.services import Work, run_do
 from tests.factories import make_attempt, make_cluster, make_job, make_user
 from tests.triage.report import T0, healthy, sample
 from triage.domain.report_facts import incident_of, is_steady, week_of
@@ -250,3 +251,32 @@ def test_only_steady_jobs_teach_what_is_normal():
     assert is_steady(concluded("healthy"))
     assert not is_steady(concluded("degraded"))
     assert not is_steady(concluded("recovered"))
+
+
+def lost_in(stages, monkeypatch, end=None):
+    """The engine's report; each try ends in the first of these stages that is not left out."""
+
+    def call(work, name, handlers, *, left_out):
+        for stage in stages:
+            handlers["step"](stage)
+            if stage not in left_out:
+                raise ReaderLost("The process crashed.", end)
+        return {"left out": left_out}
+
+    monkeypatch.setattr(diagnosing, "engine_call", call)
+    run = Run.objects.create(job=make_job(), kind=Run.Kind.DIAGNOSE, state=Run.State.RUNNING, tries=1)
+    return diagnosing._report_of(Work(run, None), {})
+
+
+def test_a_stage_that_ends_its_process_is_left_out_of_the_next_try(monkeypatch):
+    assert lost_in(["pace", "network flows"], monkeypatch) == {"left out": ("pace", "network flows")}
+    assert [row.message for row in RunLog.objects.order_by("pk")] == [
+        "The diagnosis began again without one stage (pace). The process crashed.",
+        "The diagnosis began again without one stage (network flows). The process crashed.",
+    ]
+
+
+@pytest.mark.parametrize(("stages", "end"), [(["a", "b", "c", "d"], None), ([""], None), (["a"], End.OUTSIDE)])
+def test_an_end_that_no_stage_explains_ends_the_diagnosis(stages, end, monkeypatch):
+    with pytest.raises(ReaderLost):
+        lost_in(stages, monkeypatch, end)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from datetime import datetime
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 from django.db import transaction
@@ -11,8 +11,9 @@ from django.utils import timezone
 
 from ingest import selectors as evidence
 from ingest import temp_files
+from ingest.isolation import ReaderLost
 from ingest.locks import lock_rows
-from ingest.models import Attempt, Job
+from ingest.models import Attempt, Job, RunLog
 from ingest.services import Work, parts
 from ingest.services.engine_calls import engine_call
 from ingest.services.history import history_for, history_learn
@@ -26,6 +27,9 @@ from triage.models import Activity, Diagnosis
 from triage.services.deriving import rows_derive
 from triage.services.learning import classifier_in_force
 from triage.services.rules import rules_in_force
+
+#: stages that one diagnosis may lose, one try each
+MAX_LEFT_OUT: Final = 3
 
 
 def job_diagnose(work: Work) -> None:
@@ -51,9 +55,8 @@ def job_diagnose(work: Work) -> None:
                 return
             if not parsed:
                 continue
-            report = engine_call(
+            report = _report_of(
                 work,
-                "diagnose_job",
                 {"read": evidence.reader_for(attempt), **offered},
                 parsed=parsed,
                 job=evidence.hints_for(job, attempt),
@@ -73,6 +76,32 @@ def job_diagnose(work: Work) -> None:
             tables_store(stored, tables)
             job.refresh_from_db()
             history_learn(work, job, parsed, is_steady=is_steady(report))
+
+
+def _report_of(work: Work, handlers: dict[str, Any], **arguments: Any) -> dict[str, Any]:
+    """The engine's report. A stage that ends its process (a crash, too much memory, no end) is left out of the next
+    try, so that the job gets what the others find. Raises :class:`~ingest.isolation.ReaderLost` if that does not help.
+    """
+    left_out: list[str] = []
+    running = [""]
+
+    def step(stage: str) -> None:
+        running[0] = stage
+
+    while True:
+        running[0] = ""
+        try:
+            report: dict[str, Any] = engine_call(
+                work, "diagnose_job", {**handlers, "step": step}, left_out=tuple(left_out), **arguments
+            )
+        except ReaderLost as lost:
+            stage = running[0]
+            if lost.end is not None or not stage or stage in left_out or len(left_out) == MAX_LEFT_OUT:
+                raise
+            left_out.append(stage)
+            work.log(f"The diagnosis began again without one stage ({stage}). {lost}", level=RunLog.Level.WARNING)
+        else:
+            return report
 
 
 @transaction.atomic

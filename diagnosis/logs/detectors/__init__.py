@@ -49,4 +49,8 @@ def first_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
 def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
     """The clues of all of them, each with its detector's id; those switched off (``case.without``) are skipped."""
     active = [d for d in detectors if d.id not in case.without]
-    return [replace(clue, detector=d.id) for d in active for clue in d.look(case)]
+    return [replace(clue, detector=d.id) for d in active for clue in _clues_of(d, case)]
+
+
+def _clues_of(detector: Detector, case: Case) -> list[Clue]:
+    return case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])

@@ -1,0 +1,102 @@
+"""A stage of a diagnosis that takes too long is left out with a sentence, and the rest of the report is there."""
+
+import io
+import math
+import re
+from pathlib import Path
+
+import pytest
+
+from diagnosis import ParseHints, budgets, parse, pipeline
+from diagnosis.budgets import Budgets, CpuAlarm, Over
+from diagnosis.report import to_json
+from tests.diagnosis.test_pipeline import LOG
+
+
+class Clock:
+    """An alarm whose time passes only in the stage ``slow``."""
+
+    def __init__(self, slow: str = "") -> None:
+        self.slow, self.seconds, self.told = slow, 0.0, list[str]()
+
+    def now(self) -> float:
+        return self.seconds
+
+    def set(self, moment: float) -> None:
+        if self.told and self.told[-1] == self.slow and moment < math.inf:
+            self.slow, self.seconds = "", moment
+            raise Over
+
+    def tell(self, stage: str) -> None:
+        self.told.append(stage)
+
+
+def diagnosed(work: Path, **options: object) -> dict[str, object]:
+    log = parse(io.BytesIO(LOG), "n0.log", ParseHints(), work)
+    found = pipeline.diagnose([log], read=lambda path, offset, length: LOG[offset : offset + length], **options)
+    return to_json(found)
+
+
+def stages(work: Path) -> list[str]:
+    clock = Clock()
+    diagnosed(work, alarm=clock)
+    return [stage for stage in dict.fromkeys(clock.told) if stage]
+
+
+def test_each_stage_may_go_over_and_the_rest_is_told(tmp_path: Path) -> None:
+    seen = stages(tmp_path / "all")
+    assert {"logs", "progress", "pace", "rosters", "indicators"} <= set(seen)
+    for number, stage in enumerate(seen):
+        report = diagnosed(tmp_path / str(number), alarm=Clock(stage))
+        sentences = [sentence for sentence in report["missing"] if "left out (" in sentence]
+        assert len(sentences) == 1, stage
+        assert f"({stage}): it took longer than" in sentences[0]
+        assert report["headline"]
+        assert ("logs" not in report) == (stage == "logs")
+
+
+def test_a_stage_that_ended_its_process_is_not_done_again(tmp_path: Path) -> None:
+    clock = Clock()
+    report = diagnosed(tmp_path, alarm=clock, left_out={"progress"})
+    assert "progress" not in clock.told
+    assert report["logs"]["lines"]
+    assert any("left out (progress)" in sentence for sentence in report["missing"])
+
+
+def test_a_part_that_is_over_ends_with_the_stage_that_runs() -> None:
+    clock = Clock()
+    of_job = Budgets(alarm=clock)
+
+    def long() -> str:
+        clock.seconds += 1e6
+        raise Over
+
+    result = of_job.run("logs", lambda: of_job.run("progress", long, "nothing"), "no logs", is_part=True)
+    assert (result, len(of_job.told)) == ("no logs", 1)
+
+
+def test_the_alarm_ends_a_pattern_that_backtracks(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(vars(budgets.LIMITS), "stage_s", 0.05)
+    of_job = Budgets(alarm=CpuAlarm())
+    assert of_job.run("a search", lambda: re.search(r"(a+)+$", "a" * 60 + "!"), None) is None
+    assert "(a search)" in of_job.told[0]
+
+
+def test_the_alarm_waits_while_it_is_held() -> None:
+    alarm = CpuAlarm()
+    with pytest.raises(Over):
+        with alarm.held():
+            alarm.set(alarm.now() + 0.01)
+            before = alarm.now()
+            while alarm.now() < before + 0.05:
+                pass
+            is_whole = True
+        while alarm.now() < before + 5:
+            pass
+    alarm.set(math.inf)
+    assert is_whole
+
+
+def test_large_evidence_has_more_time(tmp_path: Path) -> None:
+    log = parse(io.BytesIO(LOG * 5000), "n0.log", ParseHints(), tmp_path)
+    assert Budgets([log])._sized_s > Budgets()._sized_s == 0
