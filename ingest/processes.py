@@ -55,6 +55,41 @@ def alive_path(part: str) -> Path:
     return Path(tempfile.gettempdir()) / f"faultline-{os.getuid()}" / f"{part}.alive"
 
 
+def memory_bytes(pid: int) -> int:
+    """The memory of a process and all that it started, directly or not: each process's own share (PSS), so that shared
+    memory counts once. 0 if the system does not tell. Milliseconds for each process of the machine.
+    """
+    parents = {int(path.name): _parent_of(path) for path in Path("/proc").glob("[0-9]*")}
+    tree = {pid}
+    for child in parents:
+        _add_if_below(child, parents, tree)
+    return sum(_share_bytes(member) for member in tree)
+
+
+def _add_if_below(child: int, parents: dict[int, int], tree: set[int]) -> None:
+    line = []
+    while child not in tree and child in parents:
+        line.append(child)
+        child = parents[child]
+    if child in tree:
+        tree.update(line)
+
+
+def _parent_of(path: Path) -> int:
+    try:
+        return int((path / "stat").read_text().rpartition(")")[2].split()[1])
+    except (OSError, IndexError, ValueError):
+        return 0
+
+
+def _share_bytes(pid: int) -> int:
+    try:
+        rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("Pss:"))
+    except (OSError, StopIteration, ValueError):  # it has ended, or belongs to another user
+        return 0
+
+
 def oom_kills() -> int | None:
     """How many processes the system has ended for lack of memory since it started; None if it does not tell."""
     try:

@@ -21,9 +21,12 @@ from celery.signals import (
     worker_ready,
     worker_shutting_down,
 )
+from celery.worker import state
 from django.conf import settings
+from redis import RedisError
 
 from ingest import broker, isolation, processes, slots, spans
+from ingest.figures import ProcessFigures, process_tell
 from ingest.services import machines
 
 log = logging.getLogger(__name__)
@@ -35,6 +38,9 @@ LOOP_MAX_S = 120.0
 _stopped = threading.Event()
 #: the part that this worker is (`triage.serve.parts`), and when its loop last turned
 _part, _turned_at = "worker", 0.0
+#: how many processes it has
+_processes = 1
+FIGURES_EVERY_SWEEPS = 3
 worker_process_shutdown.connect(spans.flush)
 
 
@@ -49,9 +55,10 @@ def ready(**_: Any) -> None:
 @worker_init.connect
 def configure_slots(sender: Any = None, **_: Any) -> None:
     """Keep one process free of long work."""
-    global _part  # noqa: PLW0603  # one fact of the worker
+    global _part, _processes  # noqa: PLW0603  # facts of the worker
     _part = str(getattr(sender, "hostname", None) or "worker").partition("-")[0]
-    slots.configure(int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1))
+    _processes = int(getattr(sender, "concurrency", 0) or os.cpu_count() or 1)
+    slots.configure(_processes)
 
 
 @worker_init.connect
@@ -82,6 +89,8 @@ def _send_forever() -> None:
     turn = 0
     while True:
         send_due(is_tidied=turn % TIDY_EVERY_SWEEPS == 0)
+        if turn % FIGURES_EVERY_SWEEPS == 0:
+            figures_tell()
         turn += 1
         if _stopped.wait(SWEEP_EVERY_S):
             return
@@ -95,6 +104,13 @@ def send_due(*, is_tidied: bool) -> None:
     is_turning = time.monotonic() - _turned_at < LOOP_MAX_S
     if is_turning or not is_sent:  # a restart brings no queue back, and would end what the processes do meanwhile
         say_alive(_part)
+
+
+def figures_tell() -> None:
+    """For ``/metrics``: the memory of this worker with its processes and readers, and how many of them are busy."""
+    memory_bytes = processes.memory_bytes(os.getpid())
+    with suppress(RedisError):  # the next turn tries again
+        process_tell(ProcessFigures(_part, memory_bytes, _processes, len(state.active_requests)))
 
 
 def _send(task: str) -> bool:

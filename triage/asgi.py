@@ -13,6 +13,7 @@ from django.template import engines  # noqa: E402
 from django.urls import get_resolver  # noqa: E402
 
 from triage.server.front import Front, Limits  # noqa: E402
+from triage.server.telling import tell_always  # noqa: E402
 
 # Each sender needs a connection and a file.
 _soft, _hard = resource.getrlimit(resource.RLIMIT_NOFILE)
@@ -29,3 +30,4 @@ application = Front(
 
 # All views and template tags are loaded now, in all processes side by side: else the first request of each does it.
 _views, _engines = get_resolver().url_patterns, engines.all()
+tell_always(application.requests)

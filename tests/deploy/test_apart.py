@@ -115,6 +115,14 @@ def test_parts_apart_diagnose_an_upload_and_the_doctor_misses_the_one_that_does_
         problems = {name: row["said"] for name, row in json.loads(found.stdout).items() if row["state"] == "problem"}
         assert problems == {"workers": "no worker serves notify"}, "all but the part that was not started"
         assert found.returncode == 1
+        figures = urllib.request.urlopen(f"{url}/metrics", timeout=PATIENCE_S).read().decode()
+        for figure in (
+            'workers{queue="parse"} 1',
+            'workers{queue="notify"} 0',
+            'web_processes{part="web"} 1',
+            'http_responses_total{route="api-job",status="2xx"}',
+        ):
+            assert f"\nfaultline_{figure}" in figures
     traces = {
         line["trace_id"]
         for name in ("parse", "diagnose")

@@ -212,6 +212,16 @@ def test_the_backup_reads_the_data_and_writes_to_a_volume_that_stays(everything:
     assert "fl-backup" not in of_kind("PersistentVolumeClaim", mine)
 
 
+def test_the_page_restores_from_where_the_backup_is(everything: list[dict[str, Any]]) -> None:
+    page = (ROOT / "docs" / "install.md").read_text()
+    (place, arguments) = re.findall(r"jq '\.spec\.template(\S+) = (\[.*\])'", page)[0]
+    assert place == ".spec.containers[0].args"
+    container = pods(everything)["fl-backup"]["containers"][0]
+    directory = json.loads(arguments)[-1]
+    assert directory == container["args"][1]
+    assert directory in [mount["mountPath"] for mount in container["volumeMounts"]]
+
+
 def test_the_alerts_ask_for_the_job_that_the_monitor_makes(everything: list[dict[str, Any]], tmp_path: Path) -> None:
     (monitor,) = of_kind("ServiceMonitor", everything).values()
     (service,) = (row for name, row in of_kind("Service", everything).items() if name == "fl-web")

@@ -114,6 +114,18 @@ def test_a_file_is_received_in_blocks_and_taken_in_when_it_is_whole(site: Front,
     assert parts() == []
 
 
+def test_each_answer_counts_by_its_view_with_its_status(
+    site: Front, token: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    counted: list[tuple[str, int]] = []
+    monkeypatch.setattr(site.requests, "add", lambda route, status, seconds: counted.append((route, status)))
+    for path in ("/api/v1/me/", "/no/such/address", "/healthz"):
+        Line("GET", path, authorization=token).through(site)
+    put(make_job(), BIG, authorization=token).through(site)
+    assert counted[:3] == [("api-me", 200), ("other", 404), ("other", 200)]
+    assert counted[3:] == [("api-artifact", 201)], "the check before the bytes is no request of its own"
+
+
 def test_nobody_without_a_token_has_a_large_body_read(site: Front) -> None:
     line = put(make_job(), *[BIG] * 60, length=len(BIG) * 60).through(site)
     assert (line.status, line.is_closed) == (401, True)

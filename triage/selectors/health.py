@@ -13,6 +13,7 @@ from django.utils import timezone
 
 from ingest.models import DEMONSTRATION, Artifact, Blob, Job, Run
 from triage.models import Delivery, Incident
+from triage.selectors.process_figures import process_lines
 
 #: the queue of each kind of run
 _QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse"} | dict.fromkeys(
@@ -33,7 +34,7 @@ def broker_answers() -> bool:
 
 
 def metrics_lines() -> list[str]:
-    """Gauges in Prometheus' text format, without the demonstration. Seven queries."""
+    """Figures in Prometheus' text format, without the demonstration. Eight queries."""
     now = timezone.now()
     may_send = Q(route__resume_at=None) | Q(route__resume_at__lte=now)  # not while a route is quiet
     waits = Delivery.objects.filter(may_send, state=Delivery.State.WAITING, due_at__lte=now)
@@ -51,11 +52,13 @@ def metrics_lines() -> list[str]:
         if state == Run.State.QUEUED:
             oldest[queue] = min(filter(None, (oldest[queue], since)))
             waits_since[lane] = min(filter(None, (waits_since[lane], since)))
+    is_queue_there = broker_answers()
     incidents = Incident.objects.exclude(cluster__slug=DEMONSTRATION)
     gauges: tuple[tuple[str, str, dict[str, object]], ...] = (
         ("incidents", "Incidents by state", _by_state(incidents)),
         ("runs", "Background work by queue and state", {f'queue="{q}",state="{s}"': n for (q, s), n in counts.items()}),
         ("deliveries_due", "Messages to routes that wait to be sent now", {"": notify["n"]}),
+        ("deliveries", "Messages to routes of the last 30 days by state", _deliveries()),
         (
             "deliveries_repeated",
             "Messages of the last 30 days that may have arrived more than once",
@@ -84,13 +87,18 @@ def metrics_lines() -> list[str]:
             {"": Blob.objects.aggregate(n=Sum("size_bytes", default=0))["n"]},
         ),
         ("data_free_bytes", "Free space below the data directory", {"": shutil.disk_usage(settings.DATA_DIR).free}),
-        ("broker_up", "Whether the queue answers", {"": int(broker_answers())}),
+        ("broker_up", "Whether the queue answers", {"": int(is_queue_there)}),
     )
     lines = []
     for name, help_text, values in gauges:
         lines += [f"# HELP faultline_{name} {help_text}", f"# TYPE faultline_{name} gauge"]
         lines += [f"faultline_{name}{f'{{{labels}}}' if labels else ''} {value}" for labels, value in values.items()]
-    return lines
+    return lines + process_lines(is_queue_there=is_queue_there)
+
+
+def _deliveries() -> dict[str, object]:
+    """By state, with those that have none: an alert needs the figure before the first failure."""
+    return {f'state="{state}"': 0 for state in Delivery.State.values} | _by_state(Delivery.objects.all())
 
 
 def _by_state(rows: QuerySet[Any]) -> dict[str, object]:

@@ -44,6 +44,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _serve(part: str) -> int:
+    os.environ["FAULTLINE_PART"] = part
     try:
         _become(parts.command(part, os.environ))
     except ServiceError as error:

@@ -22,6 +22,7 @@ from typing import Any
 from django.db import close_old_connections
 
 from ingest.bodies import ADMISSION, RECEIVED, ReceivedBody, Sink
+from ingest.figures import Requests
 from ingest.problems import problem_of
 from triage.server.admission import admission_of, takes_bytes, takes_chunks
 from triage.server.body_reader import ConnectionLost, Pace, Receive, SmallBodies, TooSlow, blocks
@@ -88,7 +89,8 @@ class _Receiving:
 
 class Front:
     """The ASGI application. ``page_threads`` threads make pages. As many admit and process bodies, which may take long:
-    pages never wait for senders. Two threads write received bytes, four read downloads for slow clients.
+    pages never wait for senders. Two threads write received bytes, four read downloads for slow clients. ``requests``
+    counts the answers.
     """
 
     def __init__(self, *, page_threads: int = 4, limits: Limits | None = None) -> None:
@@ -100,6 +102,7 @@ class Front:
         self._read = ThreadPoolExecutor(4, "read")
         self._small = SmallBodies(SMALL_AT_ONCE)
         self._large: Counter[object] = Counter()
+        self.requests = Requests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         if scope["type"] != "http":
@@ -130,7 +133,7 @@ class Front:
             except TooSlow:
                 raise Refusal(408, "too_slow", _TOO_SLOW, pending=pace.pending) from None
         pool = self._take if takes_bytes(scope["method"], scope["path"]) else self._make
-        answer = await self._in(pool, self._pages.answer, environ_of(scope, io.BytesIO(body)))
+        answer = await self._timed(pool, self._pages.answer, environ_of(scope, io.BytesIO(body)))
         assert isinstance(answer, Answer)  # it was no admission
         await self._send(answer, receive, send)
 
@@ -138,7 +141,7 @@ class Front:
         if self._large.total() >= self._limits.at_once:
             raise Refusal(503, "busy", _BUSY)
         environ = environ_of(scope, more={ADMISSION: admission_of(scope["method"], scope["path"])})
-        said = await self._in(self._take, self._pages.answer, environ)
+        said = await self._timed(self._take, self._pages.answer, environ)
         if isinstance(said, Answer):
             await self._send(said, receive, send, is_cut=True)
             return
@@ -149,7 +152,7 @@ class Front:
             if self._large[who] > self._limits.per_person:
                 raise Refusal(429, "too_many_bodies", _BUSY_PERSON, is_known=True)
             last = await self._pour(receive, receiving)
-            answer = await self._in(self._take, self._conclude, scope, receiving, said.rate_headers, last)
+            answer = await self._timed(self._take, self._conclude, scope, receiving, said.rate_headers, last)
             await self._send(answer, receive, send, is_cut=last is None, pending=receiving.pace.pending)
         finally:
             self._large[who] -= 1
@@ -201,6 +204,14 @@ class Front:
             body.close()
             receiving.sink.close()
         assert isinstance(answer, Answer)  # it was no admission
+        return answer
+
+    async def _timed[**P, T](self, pool: ThreadPoolExecutor, do: Callable[P, T], *given: P.args, **none: P.kwargs) -> T:
+        """The same as :meth:`_in`; counts an answer with the seconds until it was there, also those in the queue."""
+        began = time.monotonic()
+        answer = await self._in(pool, do, *given, **none)
+        if isinstance(answer, Answer):
+            self.requests.add(answer.route, answer.status, time.monotonic() - began)
         return answer
 
     async def _in[**P, T](self, pool: ThreadPoolExecutor, do: Callable[P, T], *given: P.args, **_: P.kwargs) -> T:

@@ -21,13 +21,16 @@ PIECE_BYTES = 256 << 10
 
 @dataclass(slots=True)
 class Answer:
-    """Status, headers and the body's first piece; ``rest`` are further pieces, produced as the client takes them."""
+    """Status, headers and the body's first piece; ``rest`` are further pieces, produced as the client takes them.
+    ``route`` is the name of the view; of static files, probes and unknown addresses it is ``other``.
+    """
 
     status: int
     headers: list[tuple[bytes, bytes]]
     first: bytes
     rest: Iterator[bytes] | None = None
     close: Callable[[], None] = lambda: None
+    route: str = "other"
 
 
 class Pages(WSGIHandler):
@@ -49,7 +52,11 @@ class Pages(WSGIHandler):
             return response
         headers = [(name.encode("ascii"), value.encode("latin-1")) for name, value in response.items()]
         headers += [(b"Set-Cookie", cookie.output(header="").encode()) for cookie in response.cookies.values()]
-        return _read_whole(response, headers) if _needs_database(response) else _in_pieces(response, headers)
+        answer = _read_whole(response, headers) if _needs_database(response) else _in_pieces(response, headers)
+        match = request.resolver_match
+        if match is not None and match.url_name:
+            answer.route = match.view_name
+        return answer
 
 
 def _needs_database(response: HttpResponseBase) -> bool:
