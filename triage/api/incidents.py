@@ -119,9 +119,10 @@ class DecisionsView(ApiView):
         operation_id="incidents_decisions_create",
         tags=TAGS,
         summary="Confirm, correct or reject a claim",
+        description="200 if you decided so before, and it stands: nothing is written, and no message is sent.",
         request=DecisionInSerializer,
         parameters=[IDEMPOTENCY_KEY],
-        responses={201: DecisionSerializer, 422: PROBLEM},
+        responses={200: DecisionSerializer, 201: DecisionSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int) -> Response:
         form = DecisionInSerializer(data=request.data)
@@ -133,7 +134,7 @@ class DecisionsView(ApiView):
                 decision = reviewing.decision_make(incident=incident, by=request.user, **form.validated_data)
             except reviewing.ReviewError as error:
                 raise Refused(str(error), code="refused_decision") from error
-            return 201, DecisionSerializer(decision).data
+            return 200 if decision.is_repeat else 201, DecisionSerializer(decision).data
 
         return self.once(request, form.validated_data, make)
 

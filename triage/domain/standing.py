@@ -26,6 +26,13 @@ def latest_by_claim(decisions: Iterable[Decision]) -> dict[tuple[str, str], Deci
     return last
 
 
+def says_the_same(decision: Decision, before: Decision) -> bool:
+    """Whether a decision repeats the one of its claim that stands: the same person, word and value, and no other
+    reason."""
+    is_same = (decision.made_by_id, decision.word, decision.value) == (before.made_by_id, before.word, before.value)
+    return is_same and decision.reason in ("", before.reason)
+
+
 def state_of(decisions: Iterable[Decision]) -> str:
     """The state follows the decision on the category."""
     word = latest_by_claim(decisions).get((Decision.Claim.CATEGORY, ""))

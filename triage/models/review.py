@@ -43,6 +43,8 @@ class Decision(models.Model):
     undone_by = models.ForeignKey(
         settings.AUTH_USER_MODEL, on_delete=models.PROTECT, null=True, blank=True, related_name="+"
     )
+    #: set on what an act returns: this stood before, so that nothing was written
+    is_repeat = False
 
     class Meta:
         ordering = ("made_at", "id")

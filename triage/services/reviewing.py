@@ -43,6 +43,9 @@ def decision_make(
 ) -> Decision:
     """Record one decision on one claim; the incident's state follows the category claim.
 
+    The same decision again, by the same person, writes nothing while it stands: the standing one is returned, with
+    ``is_repeat`` set.
+
     Raises:
         ReviewError: unknown claim, word or value, or a correction that repeats the machine.
     """
@@ -50,7 +53,7 @@ def decision_make(
     machine_value = _machine_value(incident, claim, subject)
     value = _checked_value(claim=claim, word=word, value=value.strip(), machine_value=machine_value)
     before = standing.latest_by_claim(incident.decisions.all()).get((claim, subject))
-    decision = Decision.objects.create(
+    decision = Decision(
         incident=incident,
         claim=claim,
         subject=subject,
@@ -61,6 +64,10 @@ def decision_make(
         diagnosis_id=incident.diagnosis_id,
         made_by=by,
     )
+    if before is not None and not _is_news(decision, before):
+        before.is_repeat = True
+        return before
+    decision.save()
     _update_standing(incident, decision, now=decision.made_at)
     log_act(
         incident,
@@ -94,7 +101,8 @@ def incident_confirm(
         raise ReviewError(f"{suspect} is not accused here: confirm the category alone, or name the right suspect.")
     common: dict[str, Any] = {"incident": incident, "word": Decision.Word.CONFIRM, "by": by, "request_id": request_id}
     decision = decision_make(claim=Decision.Claim.CATEGORY, reason=reason, **common)
-    decision_make(claim=Decision.Claim.SUSPECT, subject=suspect, **common)
+    on_suspect = decision_make(claim=Decision.Claim.SUSPECT, subject=suspect, **common)
+    decision.is_repeat = decision.is_repeat and on_suspect.is_repeat
     return decision
 
 
@@ -206,7 +214,8 @@ def comment_add(*, incident: Incident, body: str, by: Any) -> None:
 
 @transaction.atomic
 def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reason: str = "") -> tuple[uuid.UUID, int]:
-    """One decision on the category of many incidents; all rows share one id, for the undo. Returns (id, how many).
+    """One decision on the category of many incidents; all rows share one id, for the undo. Returns (id, how many):
+    those that this person judged so before stay as they are.
 
     All or none. A dozen queries for any number, and a few for each route message.
 
@@ -223,7 +232,7 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
             "Deselect those and correct them one by one, or judge them inconclusive."
         )
     earlier = {incident.pk: list(incident.decisions.all()) for incident in locked}
-    decisions = Decision.objects.bulk_create(
+    wanted = [
         Decision(
             incident=incident,
             claim=claim,
@@ -235,18 +244,25 @@ def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reaso
             made_by=by,
         )
         for incident in locked
-    )
+    ]
+    befores = {row.pk: standing.latest_by_claim(earlier[row.pk]).get((claim, "")) for row in locked}
+    decisions = Decision.objects.bulk_create(row for row in wanted if _is_news(row, befores[row.incident_id]))
     acts = []
-    for incident, decision in zip(locked, decisions, strict=True):
-        before = standing.latest_by_claim(earlier[incident.pk]).get((claim, ""))
+    for decision in decisions:
+        incident = decision.incident
+        before = befores[incident.pk]
         set_standing(incident, [*earlier[incident.pk], decision], now)
         data: dict[str, Any] = {"claim": claim, "word": word, "before": before.value if before else incident.category}
         data |= {"after": decision.value, "reason": decision.reason, "decision": decision.pk}
         acts.append(act_row(incident, "decided", by, request_id, data))
-    Incident.objects.bulk_update(locked, STANDING_FIELDS)
+    Incident.objects.bulk_update([decision.incident for decision in decisions], STANDING_FIELDS)
     acts_log(acts)
     transaction.on_commit(learning_consider)
-    return request_id, len(locked)
+    return request_id, len(decisions)
+
+
+def _is_news(decision: Decision, before: Decision | None) -> bool:
+    return before is None or not standing.says_the_same(decision, before)
 
 
 @transaction.atomic

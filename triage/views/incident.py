@@ -142,7 +142,10 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
     else:
         what = f"suspect {subject}" if claim == Decision.Claim.SUSPECT else f"the {claim}"
         what += f" and suspect {suspect}" if suspect else ""
-        say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.", undo=request_id)
+        if decision.is_repeat:
+            say(request, f"You decided so before: {what} of #{number} stays as it is.")
+        else:
+            say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.", undo=request_id)
     return back(request, reverse("incident", args=[number]))
 
 

@@ -193,8 +193,15 @@ def bulk(request: HttpRequest) -> HttpResponse:
 def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: str) -> HttpResponse:
     many = f"{len(found)} incidents" if len(found) > 1 else f"#{found[0].pk}"
     if act in _DONE_WORDS:
-        undo, _ = incidents_decide(incidents=found, word=act, by=request.user, reason=request.POST.get("reason", ""))
-        say(request, f"{_DONE_WORDS[act]} {many}.", undo=undo)
+        undo, count = incidents_decide(
+            incidents=found, word=act, by=request.user, reason=request.POST.get("reason", "")
+        )
+        rest = f" You had judged the other {len(found) - count} so before." if 0 < count < len(found) else ""
+        done = f"{count} of {many}" if rest else many
+        if count:
+            say(request, f"{_DONE_WORDS[act]} {done}.{rest}", undo=undo)
+        else:
+            say(request, f"You judged {many} so before: nothing changed.")
     elif act == "assign":
         person: Any
         name = request.POST.get("assignee", "")
