@@ -263,10 +263,12 @@ def upgraded(cluster: Cluster, seconds: float) -> None:
     another, round after round.
     """
     parts, until = cluster.of("web", "uploads", "worker"), time.monotonic() + seconds
-    _manage({**parts[0].env, "DJANGO_SETTINGS_MODULE": "scripts.next_version.settings"}, "migrate")
+    settings = {"DJANGO_SETTINGS_MODULE": "scripts.next_version.settings"}
+    _manage({**parts[0].env, **settings}, "migrate")
     while True:
         for service in parts:
             service.stop()
+            service.env = service.env | settings
             service.start()
         if time.monotonic() > until:
             return

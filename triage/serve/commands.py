@@ -45,8 +45,13 @@ def main(arguments: list[str]) -> int:
 
 def _serve(part: str) -> int:
     os.environ["FAULTLINE_PART"] = part
+    os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
+    from triage.serve.newer import check_version  # noqa: PLC0415  # heavy: other commands need no Django
+
     try:
-        _become(parts.command(part, os.environ))
+        argv = parts.command(part, os.environ)
+        check_version()
+        _become(argv)
     except ServiceError as error:
         print(error, file=sys.stderr)
         return 2

@@ -33,6 +33,7 @@ from ingest.models import Run
 from ingest.services import machines
 from triage.environment import env_str
 from triage.places import version
+from triage.serve.newer import TODO, newer_sentence, unknown_migration
 from triage.serve.parts import QUEUES
 
 type State = Literal["ok", "warning", "problem"]
@@ -80,14 +81,8 @@ def database() -> Finding:
 def migrations() -> Finding:
     executor = MigrationExecutor(connection)
     missing = executor.migration_plan(executor.loader.graph.leaf_nodes())
-    ours, known_migrations = {"triage", "ingest"}, executor.loader.disk_migrations
-    foreign = [key for key in executor.loader.applied_migrations if key[0] in ours and key not in known_migrations]
-    if foreign:
-        return Finding(
-            "problem",
-            f"a newer version of Faultline has migrated this database ({foreign[0][0]}.{foreign[0][1]})",
-            "Install that version here, or restore the backup that was made before the upgrade.",
-        )
+    if newer := unknown_migration():
+        return Finding("problem", newer_sentence(newer), TODO)
     if missing:
         sentence = "a migration is missing" if len(missing) == 1 else f"{len(missing)} migrations are missing"
         return Finding("problem", sentence, "Run: faultline manage prepare")

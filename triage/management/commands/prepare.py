@@ -19,6 +19,8 @@ from django.core.management.base import BaseCommand, CommandError
 from django.db import OperationalError
 
 from triage.environment import env_bool, env_str
+from triage.serve.children import ServiceError
+from triage.serve.newer import check_version
 
 DEMO_PEOPLE = (("engineer", "engineer"), ("manager", "manager"))
 
@@ -29,6 +31,10 @@ class Command(BaseCommand):
     requires_system_checks = ()
 
     def handle(self, *args: Any, **options: Any) -> None:
+        try:
+            check_version()
+        except ServiceError as error:
+            raise CommandError(str(error)) from error
         with ThreadPoolExecutor(1) as pool:  # compressing files holds no lock that migrating needs
             collecting = pool.submit(self._collect_static)
             try:
