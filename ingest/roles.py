@@ -12,6 +12,9 @@ ABILITIES: dict[str, frozenset[str]] = {
     "admin": frozenset({"upload", "review", "statistics", "export", "routes", "demonstration", "administer"}),
 }
 
+#: scope of a token -> the ability that its user needs, too
+ABILITY_OF_SCOPE = {"upload": "upload", "review": "review", "manage": "routes", "administer": "administer"}
+
 
 def role_names(user: Any) -> frozenset[str]:
     """The names of the user's roles; a superuser is an admin. One query per user object, which then caches them."""

@@ -20,7 +20,7 @@ from ingest.forms import DescriptionForm, JobForm, initial_values
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.parameters import whole
 from ingest.refusals import Refused, translate_storage_errors
-from ingest.roles import can
+from ingest.roles import ABILITY_OF_SCOPE, can
 from ingest.services import accounts
 
 
@@ -181,7 +181,7 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
         "accounts": rows,
         "teams": Team.objects.all(),
         "roles": accounts.ROLES,
-        "scopes": Token.Scope.choices,
+        "scopes": [choice for choice in Token.Scope.choices if choice[0] != Token.Scope.ADMINISTER],
         "form": posted if error else {},
         "secret": secret,
         "error": error,
@@ -211,5 +211,5 @@ def _revoke(request: HttpRequest, among: QuerySet[Token], back: str) -> HttpResp
 
 def _scopes_for(user: Any) -> list[tuple[str, Any]]:
     """Scopes that allow this person anything."""
-    needed = {Token.Scope.UPLOAD: "upload", Token.Scope.REVIEW: "review", Token.Scope.MANAGE: "routes"}
-    return [(s.value, s.label) for s in Token.Scope if s not in needed or can(user, needed[s])]
+    abilities = {scope: ABILITY_OF_SCOPE.get(scope.value, "") for scope in Token.Scope}
+    return [(scope.value, scope.label) for scope, ability in abilities.items() if not ability or can(user, ability)]

@@ -20,7 +20,7 @@ from ingest.api.schema import for_programmers
 from ingest.bodies import RECEIVED
 from ingest.models import Token
 from ingest.refusals import Refused
-from ingest.roles import can
+from ingest.roles import ABILITY_OF_SCOPE, can
 from ingest.services.idempotency import Answer, answer_once
 from ingest.services.rates import rate_use
 
@@ -31,12 +31,6 @@ IDEMPOTENCY_KEY = OpenApiParameter(
     description="A repeated request with the same key gets the same answer",
 )
 _SAFE = ("GET", "HEAD", "OPTIONS")
-#: the ability that a person needs, in addition to the token's scope
-_ABILITY = {
-    Token.Scope.UPLOAD.value: "upload",
-    Token.Scope.REVIEW.value: "review",
-    Token.Scope.MANAGE.value: "routes",
-}
 
 
 def asks(*parameters: OpenApiParameter) -> Callable[[Any], Any]:
@@ -58,7 +52,7 @@ class HasScope(BasePermission):
         scope = view.read_scope if request.method in _SAFE else view.write_scope
         if scope is not None and isinstance(request.auth, Token) and scope not in request.auth.scopes:
             return False
-        ability = view.ability or _ABILITY.get(scope)
+        ability = view.ability or ABILITY_OF_SCOPE.get(scope or "")
         return ability is None or can(request.user, ability)
 
 

@@ -77,6 +77,7 @@ class Token(models.Model):
         READ = "read", "Read"
         REVIEW = "review", "Review"
         MANAGE = "manage", "Manage routes"
+        ADMINISTER = "administer", "Administer"
 
     user = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.CASCADE, related_name="api_tokens")
     name = models.CharField(max_length=120)

@@ -15,12 +15,16 @@ from ingest.refusals import Refused
 
 _FIRST_LETTERS = "fl_"
 _MAX_DAYS = 3650
+#: of the secret, shown to recognise it
+_PREFIX_CHARS = 12
 _USE_NOTED_EVERY = timedelta(minutes=1)
 
 
-def token_create(*, user: Any, name: str, scopes: Iterable[str], days: int | None = None) -> tuple[Token, str]:
+def token_create(
+    *, user: Any, name: str, scopes: Iterable[str], days: int | None = None, secret: str = ""
+) -> tuple[Token, str]:
     """A new token and its secret. Only the digest is stored, so the secret is shown only now. Expires after ``days``,
-    if given.
+    if given. A ``secret`` that is given is used; else one is made of 256 random bits.
     """
     sorted_scopes = sorted(set(scopes))
     if not sorted_scopes or not set(sorted_scopes) <= set(Token.Scope.values):
@@ -28,11 +32,13 @@ def token_create(*, user: Any, name: str, scopes: Iterable[str], days: int | Non
     if days is not None and not 1 <= days <= _MAX_DAYS:
         raise Refused(f"A token lasts from 1 to {_MAX_DAYS:,} days, or until somebody revokes it.", code="invalid")
     expires_at = timezone.now() + timedelta(days=days) if days is not None else None
-    secret = _FIRST_LETTERS + secrets.token_urlsafe(32)
+    secret = secret or _FIRST_LETTERS + secrets.token_urlsafe(32)
+    if Token.objects.filter(prefix=secret[:_PREFIX_CHARS]).exists():
+        raise Refused("This secret, or one that begins like it, was used before: make a new one.", code="invalid")
     token = Token.objects.create(
         user=user,
         name=name.strip()[:120] or "token",
-        prefix=secret[:12],
+        prefix=secret[:_PREFIX_CHARS],
         digest=Token.digest_of(secret),
         scopes=sorted_scopes,
         expires_at=expires_at,

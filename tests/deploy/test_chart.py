@@ -49,9 +49,26 @@ ALL: dict[str, Any] = {
 
 
 def rendered(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
-    chart = helm.Chart.load(CHART)
-    files = chart.render(values=values, name="fl", namespace="triage")
-    return [document for text in files.values() for document in yaml.safe_load_all(text) if document]
+    texts = [text for name, text in _files(values).items() if name.endswith(".yaml")]
+    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+
+
+def _files(values: dict[str, Any] | None) -> dict[str, str]:
+    files: dict[str, str] = helm.Chart.load(CHART).render(values=values, name="fl", namespace="triage")
+    return files
+
+
+@pytest.mark.parametrize(
+    ("values", "address"),
+    [
+        ({}, "http://localhost:8000/ after:"),
+        ({"ingress": {"enabled": True, "tlsSecret": "tls", "host": "fl.example"}}, "https://fl.example/"),
+    ],
+)
+def test_the_notes_lead_to_the_first_sign_in(values: dict[str, Any], address: str) -> None:
+    notes = next(text for name, text in _files(values).items() if name.endswith("NOTES.txt"))
+    assert "kubectl exec --namespace triage deploy/fl-web -- faultline manage ensure --admin admin" in notes
+    assert f"Sign in at {address}" in notes
 
 
 def of_kind(kind: str, documents: list[dict[str, Any]]) -> dict[str, dict[str, Any]]:

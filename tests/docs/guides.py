@@ -110,6 +110,10 @@ ELSEWHERE = (
     Elsewhere("docs/install.md", "docker", "It needs a registry", "tests/deploy/test_units.py"),
     Elsewhere("docs/install.md", "kubectl", "It needs a Kubernetes cluster", "tests/deploy/test_chart.py"),
     Elsewhere("docs/install.md", "helm", "It needs a Kubernetes cluster", "tests/deploy/test_chart.py"),
+    *(
+        Elsewhere("docs/accounts.md", begins, "It needs an installation", "tests/triage/test_ensuring.py")
+        for begins in ("faultline manage ensure", "export EPILOG_TOKEN", "kubectl", "curl")
+    ),
     Elsewhere("docs/operations.md", "faultline backup", "It needs a whole installation", "tests/triage/test_backup.py"),
     Elsewhere(
         "docs/operations.md", "faultline restore", "It needs a whole installation", "tests/triage/test_backup.py"

@@ -208,6 +208,7 @@ RULES: dict[str, Rule] = {
     "routes_pagerduty": Rule(ALL, is_bare=True),
     "routes_ping": post(OWNER, "routes"),
     "routes_rotate": post(OWNER, "routes"),
+    "setup_ensure": post(ALL, "administer", teams=[]),
 }
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
@@ -249,7 +250,7 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
         "people": (*people, "nobody"),
         "cookies": {name: _signed_in(person) for name, person in people.items()},
         "tokens": {
-            name: token_create(user=person, name="t", scopes=["read", "upload", "review", "manage"])[1]
+            name: token_create(user=person, name="t", scopes=["read", "upload", "review", "manage", "administer"])[1]
             for name, person in people.items()
         },
         "number": incident.pk,

@@ -137,16 +137,18 @@ class RoutesApiView(ApiView):
     def route(self, request: Request, pk: int) -> Route:
         return get_object_or_404(routes_of(request.user), pk=pk)
 
-    def save(self, request: Request, fields: dict[str, Any], existing: Route | None = None) -> Route:
-        fields = dict(fields)
-        if inbound := fields.pop("inbound_secret", ""):
-            fields["options"] = {**(fields.get("options") or {}), "inbound_secret": inbound}
-        slug = fields.get("team")
-        team = teams_of(request.user).filter(slug=slug).first() if isinstance(slug, str) else slug
-        if slug and team is None:
-            sentence = "You are no member of this team: leave it out, or ask an administrator."
-            raise Refused(sentence, code="invalid", fields={"team": sentence})
-        return services.route_save(by=request.user, existing=existing, **{**fields, "team": team})
+    def given(self, request: Request, fields: dict[str, Any]) -> dict[str, Any]:
+        """The fields of a body as the service takes them."""
+        given = dict(fields)
+        if inbound := given.pop("inbound_secret", ""):
+            given["options"] = {**(given.get("options") or {}), "inbound_secret": inbound}
+        slug = given.get("team")
+        if slug:
+            given["team"] = teams_of(request.user).filter(slug=slug).first()
+            if given["team"] is None:
+                sentence = "You are no member of this team: leave it out, or ask an administrator."
+                raise Refused(sentence, code="invalid", fields={"team": sentence})
+        return given
 
 
 class RoutesView(RoutesApiView):
@@ -175,8 +177,11 @@ class RoutesView(RoutesApiView):
         return self.once(
             request,
             form.validated_data,
-            lambda: (201, RouteSecretSerializer(self.save(request, form.validated_data)).data),
+            lambda: (201, RouteSecretSerializer(self.create(request, form.validated_data)).data),
         )
+
+    def create(self, request: Request, fields: dict[str, Any]) -> Route:
+        return services.route_save(by=request.user, **self.given(request, fields))
 
 
 class RouteView(RoutesApiView):
@@ -195,13 +200,8 @@ class RouteView(RoutesApiView):
         route = self.route(request, pk)
         form = RouteInSerializer(data=request.data, partial=True)
         form.is_valid(raise_exception=True)
-        names = ("name", "kind", "events", "query", "quiet_from", "quiet_until", "zone", "team", "is_active")
-        now: dict[str, Any] = {name: getattr(route, name) for name in names}
-        shown = "url" in ALL[route.kind].form and not ALL[route.kind].form["url"].is_secret
-        now |= {"url": route.url if shown else ""}
-        given = dict(form.validated_data)
-        given["options"] = {**route.options, **given.get("options", {})}
-        return Response(RouteSerializer(self.save(request, {**now, **given}, route)).data)
+        changed = services.route_change(route=route, by=request.user, given=self.given(request, form.validated_data))
+        return Response(RouteSerializer(changed).data)
 
     @extend_schema(operation_id="routes_delete", tags=TAGS, summary="Delete a route", responses={204: None})
     def delete(self, request: Request, pk: int) -> Response:

@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import hooks, incidents, restarts, routes, statistics, tickets
+from triage.api import hooks, incidents, restarts, routes, setup, statistics, tickets
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -28,6 +28,7 @@ urlpatterns = [
         routes.RedeliverView.as_view(),
         name="api-redeliver",
     ),
+    path("setup/", setup.SetupView.as_view(), name="api-setup"),
     path("statistics/", statistics.StatisticsView.as_view(), name="api-statistics"),
     path("search/", statistics.SearchView.as_view(), name="api-search"),
 ]

@@ -19,7 +19,7 @@ USAGE = f"""usage: faultline [serve [PART]] | alive PART | manage COMMAND … | 
   faultline serve PART   one part, in the foreground; PART is one of:
 {parts.described("      ")}
   faultline alive PART   whether this part works on this machine: exit code 0 or 1
-  faultline manage …     Django's commands: prepare, createsuperuser, …
+  faultline manage …     other commands: prepare, ensure (accounts), …
   faultline doctor       check this installation and say what to do
   faultline backup DIRECTORY, restore DIRECTORY
   faultline mcp          let assistants read incidents and logs (/help/assistants/ on the site)"""

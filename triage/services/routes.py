@@ -29,6 +29,8 @@ FORMER_SECRET_KEPT = timedelta(hours=24)
 MAX_ROUTES = 100
 #: fields of kinds with a column of their own; the rest are options
 _COLUMNS = ("url", "secret", "inbound_secret")
+#: what a change keeps if it does not name it
+_KEPT = ("name", "kind", "events", "query", "quiet_from", "quiet_until", "zone", "team", "is_active")
 MAX_RECIPIENTS = 20
 #: the sweep sends it again while it is due: old messages need not fill a busy queue
 _WAKE_EXPIRES_S = 60
@@ -82,6 +84,20 @@ def route_save(
         route.save()
         _log("route_saved", route, by, before=before, after=_log_data(route))
     return route
+
+
+def route_change(*, route: Route, by: Any, given: Mapping[str, Any]) -> Route:
+    """Change what is given of a route, as :func:`route_save` names it; the rest stays.
+
+    Raises:
+        Refused: with the sentence of the field.
+    """
+    kept: dict[str, Any] = {name: getattr(route, name) for name in _KEPT}
+    url_field = ALL[route.kind].form.get("url")
+    if url_field is not None and not url_field.is_secret:  # an empty secret one keeps what is stored
+        kept["url"] = route.url
+    options = {**route.options, **given.get("options", {})}
+    return route_save(by=by, existing=route, **{**kept, **given, "options": options})
 
 
 @transaction.atomic

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from typing import Any
 
 from django.contrib.auth import get_user_model
@@ -11,7 +10,6 @@ from django.core.management.base import BaseCommand, CommandError, CommandParser
 from ingest.models import Node
 from ingest.refusals import Refused
 from ingest.roles import can
-from triage.destinations import ALL
 from triage.models import Delivery, Incident, Route
 from triage.selectors.incidents import incident_for
 from triage.selectors.nodes import nodes_by_name
@@ -22,18 +20,11 @@ from triage.services.tickets import ticket_ask
 
 
 class Command(BaseCommand):
-    help = "List, create, test or delete routes, and send their failed messages again (/help/integrations/)."
+    help = "List, test or delete routes, make tickets, and send failed messages again (/help/integrations/)."
 
     def add_arguments(self, parser: CommandParser) -> None:
         acts = parser.add_subparsers(dest="act", required=True)
         acts.add_parser("list", help="all routes and their health")
-        made = acts.add_parser("create", help="a secret is read from FAULTLINE_ROUTE_SECRET, a secret address, too")
-        made.add_argument("kind", choices=list(ALL))
-        made.add_argument("name")
-        made.add_argument("--owner", required=True)
-        made.add_argument("--url", default=os.environ.get("FAULTLINE_ROUTE_URL", ""), help="or FAULTLINE_ROUTE_URL")
-        made.add_argument("--query", default="")
-        made.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
         ticket = acts.add_parser("ticket", help="make a ticket of an incident or a node by a route to a tracker")
         ticket.add_argument("route", type=int)
         about = ticket.add_mutually_exclusive_group(required=True)
@@ -48,8 +39,6 @@ class Command(BaseCommand):
         try:
             if act == "list":
                 self._list()
-            elif act == "create":
-                self._create(options)
             elif act == "ticket":
                 self._ticket(options)
             else:
@@ -63,24 +52,6 @@ class Command(BaseCommand):
             state = "on" if row.is_active else f"off: {row.problem or 'by a person'}"
             counts = f"{row.waiting} waiting, {row.lost} given up"
             self.stdout.write(f"{row.pk} {row.kind} {row.name}: {services.address_shown(row)} ({state}; {counts})")
-
-    def _create(self, options: dict[str, Any]) -> None:
-        owner = get_user_model().objects.filter(username=options["owner"]).first()
-        if owner is None:
-            raise CommandError(f"There is no user {options['owner']}.")
-        given = dict(one.partition("=")[::2] for one in options["option"])
-        made = services.route_save(
-            by=owner,
-            name=options["name"],
-            kind=options["kind"],
-            url=options["url"],
-            secret=os.environ.get("FAULTLINE_ROUTE_SECRET", ""),
-            options=given,
-            query=options["query"],
-        )
-        self.stdout.write(
-            f"Created route {made.pk}." + (f" Secret: {made.secret}" if ALL[made.kind].makes_secret else "")
-        )
 
     def _ticket(self, options: dict[str, Any]) -> None:
         person = get_user_model().objects.filter(username=options["by"], is_active=True).first()
