@@ -1,19 +1,24 @@
-"""Commands in the guides exist, with their options: of the client, and of the measurements."""
+"""Commands in the documents exist, with their options; `test_guides` runs those of whole blocks."""
 
 from __future__ import annotations
 
+import argparse
 import importlib
 import re
 import shlex
 from pathlib import Path
 
 import pytest
+from django.core.management import get_commands, load_command_class
 
+from diagnosis.__main__ import _parser as engine_parser
 from faultline import live, options
 
-DOCS = (Path("README.md"), *sorted(Path("docs").glob("*.md")))
+DOCS = (Path("README.md"), *sorted(Path("docs").glob("*.md")), *sorted(Path("lab").rglob("*.md")))
 #: In code, in a block or a line of text, up to what a shell would not pass on.
 CLIENT = re.compile(r"(?:^|[`\s/])(?:faultline|faultline\.pyz) ((?:upload|follow|run|watch|status|check) [^`\n#|&;]*)")
+ENGINE = re.compile(r"python -m diagnosis ([^`\n#|>]*)")
+MANAGE = re.compile(r"(?:manage\.py|faultline manage) (\w+)([^`\n#|>]*)")
 MEASURE = re.compile(r"python -m measure\s+(\w+)([^`#|]*)[`\n]")
 
 
@@ -42,3 +47,25 @@ def test_a_measurement_has_these_options(name: str, module: str, rest: str) -> N
     source = Path(str(importlib.import_module(f"measure.{module}").__file__)).read_text(encoding="utf-8")
     for option in re.findall(r"--[a-z][a-z-]*", rest):
         assert f'"{option}"' in source, f"{name}: python -m measure {module} has no {option}"
+
+
+def _options(parser: argparse.ArgumentParser) -> set[str]:
+    """All options of a program and of its commands."""
+    found = {option for action in parser._actions for option in action.option_strings}
+    below = [action.choices for action in parser._actions if isinstance(action, argparse._SubParsersAction)]
+    return found.union(*(_options(command) for commands in below for command in commands.values()))
+
+
+def _given(words: str) -> set[str]:
+    return set(re.findall(r"(?<!\S)--[a-z][a-z-]*", words))
+
+
+@pytest.mark.parametrize(("name", "words"), _commands(ENGINE))
+def test_a_command_of_the_engine_has_these_options(name: str, words: str) -> None:
+    assert _given(words) - _options(engine_parser()) == set(), f"{name}: python -m diagnosis {words}"
+
+
+@pytest.mark.parametrize(("name", "command", "words"), [row for row in _commands(MANAGE) if _given(row[2])])
+def test_a_command_of_the_site_has_these_options(name: str, command: str, words: str) -> None:
+    known = _options(load_command_class(get_commands()[command], command).create_parser("manage.py", command))
+    assert _given(words) - known == set(), f"{name}: manage.py {command} {words}"

@@ -10,7 +10,7 @@ from django.core.management import get_commands
 from triage.manual.rendering import Target, render
 
 ROOT = Path(__file__).resolve().parent.parent.parent
-DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md")])
+DOCUMENTS = sorted([*ROOT.glob("*.md"), *(ROOT / "docs").glob("*.md"), *(ROOT / "lab").rglob("*.md")])
 #: `docs/settings.md`, `deploy/nginx.conf`, `scripts/…`; not var/, which a start makes
 NAMED = re.compile(r"[`(]((?:docs|deploy|samples|scripts|static|tests)/[\w./-]+\w)[`)#]")
 

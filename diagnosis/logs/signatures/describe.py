@@ -1,7 +1,6 @@
-"""Write the tables of ``docs/categories.md`` and ``docs/signatures.md`` from the rules and the category tree, and the
-literals of the rules.
+"""Write the tables of ``docs/categories.md`` from the category tree, and the literals of the rules.
 
-``python -m diagnosis.logs.signatures.describe docs`` rewrites what stands between the marks of both documents, and
+``python -m diagnosis.logs.signatures.describe docs`` rewrites what stands between the marks of the document, and
 ``literals.json`` beside the rules; a test fails when they are behind.
 """
 
@@ -13,8 +12,7 @@ from pathlib import Path
 
 from diagnosis import taxonomy
 from diagnosis.logs.signatures import literals
-from diagnosis.logs.signatures.load import AREAS, builtin
-from diagnosis.logs.signatures.model import Signature
+from diagnosis.logs.signatures.load import builtin
 
 LITERALS = Path(__file__).with_name("literals.json")
 BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
@@ -23,11 +21,6 @@ BEGIN, END = "<!-- generated: begin -->", "<!-- generated: end -->"
 def categories() -> str:
     """The tree as Markdown: one row a leaf, one heading a domain."""
     return "\n".join(_categories())
-
-
-def rules() -> str:
-    """The rules as Markdown, in the order in which they are tried, one table an area."""
-    return "\n".join(_rules())
 
 
 def insert_generated(text: str, generated: str) -> str:
@@ -53,38 +46,10 @@ def _categories() -> Iterator[str]:
             yield f"| `{node.id}` | {node.title} | {pair} | {node.explanation} | {node.advice} |"
 
 
-def _rules() -> Iterator[str]:
-    tables: dict[tuple[str, ...], str] = {}
-    for area in AREAS:
-        yield f"\n### {area}.toml\n"
-        yield "| id | matches when | role | category | example | wording from |\n|---|---|---|---|---|---|"
-        for rule in (rule for rule in builtin() if rule.area == area):
-            yield _row(rule)
-            first = tables.setdefault(tuple(rule.codes), rule.id) if rule.codes else rule.id
-            if first != rule.id:
-                where = f"`{rule.category}` | codes of `{first}` | |"
-                yield f"| `{rule.id}.…` | the same codes | {rule.role} | {where}"
-                continue
-            for number, code in rule.codes.items():
-                where = f"`{code.category}` | code {number} | |"
-                yield f"| `{code.id}` | {code.title} | {code.role} | {where}"
-
-
-def _row(rule: Signature) -> str:
-    strength = f", {rule.strength}" if rule.role == "root" else ""
-    also = "".join(f", `{name}`" for name in rule.also)
-    example = rule.examples[0] if len(rule.examples[0]) <= 110 else rule.examples[0][:109] + "…"
-    quoted = example.strip().replace("|", "\\|").replace("`", "'")
-    return (
-        f"| `{rule.id}` | {rule.title} | {rule.role}{strength} | `{rule.category}`{also} | `{quoted}` | {rule.source} |"
-    )
-
-
 def main(folder: Path) -> None:
-    """Rewrite both documents in ``folder``, and the literals."""
-    for name, generated in (("categories.md", categories()), ("signatures.md", rules())):
-        path = folder / name
-        path.write_text(insert_generated(path.read_text(encoding="utf-8"), generated), encoding="utf-8")
+    """Rewrite the document in ``folder``, and the literals."""
+    path = folder / "categories.md"
+    path.write_text(insert_generated(path.read_text(encoding="utf-8"), categories()), encoding="utf-8")
     LITERALS.write_text(literals.as_json(rule.pattern for rule in builtin()), encoding="utf-8")
 
 
