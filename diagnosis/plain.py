@@ -2,19 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import math
 import re
 from typing import Any
 
 #: C0 and DEL have visible symbols; tab and line ends stay
 _CONTROL_SYMBOLS = {code: 0x2400 + code for code in range(32) if chr(code) not in "\t\n\r"} | {127: 0x2421}
-#: C1, which terminals obey, and characters that change the direction of text (embeddings, overrides, isolates)
-_INVISIBLE = re.compile("[\x80-\x9f\u202a-\u202e\u2066-\u2069]")
+#: Every character that a reader does not see, or that acts on a terminal or the direction of text: the categories Cc
+#: (without tab and line ends), Cf, Zl and Zp of Unicode 16, and what it calls "default ignorable". As a class of `re`;
+#: `tests/diagnosis/test_plain.py` makes it again from Unicode's tables. The client has a copy (`faultline.words`).
+HIDDEN = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_HIDDEN = re.compile(f"[{HIDDEN}]")
+#: What needs one of these marks is no disguise: signs of pictures, whose form U+FE0E and U+FE0F choose and which U+200D
+#: joins; letters of Arabic and Indian scripts, which U+200C and U+200D separate and join.
+_MARKS = "\u200c\u200d\ufe0e\ufe0f"
+_PICTURE = (
+    "\u203c\u2049\u2122\u2139\u2190-\u21ff\u2300-\u23ff\u25a0-\u27bf\u2900-\u297f\u2b00-\u2bff\U0001f000-\U0001faff"
+)
+_LETTER = "\u0620-\u064a\u066e-\u06d3\u06fa-\u06ff\u0900-\u0dff"
+_IN_PLACE = re.compile(f"[{_PICTURE}][\ufe0e\ufe0f\u200d]|[{_PICTURE}]\ufe0f\u200d|[{_LETTER}][\u200c\u200d]")
 
-#: a spreadsheet reads a cell that begins with one of these as a formula
-_FORMULA = ("=", "+", "-", "@", "\t", "\r")
-#: one that JSON writes as a number; the number of backslashes before it is odd
-_ESCAPE = re.compile(r"((?<!\\)(?:\\\\)*)\\u(00[0189][0-9a-f]|007f|202[a-e]|206[6-9])", re.IGNORECASE)
+#: a spreadsheet reads a cell that begins with one of these as a formula; some read the wide and small forms, too
+_FORMULA = tuple("=+-@\t\r\n\uff1d\uff0b\uff0d\uff20\ufe66\ufe62\ufe63\ufe6b")
+#: characters that JSON writes as numbers; the number of backslashes before the first is even
+_ESCAPES = re.compile(r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)")
 
 
 def plain(value: Any) -> Any:
@@ -66,28 +82,38 @@ def times_as_long(factor: float) -> str:
 
 
 def visible(value: str) -> str:
-    """``value`` in which no character acts on a terminal, a page or the direction of reading: ESC becomes its symbol
-    ``\u241b``, U+202E becomes ``[U+202E]``. Tabs and line ends stay. A second call changes nothing. O(length).
+    """``value`` in which no character is hidden, or acts on a terminal, a page or the direction of reading: ESC becomes
+    its symbol ``␛``, U+202E becomes ``[U+202E]``. Tabs and line ends stay, and what joins letters or pictures that
+    need it. A second call changes nothing. O(length).
     """
     if value.isascii() and value.isprintable():  # almost every line
         return value
-    value = value.translate(_CONTROL_SYMBOLS)
-    return value if value.isascii() else _INVISIBLE.sub(_code_point, value)
+    return _HIDDEN.sub(_picture, value)
 
 
 def visible_json(value: str) -> str:
-    """A JSON document without active characters in its strings, written out or as ``\\u202e``; ends of lines stay."""
-    return visible(_ESCAPE.sub(lambda found: found[1] + visible(chr(int(found[2], 16))), value))
+    """A JSON document without such characters in its strings, written out or as ``\\u202e``; ends of lines stay."""
+    return visible(_ESCAPES.sub(_visible_escapes, value))
+
+
+def _visible_escapes(found: re.Match[str]) -> str:
+    text = json.loads(f'"{found[2]}"')
+    shown = visible(text)
+    return found[0] if shown == text else found[1] + json.dumps(shown)[1:-1]
 
 
 def csv_cell(value: Any) -> Any:
     """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet reads as a formula,
-    and no character that acts.
+    and no character that is hidden or acts.
     """
     if not isinstance(value, str):
         return value
     return f"'{visible(value)}" if value.startswith(_FORMULA) else visible(value)
 
 
-def _code_point(match: re.Match[str]) -> str:
-    return f"[U+{ord(match[0]):04X}]"
+def _picture(found: re.Match[str]) -> str:
+    character, end = found[0], found.end()
+    if character in _MARKS and any(_IN_PLACE.fullmatch(found.string, end - length, end) for length in (2, 3)):
+        return character
+    code = ord(character)
+    return chr(_CONTROL_SYMBOLS[code]) if code in _CONTROL_SYMBOLS else f"[U+{code:04X}]"

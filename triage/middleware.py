@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import re
 from collections.abc import Callable
 from typing import ClassVar
 
@@ -82,7 +81,7 @@ class UsableText:
 
 
 class VisibleText:
-    """Shows control characters and characters that change the direction of text as visible signs, on every page and
+    """Shows characters that are hidden, act or change the direction of text as visible signs, on every page and
     export, and in the JSON that scripts of pages show.
 
     Text of logs, file names and user input reaches pages in many places; this covers all of them. The API's JSON, which
@@ -97,17 +96,14 @@ class VisibleText:
         kind = response.get("Content-Type", "")
         if not isinstance(response, HttpResponse):
             return response
-        if kind.startswith("text/") and _ACTIVE_CHARACTERS.search(response.content):
-            response.content = visible(response.content.decode(errors="replace")).encode()
+        if kind.startswith("text/"):
+            text = response.content.decode(errors="replace")
+            shown = visible(text)
+            if shown != text:
+                response.content = shown.encode()
         elif kind == "application/json" and not request.path_info.startswith("/api/"):
             response.content = visible_json(response.content.decode()).encode()
         return response
-
-
-#: the same characters in UTF-8: a page without them costs one scan and is not changed
-_ACTIVE_CHARACTERS = re.compile(
-    rb"[\x00-\x08\x0b\x0c\x0e-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2(?:\x80[\xaa-\xae]|\x81[\xa6-\xa9])"
-)
 
 
 class NotStored:

@@ -11,8 +11,13 @@ from typing import Any
 
 from faultline import sending
 
-#: C0 without tab and line ends, DEL, C1, and characters that change the direction of text
-_CONTROL_CHARACTERS = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\u202a-\u202e\u2066-\u2069]")
+#: what is hidden, acts on a terminal or changes the direction of text: a copy of `diagnosis.plain.HIDDEN`
+HIDDEN = (
+    "\x00-\x08\x0b\x0c\x0e-\x1f\x7f-\x9f\xad\u034f\u0600-\u0605\u061c\u06dd\u070f\u0890\u0891\u08e2\u115f\u1160"
+    "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
+    "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
+)
+_HIDDEN = re.compile(f"[{HIDDEN}]")
 DONE, SOME_REFUSED, WRONG_CALL, DENIED, UNREACHABLE, NOT_DIAGNOSED, WAITED_OUT = range(7)
 CODES = """exit codes:
   0  the site has all files (with --wait: and diagnosed them)
@@ -102,8 +107,8 @@ class Words:
 
 
 def visible(words: str) -> str:
-    """Text without characters that act on the terminal or the direction of reading: file names may contain any."""
-    return "".join(f"[U+{ord(one):04X}]" if _CONTROL_CHARACTERS.match(one) else one for one in words)
+    """Text without characters that are hidden or act on the terminal: file names may contain any."""
+    return _HIDDEN.sub(lambda found: f"[U+{ord(found[0]):04X}]", words)
 
 
 def _size(count: float) -> str:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import json
+import re
+import unicodedata
 from pathlib import Path
 
 import numpy as np
 import pytest
 
 from diagnosis.__main__ import main
-from diagnosis.plain import plain, text
+from diagnosis.plain import HIDDEN, csv_cell, plain, text, visible, visible_json
+from faultline import words
 
 
 @pytest.mark.parametrize(
@@ -49,3 +52,46 @@ def test_a_description_of_broken_text_is_diagnosed_with_the_rest(
     assert json.loads(said)["logs"]["is_failure"] is True
     assert "n-␀-2" in json.dumps(json.loads(said), ensure_ascii=False)
     assert not any(half in said for half in ("\\u0000", "\\ud800"))
+
+
+def _characters(expression: str) -> set[str]:
+    return {one for one in map(chr, range(0x110000)) if re.match(f"[{expression}]", one)}
+
+
+def test_every_mark_that_nobody_sees_is_shown() -> None:
+    """By Unicode's own categories, so that a new one of its kind fails here."""
+    hidden = _characters(HIDDEN)
+    by_category = {one for one in map(chr, range(0x110000)) if unicodedata.category(one) in ("Cc", "Cf", "Zl", "Zp")}
+    assert by_category - set("\t\n\r") <= hidden
+    others = hidden - by_category
+    assert {unicodedata.category(one) for one in others} <= {"Cn", "Lo", "Mn"}, "only what Unicode calls ignorable"
+    assert not {"\t", "\n", "\r", "\xa0", "\u202f", "\u3000"} & hidden
+    assert HIDDEN == words.HIDDEN, "the client's copy"
+    for one in hidden:
+        assert visible(f"gpu{one}1") != f"gpu{one}1", hex(ord(one))
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        ("node\u200b1", "node[U+200B]1"),
+        ("\ufeffRANK\u2028x\u2060", "[U+FEFF]RANK[U+2028]x[U+2060]"),
+        ("\u200ea\u200fb\u061c", "[U+200E]a[U+200F]b[U+061C]"),
+        ("gpu\U000e0041", "gpu[U+E0041]"),
+        ("soft\xadhyphen", "soft[U+00AD]hyphen"),
+        ("gpu\u200d1 gpu\ufe0f1 gpu\u200c1", "gpu[U+200D]1 gpu[U+FE0F]1 gpu[U+200C]1"),
+        ("⚠\ufe0f 👨\u200d💻 🏳\ufe0f\u200d🌈", "⚠\ufe0f 👨\u200d💻 🏳\ufe0f\u200d🌈"),
+        ("می\u200cخواهم क\u094d\u200dष", "می\u200cخواهم क\u094d\u200dष"),
+    ],
+)
+def test_marks_are_signs_except_where_writing_needs_them(value: str, shown: str) -> None:
+    assert visible(value) == shown and visible(shown) == shown
+    for is_ascii in (True, False):
+        document = json.dumps({value: [f"\\u200b {value}"]}, ensure_ascii=is_ascii)
+        assert json.loads(visible_json(document)) == {shown: [f"\\u200b {shown}"]}
+
+
+@pytest.mark.parametrize("first", "=+-@＝＋－＠﹦﹢﹣﹫\t\r\n")
+def test_a_cell_that_a_spreadsheet_could_read_as_a_formula_is_text(first: str) -> None:
+    assert csv_cell(f"{first}cmd|' /C calc'!A0").startswith("'")
+    assert csv_cell(f"a{first}") == f"a{first}" and csv_cell(-1) == -1

@@ -22,5 +22,6 @@ Deno.test("the time left is rounded to seconds, minutes and hours", () => {
 
 Deno.test("a name shows characters that would act on the page or turn its direction", () => {
   assert.equal(visible("gpu\u202Egol.exe\u001b"), "gpu[U+202E]gol.exe[U+001B]");
+  assert.equal(visible("gpu\u200B1\u2028\uFEFF"), "gpu[U+200B]1[U+2028][U+FEFF]");
   assert.equal(visible("日志.log"), "日志.log");
 });

@@ -19,8 +19,9 @@ from triage.services.diagnosing import diagnosis_store
 from triage.timeline_trace import trace_bytes
 
 pytestmark = pytest.mark.django_db
-#: ESC, bell, CSI of C1, and each character that turns the direction of text
+#: ESC, bell, CSI of C1, each character that turns the direction of text, and some of each kind that nobody sees
 ACTING = "\x1b\x07\x9b\x7f" + "".join(map(chr, [*range(0x202A, 0x202F), *range(0x2066, 0x206A)]))
+ACTING += "\u200b\u200e\u200f\u061c\ufeff\u2028\u2029\u2060\xad\u3164\U000e0041"
 
 
 def test_what_acts_is_named_and_what_does_not_stays() -> None:
@@ -62,7 +63,7 @@ def test_a_list_that_a_script_fills_shows_signs(client):
     make_incident(accused=(f"n{ACTING}1",))
     client.force_login(make_user("ada", "engineer"))
     answer = client.get("/incidents/suggest/?q=node:n")
-    assert [row["text"] for row in answer.json()["suggestions"]] == [visible(f"node:n{ACTING}1")]
+    assert [row["text"] for row in answer.json()["suggestions"]] == [visible(f'node:"n{ACTING}1"')]
 
 
 def test_a_spreadsheet_gets_no_text_that_acts() -> None:

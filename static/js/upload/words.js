@@ -22,12 +22,12 @@ export function left(seconds) {
 }
 
 /**
- * The name of a file without a character that turns the direction of text or acts otherwise.
+ * The name of a file without a character that is hidden, turns the direction of text or acts otherwise.
  * @param {string} text
  */
 export const visible = (text) =>
   text.replace(
-    /[\p{Cc}\u202a-\u202e\u2066-\u2069]/gu,
+    /[\p{Cc}\p{Cf}\p{Zl}\p{Zp}\p{Default_Ignorable_Code_Point}]/gu,
     (sign) => `[U+${(sign.codePointAt(0) ?? 0).toString(16).toUpperCase().padStart(4, "0")}]`,
   );
 
