@@ -90,6 +90,16 @@ def _share_bytes(pid: int) -> int:
         return 0
 
 
+def cpu_s(pid: int) -> float | None:
+    """Seconds of processor time that a process has taken, with its ended children; None if the system does not tell."""
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks = sum(map(int, fields[11:15]))
+    except (OSError, ValueError):
+        return None
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def oom_kills() -> int | None:
     """How many processes the system has ended for lack of memory since it started; None if it does not tell."""
     try:

@@ -220,13 +220,16 @@ ARCHIVE_MAX_RATIO = env_int("FAULTLINE_ARCHIVE_MAX_RATIO", 1000, minimum=1)
 ARCHIVE_MAX_DEPTH = env_int("FAULTLINE_ARCHIVE_MAX_DEPTH", 3, minimum=1)
 PARSE_UNIT_BYTES = env_int("FAULTLINE_PARSE_UNIT_BYTES", 64 * 2**20, minimum=2**16)
 # Evidence is read and diagnosed in a separate process (0: in the worker itself, for debugging). Limits of one call:
-# memory (0: none), seconds without progress, seconds in total. A run has many calls; the last limit is for one try of a
-# run.
+# memory (0: none), seconds without progress, seconds in total, and seconds of processor time: some for each call (0: no
+# limit), and some for each MB of evidence. Logs take 0.01 s a MB, the densest flow records (Parquet, 10 bytes each) 0.4
+# s; the rest is for slow processors. A run has many calls; the last limit is for one try of a run.
 READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", True)
 READING_MEMORY_BYTES = env_int("FAULTLINE_READING_MEMORY_BYTES", reading_memory_bytes())
 DASK = env_str("FAULTLINE_DASK")
 READING_SILENCE_S = env_int("FAULTLINE_READING_SILENCE_S", 600, minimum=1)
 READING_LIMIT_S = env_int("FAULTLINE_READING_LIMIT_S", 6 * 3600, minimum=1)
+READING_CPU_S = env_int("FAULTLINE_READING_CPU_S", 40)
+READING_CPU_S_PER_MB = env_int("FAULTLINE_READING_CPU_S_PER_MB", 2)
 RUN_LIMIT_S = env_int("FAULTLINE_RUN_LIMIT_S", 24 * 3600, minimum=1)
 CONDENSE_DAYS = env_int("FAULTLINE_CONDENSE_DAYS", 0)
 EVIDENCE_DAYS = env_int("FAULTLINE_EVIDENCE_DAYS", 0)

@@ -11,7 +11,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -23,17 +23,20 @@ from ingest.isolation import framing
 log = logging.getLogger(__name__)
 
 _ROOT = Path(__file__).resolve().parents[2]
-_CHECK_EVERY_S = 5.0
+_CHECK_EVERY_S = 1.0
 type Handlers = Mapping[str, Callable[..., Any]]
 
 
 @dataclass(frozen=True, slots=True)
 class Limits:
-    """Limits of one call: memory of data in bytes (0: none), seconds without a message, seconds in total."""
+    """Limits of one call: memory of data in bytes (0: none), seconds in which it does not advance, seconds in total,
+    seconds of processor time (0: no limit; nor where the system does not tell them).
+    """
 
     memory_bytes: int
     silence_s: float
     wall_s: float
+    cpu_s: float = 0.0
 
 
 class End(StrEnum):
@@ -65,14 +68,52 @@ class _Direct:
 
     tell = ask
 
-    def beat(self) -> None:
-        self.ask("beat")
+    def advance(self, amount: int) -> None:
+        if amount:
+            self.ask("beat")
+
+
+class _Spent:
+    """What a call has spent of its limits. Time in handlers (storage, database) is not the reader's."""
+
+    def __init__(self, limits: Limits, pid: int) -> None:
+        self._limits, self._pid = limits, pid
+        self._work = 0
+        self._began = self._advanced_at = time.monotonic()
+        self._cpu_before_s = processes.cpu_s(pid) or 0.0
+
+    def advanced(self, work: int) -> bool:
+        """Whether ``work`` is more than what the reader had done before. Only that is progress, not a message."""
+        if work <= self._work:
+            return False
+        self._work, self._advanced_at = work, time.monotonic()
+        return True
+
+    @contextlib.contextmanager
+    def handling(self) -> Iterator[None]:
+        """Around a handler."""
+        began = time.monotonic()
+        yield
+        self._advanced_at += time.monotonic() - began
+
+    def check(self) -> None:
+        """Raises :class:`ReaderLost` if a limit is reached."""
+        now, limits = time.monotonic(), self._limits
+        if now - self._advanced_at > limits.silence_s:
+            raise ReaderLost(_SILENT.format(seconds=round(limits.silence_s)))
+        if now - self._began > limits.wall_s:
+            raise ReaderLost(_TOO_LONG.format(seconds=round(limits.wall_s)))
+        cpu_s = (processes.cpu_s(self._pid) or 0.0) - self._cpu_before_s
+        if limits.cpu_s and cpu_s > limits.cpu_s:
+            raise ReaderLost(_TOO_MUCH_CPU.format(seconds=round(limits.cpu_s)))
 
 
 def call(name: str, handlers: Handlers, limits: Limits | None, /, **arguments: Any) -> Any:
     """Run ``inside.name(worker, **arguments)`` in the reader; without ``limits`` in this process. Its answer is JSON.
 
-    ``handlers`` answer the call's requests and get its messages (``beat`` always); their exceptions end the call.
+    ``handlers`` answer the call's requests and get its messages (``beat`` always: it advanced); their exceptions end
+    the call. ``check``, if there is one, is called every second while the reader works, whether it says something or
+    not.
     Raises :class:`ReaderLost`, or ``OSError`` with the reader's error number (a full disk is not the evidence's fault).
     """
     if limits is None:
@@ -106,6 +147,7 @@ class Keeper:
         self._server: subprocess.Popen[bytes] | None = None
         self._control: socket.socket | None = None
         self._reader: socket.socket | None = None
+        self._pid = 0
 
     def call(self, name: str, handlers: Handlers, limits: Limits, arguments: dict[str, Any]) -> Any:
         oom_kills = processes.oom_kills()
@@ -133,31 +175,23 @@ class Keeper:
         raise ReaderLost(_FAILED.format(kind=answer["failed"], message=" ".join(answer["message"].split())[:300]))
 
     def _talk(self, reader: socket.socket, handlers: Handlers, limits: Limits) -> dict[str, Any]:
-        """Handle messages until the answer comes. Time in handlers (storage, database) is not the reader's silence."""
-        began = last_message_at = time.monotonic()
+        """Handle messages until the answer comes."""
+        spent = _Spent(limits, self._pid)
+        check = handlers.get("check", lambda: None)
         while True:
-            now = time.monotonic()
-            if now - last_message_at > limits.silence_s:
-                raise ReaderLost(_SILENT.format(seconds=round(limits.silence_s)))
-            if now - began > limits.wall_s:
-                raise ReaderLost(_TOO_LONG.format(seconds=round(limits.wall_s)))
-            left = min(limits.silence_s - (now - last_message_at), limits.wall_s - (now - began), _CHECK_EVERY_S)
-            if not select.select([reader], [], [], max(left, 0.01))[0]:
-                continue
-            reader.settimeout(60)  # once begun, a message arrives completely
-            try:
-                message = framing.receive_json(reader)
-            except TimeoutError:
-                raise ValueError("a message that does not end") from None
-            finally:
-                reader.settimeout(None)
-            if "tell" in message:
-                handlers[message["tell"]](*message["arguments"])
-            elif "ask" in message:
-                framing.send_pickle(reader, handlers[message["ask"]](*message["arguments"]))
-            else:
-                return dict(message)
-            last_message_at = time.monotonic()
+            spent.check()
+            with spent.handling():
+                check()
+            check_again_at = time.monotonic() + _CHECK_EVERY_S
+            while (left := check_again_at - time.monotonic()) > 0:
+                if not select.select([reader], [], [], left)[0]:
+                    break
+                message = _received(reader)
+                is_progress = spent.advanced(message.get("work", 0))
+                if not message.keys() & {"tell", "ask"}:
+                    return message
+                with spent.handling():
+                    _handle(message, handlers, reader, is_progress=is_progress)
 
     def _ready(self) -> socket.socket:
         if self._reader is not None:
@@ -191,7 +225,7 @@ class Keeper:
         own, theirs = socket.socketpair()
         with theirs:
             socket.send_fds(self._control, [b"n"], [theirs.fileno()])
-        self._status()
+        self._pid = self._status()
         self._reader = own
 
     def _status(self) -> int:
@@ -248,6 +282,24 @@ class Keeper:
         self._server = self._control = self._reader = None
 
 
+def _received(reader: socket.socket) -> dict[str, Any]:
+    """The next message. Raises ``ValueError`` for one that is invalid or does not end."""
+    reader.settimeout(60)  # once begun, a message arrives completely
+    try:
+        return dict(framing.receive_json(reader))
+    except TimeoutError:
+        raise ValueError("a message that does not end") from None
+    finally:
+        reader.settimeout(None)
+
+
+def _handle(message: dict[str, Any], handlers: Handlers, reader: socket.socket, *, is_progress: bool) -> None:
+    if "ask" in message:
+        framing.send_pickle(reader, handlers[message["ask"]](*message["arguments"]))
+    elif is_progress or message["tell"] != "beat":  # a beat without work renews nothing
+        handlers[message["tell"]](*message["arguments"])
+
+
 def _killed_sentence(oom_kills: int | None) -> ReaderLost:
     now = processes.oom_kills()
     is_short = now is None or oom_kills is None or now > oom_kills  # a system that does not tell may be short of memory
@@ -282,6 +334,10 @@ _FAILED = "Reading this failed unexpectedly ({kind}: {message}). Retry it, and r
 _SILENT = (
     "Reading this made no progress for {seconds:,} seconds: it was stopped and left out. The file is most likely "
     "malformed; export it again or as text."
+)
+_TOO_MUCH_CPU = (
+    "Reading this took more than the {seconds:,} seconds of processor time that evidence of its size may take: it was "
+    "stopped and left out. Send it in smaller parts; if it is real, give readings more time and retry."
 )
 _TOO_LONG = "Reading this took longer than the {seconds:,} seconds allowed: it was stopped. Send it in smaller parts."
 

@@ -124,22 +124,30 @@ class WorkerConnection:
     def __init__(self, worker: socket.socket) -> None:
         self._worker = worker
         self._last_message_at = 0.0
+        self._work = self._told_work = 0
+
+    def advance(self, amount: int) -> None:
+        """State that so many more bytes, rows or steps are done; the worker learns it at most once a second. Only this
+        keeps a call from being stopped for silence.
+        """
+        self._work += amount
+        is_due = time.monotonic() - self._last_message_at > _REPORT_EVERY_S
+        if is_due and self._work > self._told_work:
+            self.tell("beat")
 
     def tell(self, name: str, *arguments: Any) -> None:
         """Send a message; no answer comes."""
-        self._last_message_at = time.monotonic()
-        framing.send_json(self._worker, {"tell": name, "arguments": arguments})
+        self._send({"tell": name, "arguments": arguments})
 
     def ask(self, name: str, *arguments: Any) -> Any:
         """Request something from the worker, and wait for its result."""
-        self._last_message_at = time.monotonic()
-        framing.send_json(self._worker, {"ask": name, "arguments": arguments})
+        self._send({"ask": name, "arguments": arguments})
         return framing.receive_pickle(self._worker)
 
-    def beat(self) -> None:
-        """Report that the work continues, at most once a second."""
-        if time.monotonic() - self._last_message_at > _REPORT_EVERY_S:
-            self.tell("beat")
+    def _send(self, message: dict[str, Any]) -> None:
+        self._last_message_at = time.monotonic()
+        self._told_work = self._work
+        framing.send_json(self._worker, {**message, "work": self._work})
 
 
 def data_bytes() -> int:

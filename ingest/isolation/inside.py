@@ -18,7 +18,7 @@ from diagnosis.budgets import CpuAlarm
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
 from diagnosis.live.observe import Range, observe
-from diagnosis.model import Parsed, ParseHints
+from diagnosis.model import Parsed, ParseHints, ReadRange
 from diagnosis.parse_pool import Task, read_together
 from diagnosis.pipeline import diagnose
 from diagnosis.report import to_json
@@ -38,12 +38,12 @@ class _ProgressFile:
         self._file, self._worker, self._remaining = file, worker, length
 
     def read(self, size: int = -1) -> bytes:
-        self._worker.beat()
         if self._remaining is not None:
             size = self._remaining if size is None or size < 0 else min(size, self._remaining)
         data = self._file.read(size)
         if self._remaining is not None:
             self._remaining -= len(data)
+        self._worker.advance(len(data))
         return data
 
 
@@ -63,7 +63,6 @@ def read_files(worker: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str
     one's row. None for a file that must be read alone.
     """
     tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
-    worker.beat()
     found = read_together(tasks, has_own_tables=True)
     return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
 
@@ -74,8 +73,8 @@ def observe_ranges(worker: Any, *, ranges: Sequence[dict[str, Any]], time_zone: 
     """
     found = []
     for one in ranges:
-        worker.beat()
         found.append(_range_of(**one))
+        worker.advance(one["length"])
     return observe(found, time_zone)
 
 
@@ -96,7 +95,7 @@ def join_ranges(
     result will be stored. None if a range has no line, or was read by an older version.
     """
     loaded = [parsed_files.load(Path(part)) for part in parts]
-    worker.beat()
+    worker.advance(len(loaded))
     try:
         result = merge(loaded, Path(folder), files)
     except ValueError:
@@ -130,6 +129,7 @@ def unpack(worker: Any, *, source: str, path: str, limits: archives.Limits, fold
 
     def hand_over() -> None:
         nonlocal waiting
+        worker.advance(len(rows))
         worker.ask("taken", rows)
         rows.clear()
         waiting = 0
@@ -147,7 +147,7 @@ def unpack(worker: Any, *, source: str, path: str, limits: archives.Limits, fold
                         out.write(data)
                         digest.update(data)
                         size += len(data)
-                        worker.beat()
+                        worker.advance(len(data))
             except archives.Refused as refusal:
                 copy.unlink()
                 problem(member.path, str(refusal))
@@ -188,12 +188,15 @@ def diagnose_job(
     alarm = CpuAlarm(lambda stage: worker.tell("step", stage))
     held = _Held(worker, alarm)
 
-    def read(path: str, offset: int, length: int) -> bytes:
-        return cast("bytes", held.ask("read", path, offset, length))
+    reached = ("", 0)
 
     def on_stage(stage: str, done: int = 0, total: int = 0) -> None:
+        nonlocal reached
+        held.advance((stage, done) != reached)
+        reached = stage, done
         held.tell("stage", stage, done, total)
 
+    read = _reading(held)
     runner = Dask(dask) if dask else Parts(held, is_far=are_far)
     diagnosis = diagnose(
         parsed, read=read, on_stage=on_stage, tables=Path(tables), runner=runner, alarm=alarm, **options
@@ -215,14 +218,24 @@ class _Held:
         with self._alarm.held():
             self._worker.tell(name, *arguments)
 
-    def beat(self) -> None:
+    def advance(self, amount: int) -> None:
         with self._alarm.held():
-            self._worker.beat()
+            self._worker.advance(amount)
+
+
+def _reading(worker: Any) -> ReadRange:
+    """Gives the engine bytes of evidence: of a path, from a position on, so many."""
+
+    def read(path: str, offset: int, length: int) -> bytes:
+        data = cast("bytes", worker.ask("read", path, offset, length))
+        worker.advance(len(data))
+        return data
+
+    return read
 
 
 def do_part(worker: Any, *, function: str, part: str, folder: str) -> None:
     """Do a part of another worker's diagnosis: the file ``part`` of the folder (:mod:`ingest.isolation.offering`)."""
-    worker.beat()
     part_do(function, part, Path(folder))
 
 
@@ -232,11 +245,7 @@ def condense_job(
     """Write the lines of a job that are worth keeping to ``out`` (:func:`diagnosis.keeping.condense`); how many of
     each path. None: every choice of lines would change the verdict. ``options`` are those of the engine.
     """
-
-    def read(path: str, offset: int, length: int) -> bytes:
-        return cast("bytes", worker.ask("read", path, offset, length))
-
-    return condense(parsed, read=read, hints=hints, out=Path(out), **options)
+    return condense(parsed, read=_reading(worker), hints=hints, out=Path(out), **options)
 
 
 def learn_job(
@@ -246,10 +255,9 @@ def learn_job(
 
     None: it printed nothing, or (unless it is certain that the job succeeded) errors that no rule calls harmless.
     """
-    worker.beat()
     if not is_certain and unexplained_errors(parsed):
         return None
-    worker.beat()
+    worker.advance(len(parsed))
     events = learn(parsed, **names)
     if not events.counts:
         return None

@@ -29,6 +29,7 @@ class Parts:
 
     def _answers(self, offer: int, function: str, files: Sequence[str], folder: Path) -> Iterator[bytes]:
         while (number := self.worker.ask("take", offer)) is not None:
+            self.worker.advance(1)  # also while others do the rest: their readers have limits of their own
             if number >= 0:
                 part_do(function, files[number], folder)
                 self.worker.ask("took")

@@ -6,16 +6,23 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from django.conf import settings
 
 from diagnosis import ParseHints
+from diagnosis.model import Parsed
 from ingest import spans, storage
 from ingest.isolation import End, Limits, ReaderLost, call
 from ingest.models import Artifact
 from ingest.services.ends import MAX_OUTSIDE, MAX_OWN
 from ingest.services.work import Work
+
+#: of ``READING_CPU_S``, what a call gets that is no reading of one file. The engine limits each of the three parts of a
+#: diagnosis itself; condensing diagnoses several times; files that were read together are read alone afterwards.
+_SHARES: Final = {"diagnose_job": 3.0, "condense_job": 12.0, "read_files": 0.25}
+#: compressed tables have few bytes for each row: a row counts as a line of text would
+_BYTES_PER_ROW: Final = 100
 
 
 def engine_call(
@@ -24,6 +31,8 @@ def engine_call(
     handlers: dict[str, Callable[..., Any]] | None = None,
     begin_again: Callable[[], None] = lambda: None,
     /,
+    *,
+    input_bytes: int,
     **arguments: Any,
 ) -> Any:
     """Run ``ingest.isolation.inside.<name>`` for this run, with :func:`call_again`; ``begin_again`` is called before
@@ -34,22 +43,30 @@ def engine_call(
         work.write()
         begin_again()
 
-    answers: dict[str, Callable[..., Any]] = {"beat": work.beat, "stage": work.stage, **(handlers or {})}
-    return call_again(name, answers, again, **arguments)
+    answers: dict[str, Callable[..., Any]] = {"beat": work.beat, "check": work.check, "stage": work.stage}
+    return call_again(name, {**answers, **(handlers or {})}, again, input_bytes=input_bytes, **arguments)
 
 
 def call_again(
-    name: str, handlers: dict[str, Callable[..., Any]], again: Callable[[], None], /, **arguments: Any
+    name: str,
+    handlers: dict[str, Callable[..., Any]],
+    again: Callable[[], None],
+    /,
+    *,
+    input_bytes: int,
+    **arguments: Any,
 ) -> Any:
     """Run ``ingest.isolation.inside.<name>``. Raises :class:`~ingest.isolation.ReaderLost` with a sentence.
 
-    A reader that was ended from outside is started again, as often as a worker would be (:mod:`ingest.services.ends`).
+    ``input_bytes``: how much evidence the call reads, which limits its processor time. A reader that reached a limit is
+    not started again, it would reach it again. One that was ended from outside is, as often as a worker would be
+    (:mod:`ingest.services.ends`).
     """
     ended: Counter[End] = Counter()
     while True:
         try:
             with spans.span(name):
-                return call(name, handlers, limits(), **arguments)
+                return call(name, handlers, limits(name, input_bytes), **arguments)
         except ReaderLost as lost:
             if lost.end is None:
                 raise
@@ -68,7 +85,13 @@ def artifact_read(
     arguments = {"path": artifact.path, "hints": hints, "folder": str(folder)}
     try:
         result: dict[str, Any] = engine_call(
-            work, "read_file", source=str(source), start=start, length=length, **arguments
+            work,
+            "read_file",
+            input_bytes=artifact.blob.size_bytes if length is None else length,
+            source=str(source),
+            start=start,
+            length=length,
+            **arguments,
         )
     finally:
         if source.parent == folder_of_source:
@@ -90,7 +113,8 @@ def artifacts_read(
             source, _ = storage.blob_local(artifact.blob_id, folder_of_sources)
             arguments = {"path": artifact.path, "hints": hints, "folder": str(folder / str(artifact.pk))}
             files.append({"source": str(source), **arguments})
-        results = engine_call(work, "read_files", files=files)
+        size = sum(artifact.blob.size_bytes for artifact, _ in artifacts_and_hints)
+        results = engine_call(work, "read_files", input_bytes=size, files=files)
     except ReaderLost:  # read alone, only the faulty file fails
         results = [None] * len(artifacts_and_hints)
     finally:
@@ -103,8 +127,15 @@ def artifacts_read(
     }
 
 
-def limits() -> Limits | None:
-    """The limits of one call, from the settings."""
+def input_bytes_of(parsed: Sequence[Parsed]) -> int:
+    """How much evidence a diagnosis of these files reads."""
+    return sum(max(one.bytes, one.lines * _BYTES_PER_ROW) for one in parsed)
+
+
+def limits(name: str, input_bytes: int) -> Limits | None:
+    """The limits of a call that reads so much evidence, from the settings."""
     if not settings.READING_IS_APART:
         return None
-    return Limits(settings.READING_MEMORY_BYTES, settings.READING_SILENCE_S, settings.READING_LIMIT_S)
+    cpu_s = settings.READING_CPU_S * _SHARES.get(name, 1.0) + settings.READING_CPU_S_PER_MB * input_bytes / 1_000_000
+    silence_s, wall_s = settings.READING_SILENCE_S, settings.READING_LIMIT_S
+    return Limits(settings.READING_MEMORY_BYTES, silence_s, wall_s, cpu_s if settings.READING_CPU_S else 0.0)

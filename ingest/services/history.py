@@ -16,7 +16,7 @@ from diagnosis.logs.mask import VERSION
 from ingest import storage
 from ingest.isolation import ReaderLost
 from ingest.models import HistoryEntry, Job, Outcome, RunLog
-from ingest.services.engine_calls import engine_call
+from ingest.services.engine_calls import engine_call, input_bytes_of
 from ingest.services.work import Work
 
 #: a job is compared with the newest healthy jobs of its family; more of them cost time and change nothing
@@ -54,7 +54,12 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
             arguments = {"job_id": job.slug, "family": job.pool, "framework": job.framework, "file": str(file)}
             try:
                 learned = engine_call(
-                    work, "learn_job", parsed=parsed, is_certain=job.found_outcome == Outcome.SUCCEEDED, **arguments
+                    work,
+                    "learn_job",
+                    input_bytes=input_bytes_of(parsed),
+                    parsed=parsed,
+                    is_certain=job.found_outcome == Outcome.SUCCEEDED,
+                    **arguments,
                 )
             except ReaderLost as lost:
                 work.log(f"Other jobs are not compared with this one. {lost}", level=RunLog.Level.WARNING)

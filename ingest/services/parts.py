@@ -13,11 +13,11 @@ from pathlib import Path
 from typing import Any, Final
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import QuerySet, Sum
 from django.utils import timezone
 
 from ingest import broker, processes
-from ingest.models import Machine, Run
+from ingest.models import Artifact, Machine, Run
 from ingest.services import ends
 from ingest.services.engine_calls import engine_call
 from ingest.services.runs import end_of, run_claim, run_succeed
@@ -33,7 +33,11 @@ def part_do(work: Work) -> None:
     if not Run.objects.filter(pk=parameters["of"], tries=parameters["try"], state=Run.State.RUNNING).exists():
         return
     folder = str(Path(settings.DATA_DIR) / parameters["folder"])
-    engine_call(work, "do_part", function=parameters["function"], part=parameters["part"], folder=folder)
+    names = {"function": parameters["function"], "part": parameters["part"]}
+    # how much of the evidence its part has is not known; it is less than all
+    evidence = Artifact.objects.filter(attempt__job=work.run.job_id)
+    size = evidence.aggregate(size=Sum("blob__size_bytes", default=0))["size"]
+    engine_call(work, "do_part", input_bytes=size, folder=folder, **names)
 
 
 class OfferedParts:

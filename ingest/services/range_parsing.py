@@ -52,7 +52,13 @@ def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     folder_of_file = folder / "whole"
     files = [f"{_part_name(part)}/{_COLUMN_FILE}" for part in range(count)]
     result = engine_call(
-        work, "join_ranges", parts=parts, files=files, sha256=artifact.blob_id, folder=str(folder_of_file)
+        work,
+        "join_ranges",
+        input_bytes=artifact.blob.size_bytes,
+        parts=parts,
+        files=files,
+        sha256=artifact.blob_id,
+        folder=str(folder_of_file),
     )
     is_whole = result is None
     if result is None:  # one range has no complete line: read the file in one piece

@@ -33,7 +33,8 @@ def upload_unpack(work: Work) -> None:
         (folder / "members").mkdir()
         arguments = {"source": str(source), "path": upload.path, "limits": limits(), "folder": str(folder / "members")}
         try:
-            engine_call(work, "unpack", {"taken": receiver.rows}, receiver.begin_again, **arguments)
+            size = source.stat().st_size
+            engine_call(work, "unpack", {"taken": receiver.rows}, receiver.begin_again, input_bytes=size, **arguments)
         except ReaderLost as lost:
             receiver.problem(
                 upload.path, f"The archive was read up to its member {receiver.found_count:,} only. {lost}"

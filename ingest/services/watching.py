@@ -171,8 +171,10 @@ def _observations(new_lines: Sequence[_NewLines], time_zone: str) -> list[Any]:
     """The observations, in this order. If a reader does not survive several files, each is read alone."""
     ranges = [lines.arguments() for lines in new_lines]
     handlers = {"beat": lambda: None}
+    arguments = {"ranges": ranges, "time_zone": time_zone}
+    size = sum(one["length"] for one in ranges)
     try:
-        return list(call_again("observe_ranges", handlers, lambda: None, ranges=ranges, time_zone=time_zone))
+        return list(call_again("observe_ranges", handlers, lambda: None, input_bytes=size, **arguments))
     except ReaderLost as lost:
         if len(new_lines) > 1:
             return [observation for lines in new_lines for observation in _observations([lines], time_zone)]

@@ -6,6 +6,7 @@ import time
 from datetime import timedelta
 
 from django.conf import settings
+from django.db.models import QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -17,7 +18,10 @@ from ingest.services.ends import after_progress
 #: work that takes longer than this delays other work
 SHORT_S = 3.0
 MAX_LOG_ROWS = 200
+#: work that holds its turn for longer than this, while short work waits, is long
+TURN_S = 10.0
 _PROGRESS_EVERY_S = 1.0
+_CHECK_EVERY_S = 2.0
 
 RUN_TOO_LONG = (
     "This took longer than the {seconds:,} seconds that one run may take: it was stopped. Send the evidence in smaller "
@@ -47,6 +51,7 @@ class Work:
         self.slot = slot
         self._began = time.monotonic()
         self._told_at = 0.0
+        self._checked_at = 0.0
         self._stage = ""
         self._rows = 0
 
@@ -82,12 +87,35 @@ class Work:
             self._told_at = now
             self.write()
 
+    def check(self) -> None:
+        """Look at the run from outside while its reader works, which may say nothing. Renews nothing.
+
+        Raises :class:`Superseded` if somebody cancelled the run or took it, :class:`Postponed` if it keeps others from
+        a process that is for short work.
+        """
+        now = time.monotonic()
+        if now - self._checked_at < _CHECK_EVERY_S:
+            return
+        self._checked_at = now
+        if not self._held().exists():
+            raise Superseded
+        if self.slot is None and now - self._began > TURN_S and self._is_short_work_waiting():
+            self.take_slot()
+
+    def _is_short_work_waiting(self) -> bool:
+        """Whether another job has work in the queue that needs no slot."""
+        waiting = Run.objects.filter(state=Run.State.QUEUED, is_long=False).exclude(kind=Run.Kind.PART)
+        return waiting.exclude(job_id=self.run.job_id).exists()
+
     def write(self, **values: object) -> None:
         if self.run.started_at is not None and is_overdue(self.run):
             raise Refused(RUN_TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
-        held = Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
-        if not held.update(heartbeat_at=Now(), **values):
+        if not self._held().update(heartbeat_at=Now(), **values):
             raise Superseded
+
+    def _held(self) -> QuerySet[Run]:
+        """The run while this work holds its claim."""
+        return Run.objects.filter(pk=self.run.pk, state=Run.State.RUNNING, tries=self.run.tries)
 
     def record(self) -> None:
         """State that something was recorded for good: earlier ends and waits of the run are forgotten."""

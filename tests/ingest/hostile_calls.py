@@ -65,7 +65,27 @@ def hang(line: Any) -> None:
 def go_on_for_ever(line: Any) -> None:
     while True:
         time.sleep(0.01)
+        line.advance(1)
+
+
+def say_without_work(line: Any) -> None:
+    """As a reader does that asks again and again at the end of a file."""
+    while True:
+        time.sleep(0.01)
+        line.advance(0)
         line.tell("beat")
+
+
+def compute_for_ever(line: Any) -> None:
+    while True:
+        line.advance(1)
+
+
+def compute(line: Any, seconds: float) -> str:
+    until = time.process_time() + seconds
+    while time.process_time() < until:
+        line.advance(1)
+    return "done"
 
 
 def take(line: Any, size: int) -> int:

@@ -83,6 +83,35 @@ def test_a_reader_that_never_ends_is_stopped_though_it_is_not_silent(keeper: Kee
         ask(keeper, "go_on_for_ever", Limits(0, silence_s=60, wall_s=1))
 
 
+def test_a_reader_that_reports_without_advancing_is_stopped_as_a_silent_one_is(keeper: Keeper) -> None:
+    beats: list[int] = []
+    handlers = {"beat": lambda: beats.append(1)}
+    with pytest.raises(ReaderLost, match="made no progress for 1 seconds"):
+        keeper.call("say_without_work", handlers, Limits(0, silence_s=1, wall_s=WORK_S), {})
+    assert not beats, "it renews nothing"
+
+
+def test_a_reader_that_takes_more_processor_time_than_its_evidence_may_is_stopped_for_good(keeper: Keeper) -> None:
+    with pytest.raises(ReaderLost, match="more than the 1 seconds of processor time") as raised:
+        ask(keeper, "compute_for_ever", Limits(0, silence_s=PATIENCE_S, wall_s=WORK_S, cpu_s=1))
+    assert raised.value.end is None, "another try would end in the same way"
+
+
+def test_what_a_reader_took_for_earlier_calls_does_not_count(keeper: Keeper) -> None:
+    for _ in range(3):
+        assert ask(keeper, "compute", Limits(0, PATIENCE_S, WORK_S, cpu_s=1), seconds=0.5) == "done"
+
+
+def test_the_worker_looks_at_a_reader_that_says_nothing_and_may_end_it(keeper: Keeper) -> None:
+    def cancelled() -> None:
+        raise LookupError("cancelled")
+
+    before = ask(keeper, "pid")
+    with pytest.raises(LookupError, match="cancelled"):
+        keeper.call("hang", {"check": cancelled}, PLENTY, {})
+    assert not is_alive(before)
+
+
 def test_a_full_disk_is_no_fault_of_the_evidence(keeper: Keeper) -> None:
     with pytest.raises(OSError, match="No space left") as raised:
         ask(keeper, "disk_full")

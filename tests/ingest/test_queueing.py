@@ -192,3 +192,27 @@ def test_a_diagnosis_of_many_files_is_long_work(job: Job, monkeypatch: pytest.Mo
     run = services.diagnosis_request(job=job)
     assert run is not None
     assert run.is_long
+
+
+def test_work_that_holds_its_turn_while_others_wait_is_long_seen_from_outside(
+    one_slot: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its reader may say nothing: the worker looks at the time."""
+    monkeypatch.setattr(work, "TURN_S", 0.0)
+    (run,) = queued(job_of("anna"), 1, state=Run.State.RUNNING, tries=1)
+    held = slots.take()
+    assert held is not None
+
+    work.Work(run).check()  # nobody waits for its process
+    queued(run.job, 1)
+    work.Work(run).check()  # only its own job
+    queued(job_of("ben"), 1)
+    with pytest.raises(work.Postponed) as raised:
+        work.Work(run).check()
+    assert raised.value.is_long
+    held.release()
+    taken = work.Work(run)
+    taken.check()
+    assert taken.slot is not None
+    assert Run.objects.get(pk=run.pk).is_long
+    taken.slot.release()

@@ -224,11 +224,11 @@ def test_one_call_reads_the_files_of_a_look_and_a_bad_one_takes_nothing_from_the
 ) -> None:
     asked: list[list[str]] = []
 
-    def call(name: str, handlers: Any, again: Any, *, ranges: list[dict[str, Any]], time_zone: str) -> Any:
+    def call(name: str, handlers: Any, again: Any, *, ranges: list[dict[str, Any]], **rest: Any) -> Any:
         asked.append([one["path"] for one in ranges])
         if "bad.log" in asked[-1]:
             raise ReaderLost("The reader died.")
-        return isolation_call(name, handlers, again, ranges=ranges, time_zone=time_zone)
+        return isolation_call(name, handlers, again, ranges=ranges, **rest)
 
     isolation_call = watching.call_again
     monkeypatch.setattr(watching, "call_again", call)

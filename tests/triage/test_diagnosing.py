@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from types import SimpleNamespace
 
 import pytest
 from django.db.models import F
@@ -69,7 +70,7 @@ def test_a_worker_that_wakes_after_its_run_was_given_away_stores_nothing(monkeyp
         Run.objects.filter(pk=run.pk).update(tries=F("tries") + 1, worker="another")
         return sample()
 
-    monkeypatch.setattr(diagnosing.evidence, "parsed_for", lambda *_: [object()])
+    monkeypatch.setattr(diagnosing.evidence, "parsed_for", lambda *_: [SimpleNamespace(bytes=0, lines=0)])
     monkeypatch.setattr(diagnosing, "engine_call", frozen_meanwhile)
     run_do(run.pk, diagnosing.job_diagnose)
 

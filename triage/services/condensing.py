@@ -14,7 +14,7 @@ from ingest.isolation import ReaderLost
 from ingest.locks import lock_rows
 from ingest.models import Artifact, Attempt, Job, RunLog
 from ingest.services import Work
-from ingest.services.engine_calls import engine_call
+from ingest.services.engine_calls import engine_call, input_bytes_of
 from ingest.services.evidence_removal import condensed_mark, removal_finish
 from ingest.services.history import history_for
 from ingest.services.kept_lines import kept_lines_put
@@ -47,6 +47,7 @@ def _attempt_condense(work: Work, job: Job, attempt: Attempt, folder: Path) -> N
             work,
             "condense_job",
             {"read": evidence.reader_for(attempt)},
+            input_bytes=input_bytes_of(parsed),
             parsed=parsed,
             hints={path: parse_hints(row, job) for path, row in logs.items()},
             out=str(table := folder / "kept.parquet"),

@@ -15,7 +15,7 @@ from ingest.isolation import ReaderLost
 from ingest.locks import lock_rows
 from ingest.models import Attempt, Job, RunLog
 from ingest.services import Work, parts
-from ingest.services.engine_calls import engine_call
+from ingest.services.engine_calls import engine_call, input_bytes_of
 from ingest.services.history import history_for, history_learn
 from ingest.services.rereading import artifacts_reread
 from triage.domain.report_facts import (
@@ -58,6 +58,7 @@ def job_diagnose(work: Work) -> None:
             report = _report_of(
                 work,
                 {"read": evidence.reader_for(attempt), **offered},
+                input_bytes=input_bytes_of(parsed),
                 parsed=parsed,
                 job=evidence.hints_for(job, attempt),
                 history=history_for(job),
