@@ -1,14 +1,14 @@
 """``faultline follow``: sends files while they grow, by tus uploads whose length is stated at their end.
 
-The site's offset is the truth and the files themselves are the spool: after any failure, bytes that the site has not
-acknowledged are read again from the disk. Memory is one block.
+The site's offset is the truth and the files themselves are the spool: what the site has not acknowledged is read again
+from the disk after a restart. Memory is one chunk, which is sent as it was read however often it must be sent: the file
+may be emptied and written anew while the site is away.
 """
 
 from __future__ import annotations
 
 import base64
 import json
-import os
 import threading
 import time
 from collections.abc import Iterable
@@ -18,7 +18,8 @@ from typing import Any, Callable
 
 from faultline import rotation
 from faultline.files import Source
-from faultline.site import Piece, Problem, Site, Unreachable
+from faultline.followed import ChangedFile, FollowedFile, inode_of
+from faultline.site import Problem, Site, Unreachable
 
 #: bytes per request: each costs the site the same, however many bytes it has
 CHUNK_BYTES = 4 << 20
@@ -26,53 +27,13 @@ CHUNK_BYTES = 4 << 20
 TURN_BYTES = 16 << 20
 #: after a look that took long, because the site is busy, the follower waits so many times as long, at most so long
 _PAUSE_FACTOR, _MAX_PAUSE_S = 4.0, 10.0
-#: the site's disk is full
-_HTTP_DISK_FULL = 507
 #: files that are followed at a time: 20,000 cost 64 MB and 1.5 s of processor time a look
 MAX_FILES = 20_000
 #: maximum number of files kept open; further files are opened at each look
 _MAX_OPEN_FILES = 512
-
-
-class FollowedFile:
-    """One file on the disk, and the upload that gets its bytes from ``base`` on. ``edges``: digest of what was sent, by
-    which the file, or a copy of it, is recognised (:func:`faultline.rotation.edges_of`).
-    """
-
-    def __init__(
-        self, name: str, path: Path, inode: tuple[int, int], *, base: int = 0, upload: str = "", sent: int = 0
-    ) -> None:
-        self.name = name
-        self.path = path
-        self.inode = inode
-        self.base = base
-        self.upload = upload
-        self.sent = sent
-        self.edges = ""
-        self.file: Any = None
-        self.is_over = False
-        self.is_gone = False
-
-    @property
-    def position(self) -> int:
-        """The offset in the file up to which the site has its bytes."""
-        return self.base + self.sent
-
-    def open(self) -> Any:
-        """The file that was found, even if it was renamed since. Raises OSError if it is deleted."""
-        if self.file is None:
-            descriptor = os.open(self.path, os.O_RDONLY | getattr(os, "O_NONBLOCK", 0) | getattr(os, "O_CLOEXEC", 0))
-            file = os.fdopen(descriptor, "rb", buffering=0)
-            if _inode(os.fstat(descriptor)) != self.inode:
-                file.close()
-                raise FileNotFoundError(str(self.path))
-            self.file = file
-        return self.file
-
-    def close(self) -> None:
-        if self.file is not None:
-            self.file.close()
-            self.file = None
+#: a file that is emptied more often is no log: each time would make another file on the site
+_MAX_EMPTIED_AN_HOUR = 60
+_HOUR_S = 3600.0
 
 
 class Follower:
@@ -100,6 +61,7 @@ class Follower:
         self._names: set[str] = set()
         self._refused: set[tuple[int, int]] = set()
         self._copies = rotation.CopyWatch()
+        self._emptied: list[FollowedFile] = []
         self._saved: list[dict[str, Any]] | None = None
         self._is_behind = self._has_left = False
         self._load()
@@ -133,13 +95,28 @@ class Follower:
 
     def look(self) -> int:
         """Find new files, send new bytes of all, a turn of each; returns the number of bytes sent."""
+        self._emptied, self._is_behind = [], False
         present = self._discover()
-        sent, self._is_behind = 0, False
-        for followed in list(self._files.values()):
-            if not followed.is_over:
-                sent += self._send_new(followed, is_there=followed.inode in present)
+        sent = self._send_all(list(self._files.values()), present)
+        if self._emptied:
+            sent += self._begin_anew(self._emptied)
         self._save()
         return sent
+
+    def _send_all(self, files: Iterable[FollowedFile], present: set[tuple[int, int]]) -> int:
+        return sum(self._send_new(one, is_there=one.inode in present) for one in files if not one.is_over)
+
+    def _begin_anew(self, emptied: Iterable[FollowedFile]) -> int:
+        """What follows in files that were emptied is sent as another file. A copy that was made just before takes over
+        the upload, so it is looked for first.
+        """
+        former = set(self._files.values())
+        present = self._discover()
+        for followed in emptied:
+            if self._files.get(followed.inode) is followed:
+                self._end(followed)
+                self._replace_emptied(followed)
+        return self._send_all([one for one in self._files.values() if one not in former], present)
 
     def finish(self) -> None:
         """State the length of every file, so that the site finishes the uploads."""
@@ -161,9 +138,9 @@ class Follower:
                 status = source.path.stat()
             except OSError:
                 continue
-            inode, size = _inode(status), status.st_size
+            inode = inode_of(status)
             present.add(inode)
-            if inode in self._refused or self._is_known(inode, source.path, size):
+            if inode in self._refused or self._is_known(inode, source.path):
                 continue
             if (plain := self._compressed(source.path, present)) is not None:
                 self._note(f"{source.name} is not sent: its lines were sent as {plain.name}")
@@ -185,10 +162,13 @@ class Follower:
         self._has_left = left_out > 0
         return present
 
-    def _is_known(self, inode: tuple[int, int], path: Path, size: int) -> bool:
+    def _is_known(self, inode: tuple[int, int], path: Path) -> bool:
         """Whether the file is followed already, wherever it is now. A new file may get the number of a deleted one."""
         known = self._files.get(inode)
-        if known is None or (known.is_gone and (path != known.path or size < known.position)):
+        if known is None:
+            return False
+        is_same = path == known.path and rotation.is_copy(path, known.position, known.edges)
+        if known.is_gone and not is_same:
             return False
         if not known.is_gone:
             known.path = path
@@ -203,7 +183,7 @@ class Follower:
             return None
         for known in self._files.values():
             is_open = not known.is_over and known.path in rotation.originals_of(plain)
-            if known.path == plain or (is_open and (known.inode not in present or self._was_emptied(known))):
+            if known.path == plain or (is_open and (known.inode not in present or _was_emptied(known))):
                 return known
         return None
 
@@ -217,22 +197,19 @@ class Follower:
                 continue
             if self._copies.may_be_unfinished(inode, source.path, known.path, time.monotonic()):
                 return True
-            if self._was_emptied(known) and rotation.is_copy(source.path, known.position, known.edges):
-                copy = FollowedFile(
-                    known.name, source.path, inode, base=known.base, upload=known.upload, sent=known.sent
+            if _was_emptied(known) and rotation.is_copy(source.path, known.position, known.edges):
+                self._files[inode] = FollowedFile(
+                    known.name,
+                    source.path,
+                    inode,
+                    base=known.base,
+                    upload=known.upload,
+                    sent=known.sent,
+                    edges=known.edges,
                 )
-                copy.edges = known.edges
-                self._files[inode] = copy
-                emptied = self._replace(known, base=0)
-                emptied.base = rotation.first_data(emptied.open().fileno())
+                self._replace_emptied(known)
                 return True
         return False
-
-    def _was_emptied(self, known: FollowedFile) -> bool:
-        try:
-            return rotation.is_emptied(known.open().fileno(), known.position, known.edges)
-        except OSError:
-            return False
 
     def _free_name(self, name: str) -> str:
         """A new file at the path of a rotated one gets its own name: both are evidence."""
@@ -247,43 +224,62 @@ class Follower:
         return free
 
     def _send_new(self, followed: FollowedFile, *, is_there: bool) -> int:
+        former_position = followed.position
         try:
-            file = followed.open()
-            size = os.fstat(file.fileno()).st_size
+            self._send_turn(followed, followed.size())
+            if not is_there and not followed.was_emptied() and followed.position >= followed.size():
+                self._end(followed)  # rotated or deleted, all sent
+                followed.is_gone = True
+            elif len(self._files) > _MAX_OPEN_FILES:
+                followed.close()
+        except ChangedFile:
+            self._is_behind = True
         except OSError:
             self._end(followed)  # deleted: nothing more will come
             followed.is_gone = True
-            return 0
-        if rotation.is_emptied(file.fileno(), followed.position, followed.edges):  # what follows is another file
-            self._end(followed)
-            followed = self._replace(followed, base=0)
-            file = followed.open()
-            followed.base = rotation.first_data(file.fileno())
-        former_position = followed.position
-        while followed.position < size and not followed.is_over:
-            if followed.position - former_position >= TURN_BYTES:
-                self._is_behind = True
-                break
-            if not followed.upload and not self._begin(followed):
-                return 0
-            length = min(CHUNK_BYTES, size - followed.position)
-            if not self._patch(followed, Piece(file, followed.position, length)):
-                break
-        if followed.position > former_position:
-            followed.edges = rotation.edges_of(file.fileno(), followed.position)
-        if not is_there and followed.position >= os.fstat(file.fileno()).st_size:  # rotated or deleted, all sent
-            self._end(followed)
-            followed.is_gone = True
-        elif len(self._files) > _MAX_OPEN_FILES:
-            followed.close()
         return max(0, followed.position - former_position)
+
+    def _send_turn(self, followed: FollowedFile, end: int) -> None:
+        """Send what there is up to ``end``, at most a turn."""
+        turn_end = followed.position + TURN_BYTES
+        while not followed.is_over:
+            if followed.chunk is None and followed.was_emptied():
+                self._emptied.append(followed)
+                return
+            if followed.position >= min(turn_end, end) and followed.chunk is None:
+                self._is_behind = self._is_behind or followed.position < end
+                return
+            followed.read(CHUNK_BYTES)
+            if followed.chunk is None or (not followed.upload and not self._begin(followed)):
+                return
+            if not self._patch(followed, followed.chunk.data):
+                return
 
     def _replace(self, followed: FollowedFile, *, base: int) -> FollowedFile:
         """Continue the same file in another upload, from ``base`` on."""
         replacement = FollowedFile(self._free_name(followed.name), followed.path, followed.inode, base=base)
+        replacement.emptied_at = followed.emptied_at
+        if base == followed.position:
+            replacement.edges, replacement.chunk = followed.edges, followed.chunk
+        elif base:
+            with suppress(OSError):
+                descriptor = followed.open()
+                replacement.edges = rotation.edges_moved(descriptor, followed.position, followed.edges, base)
         replacement.file, followed.file = followed.file, None
         self._files[followed.inode] = replacement
         return replacement
+
+    def _replace_emptied(self, followed: FollowedFile) -> None:
+        """Follow what was written into a file after it was emptied."""
+        replacement = self._replace(followed, base=0)
+        with suppress(OSError):
+            replacement.base = rotation.first_data(replacement.open())
+        now = time.monotonic()
+        replacement.emptied_at = [at for at in followed.emptied_at if now - at < _HOUR_S] + [now]
+        if len(replacement.emptied_at) > _MAX_EMPTIED_AN_HOUR:
+            self._note(f"{followed.path} is not followed any more: it is written anew again and again, as no log is")
+            replacement.is_over = True
+            replacement.close()
 
     def _begin(self, followed: FollowedFile) -> bool:
         fields = {"job": self._slug, "path": followed.name, "attempt": str(self._attempt)}
@@ -292,16 +288,14 @@ class Follower:
         try:
             reply = self._site.ask("POST", "/uploads/", b"", headers)
         except Problem as problem:
-            if problem.status == _HTTP_DISK_FULL:
-                raise Unreachable(problem.detail) from problem
             self._refuse(followed, problem)
             return False
         followed.upload = reply.headers["location"].rstrip("/").rpartition("/")[2]
-        followed.sent = int(reply.headers.get("upload-offset", "0"))
+        followed.advance(int(reply.headers.get("upload-offset", "0")))
         return True
 
-    def _patch(self, followed: FollowedFile, piece: Piece | None, size: int | None = None) -> bool:
-        """Send one piece, or state the size. False if this look can send nothing more of the file."""
+    def _patch(self, followed: FollowedFile, data: bytes, size: int | None = None) -> bool:
+        """Send bytes, or state the size. False if this look can send nothing more of the file."""
         headers = {
             "Tus-Resumable": "1.0.0",
             "Upload-Offset": str(followed.sent),
@@ -310,17 +304,12 @@ class Follower:
         if size is not None:
             headers["Upload-Length"] = str(size)
         try:
-            body = b"" if piece is None else piece
-            reply = self._site.ask("PATCH", f"/uploads/{followed.upload}", body, headers)
-            followed.sent = int(reply.headers["upload-offset"])
+            reply = self._site.ask("PATCH", f"/uploads/{followed.upload}", data, headers)
+            followed.advance(int(reply.headers["upload-offset"]))
         except Problem as problem:
-            if problem.status == _HTTP_DISK_FULL:  # somebody will free space: the file is the spool until then
-                raise Unreachable(problem.detail) from problem
             if problem.kind in ("offset_mismatch", "locked"):  # a failed try had sent some of it
-                followed.sent = self._offset(followed)
+                followed.advance(self._offset(followed))
                 return problem.kind == "offset_mismatch"
-            if problem.kind == "changed":  # it became shorter while it was read: the next look handles that
-                return False
             if problem.kind == "complete":  # the site ended it after a long silence, and has all acknowledged bytes
                 self._replace(followed, base=followed.position)
             elif problem.kind == "gone" or problem.status == 404:
@@ -341,7 +330,7 @@ class Follower:
     def _end(self, followed: FollowedFile) -> None:
         """State the length, so that the site finishes the upload."""
         while followed.upload and not followed.is_over:
-            if self._patch(followed, None, size=followed.sent):
+            if self._patch(followed, b"", size=followed.sent):
                 break
         followed.is_over = True
         followed.close()
@@ -358,31 +347,14 @@ class Follower:
             return
         with suppress(OSError, ValueError, KeyError, TypeError):
             for row in json.loads(self._state.read_text())["files"]:
-                inode = (int(row["inode"][0]), int(row["inode"][1]))
-                base, upload, sent = int(row["base"]), str(row["upload"]), int(row["sent"])
-                followed = FollowedFile(row["name"], Path(row["path"]), inode, base=base, upload=upload, sent=sent)
-                followed.is_over, followed.is_gone = bool(row["is_over"]), bool(row.get("is_gone"))
-                followed.edges = str(row.get("edges", ""))
-                self._files[inode] = followed
+                followed = FollowedFile.of_row(row)
+                self._files[followed.inode] = followed
                 self._names.add(followed.name)
 
     def _save(self) -> None:
         if self._state is None:
             return
-        rows = [
-            {
-                "name": f.name,
-                "path": str(f.path),
-                "inode": list(f.inode),
-                "base": f.base,
-                "upload": f.upload,
-                "sent": f.sent,
-                "is_over": f.is_over,
-                "is_gone": f.is_gone,
-                "edges": f.edges,
-            }
-            for f in self._files.values()
-        ]
+        rows = [followed.row() for followed in self._files.values()]
         if rows == self._saved:
             return
         self._saved = rows
@@ -396,5 +368,8 @@ class Follower:
             self._state = None
 
 
-def _inode(status: os.stat_result) -> tuple[int, int]:
-    return status.st_dev, status.st_ino
+def _was_emptied(followed: FollowedFile) -> bool:
+    try:
+        return followed.was_emptied()
+    except OSError:
+        return False

@@ -21,11 +21,26 @@ COPY_WAIT_S = 30.0
 
 def edges_of(descriptor: int, position: int) -> str:
     """Digests of the first bytes, and of the last ones before ``position``. Empty at position 0."""
-    if position <= 0:
-        return ""
-    size = min(EDGE_BYTES, position)
-    first, last = os.pread(descriptor, size, 0), os.pread(descriptor, size, position - size)
-    return " ".join(hashlib.sha256(part).hexdigest()[:16] for part in (first, last))
+    size = min(EDGE_BYTES, max(0, position))
+    return edges_of_parts(os.pread(descriptor, size, 0), os.pread(descriptor, size, position - size))
+
+
+def edges_of_parts(first: bytes, last: bytes) -> str:
+    """The same of bytes that were read: the first ones of a file, and the last ones before a position."""
+    return " ".join(hashlib.sha256(part).hexdigest()[:16] for part in (first, last)) if first else ""
+
+
+def has_edges(descriptor: int, position: int, edges: str) -> bool:
+    """Whether a file still has these edges at ``position``. True without edges: nothing is known of it."""
+    return not edges or edges_of(descriptor, position) == edges
+
+
+def edges_moved(descriptor: int, former: int, edges: str, position: int) -> str:
+    """The edges at another position of the same file; those of the ``former`` one if the file holds something else now,
+    so that the next look sees it.
+    """
+    moved = edges_of(descriptor, position)
+    return moved if has_edges(descriptor, former, edges) else edges
 
 
 def edges_of_path(path: Path, position: int) -> str:
@@ -40,14 +55,6 @@ def edges_of_path(path: Path, position: int) -> str:
         return ""
     finally:
         os.close(descriptor)
-
-
-def is_emptied(descriptor: int, position: int, edges: str) -> bool:
-    """Whether a file was emptied since its bytes up to ``position`` were sent, although it may be longer now: it is
-    shorter, or its first bytes are others.
-    """
-    size = os.fstat(descriptor).st_size
-    return size < position or (size > position and edges[:16] != edges_of(descriptor, position)[:16] and bool(edges))
 
 
 def first_data(descriptor: int) -> int:

@@ -20,7 +20,7 @@ TIMEOUT_S = 60.0
 BLOCK_BYTES = 256 << 10
 _MAX_WAIT_S = 60.0
 #: statuses after which the same request may succeed later
-_RETRY_STATUSES = {408, 423, 425, 429, 500, 502, 503, 504}
+_RETRY_STATUSES = {408, 423, 425, 429, 500, 502, 503, 504, 507}
 
 
 class Unreachable(Exception):

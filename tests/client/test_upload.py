@@ -4,12 +4,15 @@ continue.
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import json
 import os
 import subprocess
 import sys
 import threading
 import time
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -21,8 +24,8 @@ from faultline import sending
 from faultline.files import find_files, nodes_of
 from ingest import services, signals
 from ingest.models import Artifact, Job, Upload
-from ingest.refusals import Refused
-from ingest.services import resuming
+from ingest.refusals import Refused, translate_storage_errors
+from ingest.services import receiving, resuming
 from tests.archives import tar_of
 from tests.factories import make_cluster, make_job, make_team, make_user
 from tests.ingest.conftest import LOG, sha
@@ -144,6 +147,26 @@ def test_a_part_whose_answer_was_lost_is_not_sent_twice(logs: Path, monkeypatch:
     assert upload(logs / "rank 0" / "out.log", "--job", "x") == 0
     assert Artifact.objects.get().blob_id == sha(LOG)
     assert lost
+
+
+@pytest.mark.parametrize("large_above", [1000, 1 << 20], ids=["in pieces", "at once"])
+def test_a_full_disk_is_waited_for(logs: Path, monkeypatch: Any, capsys: Any, large_above: int) -> None:
+    monkeypatch.setattr(sending, "RESUME_ABOVE_BYTES", large_above)
+    real, refusals = translate_storage_errors, [1, 1]
+
+    @contextlib.contextmanager
+    def full() -> Iterator[None]:
+        with real():
+            if refusals.pop() if refusals else False:
+                raise OSError(errno.ENOSPC, "No space left on device")
+            yield
+
+    for module in (resuming, receiving):
+        monkeypatch.setattr(module, "translate_storage_errors", full)
+    monkeypatch.setattr("faultline.site.time.sleep", lambda seconds: None)
+    assert upload(logs / "rank 0" / "out.log", "--job", "x") == 0
+    assert Artifact.objects.get().blob_id == sha(LOG)
+    assert capsys.readouterr().err.count("says 507: ") == 2
 
 
 def test_archives_go_as_they_are_and_are_opened_there(tmp_path: Path) -> None:
