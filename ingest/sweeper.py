@@ -61,13 +61,6 @@ def configure_slots(sender: Any = None, **_: Any) -> None:
     slots.configure(_processes)
 
 
-@worker_init.connect
-def quiet_sweep_logging(**_: Any) -> None:
-    """Keep Celery's two lines per sweep out of the log: they would hide all other lines."""
-    for name in ("celery.app.trace", "celery.worker.strategy"):
-        logging.getLogger(name).addFilter(lambda record: "ingest.tasks.sweep" not in record.getMessage())
-
-
 @worker_ready.connect
 def start(**_: Any) -> None:
     threading.Thread(target=_send_forever, name="sweeper", daemon=True).start()

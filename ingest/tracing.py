@@ -64,7 +64,9 @@ class PlainFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, message; trace and error if there are any."""
+    """One JSON object a line: time, level, logger, message; trace and error if there are any, and the ``fields`` that a
+    line brings in addition.
+    """
 
     def format(self, record: logging.LogRecord) -> str:
         line = {
@@ -72,6 +74,7 @@ class JsonFormatter(logging.Formatter):
             "level": record.levelname,
             "logger": record.name,
             "message": record.getMessage(),
+            **getattr(record, "fields", {}),
         }
         if trace := current_trace():
             line["trace_id"] = trace

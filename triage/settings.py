@@ -386,5 +386,7 @@ LOGGING = {
             "formatter": env_choice("FAULTLINE_LOG_FORMAT", ("plain", "json")),
         }
     },
+    # a run has one line of its own (ingest.services.run_lines); Celery's two for each message say less
+    "loggers": {name: {"level": "WARNING"} for name in ("celery.app.trace", "celery.worker.strategy")},
     "root": {"handlers": ["stderr"], "level": env_str("FAULTLINE_LOG_LEVEL", "INFO")},
 }

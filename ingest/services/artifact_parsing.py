@@ -117,6 +117,8 @@ def _record(settled: list[Artifact], work: Work) -> None:
     with transaction.atomic():
         work.record()  # raises if another worker holds the run now
         parse_results.rows_write(settled)
+    size_bytes = sum(artifact.blob.size_bytes for artifact in settled)
+    work.count(files=len(settled), size_bytes=size_bytes, lines=sum(artifact.lines or 0 for artifact in settled))
     for artifact in settled:
         if artifact.problem:
             work.log(artifact.problem, level=RunLog.Level.WARNING, path=artifact.path)

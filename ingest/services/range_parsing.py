@@ -42,6 +42,7 @@ def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     work.run.parameters["lines"] = result["lines"]
     work.write(parameters=work.run.parameters)  # raises if another worker holds the range now
     storage.directory_take(_part_key(artifact, hints, work.run.parameters["part"]), folder, storage.PARSED_FILES)
+    work.count(size_bytes=length, lines=result["lines"])
 
 
 def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
@@ -68,6 +69,7 @@ def _join(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> No
     with transaction.atomic():
         work.write()
         artifact.save(update_fields=parse_results.FIELDS)
+        work.count(files=1)
         transaction.on_commit(lambda: _delete_files(keys, storage.PARSED_FILES if is_whole else _JOINED_FILES))
 
 

@@ -26,6 +26,7 @@ from ingest.models import Job, Run, RunLog
 from ingest.refusals import DATABASE_ERRORS, Refused, StoreAway
 from ingest.services import ends, machines
 from ingest.services.revisions import revision_close
+from ingest.services.run_lines import run_log
 from ingest.services.sending import run_enqueue
 from ingest.services.settling import SETTLING
 from ingest.services.work import Postponed, Superseded, Work
@@ -55,8 +56,9 @@ def run_do(run_id: int, act: Callable[[Work], None], slot: slots.Slot | None = N
     try:
         if work is not None:
             with tracing.tracing(work.run.trace, work.run.span), spans.span(*_span_of(work.run)):
+                began = time.monotonic()
                 _work_do(work, act)
-                log.info("run %s (%s of job %s) ended this turn", work.run.pk, work.run.kind, work.run.job_id)
+                run_log(work, time.monotonic() - began)
     finally:
         held_slot = work.slot if work is not None else slot
         if held_slot is not None:
@@ -80,33 +82,40 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
         work.close_log()
         run_succeed(run)
     except Superseded:
-        return
+        work.outcome = "was left to another worker"
     except Postponed as postponed:
+        work.outcome = "goes on later"
         _postpone(run, is_long=postponed.is_long)
     except Refused as refusal:
-        run_fail(run, refusal.detail)
+        _fail(work, refusal.detail)
     except ReaderLost as lost:
-        run_fail(run, str(lost))
+        _fail(work, str(lost))
     except DATABASE_ERRORS as error:
-        log.warning("run %s waits for the database: %s", run.pk, error)
+        work.outcome, work.problem = "waits for the database", str(error)
         _release_when_it_answers(run, f"The database did not answer ({error}). The work continues when it does.")
     except StoreAway as error:
-        log.warning("run %s waits for the store: %s", run.pk, error)
+        work.outcome, work.problem = "waits for the store", str(error)
         _release_when_it_answers(run, "The store of evidence does not answer. The work continues when it does.")
     except BaseException as error:
         if not faults.is_fault(error):
             raise
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
-            log.warning("run %s waits for space on the disk", run.pk)
+            work.outcome = "waits for space on the disk"
             _release_when_it_answers(run, "The server's disk is full. The work continues when there is space.")
             return
         log.exception("run %s failed", run.pk)
         what = f"{type(error).__name__}: {error}"
         sentence = f"An unexpected error ({what}) stopped this; retry it, and report it if it persists."
         if run.own_tries >= MAX_TRIES:
-            run_fail(run, sentence)
+            _fail(work, sentence)
         else:
+            work.outcome, work.problem = "is repeated", sentence
             run_release(run, sentence)
+
+
+def _fail(work: Work, sentence: str) -> None:
+    work.outcome, work.problem = "failed", sentence
+    run_fail(work.run, sentence)
 
 
 def run_claim(run_id: int) -> Run | None:

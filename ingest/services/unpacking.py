@@ -65,6 +65,7 @@ class _MemberReceiver:
         """Forget what a reader reported that was ended; stored members are found stored."""
         self._begin()
         self.work.forget_log()
+        self.work.done |= {"files": 0, "bytes": 0}
 
     def rows(self, rows: list[list[Any]]) -> None:
         for kind, *row in rows:
@@ -83,6 +84,7 @@ class _MemberReceiver:
     def _member(self, path: str, file: str, sha256: str, size: int, note: str) -> None:
         storage.blob_put(Path(file), sha256)
         self.found_count += 1
+        self.work.count(files=1, size_bytes=size)
         self._waiting += size
         self._batch.append(IncomingFile(path, sha256, size, note))
         if note:

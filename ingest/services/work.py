@@ -49,11 +49,19 @@ class Work:
     def __init__(self, run: Run, slot: slots.Slot | None = None) -> None:
         self.run = run
         self.slot = slot
+        #: for the run's line in the log: what was done in this turn, how it ended, and why not well
+        self.done = {"files": 0, "bytes": 0, "lines": 0}
+        self.outcome, self.problem = "succeeded", ""
         self._began = time.monotonic()
         self._told_at = 0.0
         self._checked_at = 0.0
         self._stage = ""
         self._rows = 0
+
+    def count(self, *, files: int = 0, size_bytes: int = 0, lines: int = 0) -> None:
+        """State what was done and recorded, for the run's line in the log."""
+        for name, more in (("files", files), ("bytes", size_bytes), ("lines", lines)):
+            self.done[name] += more
 
     def stage(self, stage: str, done: int = 0, total: int = 0) -> None:
         """Report the progress; stored at most once a second, a new stage at once. Fits the engine's ``on_stage``."""

@@ -123,14 +123,16 @@ def test_parts_apart_diagnose_an_upload_and_the_doctor_misses_the_one_that_does_
             'http_responses_total{route="api-job",status="2xx"}',
         ):
             assert f"\nfaultline_{figure}" in figures
-    traces = {
-        line["trace_id"]
-        for name in ("parse", "diagnose")
-        for line in map(json.loads, filter(lambda text: text.startswith("{"), lines(tmp_path / f"{name}.log")))
-        if "ended this turn" in line["message"]
-    }
-    assert len(traces) <= 2, "one request stored the archive, one asked for the diagnosis"
+    told = [json.loads(text) for name in ("parse", "diagnose") for text in lines(tmp_path / f"{name}.log")]
+    runs = [line for line in told if "run" in line]
+    assert len({line["trace_id"] for line in runs}) <= 2, "one request stored the archive, one asked for the diagnosis"
+    assert {line["kind"] for line in runs} == {"unpack", "parse", "diagnose"}
+    read = [line for line in runs if line["kind"] == "parse"]
+    assert sum(line["lines"] for line in read) > 100 and {line["outcome"] for line in read} == {"succeeded"}
+    assert [
+        line["message"] for line in told if line["logger"].startswith(("celery.app.trace", "celery.worker.str"))
+    ] == []
 
 
 def lines(log: Path) -> list[str]:
-    return log.read_text().splitlines()
+    return [text for text in log.read_text().splitlines() if text.startswith("{")]

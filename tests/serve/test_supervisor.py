@@ -12,7 +12,7 @@ from tests.patience import PATIENCE_S, WORK_S, wait_for
 from tests.processes import is_alive
 from triage.places import ROOT
 from triage.serve import supervisor
-from triage.serve.children import ServiceError, free_port, wait_until
+from triage.serve.children import ServiceError, free_port, spawn, stop, wait_until
 
 
 def start(tmp_path: Path, **variables: str) -> subprocess.CompletedProcess[str]:
@@ -107,7 +107,27 @@ def test_large_logs_are_put_aside_at_a_start(tmp_path: Path) -> None:
     (tmp_path / "log").mkdir()
     (tmp_path / "log" / "web.log").write_bytes(b"x" * (supervisor.LOG_MAX_BYTES + 1))
     supervisor.prepare_directory(tmp_path)
-    assert [path.name for path in (tmp_path / "log").iterdir()] == ["web.log.1"]
+    assert {path.name: path.stat().st_size for path in (tmp_path / "log").iterdir()} == {
+        "web.log": 0,
+        "web.log.1": supervisor.LOG_MAX_BYTES + 1,
+    }
+
+
+def test_a_log_is_rotated_while_its_program_writes(tmp_path: Path) -> None:
+    """Long installations are not restarted for their logs."""
+    log = tmp_path / "log" / "web.log"
+    argv = [sys.executable, "-uc", f"print('x' * {supervisor.LOG_MAX_BYTES}); input()"]
+    process = spawn(argv, log=log)
+    try:
+        wait_for(lambda: log.stat().st_size > supervisor.LOG_MAX_BYTES, lambda: "the program wrote too little")
+        supervisor.rotate_logs(tmp_path)
+        stop(process)
+        with log.open("a") as more:
+            more.write("later\n")
+    finally:
+        stop(process)
+    assert log.stat().st_size < 1000, "what comes later is at the beginning"
+    assert log.with_suffix(".log.1").stat().st_size == supervisor.LOG_MAX_BYTES + 1
 
 
 def test_a_killed_child_takes_its_own_children_with_it_before_it_is_started_again(tmp_path: Path) -> None:

@@ -34,6 +34,7 @@ from triage.serve.valkey import start_valkey, valkey_url
 COMMAND = "make run" if IS_CHECKOUT else "faultline"
 NEEDED_BYTES = 200 * 2**20
 LOG_MAX_BYTES = 20 * 2**20
+ROTATE_EVERY_S = 60
 #: a child that dies this often within this time is not restarted
 MAX_DEATHS, DEATHS_WINDOW_S = 5, 60
 #: the worker finishes its tasks within this time; unfinished tasks are repeated at the next start
@@ -113,9 +114,19 @@ def prepare_directory(data: Path) -> None:
     if free < NEEDED_BYTES:
         need = NEEDED_BYTES // 2**20
         raise ServiceError(f"The disk is full: {free // 2**20} MB free below {data}, Faultline needs {need} MB.")
+    rotate_logs(data)
+
+
+def rotate_logs(data: Path) -> None:
+    """Move what large logs hold to ``….log.1``. Children keep their files open, so they are emptied in place; a line that
+    is written in this moment may be lost.
+    """
     for log in (data / "log").glob("*.log"):
-        if log.stat().st_size > LOG_MAX_BYTES:
-            log.replace(log.with_suffix(".log.1"))
+        if log.stat().st_size <= LOG_MAX_BYTES:
+            continue
+        with contextlib.suppress(OSError):  # the disk is full: it stays until the next look
+            shutil.copyfile(log, log.with_suffix(".log.1"))
+            os.truncate(log, 0)
 
 
 @contextlib.contextmanager
@@ -211,10 +222,14 @@ def serve(data: Path, host: str, port: int, url: str, note: Callable[[str], None
         loading: Process | None = samples.start()
         stack.callback(samples.stop)
         stack.callback(note, STOPPING)  # runs first, before the children end
+        rotated_at = time.monotonic()
         while True:
             time.sleep(0.5)
             for child in running:
                 child.restart_if_dead()
+            if time.monotonic() - rotated_at > ROTATE_EVERY_S:
+                rotated_at = time.monotonic()
+                rotate_logs(data)
             if loading is not None and loading.poll() is not None:
                 if loading.returncode:
                     say(f"{samples.name} failed (log: {samples.log}): {last_line(samples.log)}")
