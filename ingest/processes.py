@@ -59,20 +59,20 @@ def memory_bytes(pid: int) -> int:
     """The memory of a process and all that it started, directly or not: each process's own share (PSS), so that shared
     memory counts once. 0 if the system does not tell. Milliseconds for each process of the machine.
     """
-    parents = {int(path.name): _parent_of(path) for path in Path("/proc").glob("[0-9]*")}
-    tree = {pid}
-    for child in parents:
-        _add_if_below(child, parents, tree)
-    return sum(_share_bytes(member) for member in tree)
+    return sum(map(share_bytes, tree(pid)))
 
 
-def _add_if_below(child: int, parents: dict[int, int], tree: set[int]) -> None:
-    line = []
-    while child not in tree and child in parents:
-        line.append(child)
-        child = parents[child]
-    if child in tree:
-        tree.update(line)
+def tree(pid: int) -> set[int]:
+    """A process and all that it started, directly or not."""
+    children: dict[int, list[int]] = {}
+    for path in Path("/proc").glob("[0-9]*"):
+        children.setdefault(_parent_of(path), []).append(int(path.name))
+    found, waiting = set(), [pid]
+    while waiting:
+        one = waiting.pop()
+        found.add(one)
+        waiting += children.get(one, ())
+    return found
 
 
 def _parent_of(path: Path) -> int:
@@ -82,11 +82,12 @@ def _parent_of(path: Path) -> int:
         return 0
 
 
-def _share_bytes(pid: int) -> int:
+def share_bytes(pid: int) -> int:
+    """The memory of one process, its share of what it shares with others. 0 if it has ended or is another user's."""
     try:
         rows = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
         return next(int(row.split()[1]) * 1024 for row in rows if row.startswith("Pss:"))
-    except (OSError, StopIteration, ValueError):  # it has ended, or belongs to another user
+    except (OSError, StopIteration, ValueError):
         return 0
 
 

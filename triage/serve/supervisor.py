@@ -118,8 +118,8 @@ def prepare_directory(data: Path) -> None:
 
 
 def rotate_logs(data: Path) -> None:
-    """Move what large logs hold to ``….log.1``. Children keep their files open, so they are emptied in place; a line that
-    is written in this moment may be lost.
+    """Move what large logs hold to ``….log.1``. Children keep their files open, so they are emptied in place; a line
+    that is written in this moment may be lost.
     """
     for log in (data / "log").glob("*.log"):
         if log.stat().st_size <= LOG_MAX_BYTES:
