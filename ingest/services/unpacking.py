@@ -12,7 +12,8 @@ from django.utils import timezone
 from diagnosis import archives
 from ingest import storage, temp_files
 from ingest.isolation import ReaderLost
-from ingest.models import RunLog, Upload
+from ingest.locks import lock_rows
+from ingest.models import Job, RunLog, Upload
 from ingest.services.artifacts import IncomingFile, artifacts_add
 from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
@@ -95,7 +96,10 @@ class _MemberReceiver:
 
     def flush(self) -> None:
         if self._batch:
-            artifacts_add(upload=self.upload, incoming=self._batch)
+            with transaction.atomic():
+                lock_rows(Job.objects).get(pk=self.upload.job_id)
+                self.work.write()  # raises if another worker holds the run now
+                artifacts_add(upload=self.upload, incoming=self._batch)
         self._batch, self._waiting = [], 0
 
 
