@@ -12,7 +12,10 @@ from django.conf import settings  # noqa: E402
 from django.template import engines  # noqa: E402
 from django.urls import get_resolver  # noqa: E402
 
+from triage.server import short_waits  # noqa: E402
 from triage.server.front import Front, Limits  # noqa: E402
+
+short_waits.install()
 from triage.server.telling import tell_always  # noqa: E402
 
 # Each sender needs a connection and a file.

@@ -106,6 +106,7 @@ _SQLITE_OPTIONS = {
     "init_command": "PRAGMA journal_mode=WAL; PRAGMA synchronous=NORMAL; PRAGMA foreign_keys=ON; "
     "PRAGMA cache_size=-65536; PRAGMA mmap_size=2147418112;",
 }
+SQLITE_WEB_TIMEOUT_MS = env_int("FAULTLINE_SQLITE_WEB_TIMEOUT_MS", 500)
 DATABASES = {"default": dj_database_url.parse(env_str("DATABASE_URL", f"sqlite:///{DATA_DIR / 'faultline.sqlite3'}"))}
 DATABASES["default"]["CONN_MAX_AGE"] = env_int("FAULTLINE_DB_CONN_MAX_AGE_S", 60)
 if DATABASES["default"]["ENGINE"] == "django.db.backends.sqlite3":

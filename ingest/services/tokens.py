@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import secrets
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import timedelta
 from typing import Any
 
+from django.db import OperationalError
 from django.db.models import Q
 from django.utils import timezone
 
@@ -66,5 +68,6 @@ def token_use(*, secret: str) -> Token | None:
         return None
     stale = Q(last_used_at=None) | Q(last_used_at__lt=now - _USE_NOTED_EVERY)
     if token.last_used_at is None or token.last_used_at < now - _USE_NOTED_EVERY:
-        Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
+        with suppress(OperationalError):  # a locked database delays no reading
+            Token.objects.filter(stale, pk=token.pk).update(last_used_at=now)
     return token

@@ -231,13 +231,13 @@ def test_members_of_an_archive_that_was_opened_late_are_not_added(
     job: Job, held_back: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     run = receive(job, "all.tar", tar_of({"a.log": LINES, "b.log": LINES[:500]}))
-    put = unpacking.storage.blob_put
+    flush = unpacking._MemberReceiver.flush
 
-    def put_slowly(*given: Any) -> None:
+    def flushed_slowly(receiver: Any) -> None:
         take_over(run)
-        put(*given)
+        flush(receiver)
 
-    monkeypatch.setattr(unpacking.storage, "blob_put", put_slowly)
+    monkeypatch.setattr(unpacking._MemberReceiver, "flush", flushed_slowly)
     with pytest.raises(Superseded):
         unpacking.upload_unpack(Work(run))
     upload = Upload.objects.get()
