@@ -6,14 +6,19 @@ from typing import Any
 
 from allauth.account import forms
 from allauth.account.adapter import DefaultAccountAdapter
-from allauth.mfa.adapter import DefaultMFAAdapter
+from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
 from django import forms as django_forms
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
 from django.urls import reverse
 
+from ingest.roles import role_names
 from ingest.services import tokens_revoke
+from triage.sealing import seal, unseal
+
+#: in a session: its person has a second step
+_HAS_STEP = "has_second_step"
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
@@ -47,6 +52,7 @@ class SecondStepAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 
     error_messages = {  # noqa: RUF012
         **DefaultMFAAdapter.error_messages,
+        "cannot_delete_authenticator": "Your account needs the second step: it stays on.",
         "incorrect_code": "This code is wrong or too old. Codes change every 30 seconds: check your phone's clock.",
     }
 
@@ -55,6 +61,37 @@ class SecondStepAdapter(DefaultMFAAdapter):  # type: ignore[misc]
 
     def get_totp_issuer(self) -> str:
         return f"Faultline {settings.SITE_URL.partition('://')[2].strip('/')}"
+
+    def encrypt(self, text: str) -> str:
+        return seal(text)
+
+    def decrypt(self, encrypted_text: str) -> str:
+        return unseal(encrypted_text)
+
+    def can_delete_authenticator(self, authenticator: Any) -> bool:
+        return not needs_second_step(authenticator.user)
+
+
+def needs_second_step(user: Any) -> bool:
+    """Whether ``FAULTLINE_SECOND_STEP`` asks this person for a second step."""
+    if settings.SECOND_STEP == "managers":
+        return not role_names(user).isdisjoint(("manager", "admin"))
+    return bool(settings.SECOND_STEP == "everybody")
+
+
+def lacks_second_step(request: HttpRequest) -> bool:
+    """Whether the signed-in person needs a second step and has none. One query, until the session knows that there is
+    one. People of a sign-in provider have theirs, or none, there.
+    """
+    if settings.SECOND_STEP == "nobody" or not request.user.is_authenticated or request.session.get(_HAS_STEP):
+        return False
+    methods = {one.get("method") for one in request.session.get("account_authentication_methods", [])}
+    if "socialaccount" in methods or not needs_second_step(request.user):
+        return False
+    is_on = bool(get_adapter().is_mfa_enabled(request.user, types=["totp"]))
+    if is_on:
+        request.session[_HAS_STEP] = True
+    return not is_on
 
 
 class SignIn(forms.LoginForm):  # type: ignore[misc]

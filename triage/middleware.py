@@ -7,13 +7,18 @@ from collections.abc import Callable
 from typing import ClassVar
 
 from django.conf import settings
+from django.contrib import messages
 from django.db import DataError
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
+from django.shortcuts import redirect
+from django.urls import reverse
 
 from diagnosis.plain import visible, visible_json
 from ingest.spans import span
 from ingest.tracing import current_trace, of_request, tracing
+from triage.account_adapters import lacks_second_step
+from triage.security_log import note_refusal
 from triage.views.site import healthz, metrics, unusable
 
 log = logging.getLogger(__name__)
@@ -104,6 +109,44 @@ class VisibleText:
         elif kind == "application/json" and not request.path_info.startswith("/api/"):
             response.content = visible_json(response.content.decode()).encode()
         return response
+
+
+class Guarded:
+    """Keeps other sites from embedding answers, notes refusals in the log, and leads people who need a second step and
+    have none to the page that switches it on (``FAULTLINE_SECOND_STEP``). Tokens need none.
+    """
+
+    #: what people without their second step may open: to switch it on, to prove who they are, to sign out
+    _OPEN = ("/account/second-step/", "/account/confirm/", "/sign-out/", "/sign-in/")
+
+    def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
+        self.get_response = get_response
+
+    def __call__(self, request: HttpRequest) -> HttpResponseBase:
+        lacks_step = not request.path_info.startswith(self._OPEN) and lacks_second_step(request)
+        response = _to_second_step(request) if lacks_step else self.get_response(request)
+        if response.status_code in (401, 403):
+            note_refusal(request, response.status_code)
+        response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
+        return response
+
+
+def _to_second_step(request: HttpRequest) -> HttpResponse:
+    place = reverse("mfa_activate_totp")
+    if request.path_info.startswith("/api/"):
+        sentence = f"Your account needs a second step at sign-in: switch it on at {place}."
+        problem = {
+            "type": "about:blank",
+            "title": "Forbidden",
+            "status": 403,
+            "code": "second_step",
+            "detail": sentence,
+        }
+        return JsonResponse(problem, status=403, content_type="application/problem+json")
+    if "HX-Request" in request.headers:
+        return HttpResponse(headers={"HX-Redirect": place})
+    messages.info(request, "Your account needs a second step at sign-in: switch it on to continue.")
+    return redirect(place)
 
 
 class NotStored:

@@ -5,16 +5,22 @@ Only this module connects signals, so that it shows all that follows from a stor
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
+from allauth.account.signals import password_changed, password_reset
+from allauth.mfa.signals import authenticator_added, authenticator_removed
 from django.apps import apps
+from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
 from django.db.models.signals import post_migrate, post_save
 from django.dispatch import receiver
+from django.http import HttpRequest
 
 from ingest import broker
 from ingest.models import Job, Run
 from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied
 from triage.models import Activity
+from triage.security_log import note
 from triage.services.announcing import activity_announce, evidence_announce, failure_announce
 from triage.services.deletion_record import deletion_record
 from triage.services.delivering import claims_free, deliveries_tidy, is_due
@@ -75,3 +81,28 @@ def tidy(**_: Any) -> None:
     deliveries_tidy()
     old_evidence_remove()
     old_evidence_condense()
+
+
+@receiver(user_login_failed, dispatch_uid="triage.security.failed")
+def note_failed_sign_in(credentials: dict[str, Any], request: HttpRequest | None = None, **_: Any) -> None:
+    note("sign-in failed", request=request, who=str(credentials.get("username", "")), level=logging.WARNING)
+
+
+def _note_act(act: str) -> Any:
+    """A receiver that notes this act of the signal's user."""
+
+    def noted(user: Any = None, request: HttpRequest | None = None, **_: Any) -> None:
+        note(act, request=request, who=user.get_username() if user is not None else "")
+
+    return noted
+
+
+for _signal, _act in (
+    (user_logged_in, "signed in"),
+    (user_logged_out, "signed out"),
+    (password_changed, "password changed"),
+    (password_reset, "password set by a link"),
+    (authenticator_added, "second step added"),
+    (authenticator_removed, "second step removed"),
+):
+    _signal.connect(_note_act(_act), weak=False, dispatch_uid=f"triage.security.{_act}")

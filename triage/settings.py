@@ -69,6 +69,7 @@ MIDDLEWARE = [
     "django.contrib.messages.middleware.MessageMiddleware",
     "django.middleware.clickjacking.XFrameOptionsMiddleware",
     "triage.middleware.UsableText",
+    "triage.middleware.Guarded",
     "allauth.account.middleware.AccountMiddleware",
 ]
 
@@ -159,6 +160,10 @@ USE_I18N = False
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_BEHIND_TLS
 SESSION_COOKIE_HTTPONLY = True
+# With this prefix browsers take a cookie only from this host, by https, for all its paths.
+_COOKIE_PREFIX = "__Host-" if IS_BEHIND_TLS else ""
+SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}sessionid", f"{_COOKIE_PREFIX}csrftoken"
+SESSION_COOKIE_AGE = 3600 * env_int("FAULTLINE_SESSION_HOURS", 336, minimum=1)
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_HSTS_SECONDS = 31_536_000 if IS_BEHIND_TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IS_BEHIND_TLS
@@ -208,6 +213,8 @@ ACCOUNT_RATE_LIMITS = {
 }
 # number of proxies before this site that may set X-Forwarded-For
 ALLAUTH_TRUSTED_PROXY_COUNT = env_int("FAULTLINE_PROXIES", 1 if IS_BEHIND_TLS else 0)
+#: who must have a second step
+SECOND_STEP = env_choice("FAULTLINE_SECOND_STEP", ("nobody", "managers", "everybody"))
 MFA_ADAPTER = "triage.account_adapters.SecondStepAdapter"
 MFA_SUPPORTED_TYPES = ["totp", "recovery_codes"]
 MFA_ALLOW_UNVERIFIED_EMAIL = True  # e-mail is not part of it
@@ -357,7 +364,7 @@ SPECTACULAR_SETTINGS = {
     "REDOC_DIST": "SIDECAR",
 }
 
-# E-mails (the weekly digest) are sent by SMTP if a server is named, else written to the log.
+# E-mails (the weekly digest) are sent by SMTP if a server is named, else not sent.
 SITE_URL = env_str("FAULTLINE_SITE_URL", f"http://localhost:{env_str('FAULTLINE_PORT', '8000')}")
 DEFAULT_FROM_EMAIL = env_str("FAULTLINE_MAIL_FROM", "faultline@localhost")
 _SMTP_HOST = env_str("FAULTLINE_SMTP_HOST")
@@ -374,7 +381,7 @@ MAILERS = {
         },
     }
     if _SMTP_HOST
-    else {"BACKEND": "django.core.mail.backends.console.EmailBackend"}
+    else {"BACKEND": "triage.unsent_mail.Backend"}
 }
 
 LOGGING = {
