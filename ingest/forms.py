@@ -9,8 +9,11 @@ from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 from django import forms
 from django.db.models import QuerySet
 
+from ingest import selectors
 from ingest.models import DEMONSTRATION, Cluster, Job, Outcome, Team
 from ingest.parameters import MAX_LAYOUT_BYTES, layout_problem, whole
+from ingest.refusals import Refused
+from ingest.services import cluster_choose
 
 
 class ManyFilesInput(forms.ClearableFileInput):
@@ -131,22 +134,34 @@ class JobForm(DescriptionForm):
     slug = forms.SlugField(
         max_length=120, required=False, label="Id", help_text="Used in addresses. Made from the name if left empty."
     )
+    #: False: the files go to an existing job, which has its cluster
+    is_for_new_job = True
     cluster = forms.ModelChoiceField(
-        queryset=Cluster.objects.none(), required=False, to_field_name="slug", empty_label="default", label="Cluster"
+        queryset=Cluster.objects.none(), required=False, to_field_name="slug", label="Cluster"
     )
 
-    def __init__(self, *args: Any, clusters: QuerySet[Cluster], **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.fields["cluster"].queryset = clusters.exclude(slug__in=("default", DEMONSTRATION))  # type: ignore[attr-defined]
-        self._may_use_default = (
-            not Cluster.objects.filter(slug="default").exclude(pk__in=clusters.values("pk")).exists()
-        )
+    def __init__(self, *args: Any, user: Any, **kwargs: Any) -> None:
+        super().__init__(*args, teams=selectors.teams_of(user), **kwargs)
+        self._user = user
+        clusters = selectors.clusters_visible_to(user).exclude(slug=DEMONSTRATION)
+        field = self.fields["cluster"]
+        self.must_choose_cluster = False
+        field.queryset = clusters  # type: ignore[attr-defined]
+        try:
+            field.empty_label = str(cluster_choose(user=user))  # type: ignore[attr-defined]
+        except Refused as refusal:
+            self.must_choose_cluster = True
+            field.empty_label = "choose one"  # type: ignore[attr-defined]
+            field.help_text = refusal.detail
 
-    def clean_cluster(self) -> Cluster | None:
-        cluster: Cluster | None = self.cleaned_data["cluster"]
-        if cluster is None and not self._may_use_default:
-            raise forms.ValidationError("Choose a cluster: you have no access to the default one.")
-        return cluster
+    def clean(self) -> dict[str, Any]:
+        cleaned = super().clean()
+        if self.is_for_new_job and "cluster" not in self.errors and not cleaned.get("cluster"):
+            try:
+                cleaned["cluster"] = cluster_choose(user=self._user, team=cleaned.get("team"))
+            except Refused as refusal:
+                self.add_error("cluster", refusal.detail)
+        return cleaned
 
 
 #: sizes of a layout in their usual order

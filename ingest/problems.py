@@ -15,6 +15,9 @@ from ingest.refusals import Refused, outage_refusal
 
 log = logging.getLogger(__name__)
 
+#: the status of everything that can be read and is wrong; 400 is left to bodies that cannot be read at all
+INVALID = 422
+
 _NOT_FOUND = "There is nothing at this address, or you have no access to it: check the id and your clusters."
 #: instructions for errors whose own text gives none; {} is that text
 _ADVICE = {
@@ -46,7 +49,8 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
         return None
     assert isinstance(error, exceptions.APIException)
     if isinstance(error, exceptions.ValidationError):
-        problem = problem_of(response.status_code, "invalid", "Some fields are wrong; see errors.")
+        response.status_code = INVALID
+        problem = problem_of(INVALID, "invalid", "Some fields are wrong; see errors.")
         problem["errors"] = _flat(error.detail)
     else:
         code = error.get_codes()

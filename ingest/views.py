@@ -33,16 +33,15 @@ def upload(request: HttpRequest) -> HttpResponse:
     """
     if not can(request.user, "upload"):
         raise PermissionDenied("Your role may not upload: ask an administrator for the engineer role.")
-    clusters = selectors.clusters_visible_to(request.user)
     target = _target(request)
     if ADMISSION in request.META:
         return admission_answer(request, limit_bytes=settings.UPLOAD_MAX_BYTES)
-    teams = selectors.teams_of(request.user)
-    form = JobForm(request.POST or None, request.FILES or None, clusters=clusters, teams=teams)
+    form = JobForm(request.POST or None, request.FILES or None, user=request.user)
     is_script = request.headers.get("Accept", "").startswith("application/json")
     if request.method == "POST":
         if target is not None:
             form.fields["name"].required = False
+            form.is_for_new_job = False
         if form.is_valid():
             try:
                 with translate_storage_errors():

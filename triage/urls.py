@@ -69,6 +69,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("samples/load/", jobs.sample, name="sample-load"),
     path("jobs/<slug:slug>/", jobs.job, name="job"),
     path("jobs/<slug:slug>/delete/", jobs.job_delete, name="job-delete"),
+    path("jobs/<slug:slug>/move/", jobs.job_move, name="job-move"),
     path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
     path("jobs/<slug:slug>/files/<int:pk>/delete/", jobs.file_delete, name="file-delete"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),

@@ -17,6 +17,7 @@ from rest_framework.throttling import BaseThrottle
 
 from diagnosis import numbers
 from ingest.api.schema import for_programmers
+from ingest.api.strict import NoFields
 from ingest.bodies import RECEIVED
 from ingest.models import Token
 from ingest.refusals import Refused
@@ -110,9 +111,9 @@ class ApiView(GenericAPIView[Any]):
         for name, values in request.query_params.lists():
             if name not in known:
                 there = f"there are {', '.join(known)}" if known else "it takes none"
-                raise Refused(f"No parameter is called “{name[:40]}” here: {there}.", code="unknown", status=400)
+                raise Refused(f"No parameter is called “{name[:40]}” here: {there}.", code="unknown")
             if len(values) > 1:
-                raise Refused(f"{name} is there {len(values)} times: send it once.", code="doubled", status=400)
+                raise Refused(f"{name} is there {len(values)} times: send it once.", code="doubled")
 
     def options(self, request: Any, *args: Any, **kwargs: Any) -> Response:
         return Response(status=204, headers={"Allow": ", ".join(self.allowed_methods)})
@@ -122,6 +123,13 @@ class ApiView(GenericAPIView[Any]):
         for name, value in self.rate_headers.items():
             response[name] = value
         return response
+
+    def fields_of(self, request: Request, serializer: type[Any] = NoFields, **options: Any) -> dict[str, Any]:
+        """The checked fields of the body. Raises a refusal (422) that names each wrong, unknown or read-only field."""
+        form = serializer(data=request.data, **options)
+        form.is_valid(raise_exception=True)
+        fields: dict[str, Any] = form.validated_data
+        return fields
 
     def once(self, request: Request, fields: Any, answer: Callable[[], Answer]) -> Response:
         """The answer to a request that changes something; the same ``Idempotency-Key`` gets the same answer again."""
@@ -158,7 +166,7 @@ class Cursor(CursorPagination):
         number = numbers.whole(asked, digits=9)
         if number is None or not 1 <= number <= self.max_page_size:
             sentence = f"page_size is a whole number from 1 to {self.max_page_size}: send one, or leave it out."
-            raise Refused(sentence, code="bad_number", status=400)
+            raise Refused(sentence, code="bad_number")
         return number
 
     def get_schema_operation_parameters(self, view: Any) -> list[dict[str, Any]]:

@@ -19,20 +19,21 @@ from ingest.api.serializers import (
     JobChangeSerializer,
     JobDetailSerializer,
     JobInSerializer,
+    JobPutSerializer,
     JobSerializer,
     RunSerializer,
     UploadSerializer,
     WantedListSerializer,
 )
-from ingest.models import DEMONSTRATION, Artifact, Cluster, Job, Run, Upload
+from ingest.models import Artifact, Job, Run, Upload
 from ingest.refusals import Refused
 
 TAGS = ["jobs"]
 
 
 def job_of(request: Any, slug: str) -> Job:
-    """The job, if the caller may see it; else 404."""
-    job = selectors.jobs_visible_to(request.user).select_related("cluster", "team").filter(slug=slug).first()
+    """The job with this id, with or without the name of the caller's cluster before it; else 404."""
+    job = selectors.job_named(request.user, slug)
     if job is None:
         raise Http404(
             f"There is no job “{slug[:120]}” that you may see: check its id, or create it with POST /api/v1/jobs/."
@@ -40,16 +41,7 @@ def job_of(request: Any, slug: str) -> Job:
     return job
 
 
-def cluster_of(request: Any, slug: str) -> Cluster:
-    """The cluster, if the caller may see it; else a refusal of the field."""
-    cluster = selectors.clusters_visible_to(request.user).filter(slug=slug).first()
-    if cluster is None:
-        sentence = "There is no such cluster, or you have no access to it: leave it out, or ask an administrator."
-        raise Refused(sentence, code="invalid", fields={"cluster": sentence})
-    return cluster
-
-
-def _fields_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
+def _columns_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
     """The model's fields for these values. The caller may only name their own teams."""
     fields = dict(said)
     if fields.get("team"):
@@ -85,21 +77,13 @@ class JobsView(ApiView):
         responses={201: JobSerializer, 409: PROBLEM, 422: PROBLEM},
     )
     def post(self, request: Request) -> Response:
-        form = JobInSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        answer = self.once(request, form.validated_data, lambda: self._create(request, form.validated_data))
+        fields = self.fields_of(request, JobInSerializer)
+        answer = self.once(request, fields, lambda: self._create(request, fields))
         answer["Location"] = f"/api/v1/jobs/{answer.data['slug']}/"
         return answer
 
     def _create(self, request: Request, fields: dict[str, Any]) -> tuple[int, Any]:
-        fields = dict(fields)
-        cluster = fields.pop("cluster", services.DEFAULT_CLUSTER)
-        if cluster == DEMONSTRATION:
-            sentence = "“demonstration” holds only recordings and generated jobs: choose another cluster."
-            raise Refused(sentence, code="invalid", fields={"cluster": sentence})
-        if cluster != services.DEFAULT_CLUSTER or Cluster.objects.filter(slug=cluster).exists():
-            cluster = cluster_of(request, cluster)
-        job = services.job_create(user=request.user, cluster=cluster, **_fields_of(request, fields))
+        job = services.job_create(user=request.user, **_columns_of(request, fields))
         return 201, JobSerializer(job).data
 
 
@@ -111,6 +95,21 @@ class JobView(ApiView):
         return Response(self.get_serializer(job_of(request, slug)).data)
 
     @extend_schema(
+        operation_id="jobs_put",
+        tags=TAGS,
+        summary="Make a job with this id, or change it if there is one",
+        description="Safe to repeat: the same id is the same job. Fields that are left out stay as they are. In a "
+        "cluster of teams, the stored id begins with the cluster's name; both ids lead to the job.",
+        request=JobPutSerializer,
+        responses={200: JobSerializer, 201: JobSerializer, 409: PROBLEM, 422: PROBLEM},
+    )
+    def put(self, request: Request, slug: str) -> Response:
+        fields = self.fields_of(request, JobPutSerializer)
+        job, is_new = services.job_put(user=request.user, slug=slug, **_columns_of(request, fields))
+        location = {"Location": f"/api/v1/jobs/{job.slug}/"}
+        return Response(JobSerializer(job).data, status=201 if is_new else 200, headers=location)
+
+    @extend_schema(
         operation_id="jobs_change",
         tags=TAGS,
         summary="Change the description of a job: outcome, times, nodes",
@@ -119,9 +118,8 @@ class JobView(ApiView):
     )
     def patch(self, request: Request, slug: str) -> Response:
         job = job_of(request, slug)
-        form = JobChangeSerializer(data=request.data, partial=True)
-        form.is_valid(raise_exception=True)
-        services.job_change(job=job, **_fields_of(request, form.validated_data))
+        fields = self.fields_of(request, JobChangeSerializer, partial=True)
+        services.job_change(job=job, **_columns_of(request, fields))
         return Response(self.get_serializer(job).data)
 
     @extend_schema(
@@ -214,9 +212,8 @@ class DiagnoseView(ApiView):
     )
     def post(self, request: Request, slug: str) -> Response:
         job = job_of(request, slug)
-        form = self.get_serializer(data=request.data)
-        form.is_valid(raise_exception=True)
-        run = services.diagnosis_request(job=job, user=request.user, is_forced=form.validated_data["force"])
+        fields = self.fields_of(request, DiagnoseInSerializer)
+        run = services.diagnosis_request(job=job, user=request.user, is_forced=fields["force"])
         if run is not None:
             run.refresh_from_db()
         state = run.state if run else "waiting"

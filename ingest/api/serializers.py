@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, ClassVar
 
 from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
@@ -54,7 +54,9 @@ class JobInSerializer(StrictSerializer):
     slug = serializers.SlugField(
         max_length=120, required=False, help_text="The id in addresses; made from the name if left out"
     )
-    cluster = serializers.SlugField(required=False, help_text="Slug of a cluster; `default` if left out")
+    cluster = serializers.SlugField(
+        required=False, help_text="Slug of a cluster; needed if your teams do not have exactly one"
+    )
     team = serializers.SlugField(required=False, help_text="Slug of one of your teams; optional if you have only one")
     family = serializers.CharField(
         max_length=120, required=False, allow_blank=True, help_text="Pool of comparable jobs"
@@ -72,10 +74,26 @@ class JobInSerializer(StrictSerializer):
     comment = serializers.CharField(required=False, allow_blank=True, max_length=20_000)
 
 
+class JobPutSerializer(JobInSerializer):
+    """A failure report for the id in the address. Without a name, a new job is called as its id."""
+
+    name = serializers.CharField(max_length=200, required=False)
+    slug = None  # type: ignore[assignment]  # DRF's way to leave a field out
+    elsewhere: ClassVar = {"slug": "The address has the id: leave it out."}
+
+
 class JobChangeSerializer(StrictSerializer):
     """Changes of a job's description: all but its id, its cluster and its time zone, which was used to read the
     evidence.
     """
+
+    elsewhere: ClassVar = {
+        "slug": "A job keeps its id: make a new job.",
+        "cluster": "A manager moves a job to another cluster: POST /api/v1/jobs/ID/move/.",
+        "time_zone": "It was used to read the evidence: make a new job.",
+        "found_outcome": "The evidence decides on it: send outcome.",
+        "declared_outcome": "Send outcome.",
+    }
 
     name = serializers.CharField(max_length=200)
     team = serializers.SlugField(allow_null=True, help_text="Slug of one of your teams; null for none")

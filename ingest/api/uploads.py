@@ -137,8 +137,7 @@ class UploadsView(TusView):
         said = metadata_of(request.headers.get("Upload-Metadata", ""))
         if "job" not in said:
             sentence = "Upload-Metadata names no job: send “job ” and the id of one in base64."
-            status = 422 if "Upload-Metadata" in request.headers else 400
-            raise Refused(sentence, code="bad_metadata", status=status)
+            raise Refused(sentence, code="bad_metadata")
         job = job_of(request, said["job"])
         if said.get("sha256") and not _SHA256.fullmatch(said["sha256"]):
             sentence = "Upload-Metadata: sha256 is not 64 hexadecimal digits: correct it, or leave it out."
@@ -255,7 +254,7 @@ def _length_of(request: Request) -> int | None:
         return number_of(request.headers.get("Upload-Length", ""), "Upload-Length")
     if deferred != "1" or "Upload-Length" in request.headers:
         sentence = "Send either Upload-Length or Upload-Defer-Length: 1."
-        raise Refused(sentence, code="bad_length", status=400)
+        raise Refused(sentence, code="bad_length")
     return None
 
 
@@ -263,7 +262,7 @@ def number_of(text: str, name: str) -> int:
     number = numbers.whole(text, digits=18)
     if number is None:
         said = f"is “{text[:40]}”" if text else "is missing"
-        raise Refused(f"{name} {said}: send a whole number, 0 or more.", code="bad_number", status=400)
+        raise Refused(f"{name} {said}: send a whole number, 0 or more.", code="bad_number")
     return number
 
 

@@ -1,6 +1,13 @@
 """Reads of the evidence layer: each function returns exactly what one page, endpoint or the engine needs."""
 
-from ingest.selectors.access import clusters_visible_to, jobs_visible_to, people_who_see, teams_of
+from ingest.selectors.access import (
+    CLUSTER_SEPARATOR,
+    clusters_visible_to,
+    job_named,
+    jobs_visible_to,
+    people_who_see,
+    teams_of,
+)
 from ingest.selectors.evidence import (
     artifacts_of,
     hints_for,
@@ -17,12 +24,14 @@ from ingest.selectors.quotas import Quota, quota_of, quotas_of
 from ingest.selectors.wanted import wanted_evidence
 
 __all__ = [
+    "CLUSTER_SEPARATOR",
     "Progress",
     "Quota",
     "artifacts_of",
     "clusters_visible_to",
     "hints_for",
     "is_removed",
+    "job_named",
     "jobs_visible_to",
     "kept_lines",
     "lines_of",

@@ -11,6 +11,9 @@ from django.db.models import Q, QuerySet
 from ingest.models import Cluster, Job, Team
 from ingest.roles import can
 
+#: between the name of a team's cluster and the rest of a job's id; ids made from names never have two dashes in a row
+CLUSTER_SEPARATOR = "--"
+
 
 def clusters_visible_to(user: Any) -> QuerySet[Cluster]:
     """Clusters without teams, which are open to all, and clusters of the user's teams. Administrators see every
@@ -43,3 +46,15 @@ def teams_of(user: Any) -> QuerySet[Team]:
 def jobs_visible_to(user: Any) -> QuerySet[Job]:
     """Jobs of the clusters that the user may see. One query with a subselect."""
     return Job.objects.filter(cluster__in=clusters_visible_to(user).order_by().values("pk"))
+
+
+def job_named(user: Any, slug: str) -> Job | None:
+    """The job with this id that the user may see. The id may lack the name of a cluster of their teams, which the site
+    put before it; of two such jobs neither is meant. Two queries.
+    """
+    own = Cluster.objects.none() if CLUSTER_SEPARATOR in slug else Cluster.objects.filter(teams__members=user)
+    names = {f"{cluster}{CLUSTER_SEPARATOR}{slug}" for cluster in own.values_list("slug", flat=True)}
+    jobs = jobs_visible_to(user).select_related("cluster", "team").filter(slug__in={slug, *names})
+    by_slug = {job.slug: job for job in jobs}
+    own_jobs = [job for name, job in by_slug.items() if name in names]
+    return own_jobs[0] if len(own_jobs) == 1 else by_slug.get(slug)

@@ -2,8 +2,9 @@
 
 from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
+from ingest.services.clusters import DEFAULT_CLUSTER, cluster_choose
 from ingest.services.deleting import busy_with, cluster_delete, job_delete
-from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_change, job_create
+from ingest.services.jobs import attempt_get, job_change, job_create, job_put
 from ingest.services.receiving import Receipt, artifact_receive, part_receive
 from ingest.services.revisions import diagnosis_request, revision_close
 from ingest.services.runs import run_do, run_retry
@@ -19,12 +20,13 @@ __all__ = [
     "artifact_receive",
     "attempt_get",
     "busy_with",
+    "cluster_choose",
     "cluster_delete",
-    "cluster_get",
     "diagnosis_request",
     "job_change",
     "job_create",
     "job_delete",
+    "job_put",
     "part_receive",
     "revision_close",
     "run_do",

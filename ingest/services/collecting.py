@@ -10,12 +10,12 @@ from typing import Any, Final, NamedTuple
 from django.db.models import Q
 from django.utils import timezone
 
-from ingest import selectors
-from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Upload
+from ingest.models import Attempt, Job, Upload
 from ingest.models.outcome import Outcome
 from ingest.refusals import Refused
 from ingest.services.appending import rows_append
-from ingest.services.jobs import DEFAULT_CLUSTER, attempt_get, cluster_get, job_create, slug_within
+from ingest.services.clusters import cluster_choose
+from ingest.services.jobs import attempt_get, job_create, slug_within
 from ingest.services.quotas import quota_check
 from ingest.services.resuming import upload_close
 from ingest.wire.routing import Place, Rules, place_of, slug_of
@@ -148,7 +148,7 @@ def _unnamed_job(labels: dict[str, str]) -> str:
 def _job(user: Any, name: str, rules: Rules) -> Job | str:
     """The job with this id or name in the caller's cluster, made if missing; a sentence if that is refused."""
     try:
-        cluster = cluster_of(user, rules)
+        cluster = cluster_choose(user=user, name=rules.cluster)
         slug = slug_of(name)
         # an id that was read on a page, or the one that this name gets
         jobs = Job.objects.filter(cluster=cluster, slug__in={name[:120], slug_within(cluster, slug)}).order_by("pk")
@@ -174,27 +174,6 @@ def _job(user: Any, name: str, rules: Rules) -> Job | str:
         if refusal.status >= 500:
             raise
         return refusal.detail
-
-
-def cluster_of(user: Any, rules: Rules) -> Cluster:
-    """The named cluster; else that of the caller's teams if there is exactly one; else the default one.
-
-    Raises :class:`Refused` for one that the caller may not use.
-    """
-    visible = selectors.clusters_visible_to(user)
-    if rules.cluster:
-        cluster = visible.filter(slug=rules.cluster).exclude(slug=DEMONSTRATION).first()
-        if cluster is None:
-            sentence = f"there is no cluster “{rules.cluster}” that you may use: correct Faultline-Cluster."
-            raise Refused(sentence, code="invalid")
-        return cluster
-    own_clusters = list(Cluster.objects.filter(teams__members=user).exclude(slug=DEMONSTRATION).distinct()[:2])
-    if len(own_clusters) == 1:
-        return own_clusters[0]
-    default = cluster_get(DEFAULT_CLUSTER)
-    if not visible.filter(pk=default.pk).exists():
-        raise Refused("name a cluster that you may use: send Faultline-Cluster.", code="invalid")
-    return default
 
 
 def _attempt(job: Job, number: int) -> Attempt:

@@ -14,10 +14,9 @@ from django.utils.text import slugify
 from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Outcome, Team, Upload
 from ingest.models.outcome import ENDS, standing_outcome
 from ingest.refusals import Refused
+from ingest.selectors import CLUSTER_SEPARATOR, job_named
+from ingest.services.clusters import cluster_choose
 
-DEFAULT_CLUSTER = "default"
-#: separates the cluster's name from the job's; slugs made from names never contain two dashes in a row
-_SEPARATOR = "--"
 _MAX_SLUG_CHARS = 120
 #: a job that is followed, pushed or watched has news more often
 _SILENT = timedelta(days=7)
@@ -31,6 +30,7 @@ def job_create(
     In a cluster of teams the slug begins with the cluster's slug, as in ``h100--night-run``. All jobs share one set of
     slugs, and a refused slug must not reveal a job that the caller may not see.
 
+    ``cluster``: a cluster that ``user`` may use, or the name of one; if left out, :func:`cluster_choose` decides.
     Without a ``team``, it is the only team of ``user``, if they have exactly one.
 
     Raises :class:`Refused`: (409) for a slug in use, (422) for an empty name or an unknown time zone.
@@ -46,7 +46,7 @@ def job_create(
         raise Refused(sentence, code="invalid", fields={"time_zone": sentence}) from error
     fields["time_zone"] = zone
     if not isinstance(cluster, Cluster):
-        cluster = cluster_get(cluster or DEFAULT_CLUSTER)
+        cluster = cluster_choose(user=user, name=cluster or "", team=fields.get("team"))
     if not fields.get("team"):
         fields["team"] = _only_team(user)
     fields |= _as_stated(Job(), fields)
@@ -68,6 +68,33 @@ def _only_team(user: Any) -> Team | None:
     """The team of a person with exactly one team; else None."""
     teams = list(Team.objects.filter(members=user)[:2]) if user is not None else []
     return teams[0] if len(teams) == 1 else None
+
+
+def job_put(*, user: Any, slug: str, cluster: str = "", name: str = "", **fields: Any) -> tuple[Job, bool]:
+    """The job with this id in the cluster that :func:`cluster_choose` gives, made or changed, and whether it is new.
+
+    Where no cluster can be chosen, a job that ``user`` may see is changed. Raises what :func:`job_create` raises.
+    """
+    try:
+        place = cluster_choose(user=user, name=cluster, team=fields.get("team"))
+    except Refused:
+        job = None if cluster else job_named(user, slug)
+        if job is None:
+            raise
+    else:
+        slug = slug_within(place, slug)
+        job = Job.objects.select_related("cluster", "team").filter(cluster=place, slug=slug).first()
+        if job is None:
+            try:
+                return job_create(name=name or slug, user=user, slug=slug, cluster=place, **fields), True
+            except Refused as refusal:  # another request may have made it just now
+                job = Job.objects.filter(cluster=place, slug=slug).first() if refusal.code == "slug_in_use" else None
+                if job is None:
+                    raise
+    if fields.get("time_zone", job.time_zone) != job.time_zone:
+        sentence = "The time zone was used to read the evidence: it stays as it is."
+        raise Refused(sentence, code="invalid", fields={"time_zone": sentence})
+    return job_change(job=job, **({"name": name} if name else {}), **fields), False
 
 
 def job_change(*, job: Job, **fields: Any) -> Job:
@@ -111,17 +138,6 @@ def _as_stated(job: Job, fields: dict[str, Any]) -> dict[str, Any]:
     return more
 
 
-def cluster_get(slug: str) -> Cluster:
-    """The cluster with this slug; the default one is created on first use."""
-    if slug == DEFAULT_CLUSTER:
-        return Cluster.objects.get_or_create(slug=slug, defaults={"title": "Default"})[0]
-    cluster = Cluster.objects.filter(slug=slug).first()
-    if cluster is None:
-        sentence = f"There is no cluster “{slug}”: choose one that exists, or ask an administrator to add it."
-        raise Refused(sentence, code="invalid", fields={"cluster": sentence})
-    return cluster
-
-
 def attempt_get(*, job: Job, number: int = 0) -> Attempt:
     """The attempt with this number, created when evidence first names it."""
     if not 0 <= number <= 100_000:
@@ -132,10 +148,12 @@ def attempt_get(*, job: Job, number: int = 0) -> Attempt:
 def slug_within(cluster: Cluster, slug: str) -> str:
     """The stored slug. Only slugs of jobs in a team's cluster begin with the cluster's slug."""
     if cluster.teams.exists():
-        prefix = f"{cluster.slug}{_SEPARATOR}"
+        prefix = f"{cluster.slug}{CLUSTER_SEPARATOR}"
         return slug if slug.startswith(prefix) else f"{prefix}{slug}"[:_MAX_SLUG_CHARS]
-    if _SEPARATOR in slug:
-        sentence = f"The id “{slug}” holds “{_SEPARATOR}”, which separates the cluster's name from the rest: remove it."
+    if CLUSTER_SEPARATOR in slug:
+        sentence = (
+            f"The id “{slug}” holds “{CLUSTER_SEPARATOR}”, which separates the cluster's name from the rest: remove it."
+        )
         raise Refused(sentence, code="invalid", fields={"slug": sentence})
     return slug
 

@@ -16,7 +16,8 @@ from django.utils import timezone
 from ingest.models import Attempt, Cluster, Job, Upload
 from ingest.models.outcome import Outcome
 from ingest.services.appending import rows_append
-from ingest.services.collecting import MAX_SENTENCES, BatchResult, cluster_of
+from ingest.services.clusters import cluster_choose
+from ingest.services.collecting import MAX_SENTENCES, BatchResult
 from ingest.services.jobs import attempt_get
 from ingest.wire.node_events import NodeEvent
 from ingest.wire.routing import Rules
@@ -36,7 +37,7 @@ def node_events_take(*, user: Any, events: Sequence[NodeEvent], problems: Counte
 
     Raises :class:`Refused`: the cluster is not the caller's, or (503) other requests hold the files.
     """
-    cluster = cluster_of(user, rules)
+    cluster = cluster_choose(user=user, name=rules.cluster)
     now = timezone.now()
     ran = _RecentJobs(cluster, now)
     stored = repeated = 0

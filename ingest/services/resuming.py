@@ -100,13 +100,13 @@ class Piece:
 
         Raises :class:`Refused` before it reads any of the ``length`` bytes: 409 if ``offset`` is not the part file's
         size, 423 while another request writes, 413 beyond the announced size, 507 beyond the quota
-        of the team of a live one, 400 for a second size.
+        of the team of a live one, 422 for a second size.
         """
         if upload.state != Upload.State.RECEIVING:
             raise _complete_refusal()
         self.upload = upload
         if size_bytes is not None and upload.size_bytes not in (None, size_bytes):
-            raise Refused("The size of this upload is stated already.", code="bad_length", status=400)
+            raise Refused("The size of this upload is stated already.", code="bad_length")
         if upload.size_bytes is None and length:
             quota_check(upload.job_id, length)
         self.stated = upload.size_bytes if size_bytes is None else size_bytes

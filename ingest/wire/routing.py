@@ -77,7 +77,7 @@ class Rules:
 
     @classmethod
     def of(cls, header: Callable[[str], str | None]) -> Rules:
-        """The rules of a request. Raises :class:`Refused` (400) for an attempt that is no number."""
+        """The rules of a request. Raises :class:`Refused` (422) for an attempt that is no number."""
 
         def names(of: str) -> tuple[str, ...]:
             return tuple(
@@ -88,7 +88,7 @@ class Rules:
         number = numbers.whole(attempt, digits=6) if attempt else None
         if attempt and (number is None or number > _MAX_ATTEMPT):
             sentence = f"Faultline-Attempt is “{attempt[:40]}”: send a whole number, 0 or more."
-            raise Refused(sentence, code="bad_number", status=400)
+            raise Refused(sentence, code="bad_number")
         known = _known_labels()
         asked = {kind: names(kind) for kind in ("Job", "Attempt", "Source", "Message", "Time", "Level")}
         standard = [known[k] for k in ("job", "namespace", "attempt", "node", "file", "pod", "container", "rank")]

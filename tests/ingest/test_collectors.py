@@ -311,7 +311,7 @@ def test_a_token_of_another_team_writes_to_no_job_of_ours(api: Any) -> None:
     secret_job = job_create(name="llama", slug="4711", cluster=ours)
     assert secret_job.slug == "h100--4711"
     said = partial(otlp(api, request_of((T0, "a")), **{"Faultline-Cluster": "h100"}))
-    assert "there is no cluster “h100” that you may use" in said.error_message
+    assert "There is no cluster “h100” that you may use" in said.error_message
     for name in ("4711", "h100--4711"):
         otlp(api, request_of((T0, "a"), job=name))
     assert not Upload.objects.filter(job=secret_job).exists()

@@ -119,13 +119,16 @@ def test_a_wrong_correction_is_reported_next_to_its_field_and_nothing_changes(vi
 
 
 def test_the_team_of_a_job_is_chosen_by_who_is_in_several_and_kept_by_others(visitor: Client, engineer: Any) -> None:
-    red, blue = (make_team(name, members=[engineer]) for name in ("red", "blue"))
+    ours = [make_cluster("ours")]
+    red, blue = (make_team(name, members=[engineer], clusters=ours) for name in ("red", "blue"))
     visitor.post("/upload/", form(team="red"))
     job = Job.objects.get()
     assert job.team == red
     assert "blue" in page_text(visitor.get("/upload/"))
     blue.members.remove(engineer)
     red.members.remove(engineer)
+    for team in (red, blue):
+        team.clusters.clear()
     visitor.post(f"/jobs/{job.slug}/describe/", form(team="red"))
     job.refresh_from_db()
     assert job.team == red

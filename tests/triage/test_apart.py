@@ -91,22 +91,23 @@ def test_the_id_of_a_strangers_job_is_as_free_as_any_other(client, people):
             again = f"other--{name.lower().replace(' ', '-')}"
             assert (answer.status_code, answer.json().get("slug")) == ((201, again) if not slug else (409, None))
     made = services.job_create(name="Night run", user=people["blue"])
-    assert made.slug == "night-run"
-    assert services.job_create(name="Night run", user=people["blue"], slug="nightly").slug == "nightly"
+    assert made.slug == "other--night-run-2"
+    open_job = services.job_create(name="Night run", user=people["blue"], cluster="default", slug="nightly")
+    assert open_job.slug == "nightly"
 
 
 def test_nobody_takes_an_id_that_looks_like_one_of_a_cluster(people):
     with pytest.raises(services.Refused, match="separates the cluster"):
-        services.job_create(name="x", slug="private--night-run", user=people["blue"])
+        services.job_create(name="x", slug="private--night-run", cluster="default", user=people["blue"])
     kept = services.job_create(name="x", slug="private--night-run", cluster="private")
     assert kept.slug == "private--night-run"
 
 
 def test_nobody_uploads_into_a_default_cluster_that_belongs_to_others(client, people):
     make_team("green", clusters=[make_cluster("default")])
-    client.force_login(people["blue"])
+    client.force_login(make_user("lone", "engineer"))
     page = client.post("/upload/", {"name": "x", "outcome": "unknown"})
-    assert page.status_code == 422 and "no access to the default one" in page_text(page)
+    assert page.status_code == 422 and "The default cluster belongs to other teams" in page_text(page)
     assert client.post("/api/v1/jobs/", {"name": "x"}, content_type="application/json").status_code == 422
     assert not Job.objects.exists()
 

@@ -195,15 +195,15 @@ def test_json_that_is_nested_without_end_is_refused(pages):
 @pytest.mark.parametrize("size", ["0", "201", "-1", "x", "", "9" * 20])
 def test_a_page_of_another_size_than_there_is_is_refused(pages, size):
     answer = pages.get(f"/api/v1/jobs/?page_size={size}")
-    assert (answer.status_code, "from 1 to 200" in answer.json()["detail"]) == (400, True)
+    assert (answer.status_code, "from 1 to 200" in answer.json()["detail"]) == (422, True)
 
 
 @pytest.mark.parametrize("body", [{"name": 5}, {"name": "x", "nodes": [1]}, {"name": "x", "outcome": True}])
 def test_what_is_of_another_type_than_the_schema_says_is_refused(pages, body):
     answer = pages.post("/api/v1/jobs/", body, content_type="application/json")
-    assert answer.status_code == 400 and "This must be a" in answer.json()["errors"][0]["detail"]
+    assert answer.status_code == 422 and "This must be a" in answer.json()["errors"][0]["detail"]
     forced = pages.post("/api/v1/jobs/odd-job/diagnose/", {"force": "yes"}, content_type="application/json")
-    assert forced.status_code == 400 and "true or false" in forced.json()["errors"][0]["detail"]
+    assert forced.status_code == 422 and "true or false" in forced.json()["errors"][0]["detail"]
 
 
 def test_any_method_at_any_address_of_the_api_is_answered(pages):

@@ -112,7 +112,7 @@ def test_the_api_makes_changes_pings_rotates_and_deletes(manager, receiver):
     url = f"/api/v1/routes/{route.pk}/"
     assert "secret" not in client.get(url).json()
     assert client.patch(url, {"is_active": False}).json()["is_active"] is False
-    assert client.patch(url, {"events": ["rain"]}).status_code == 400
+    assert client.patch(url, {"events": ["rain"]}).status_code == 422
     assert client.patch(url, {"url": "https://10.0.0.1/"}).json()["errors"][0]["field"] == "url"
     sent = client.post(f"{url}ping/").json()
     assert (sent["state"], sent["attempts"][0]["status"]) == ("delivered", 204)

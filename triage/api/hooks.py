@@ -33,7 +33,7 @@ class PagerDutyView(ApiView):
         parameters=[
             OpenApiParameter("X-PagerDuty-Signature", str, OpenApiParameter.HEADER, description="v1=HMAC-SHA256"),
         ],
-        responses={200: OpenApiResponse(OpenApiTypes.OBJECT, "What followed"), **dict.fromkeys((400, 401), PROBLEM)},
+        responses={200: OpenApiResponse(OpenApiTypes.OBJECT, "What followed"), **dict.fromkeys((401, 422), PROBLEM)},
         auth=[],
     )
     def post(self, request: Request, pk: int) -> Response:
@@ -44,5 +44,5 @@ class PagerDutyView(ApiView):
             sentence = "There is no PagerDuty route with this address and this signature: check the secret of both."
             raise AuthenticationFailed(sentence, code="not_signed") from None
         except (ValueError, RecursionError):
-            raise Refused("This is no event of a webhook v3 of PagerDuty.", code="invalid", status=400) from None
+            raise Refused("This is no event of a webhook v3 of PagerDuty.", code="invalid") from None
         return Response({"said": sentence})

@@ -125,18 +125,17 @@ class DecisionsView(ApiView):
         responses={200: DecisionSerializer, 201: DecisionSerializer, 422: PROBLEM},
     )
     def post(self, request: Request, number: int) -> Response:
-        form = DecisionInSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
+        fields = self.fields_of(request, DecisionInSerializer)
         incident = incident_of(request, number)
 
         def make() -> tuple[int, Any]:
             try:
-                decision = reviewing.decision_make(incident=incident, by=request.user, **form.validated_data)
+                decision = reviewing.decision_make(incident=incident, by=request.user, **fields)
             except reviewing.ReviewError as error:
                 raise Refused(str(error), code="refused_decision") from error
             return 200 if decision.is_repeat else 201, DecisionSerializer(decision).data
 
-        return self.once(request, form.validated_data, make)
+        return self.once(request, fields, make)
 
 
 class DecisionUndoView(ApiView):
@@ -153,6 +152,7 @@ class DecisionUndoView(ApiView):
     )
     def post(self, request: Request, number: int, decision: int) -> Response:
         found = get_object_or_404(Decision, pk=decision, incident=incident_of(request, number))
+        self.fields_of(request)
         try:
             undone = reviewing.decision_undo(decision=found, by=request.user)
         except reviewing.ReviewError as error:

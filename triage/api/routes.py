@@ -172,12 +172,11 @@ class RoutesView(RoutesApiView):
         responses={201: RouteSecretSerializer, 422: PROBLEM},
     )
     def post(self, request: Request) -> Response:
-        form = RouteInSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
+        fields = self.fields_of(request, RouteInSerializer)
         return self.once(
             request,
-            form.validated_data,
-            lambda: (201, RouteSecretSerializer(self.create(request, form.validated_data)).data),
+            fields,
+            lambda: (201, RouteSecretSerializer(self.create(request, fields)).data),
         )
 
     def create(self, request: Request, fields: dict[str, Any]) -> Route:
@@ -198,9 +197,8 @@ class RouteView(RoutesApiView):
     )
     def patch(self, request: Request, pk: int) -> Response:
         route = self.route(request, pk)
-        form = RouteInSerializer(data=request.data, partial=True)
-        form.is_valid(raise_exception=True)
-        changed = services.route_change(route=route, by=request.user, given=self.given(request, form.validated_data))
+        fields = self.fields_of(request, RouteInSerializer, partial=True)
+        changed = services.route_change(route=route, by=request.user, given=self.given(request, fields))
         return Response(RouteSerializer(changed).data)
 
     @extend_schema(operation_id="routes_delete", tags=TAGS, summary="Delete a route", responses={204: None})
@@ -219,6 +217,7 @@ class RouteRotateView(RoutesApiView):
     )
     def post(self, request: Request, pk: int) -> Response:
         route = self.route(request, pk)
+        self.fields_of(request)
         services.secret_rotate(route=route, by=request.user)
         return Response(RouteSecretSerializer(route).data)
 
@@ -232,6 +231,7 @@ class RoutePingView(RoutesApiView):
         responses={202: DeliverySerializer},
     )
     def post(self, request: Request, pk: int) -> Response:
+        self.fields_of(request)
         sent = outbox.ping(route=self.route(request, pk))
         sent.refresh_from_db()
         return Response(DeliverySerializer(sent).data, status=202)
@@ -262,6 +262,7 @@ class RedeliverView(RoutesApiView):
     )
     def post(self, request: Request, pk: int, delivery: UUID) -> Response:
         found = get_object_or_404(self.route(request, pk).deliveries, pk=delivery)
+        self.fields_of(request)
         sent = outbox.redeliver(delivery=found)
         sent.refresh_from_db()
         return Response(DeliverySerializer(sent).data, status=202)

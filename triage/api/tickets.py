@@ -71,14 +71,13 @@ class _TicketsView(ApiView):
         return Response(TicketsSerializer(tickets_of(about)).data)
 
     def make_ticket(self, request: Request, about: Incident | Node) -> Response:
-        form = TicketInSerializer(data=request.data)
-        form.is_valid(raise_exception=True)
+        fields = self.fields_of(request, TicketInSerializer)
 
         def answer() -> tuple[int, Any]:
-            ticket_ask(route_id=form.validated_data["route"], about=about, by=request.user)
+            ticket_ask(route_id=fields["route"], about=about, by=request.user)
             return 202, TicketsSerializer(tickets_of(about)).data
 
-        return self.once(request, form.validated_data, answer)
+        return self.once(request, fields, answer)
 
 
 class TicketsView(_TicketsView):

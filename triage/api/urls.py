@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from triage.api import hooks, incidents, restarts, routes, setup, statistics, tickets
+from triage.api import hooks, incidents, jobs, restarts, routes, setup, statistics, tickets
 
 urlpatterns = [
     path("incidents/", incidents.IncidentsView.as_view(), name="api-incidents"),
@@ -16,6 +16,7 @@ urlpatterns = [
         incidents.DecisionUndoView.as_view(),
         name="api-decision-undo",
     ),
+    path("jobs/<slug:slug>/move/", jobs.JobMoveView.as_view(), name="api-job-move"),
     path("jobs/<slug:slug>/attempts/<int:number>/restart/", restarts.RestartView.as_view(), name="api-restart"),
     path("routes/", routes.RoutesView.as_view(), name="api-routes"),
     path("routes/<int:pk>/", routes.RouteView.as_view(), name="api-route"),

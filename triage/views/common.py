@@ -30,6 +30,7 @@ _NEEDS = {
     "statistics": "Statistics need the role engineer or manager.",
     "export": "Exporting needs the role manager.",
     "demonstration": "Removing the demonstration needs the role manager.",
+    "move": "Moving jobs to other clusters needs the role manager.",
     "routes": "Routes need the role manager.",
 }
 

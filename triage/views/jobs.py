@@ -19,10 +19,12 @@ from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
 from triage.charts.iterations import iteration_curves
+from triage.selectors.access import visible_clusters
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
 from triage.selectors.running import attempt_state
+from triage.services import moving
 from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST_SAMPLE, sample_load
 from triage.timeline_figure import MAX_ROWS, timeline_figure
@@ -72,6 +74,7 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "report": SimpleLazyObject(lambda: view.report),
         "tab": tab,
         "tab_template": f"triage/job/{tab}.html",
+        "move_targets": sorted(set(visible_clusters(request.user).values()) - {found.cluster.slug, DEMONSTRATION}),
         "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
         "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in CONTEXTS],
     }
@@ -111,6 +114,20 @@ def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
     run = diagnosis_request(job=found, user=request.user, is_forced=True)
     say(request, "The job is being diagnosed again." if run else "It is diagnosed as soon as its evidence is read.")
     return redirect("job", slug=slug)
+
+
+@require_POST
+@ability_required("move")
+def job_move(request: HttpRequest, slug: str) -> HttpResponse:
+    """Move the job to another cluster. The message offers to undo it."""
+    found = job_or_404(request, slug)
+    try:
+        moved, act = moving.job_move(job=found, cluster=request.POST.get("cluster", ""), by=request.user)
+    except Refused as error:
+        complain(request, error.detail)
+        return redirect("job", slug=slug)
+    say(request, f"The job is in {moved.cluster} now, with its incidents.", undo=act)
+    return redirect("job", slug=moved.slug)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])

@@ -29,6 +29,7 @@ from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, inciden
 from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.saved_views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
+from triage.services.moving import job_move_undo
 from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, unknown_person
 from triage.services.saved_views import saved_view_create, saved_view_delete
 from triage.services.undoing import act_undo, last_act_undo
@@ -228,6 +229,9 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
 @ability_required("review")
 def undo(request: HttpRequest, request_id: uuid.UUID) -> HttpResponse:
     """Undo what this person did in one act."""
+    if (job := job_move_undo(request_id=request_id, by=request.user)) is not None:
+        say(request, f"Undone: the job is in {job.cluster} again.")
+        return redirect("job", slug=job.slug)  # the move back changes its address
     try:
         count = act_undo(request_id=request_id, by=request.user)
     except ReviewError as error:

@@ -1,0 +1,56 @@
+"""Every operation of the API refuses a field that it does not know: nothing is passed over in silence."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+import yaml
+
+from scripts.openapi import SCHEMA
+from tests.factories import api_of, make_attempt, make_job, make_user
+from tests.triage.report import sample
+from triage.models import Delivery, Route
+from triage.services.diagnosing import diagnosis_store
+from triage.services.reviewing import decision_make
+
+pytestmark = pytest.mark.django_db
+
+
+def operations_with_json() -> list[tuple[str, str]]:
+    """Method and address of each operation that takes a JSON object of known fields, or no body."""
+    found = []
+    for address, methods in yaml.safe_load(SCHEMA.read_text())["paths"].items():
+        for method, operation in methods.items():
+            kinds = operation.get("requestBody", {}).get("content", {"application/json": {}})
+            is_free = (
+                "application/json" in kinds and kinds["application/json"].get("schema", {}).get("type") == "object"
+            )
+            is_ours = "application/json" in kinds and not is_free and "uploads" not in address
+            if method in ("post", "put", "patch") and is_ours:
+                found.append((method, address))
+    return found
+
+
+@pytest.fixture
+def names() -> dict[str, Any]:
+    """What the addresses name: a job with an incident and a decision, a route with a message."""
+    admin = make_user("root", "admin")
+    attempt = make_attempt(make_job("night"))
+    diagnosis_store(attempt=attempt, revision=1, report=sample())
+    incident = attempt.incidents.get()
+    decision = decision_make(incident=incident, claim="category", word="confirm", by=admin)
+    route = Route.objects.create(name="chat", kind="webhook", url="https://example.org/", owner=admin)
+    delivery = Delivery.objects.create(route=route, event="ping", body={})
+    places = {"number": incident.pk, "decision": decision.pk, "id": route.pk, "delivery": delivery.pk}
+    return {"admin": admin, "slug": "night", "name": "gpu-0412", **places}
+
+
+@pytest.mark.parametrize(("method", "address"), operations_with_json())
+def test_every_operation_refuses_a_field_that_it_does_not_know(
+    method: str, address: str, names: dict[str, Any]
+) -> None:
+    api = api_of(names["admin"], "upload", "read", "review", "manage")
+    answer = getattr(api, method)(address.format(**names), {"colour": "red"})
+    assert answer.status_code == 422, answer.content
+    assert "colour" in [row["field"] for row in answer.json()["errors"]]
