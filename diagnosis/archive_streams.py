@@ -7,6 +7,7 @@ from __future__ import annotations
 import bz2
 import io
 import lzma
+import re
 import tarfile
 import zipfile
 import zlib
@@ -27,6 +28,10 @@ DAMAGE_ERRORS: Final = (
     tarfile.TarError,
 )
 BLOCK_BYTES: Final = 256 << 10
+#: Compressed streams of one file: whoever compresses each line alone has as many lines.
+MAX_STREAMS: Final = 100_000
+_FIRST_FEED_BYTES: Final = 512
+_ZEROS: Final = re.compile(rb"\0*")
 #: below this much output a high ratio is harmless: a short log of one repeated line compresses that well
 RATIO_FLOOR_BYTES: Final = 64 << 20
 
@@ -136,8 +141,9 @@ class Decompressor:
         self._magic = magic
         self._new_engine = engine
         self._engine = engine()
-        self._feed = feed
-        self._waiting = memoryview(b"")
+        self._max_feed = self._feed = feed
+        self._block, self._at = b"", 0
+        self._streams = 1
         self._has_ended = False
 
     def read(self, size: int) -> bytes:
@@ -150,27 +156,37 @@ class Decompressor:
         return b""
 
     def _next(self) -> bytes:
-        if not self._waiting:
-            self._waiting = memoryview(self._source.read(BLOCK_BYTES))
-            if not self._waiting:
-                raise EOFError("the end is missing")
-        block, self._waiting = self._waiting[: self._feed], self._waiting[self._feed :]
-        return bytes(block)
+        if self._at == len(self._block) and not self._load():
+            raise EOFError("the end is missing")
+        piece = self._block[self._at : self._at + self._feed]
+        self._at += len(piece)
+        self._feed = min(2 * self._feed, self._max_feed)
+        return piece
+
+    def _load(self) -> bool:
+        """Read more behind what is left; False at the end of the source."""
+        more = self._source.read(BLOCK_BYTES)
+        self._block, self._at = self._block[self._at :] + more, 0
+        return bool(more)
 
     def _begin_next(self) -> bool:
         """Begin the stream after the last one, over zero padding, which is legal; False at the end."""
-        rest = (self._engine.unused_data + bytes(self._waiting)).lstrip(b"\0")
-        while len(rest) < len(self._magic):
-            more = self._source.read(BLOCK_BYTES)
-            if not more:
+        self._at -= len(self._engine.unused_data)
+        while True:
+            self._at = _ZEROS.match(self._block, self._at).end()  # type: ignore[union-attr]
+            if len(self._block) - self._at >= len(self._magic) or not self._load():
                 break
-            rest = (rest + more).lstrip(b"\0")
-        if not rest:
+        if self._at == len(self._block):
             self._has_ended = True
             return False
-        if not rest.startswith(self._magic) and not _is_skippable(rest, self._magic):
+        begin = self._block[self._at : self._at + len(self._magic)]
+        if begin != self._magic and not _is_skippable(begin, self._magic):
             raise EOFError("bytes after the end are not compressed data")
-        self._engine, self._waiting = self._new_engine(), memoryview(rest)
+        self._streams += 1
+        if self._streams > MAX_STREAMS:
+            raise EOFError(f"more than {MAX_STREAMS:,} compressed streams follow each other")
+        # a short stream must not cost a long piece, most of which it gives back
+        self._engine, self._feed = self._new_engine(), min(_FIRST_FEED_BYTES, self._max_feed)
         return True
 
 

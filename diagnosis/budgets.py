@@ -76,9 +76,9 @@ class CpuAlarm:
         self._moment = moment
         if not self._can_ring:
             return
-        signal.signal(signal.SIGPROF, self._ring)
+        signal.signal(signal.SIGVTALRM, self._ring)
         wait = 0.0 if moment == math.inf else max(moment - self.now(), 0.001)
-        signal.setitimer(signal.ITIMER_PROF, wait, self._AGAIN_S if wait else 0.0)
+        signal.setitimer(signal.ITIMER_VIRTUAL, wait, self._AGAIN_S if wait else 0.0)
 
     def tell(self, stage: str) -> None:
         with self.held():

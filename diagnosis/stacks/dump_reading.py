@@ -166,6 +166,9 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
         lines[0] = 0 if kind == "flight_recorder" else whole.count(b"\n")
         try:
             facts |= _read_structured(kind, whole)
+            read = facts.get("flight_recorder")
+            if isinstance(read, dict) and (count := read.pop("left_out", 0)):
+                notes.append(f"Its {count:,} oldest entries were left out; the newest show where a rank is.")
         except unpickle.HostilePickle as error:
             skipped = (
                 f"Refused: this pickle is hostile, {error}. A Flight Recorder dump holds plain data only; nothing "

@@ -18,6 +18,9 @@ from diagnosis.stacks import unpickle
 #: Number of entries kept for one group of one rank: the oldest open ones show the hang, the newest the progress of its
 #: host.
 MAX_ENTRIES = 64
+#: Number of entries of one dump that are read, the newest; a ring buffer holds 2,000 unless somebody sets more. One
+#: entry that a pickle writes once and refers to a million times counts a million times.
+MAX_READ_ENTRIES = 50_000
 _NUMBERS = re.compile(r"\d+")
 
 
@@ -109,7 +112,8 @@ def compact(data: Any) -> dict[str, Any]:
                 "open": [],
                 "last": None,
             }
-    rows = [r for r in data.get("entries") or () if isinstance(r, Mapping)]
+    every = data.get("entries") or []
+    rows = [row for row in every[-MAX_READ_ENTRIES:] if isinstance(row, Mapping)]
     for row in rows:
         group = row.get("process_group")
         name, desc = (
@@ -131,4 +135,5 @@ def compact(data: Any) -> dict[str, Any]:
     for summary in groups.values():
         if len(summary["open"]) > MAX_ENTRIES:
             summary["open"] = summary["open"][: MAX_ENTRIES // 2] + summary["open"][-MAX_ENTRIES // 2 :]
-    return {"version": str(data.get("version") or ""), "entries": len(rows), "groups": list(groups.values())}
+    found = {"version": str(data.get("version") or ""), "entries": len(rows), "groups": list(groups.values())}
+    return found | ({"left_out": len(every) - MAX_READ_ENTRIES} if len(every) > MAX_READ_ENTRIES else {})

@@ -9,7 +9,10 @@ from __future__ import annotations
 import struct
 from typing import Any, Final
 
-MAX_OPERATIONS: Final = 40_000_000
+#: A full ring buffer of 20,000 entries takes a million.
+MAX_OPERATIONS: Final = 8_000_000
+#: References to containers: some ten for each entry.
+MAX_REFERENCES: Final = 1_000_000
 MAX_DEPTH: Final = 64
 #: Maximum number of values of a pickle for each of its bytes. Each entry refers to rank 0's stack, which is written
 #: once; only containers that refer to containers give more than this.
@@ -54,7 +57,7 @@ class _Machine:
         self.at = 0
         self.stack: list[Any] = []
         self.memo: dict[int, Any] = {}
-        self.is_shared = False  # a container occurs in more than one place
+        self.references = 0  # to containers, which then occur in more than one place
         self.depth: dict[int, int] = {}  # id of a nested tuple -> how deeply tuples nest in it
         self.nested: list[tuple[Any, ...]] = []  # keeps those tuples alive, so that no id is used twice
 
@@ -176,7 +179,9 @@ def _get(m: _Machine, index: int) -> None:
     if index not in m.memo:
         raise BrokenPickle("it refers to a value that was never written")
     value = m.memo[index]
-    m.is_shared |= type(value) in _CONTAINERS
+    m.references += type(value) in _CONTAINERS
+    if m.references > MAX_REFERENCES:
+        raise BrokenPickle(f"it refers to its own values more than {MAX_REFERENCES:,} times")
     m.stack.append(value)
 
 
@@ -185,7 +190,7 @@ def _check_size(m: _Machine) -> Any:
     hundred bytes can mean 2^40 of them, and printing or storing them never ends. O(containers).
     """
     value = m.pop()
-    if not m.is_shared:
+    if not m.references:
         return value
     most = MAX_VALUES_PER_BYTE * len(m.data) + _ALWAYS_ALLOWED
     counts: dict[int, int] = {}

@@ -10,6 +10,8 @@ import zstandard
 from ingest.refusals import Refused
 
 _GZIP, _ZLIB = 31, 15
+#: members of a gzip body; collectors send one
+_MAX_MEMBERS = 256
 
 
 def inflate(data: bytes, coding: str, limit_bytes: int) -> bytes:
@@ -47,7 +49,7 @@ def too_large(limit_bytes: int) -> Refused:
 
 def _zlib(data: bytes, form: int, limit_bytes: int) -> bytes:
     out, rest = bytearray(), data
-    while rest:  # gzip may have several members
+    for _ in range(_MAX_MEMBERS):  # what follows a member is copied, so many members cost their number squared
         member = zlib.decompressobj(form)
         out += member.decompress(rest, limit_bytes + 1 - len(out))
         if len(out) > limit_bytes:
@@ -55,7 +57,9 @@ def _zlib(data: bytes, form: int, limit_bytes: int) -> bytes:
         if not member.eof:
             raise zlib.error("it ends too early")
         rest = member.unused_data
-    return bytes(out)
+        if not rest:
+            return bytes(out)
+    raise zlib.error(f"it has more than {_MAX_MEMBERS} members")
 
 
 def _zstd(data: bytes, limit_bytes: int) -> bytes:

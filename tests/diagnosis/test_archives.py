@@ -17,7 +17,7 @@ import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import archives
+from diagnosis import archive_streams, archives
 from diagnosis.archives import Limits, Refused, clean_path, walk
 from tests import archives as archives_of
 from tests.archives import zip_of
@@ -231,3 +231,24 @@ def test_archives_keep_their_promises_whatever_the_bytes() -> None:
     found = fuzz_archives.run(seed=7, rounds=600)
     assert [(broken, data[:80]) for _, data, broken in found.failures] == []
     assert found.kept > 10
+
+
+@pytest.mark.parametrize("kind", ["gzip", "bzip2", "xz", "zstd"])
+def test_streams_without_end_in_one_file_are_refused(kind: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    empty = {
+        "gzip": gzip.compress(b"", mtime=0),
+        "bzip2": bz2.compress(b""),
+        "xz": lzma.compress(b""),
+        "zstd": zstandard.ZstdCompressor().compress(b""),
+    }[kind]
+    monkeypatch.setattr(archive_streams, "MAX_STREAMS", 50)
+    few, many = (archive_streams.decompressor(kind, io.BytesIO(empty * count)) for count in (50, 51))
+    assert few.read(100) == b""
+    with pytest.raises(EOFError, match="more than 50 compressed streams"):
+        many.read(100)
+
+
+def test_a_short_stream_is_given_little_of_what_follows() -> None:
+    each = gzip.compress(b"a line\n", mtime=0)
+    reader = archive_streams.decompressor("gzip", io.BytesIO(each * 300 + bytes(5000) + each))
+    assert b"".join(iter(lambda: reader.read(1 << 16), b"")) == b"a line\n" * 301

@@ -18,6 +18,7 @@ from ingest.models import Artifact, Job, Upload
 from ingest.refusals import Refused
 from ingest.services import collecting, resuming, watching
 from ingest.wire import json_lines, loki, otlp
+from ingest.wire.inflating import inflate
 from ingest.wire.routing import Rules, place_of, slug_of
 from tests.ingest.test_collectors import JSON, PROTOBUF, T0, content, lines, partial, push, request_of
 from tests.ingest.test_collectors import otlp as send
@@ -215,3 +216,10 @@ def test_an_attempt_that_is_no_number_is_refused(api: Any, said: str) -> None:
     answer = lines(api, b"a\n", "text/plain", **headers)
     assert answer.status_code == 400
     assert "whole number" in answer.json()["detail"]
+
+
+@pytest.mark.parametrize(("coding", "empty"), [("gzip", gzip.compress(b"", mtime=0)), ("deflate", zlib.compress(b""))])
+def test_a_body_of_very_many_empty_members_is_refused_at_once(coding: str, empty: bytes) -> None:
+    many = empty * 100_000
+    with pytest.raises(Refused, match="more than 256 members"), no_hang():
+        inflate(many, coding, 1 << 20)

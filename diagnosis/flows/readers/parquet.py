@@ -9,12 +9,13 @@ from typing import BinaryIO
 import polars as pl
 
 from diagnosis.flows.flow_records import RecordWriter
-from diagnosis.flows.readers import counters
+from diagnosis.flows.readers import counters, parquet_sizes
 from diagnosis.flows.readers.base import Reading, UnusableFlows
 from diagnosis.flows.readers.columns import Columns
 from diagnosis.model import ParseHints
 
-SLICE_ROWS = 2_000_000
+#: rows that are read at a time: a row of equal values takes no space in the file, and some hundred bytes here
+SLICE_ROWS = 250_000
 
 
 def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
@@ -22,6 +23,10 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
     with tempfile.NamedTemporaryFile(suffix=".parquet") as spool:
         shutil.copyfileobj(stream, spool, 1 << 20)
         spool.flush()
+        try:
+            parquet_sizes.check_sizes(spool.file)
+        except parquet_sizes.Unreadable as error:
+            raise UnusableFlows(f"The Parquet file cannot be read: {error}. Export it again.") from error
         try:
             scan = pl.scan_parquet(spool.name)
             names = scan.collect_schema().names()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.stacks import diagnose_stacks, sniff
+from diagnosis.stacks import diagnose_stacks, flight_recorder, sniff
 from diagnosis.stacks.collectives import State, compare
 from diagnosis.stacks.unpickle import BrokenPickle, HostilePickle, loads
 from tests.diagnosis.stacks.simulate import parse
@@ -327,3 +327,19 @@ def test_recorded_faults_are_named_exactly(case, truth):
     got = diagnose_stacks([parse(f.read_bytes(), f"{case}/{f.name}") for f in sorted(folder.glob("_dump_*"))])
     assert got["suspect_ranks"] == truth
     assert set(truth) <= set(got["evict_ranks"])
+
+
+def test_an_entry_that_a_pickle_repeats_a_million_times_is_refused_soon():
+    entries = [{"pg_id": 0, "collective_seq_id": 1, "state": "scheduled"}] * 1_000_100
+    data = pickle.dumps({"version": "2.5", "entries": entries}, protocol=2)
+    with pytest.raises(BrokenPickle, match="refers to its own values more than 1,000,000 times"):
+        loads(data)
+
+
+def test_of_very_many_entries_the_newest_are_read(monkeypatch):
+    monkeypatch.setattr(flight_recorder, "MAX_READ_ENTRIES", 3)
+    rows = [{"pg_id": 0, "collective_seq_id": n, "state": "scheduled", "process_group": ["0", "w"]} for n in range(9)]
+    data = pickle.dumps({"version": "2.5", "entries": rows}, protocol=2)
+    told = parse(data, "rank0")
+    assert [one["seq"] for one in told.facts["flight_recorder"]["groups"][0]["open"]] == [6, 7, 8]
+    assert told.notes == ("Its 6 oldest entries were left out; the newest show where a rank is.",)
