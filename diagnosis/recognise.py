@@ -51,12 +51,14 @@ class LogKinds:
 
 def whole_lines(raw: bytes, head: bytes) -> int:
     """How many bytes of ``raw``, which begins with a line of a file that begins with ``head``, are whole lines; of a
-    journal's export, whole records. 0 if none is whole.
+    journal's export, whole records. 0 if none is whole. In a file that grows a carriage return ends a line, too: a
+    progress bar writes no other end for hours.
     """
     encoding, mark = encodings.encoding_of(head)
     if encoding == "utf-8":
-        end = b"\n\n" if wrapped.is_export(encodings.decode(head[mark:])) else b"\n"
-        return raw.rfind(end) + len(end) if end in raw else 0
+        if wrapped.is_export(encodings.decode(head[mark:])):
+            return raw.rfind(b"\n\n") + 2 if b"\n\n" in raw else 0
+        return max(raw.rfind(b"\n"), raw.rfind(b"\r")) + 1
     newline = "\n".encode(encoding)
     at = raw.rfind(newline)
     while at >= 0 and at % 2:  # half of one character and half of the next

@@ -36,6 +36,12 @@ MAX_WRITERS: Final = 4_096
 MAX_ANNOUNCED: Final = 8
 #: Number of characters of an error line that are kept.
 MAX_ERROR_CHARS: Final = 300
+#: Of a line that is overwritten again and again, as a progress bar is, so many states are read: the last ones.
+MAX_STATES: Final = MAX_COUNTER_LINES
+#: A progress bar as it is drawn, between its two ends, and the numbers before it.
+_DRAWN_BAR: Final = re.compile(r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\||\[(?=[^\]]{4})[=#]*>?[ .\-]*\]")
+_MAX_NAME_CHARS: Final = 100
+_NUMBERS: Final = re.compile(r"[0-9]+")
 #: What a line with a loss has; the pattern of losses costs more than all else that is read in a line.
 _LOSS_WORD: Final = "loss"
 
@@ -73,6 +79,7 @@ def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[dict[str, Any]]:
         retries; ``disks``: name and percent; ``writers``: nodes; ``lines``: their number.
     """
     zone = time_zone(zone, [])
+    ranges = [one._replace(data=_states_as_lines(one)) if b"\r" in one.data else one for one in ranges]
     found, kinds, plain = [empty_observation() for _ in ranges], LogKinds(), list[int]()
     for number, one in enumerate(ranges):
         if not one.data:
@@ -92,6 +99,19 @@ def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[dict[str, Any]]:
         for number, observation in zip(plain, seen, strict=True):
             found[number] = observation
     return found
+
+
+def _states_as_lines(one: Range) -> bytes:
+    """The data with a line for each state of a line that carriage returns overwrite, at most :data:`MAX_STATES`. UTF-16
+    and a journal's export stay as they are.
+    """
+    encoding, mark = encodings.encoding_of(one.head)
+    if encoding != "utf-8" or wrapped.is_export(encodings.decode(one.head[mark:])):
+        return one.data
+    states: list[bytes] = []
+    for line in one.data.replace(b"\r\n", b"\n").split(b"\n"):
+        states += line.rsplit(b"\r", MAX_STATES)[-MAX_STATES:]
+    return b"\n".join(states)
 
 
 def _mark_bytes(one: Range) -> int:
@@ -175,7 +195,7 @@ class _Block:
             text = self._prepared.rows.one(row, MAX_LINE_CHARS)
             if not (counted := progress.counter(text)):
                 continue
-            name = f"{counted[0]} {message:x}"
+            name = _counter_name(counted[0], text, message)
             found.setdefault(name, []).append([counted[1], at, since, False])
             texts[name] = text
             last, since = row, []
@@ -225,6 +245,15 @@ class _Block:
                 path = found.group(1) or next(iter(re.findall(r"(?<!\S)/[\w./-]*", text)), "")
                 out.append([path[:200], float(found.group(2))])
         return out
+
+
+def _counter_name(kind: str, text: str, message: int) -> str:
+    """What lines of one counter have in common: their message. Each state of a progress bar is drawn in another way, so
+    the words before the bar name it.
+    """
+    if (bar := _DRAWN_BAR.search(text)) is None:
+        return f"{kind} {message:x}"
+    return f"{kind} {' '.join(_NUMBERS.sub('#', text[: bar.start()]).split())[:_MAX_NAME_CHARS]}"
 
 
 def _is_last(text: str) -> bool:

@@ -77,6 +77,17 @@ def test_a_training_job_has_a_beat_and_no_alarm(write: Any, upload: Upload, cloc
     assert not Artifact.objects.exists(), "nothing to diagnose while all is well"
 
 
+def test_a_progress_bar_that_stops_is_a_hang(write: Any, upload: Upload, clock: Clock) -> None:
+    for n in range(1, 40):
+        clock.on(2)
+        write(f"\rEpoch 1: {n:3d}%|{'#' * (n // 10):10s}| {n}/100 [00:{n:02d}<00:12,  2.00s/it]".encode())
+        watching.attempt_observe(upload.attempt_id)
+    assert (Watch.objects.get().iteration, Watch.objects.get().alarm) == (38, ""), "the last state may go on"
+    clock.on(3 * 2 + 15)
+    watching.watches_judge()
+    assert Watch.objects.get().alarm == "hang"
+
+
 def test_a_hang_raises_an_alarm_and_has_the_evidence_of_now_diagnosed(write: Any, upload: Upload, clock: Clock) -> None:
     trained(write, upload, clock, 1, 12)
     clock.on(3 * 2 + 15)

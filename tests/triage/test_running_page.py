@@ -46,6 +46,18 @@ def test_alarms_come_first_then_the_longest_without_progress(client: Any) -> Non
     assert "<title>(1) Running" in page
 
 
+def test_a_job_without_a_counter_says_that_a_hang_cannot_be_told(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    said = "No counter seen: a hang cannot be told."
+    counted, uncounted = followed("counted"), followed("uncounted")
+    Watch.objects.filter(attempt=uncounted).update(iteration=None, advanced_at=None)
+    page = " ".join(client.get("/running/").content.decode().split())
+    assert page.count(said) == 1
+    assert 'href="/help/live/#what-is-not-watched"' in page
+    panels = [client.get(f"/jobs/{one.job.slug}/live/0/state/").content.decode() for one in (counted, uncounted)]
+    assert [said in panel for panel in panels] == [False, True]
+
+
 def test_a_row_leads_to_the_job_and_to_its_incident(client: Any) -> None:
     client.force_login(make_user("ada", "engineer"))
     attempt = followed("stuck", alarm="hang")

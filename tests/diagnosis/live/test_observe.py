@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diagnosis.live.news import empty_observation
-from diagnosis.live.observe import Range, observe
+from diagnosis.live.observe import MAX_STATES, Range, observe
 
 STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
 
@@ -34,6 +34,30 @@ def test_a_decisive_error_is_reported_once_with_its_line() -> None:
     (row,) = seen(STEP.format(1) + error + error)["errors"]
     assert "out of memory" in row["text"]
     assert row["category"]
+
+
+def bar(n: int) -> str:
+    """As tqdm draws it: each state is another text."""
+    full, eighths = divmod(n * 80 // 100, 8)
+    drawn = "█" * full + (" ▏▎▍▌▋▊▉"[eighths] if eighths else "")
+    return f"Training: {n:3d}%|{drawn:10s}| {n}/100 [00:{n % 60:02d}<00:12,  1.00it/s]"
+
+
+def test_each_state_of_a_progress_bar_is_a_count() -> None:
+    found = seen("".join(f"\r{bar(n)}" for n in range(60)) + "\r")
+    (counted,) = found["counters"].values()
+    assert [n for n, *_ in counted] == list(range(60))
+
+
+def test_a_bar_that_is_drawn_again_and_again_costs_its_last_states() -> None:
+    often = seen("".join(f"\r{bar(n // 400)}" for n in range(40_000)) + "\r")
+    assert often["lines"] <= MAX_STATES
+    assert max(n for rows in often["counters"].values() for n, *_ in rows) == 99
+
+
+def test_lines_that_end_as_in_windows_are_as_many_as_without() -> None:
+    text = "".join(STEP.format(n) for n in range(10, 15))
+    assert seen(text.replace("\n", "\r\n")) == seen(text)
 
 
 def test_a_range_without_lines_reports_nothing() -> None:
