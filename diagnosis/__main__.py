@@ -109,15 +109,15 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import evidence, parse_pool
+    from diagnosis import gathering, parse_pool
     from diagnosis.model import ParseHints
 
     history, rules = _given(options)
     extra = [path for path in (options.inventory, options.layout) if path is not None]
     with _progress() as progress:
         hints = ParseHints(time_zone=options.time_zone)
-        found = evidence.gather([*options.paths, *extra], work, hints=hints, on_stage=progress, meanwhile=_load_engine)
-        if not any(evidence.is_readable(parsed) for parsed in found.parsed):
+        found = gathering.gather([*options.paths, *extra], work, hints=hints, on_stage=progress, meanwhile=_load_engine)
+        if not any(gathering.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(_nothing_found(found))
         from diagnosis import budgets, pipeline, report
 
@@ -185,7 +185,7 @@ def _progress() -> AbstractContextManager[OnStage]:
 
 
 def _learn(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import evidence, history
+    from diagnosis import gathering, history
 
     try:
         pool = history.History.load(options.out) if options.out.exists() else history.History()
@@ -194,8 +194,8 @@ def _learn(options: argparse.Namespace, work: Path) -> int:
     for number, path in enumerate(options.paths):
         place = work / f"job-{number}"
         place.mkdir()
-        found = evidence.gather([path], place)
-        if not any(evidence.is_readable(parsed) for parsed in found.parsed):
+        found = gathering.gather([path], place)
+        if not any(gathering.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(f"{path}: {_nothing_found(found)}")
         name = path.resolve().name.split(".")[0]
         pool = pool.add(history.learn(found.parsed, job_id=name, family=options.family))
@@ -233,7 +233,7 @@ def _templates(options: argparse.Namespace, work: Path) -> int:
 
 def _nothing_found(found: object) -> str:
     """Why there is nothing to diagnose, with the first reasons."""
-    from diagnosis.evidence import Evidence
+    from diagnosis.gathering import Evidence
 
     assert isinstance(found, Evidence)
     reasons = [f"{parsed.path}: {parsed.skipped}" for parsed in found.parsed if parsed.skipped]

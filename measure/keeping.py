@@ -10,14 +10,14 @@ import argparse
 import tempfile
 from pathlib import Path
 
-from diagnosis import evidence, keeping
+from diagnosis import gathering, keeping
 from diagnosis.model import LOG_KINDS, ParseHints
 
 
 def _measure(job: Path) -> tuple[int, int]:
     with tempfile.TemporaryDirectory() as name:
         (Path(name) / "tables").mkdir()
-        found = evidence.gather([job], Path(name) / "tables")
+        found = gathering.gather([job], Path(name) / "tables")
         hints = {p.path: ParseHints(kind=p.kind) for p in found.parsed}
         logs = [p for p in found.parsed if p.kind in LOG_KINDS]
         size = sum(p.bytes for p in logs)

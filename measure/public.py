@@ -31,8 +31,10 @@ _LINE_SLACK = 1
 
 @dataclass(frozen=True, slots=True)
 class Label:
-    """What a reader says of one job. ``leaves``: accepted categories with their subcategories (``hardware/host_oom``), the best first. ``root_lines``: file and
-    number of each accepted line; the file is empty where the job has only one. ``outcomes``: the accepted ones.
+    """What a reader says of one job.
+
+    ``leaves``: accepted categories with their subcategories (``hardware/host_oom``), the best first. ``root_lines``:
+    file and number of each accepted line; the file is empty where the job has one. ``outcomes``: the accepted ones.
     """
 
     name: str
@@ -144,6 +146,6 @@ def main() -> int:
         missed = [name for name, value in figures.items() if not value]
         if missed and label.part == "read":
             conclusion = (report or {}).get("conclusion") or {}
-            told = f"{conclusion.get("id")} {conclusion.get('outcome')} {conclusion.get('confidence')}"
+            told = f"{conclusion.get('id')} {conclusion.get('outcome')} {conclusion.get('confidence')}"
             print(f"{label.name}: {', '.join(missed)}; told {told}; labelled {'|'.join(label.leaves)}")
     return 0

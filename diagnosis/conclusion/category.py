@@ -8,7 +8,7 @@ from typing import Any, Final
 from diagnosis import taxonomy
 from diagnosis.checks import weigh
 from diagnosis.checks.check_outputs import Result
-from diagnosis.conclusion.model import Finding
+from diagnosis.evidence import Finding
 from diagnosis.result import LogDiagnosis
 from diagnosis.stacks.stack_cause import cause
 from diagnosis.taxonomy import UNKNOWN

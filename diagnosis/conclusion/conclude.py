@@ -3,17 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import replace
 from typing import Any, Final
+
+import msgspec
 
 from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
 from diagnosis.conclusion.condition import Situation, condition, outcome
-from diagnosis.conclusion.model import Conclusion, Fault, Finding, Slowdown
+from diagnosis.conclusion.model import Conclusion, Fault, Slowdown
 from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
+from diagnosis.evidence import Finding
 from diagnosis.model import JobHints
 from diagnosis.result import LogDiagnosis, Suspect
 
@@ -97,7 +99,9 @@ def _chain(found: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
     """The causal chain: dated findings by time, undated ones of the cause before them. It ends with the conclusion's
     outcome.
     """
-    kept = [replace(f, text=outcome) if f.what == "outcome" else f for f in found if f.source != "uploader"]
+    kept = [
+        msgspec.structs.replace(f, text=outcome) if f.what == "outcome" else f for f in found if f.source != "uploader"
+    ]
     return tuple(causal_order(kept, lambda f: (f.at, f.what, f.text))[:MAX_CHAIN])
 
 

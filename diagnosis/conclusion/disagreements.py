@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
-from diagnosis.conclusion.model import Finding
+from diagnosis.evidence import Finding
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each. Logs that run to their last line

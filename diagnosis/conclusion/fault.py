@@ -10,7 +10,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis.conclusion.findings import places_of, rank_place
-from diagnosis.conclusion.model import PLACE_KINDS, Fault, Finding, Place
+from diagnosis.conclusion.model import Fault
+from diagnosis.evidence import PLACE_KINDS, Finding, Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, Suspect
 

@@ -9,7 +9,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from diagnosis.checks.check_outputs import Result
-from diagnosis.conclusion.model import Finding, Place, Slowdown
+from diagnosis.conclusion.model import Slowdown
+from diagnosis.evidence import Finding, Place
 from diagnosis.logs.quotes import quote
 from diagnosis.model import JobHints, Role
 from diagnosis.plain import times_as_long

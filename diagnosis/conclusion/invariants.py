@@ -8,8 +8,9 @@ from collections.abc import Mapping
 from typing import Any, Final
 
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM, NONE
-from diagnosis.conclusion.model import CONDITIONS, PLACE_KINDS
+from diagnosis.conclusion.model import CONDITIONS
 from diagnosis.conclusion.sentence import contains_name
+from diagnosis.evidence import PLACE_KINDS
 from diagnosis.taxonomy import UNKNOWN
 from diagnosis.tried import EVICTING_ACTIONS
 

@@ -6,64 +6,12 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
+from diagnosis.evidence import Finding, Place
+
 #: The possible conditions of a job.
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
 #: Conditions that need attention.
 PROBLEM_CONDITIONS: Final = ("failed", "hung", "degraded", "cancelled")
-#: The kinds of places. A conclusion never accuses code or data like machines.
-PLACE_KINDS: Final = ("node", "rank", "device", "link", "switch")
-
-
-@dataclass(frozen=True, slots=True, order=True)
-class Place:
-    """A part of the job or of the cluster. ``name`` of a rank is its number; ``rank`` is set where a place belongs to
-    one rank."""
-
-    kind: str
-    name: str
-    rank: int | None = None
-
-
-@dataclass(frozen=True, slots=True)
-class Finding:
-    """One finding of one kind of evidence.
-
-    ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`FINDING_KINDS`;
-    ``first_hand`` False if another source is quoted. ``amount`` is the factor of a slowdown or the number of lines.
-    ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
-    ``is_stamped`` False: its lines state no time, ``at`` is the last time before them.
-    """
-
-    source: str
-    what: str
-    text: str
-    at: float | None = None
-    until: float | None = None
-    is_stamped: bool = True
-    places: tuple[Place, ...] = ()
-    p: float = 1.0
-    category: str = ""
-    first_hand: bool = True
-    amount: float | None = None
-    steps: tuple[int, int] | None = None
-    evidence: tuple[dict[str, Any], ...] = ()
-
-
-#: The kinds of findings that pages may show on the time axis, in this order if times are equal.
-FINDING_KINDS: Final = (
-    "slow",
-    "progress",
-    "root",
-    "silent",
-    "waited_for",
-    "flows_ceased",
-    "stacks",
-    "check",
-    "consequence",
-    "teardown",
-    "outcome",
-    "restart",
-)
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,7 +9,8 @@ from typing import Any, Final
 from diagnosis.checks.check_outputs import Result
 from diagnosis.checks.check_table import Check, Outcome, load
 from diagnosis.checks.weigh import CHECKED_KINDS, PRIOR_P, posterior
-from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault, Place
+from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault
+from diagnosis.evidence import Place
 
 #: A culprit or a category below this probability is in doubt.
 MIN_SURE_P: Final = 0.9

@@ -6,7 +6,7 @@ import math
 from collections.abc import Callable, Iterable
 from typing import Final
 
-from diagnosis.conclusion.model import FINDING_KINDS
+from diagnosis.evidence import FINDING_KINDS
 
 _ORDER_OF_KIND: Final = {what: n for n, what in enumerate(FINDING_KINDS)}
 

@@ -7,7 +7,8 @@ from itertools import pairwise
 from typing import Any, Final
 
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
-from diagnosis.conclusion.model import Fault, Place, Slowdown
+from diagnosis.conclusion.model import Fault, Slowdown
+from diagnosis.evidence import Place
 from diagnosis.flows.headline import headline as flow_headline
 from diagnosis.logs import sentences
 from diagnosis.model import AlarmNote

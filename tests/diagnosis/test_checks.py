@@ -6,7 +6,8 @@ import pytest
 
 from diagnosis import checks, taxonomy
 from diagnosis.conclusion import next_check
-from diagnosis.conclusion.model import Fault, Place
+from diagnosis.conclusion.model import Fault
+from diagnosis.evidence import Place
 from diagnosis.result import Suspect
 
 SAID = [(c, o) for c in checks.load() for o in c.outcomes if o.id in c.examples]

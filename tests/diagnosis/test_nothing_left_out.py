@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 import zstandard
 
-from diagnosis import ParseHints, archives, evidence, parse
+from diagnosis import ParseHints, archives, gathering, parse
 from tests import archives as archives_of
 
 LOG = b"line one\nline two\n" * 100
@@ -202,7 +202,7 @@ def test_a_directory_behind_a_link_is_reported(tmp_path: Path) -> None:
     (tmp_path / "elsewhere").mkdir()
     (tmp_path / "job" / "a.log").write_bytes(LOG)
     (tmp_path / "job" / "more").symlink_to(tmp_path / "elsewhere")
-    found = evidence.gather([tmp_path / "job"], tmp_path / "work")
+    found = gathering.gather([tmp_path / "job"], tmp_path / "work")
     assert [path for path, _ in found.problems] == ["more"]
 
 

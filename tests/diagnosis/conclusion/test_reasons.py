@@ -9,8 +9,9 @@ import pytest
 from rich.console import Console
 
 from diagnosis import terminal
-from diagnosis.conclusion.model import Conclusion, Fault, Place
+from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.reasons import reasons
+from diagnosis.evidence import Place
 from diagnosis.result import LogDiagnosis, Verdict
 
 LOGS = LogDiagnosis(

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.evidence import gather
+from diagnosis.gathering import gather
 from diagnosis.logs.sources import from_path
 
 

@@ -1,0 +1,53 @@
+"""Facts: what a report states of one place. Hostile text and numbers are checked here, where facts are made."""
+
+from __future__ import annotations
+
+import math
+import re
+from typing import Final, Self
+
+import msgspec
+
+from diagnosis.evidence.places import Place
+from diagnosis.plain import text as stored_text
+
+#: Facts that are kept of one file.
+MAX_FACTS: Final = 100_000
+_MAX_NAME_CHARS: Final = 200
+_MAX_VALUE_CHARS: Final = 300
+_NUMBER: Final = re.compile(r"[-+]?[0-9]{1,18}(?:\.[0-9]{1,9})?(?:[eE][-+]?[0-9]{1,3})?")
+_SEPARATORS: Final = re.compile(r"[\s_\-]+")
+
+
+class Fact(msgspec.Struct, frozen=True, array_like=True):
+    """One property of one place.
+
+    ``name`` is the path of the property in lower case: words with one space between them, levels with a full stop
+    ("ecc errors.volatile.dram uncorrectable"). ``value`` is as written; ``part`` the part of the place that it
+    belongs to, such as a GPU or a port of a node; ``line`` is 1-based, 0 if unknown.
+    """
+
+    place: Place
+    name: str
+    value: str
+    line: int = 0
+    part: str = ""
+
+    @classmethod
+    def of(cls, place: Place, path: tuple[str, ...], value: str, line: int = 0, part: str = "") -> Self:
+        """A fact from text as it was found; longer names and values are cut."""
+        name = ".".join(filter(None, map(_word, path)))[:_MAX_NAME_CHARS]
+        return cls(place, name, stored_text(value.strip())[:_MAX_VALUE_CHARS], line, stored_text(part.strip())[:100])
+
+
+def _word(text: str) -> str:
+    return _SEPARATORS.sub(" ", stored_text(text)).strip(" :").lower()
+
+
+def number_of(value: str) -> float | None:
+    """The number at the beginning of a value ("400", "34 C", "97 %"); None for other text and infinite numbers."""
+    found = _NUMBER.match(value)
+    if found is None:
+        return None
+    number = float(found[0])
+    return number if math.isfinite(number) else None

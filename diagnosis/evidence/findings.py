@@ -1,0 +1,49 @@
+"""Findings: the claims of all kinds of evidence in one type."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import msgspec
+
+from diagnosis.evidence.places import Place
+
+#: The kinds of findings that pages may show on the time axis, in this order if times are equal.
+FINDING_KINDS: Final = (
+    "slow",
+    "progress",
+    "root",
+    "silent",
+    "waited_for",
+    "flows_ceased",
+    "stacks",
+    "check",
+    "consequence",
+    "teardown",
+    "outcome",
+    "restart",
+)
+
+
+class Finding(msgspec.Struct, frozen=True):
+    """One finding of one kind of evidence. Times are seconds since the epoch (UTC) on the job's common clock.
+
+    ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`FINDING_KINDS`;
+    ``first_hand`` False if another source is quoted. ``p`` in [0, 1]. ``amount`` is the factor of a slowdown or the
+    number of lines. ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
+    ``is_stamped`` False: its lines state no time, ``at`` is the last time before them.
+    """
+
+    source: str
+    what: str
+    text: str
+    at: float | None = None
+    until: float | None = None
+    is_stamped: bool = True
+    places: tuple[Place, ...] = ()
+    p: float = 1.0
+    category: str = ""
+    first_hand: bool = True
+    amount: float | None = None
+    steps: tuple[int, int] | None = None
+    evidence: tuple[dict[str, Any], ...] = ()
