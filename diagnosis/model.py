@@ -33,6 +33,7 @@ class Kind(StrEnum):
     STACK = "stack"
     INVENTORY = "inventory"
     LAYOUT = "layout"
+    STATE = "state"
     OTHER = "other"
 
 

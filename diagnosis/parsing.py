@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from diagnosis import faults, flows, sniff, stacks
+from diagnosis import faults, flows, kinds, sniff, stacks
 from diagnosis.logs import cells, encodings, joined, lines, wrapped
 from diagnosis.logs.described import Log
 from diagnosis.logs.prepared import prepare_files
@@ -68,6 +68,15 @@ class _Tee(io.RawIOBase):
         buffer[: len(data)] = data
         return len(data)
 
+    def read_up_to(self, limit: int) -> bytes:
+        """The next ``limit`` bytes; fewer at the end."""
+        pieces: list[bytes] = []
+        size = 0
+        while size < limit and (piece := self.read(min(1 << 20, limit - size))):
+            pieces.append(piece)
+            size += len(piece)
+        return b"".join(pieces)
+
     def drain(self) -> None:
         while self.read(1 << 20):
             pass
@@ -114,6 +123,8 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     kind = hints.kind or (kind_of(begin, path) if begin else Kind.LOG)
     if kind in (Kind.FLOW, Kind.STACK):
         return _parse_other(kind, tee, path, hints, work)
+    if (row := kinds.row_of(kind)) is not None:
+        return _parse_whole(row, tee, path)
     if kind in (Kind.INVENTORY, Kind.LAYOUT):
         return _parse_description(kind, tee, path)
     if kind is Kind.OTHER:
@@ -136,6 +147,19 @@ def _broken_off(path: str, why: str, passed: int) -> str:
         f"The data breaks off {until} ({why}): the file is truncated or damaged. What came before was "
         f"read; copy the file again to get the rest."
     )
+
+
+def _parse_whole(row: kinds.EvidenceKind, tee: _Tee, path: str) -> Parsed:
+    """A file of a kind that is read whole; more than its limit is left out with a sentence."""
+    data = tee.read_up_to(row.max_bytes)
+    parsed = row.parse(data, path)
+    tee.drain()
+    notes = parsed.notes
+    if tee.passed > len(data):
+        notes += (f"Only the first {len(data):,} bytes were read: the file is too large for its kind.",)
+    if tee.broke:
+        notes += (_broken_off(path, tee.broke, tee.passed),)
+    return replace(parsed, sha256=tee.sha256, bytes=tee.passed, notes=notes)
 
 
 def _parse_other(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed:
@@ -278,6 +302,7 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "is_undated": log.of_day > 0 and not log.has_dates,
         "used_year": log.used_year,
         "folded_lines": log.folded_lines,
+        "has_headers": log.has_headers,
     }
     sources = settle_labels(log.sources.all, log.counts)
     return replace(parsed, lines=log.lines, notes=(*notes, *folded, *long, *since), sources=sources, facts=facts)
@@ -364,6 +389,7 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         "has_yearless": not is_counted,
         "used_year": None if is_counted else target,
         "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
+        "has_headers": any(part.facts.get("has_headers", True) for part in parts),
     }
     facts.pop("ends", None)
     merged = Parsed(

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
+from diagnosis import advice, checks, faults, flows, inventory, kinds, localize, stacks
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check
@@ -31,6 +31,8 @@ from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
 log = logging.getLogger(__name__)
 
 ENGINE: Final = "0.1.0"
+#: Files that a sentence each is said of; of others their number.
+MAX_NAMED_FILES: Final = 8
 
 
 def diagnose(
@@ -74,7 +76,7 @@ def diagnose(
     """
     hints = job or JobHints()
     pool = history or History()
-    every, outputs = parsed, checks.read_results(parsed, read)
+    every, outputs = parsed, read_reports(parsed, read)
     parsed = [p for p in parsed if p.path not in {o.path for o in outputs}]
     known = inventory.read(parsed, hints)
     given = Given(
@@ -151,6 +153,13 @@ def diagnose(
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
     )
+
+
+def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[checks.Result]:
+    """What state reports and the outputs of checks show: bad values, else the outcome of the check."""
+    bad = kinds.analyse(parsed)
+    judged = {result.path for result in bad}
+    return bad + [result for result in checks.read_results(parsed, read) if result.path not in judged]
 
 
 def _run_guarded(what: str, analyse: Callable[[], dict[str, Any]], budgets: Budgets) -> dict[str, Any]:
@@ -287,12 +296,36 @@ def _attempt(a: Attempt) -> dict[str, Any]:
     return {"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome, "first": a.first, "last": a.last}
 
 
+def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
+    """Texts from which nothing was concluded: no line states a time, a level or a writer, no counter grows, and no
+    message is known. They are not healthy: they are not read.
+    """
+    plain = [p for p in parsed if p.kind in LOG_KINDS and p.lines and not p.facts.get("has_headers", True)]
+    if logs is None or logs.timeline.get("iterations"):
+        return []
+    told = {line.file for event in logs.events if event.signature for line in event.lines}
+    return [p for p in plain if p.path not in told]
+
+
+def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[str]:
+    """What is said of :func:`unread_files`."""
+    unread = unread_files(parsed, logs)
+    out = [
+        f"{p.path} was not recognised: no line of {p.lines:,} states a time, a level, a writer or progress. "
+        "Nothing was concluded from it."
+        for p in unread[:MAX_NAMED_FILES]
+    ]
+    if len(unread) > MAX_NAMED_FILES:
+        out.append(f"{len(unread) - MAX_NAMED_FILES} more files were not recognised.")
+    return out
+
+
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:
     out = list(logs.missing) if logs else ["No log lines were found, so stage, iteration and category are unknown."]
     skipped = [p for p in parsed if p.skipped and p.bytes]
-    out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:8]]
-    if len(skipped) > 8:
-        out.append(f"{len(skipped) - 8} more files were not used.")
+    out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:MAX_NAMED_FILES]]
+    if len(skipped) > MAX_NAMED_FILES:
+        out.append(f"{len(skipped) - MAX_NAMED_FILES} more files were not used.")
     folded = [p for p in parsed if p.facts.get("folded_lines")]
     if folded:
         lines = sum(int(p.facts["folded_lines"]) for p in folded)
@@ -301,6 +334,7 @@ def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, 
             f"{folded[0].path}{also} holds too many different messages: {lines:,} lines were compared by their first "
             "words only."
         )
+    out += unread_sentences(parsed, logs)
     if logs is not None and not any(p.kind in LOG_KINDS for p in parsed):
         out.append("No logs.")
     return tuple(out)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from diagnosis import sniff, stacks
+from diagnosis import kinds, sniff, stacks
 from diagnosis.logs import encodings, wrapped
 from diagnosis.model import LOG_KINDS, Kind
 
@@ -17,7 +17,9 @@ _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{
 
 def kind_of(head: bytes, path: str) -> Kind:
     """The kind of a file that begins with ``head``."""
-    return Kind.STACK if stacks.sniff(head, path) else sniff.sniff(head, path)
+    if stacks.sniff(head, path):
+        return Kind.STACK
+    return kinds.kind_of(head, path) or sniff.sniff(head, path)
 
 
 def log_kind(head: bytes, path: str) -> Kind | None:

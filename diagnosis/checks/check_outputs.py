@@ -20,12 +20,15 @@ HEAD_BYTES: Final = 4_096
 #: a log that contains a check among other things.
 SIGN_LINES: Final = 12
 MIN_LOG_SHARE: Final = 0.2
+#: Likelihood ratio from which one outcome alone shows a fault: with the prior of a machine without other evidence (.05)
+#: it becomes more probable than not from about 20 on, and a candidate from half of that.
+MIN_FAULT_RATIO: Final = 10.0
 #: Maximum number of results of one job.
 MAX_RESULTS: Final = 256
 #: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
 FOLDER: Final = "checks"
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
-_READ_KINDS: Final = (*LOG_KINDS, Kind.OTHER)
+_READ_KINDS: Final = (*LOG_KINDS, Kind.STATE, Kind.OTHER)
 #: Lines that name the machine: a prompt, a hostname, a launcher's prefix.
 _HOST_PATTERNS: Final = (
     re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]+)\s*$"),
@@ -46,6 +49,18 @@ class Result:
     words: str
     target: str = ""
     kind: str = "node"
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it alone shows that something is broken."""
+        return bool(self.outcome.adds) and self.outcome.ratio >= MIN_FAULT_RATIO
+
+    @property
+    def headline(self) -> str:
+        """The result as the answer: who, what, and the words that show it."""
+        says = self.outcome.says
+        who = f"{self.target}: {says}" if self.target else f"{says[:1].upper()}{says[1:]}"
+        return f"{who} ({self.check.title}: “{self.words}”)." if self.words else f"{who} ({self.check.title})."
 
     @property
     def sentence(self) -> str:
@@ -85,7 +100,9 @@ def read_results(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
 
 
 def with_targets(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
-    """The results with their targets: from the path, then from the text, among the ``known`` names with their kinds."""
+    """The results with their targets: from the path, then from the text, among the ``known`` names with their kinds.
+    Where no machine is known, the name that the text or the path states stands.
+    """
     names = known.keys()
     out = []
     for result in results:
@@ -97,7 +114,7 @@ def with_targets(results: Iterable[Result], known: Mapping[str, str]) -> list[Re
             name = result.target
         else:
             short = {n for n in names if result.target and n.partition(".")[0] == result.target.partition(".")[0]}
-            name = short.pop() if len(short) == 1 else ""
+            name = short.pop() if len(short) == 1 else "" if names else result.target
         out.append(replace(result, target=name, kind=known.get(name, "node")))
     return out
 

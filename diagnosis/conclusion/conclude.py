@@ -54,7 +54,7 @@ def conclude(
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
     slow = slowdowns.merge_slowdowns(of_logs, slowdowns.of_flows(flows, gpus, iterations), min_gpu_s)
-    situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.alarms)
+    situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.alarms, tuple(results))
     name, why = condition(situation)
     slow_places = _findings_in_stretches(findings.of_flows(flows), name, slow)
     if name == "degraded" and not _covers_a_stretch(slow_places, slow):
@@ -83,7 +83,17 @@ def conclude(
         category=top,
         subcategory=sub,
         confidence=sure,
-        sentence=sentence(name, logs, flows, stacks, accused, slow, stated_outcome=hints.outcome, alarms=hints.alarms),
+        sentence=sentence(
+            name,
+            logs,
+            flows,
+            stacks,
+            accused,
+            slow,
+            stated_outcome=hints.outcome,
+            alarms=hints.alarms,
+            results=results,
+        ),
         alternatives=tuple(shares),
         seen=faults.places_seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
         fault=accused,

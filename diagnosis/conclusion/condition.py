@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from diagnosis.checks import Result
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.live.watches import hang
 from diagnosis.logs import sentences
@@ -24,6 +25,8 @@ class Situation:
     stated_outcome: str = ""
     #: the alarms of a job while it runs, and those that ended
     alarms: tuple[AlarmNote, ...] = ()
+    #: outcomes of checks and bad values of state reports
+    results: tuple[Result, ...] = ()
 
     @property
     def is_failure(self) -> bool:
@@ -53,6 +56,11 @@ class Situation:
         return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in hangs)
 
     @property
+    def has_broken_part(self) -> bool:
+        """A report shows a broken part, and nothing else shows how the job goes."""
+        return self.outcome == "unknown" and any(result.is_fault for result in self.results)
+
+    @property
     def has_ended(self) -> bool:
         return any(alarm.ended_at is not None for alarm in self.alarms)
 
@@ -78,6 +86,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "the stacks change: it is slow"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
     ("degraded", lambda s: any(a.ended_at is None for a in s.alarms), "the running job has or had an alarm"),
+    ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
@@ -109,5 +118,7 @@ def outcome(name: str, situation: Situation) -> str:
     """
     if situation.is_stuck and not situation.is_failure:
         return "failed" if situation.has_ended else "running"
+    if name == "failed" and not situation.is_failure:
+        return situation.outcome  # a broken part alone ends no job
     seen = _OUTCOME_OF_CONDITION.get(name, situation.outcome)
     return "failed" if name == "hung" and seen in ("succeeded", "unknown") else seen

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from diagnosis.checks import Result
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import Fault, Slowdown
 from diagnosis.evidence import Place
@@ -42,15 +43,19 @@ def sentence(
     *,
     stated_outcome: str = "",
     alarms: Sequence[AlarmNote] = (),
+    results: Sequence[Result] = (),
 ) -> str:
     """One or two short sentences as an engineer would write them.
 
-    ``stated_outcome``: the outcome that the uploader states; ``alarms``: the alarms of a job that still runs.
+    ``stated_outcome``: the outcome that the uploader states; ``alarms``: the alarms of a job that still runs;
+    ``results``: what checks and state reports show.
     """
     if logs is not None and logs.is_failure:
         # stacks that show nobody say nothing where other evidence accuses somebody
         shown = str(stacks.get("headline") or "") if stacks.get("suspect_ranks") or not fault else ""
         text = sentences.headline(logs, _accused_nodes(fault), shown) + _later_launch(logs)
+    elif condition == "failed" and any(result.is_fault for result in results):
+        text = next(result.headline for result in results if result.is_fault)
     elif condition == "hung" and alarms:
         text = _alarm_sentence(alarms)
     elif condition == "degraded" and slowdowns:

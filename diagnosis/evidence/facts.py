@@ -22,8 +22,8 @@ _SEPARATORS: Final = re.compile(r"[\s_\-]+")
 class Fact(msgspec.Struct, frozen=True, array_like=True):
     """One property of one place.
 
-    ``name`` is the path of the property in lower case: words with one space between them, levels with a full stop
-    ("ecc errors.volatile.dram uncorrectable"). ``value`` is as written; ``part`` the part of the place that it
+    ``name`` is the path of the property as it is written: words with one space between them, levels with a full stop
+    ("ECC Errors.Volatile.DRAM Uncorrectable"). ``value`` is as written; ``part`` the part of the place that it
     belongs to, such as a GPU or a port of a node; ``line`` is 1-based, 0 if unknown.
     """
 
@@ -41,7 +41,7 @@ class Fact(msgspec.Struct, frozen=True, array_like=True):
 
 
 def _word(text: str) -> str:
-    return _SEPARATORS.sub(" ", stored_text(text)).strip(" :").lower()
+    return _SEPARATORS.sub(" ", stored_text(text)).strip(" :")
 
 
 def number_of(value: str) -> float | None:

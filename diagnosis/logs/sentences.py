@@ -54,7 +54,7 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", 
             if logs.slow_phase
             else "The job completed; no failure found.",
             "running": f"The job is running{_at(logs.iteration)}; no failure so far.",
-        }.get(logs.outcome, "No failure found, and no sign of how the job ended.")
+        }.get(logs.outcome, "Not enough evidence: no failure was seen, and nothing shows how the job went or ended.")
     switch = next((c.entity for c in logs.culprits if c.kind == "switch"), None)
     title = taxonomy.load().get(logs.verdict.id).title
     cause = title[:1].upper() + title[1:] if logs.verdict.id != "unknown" else "Unknown cause"

@@ -23,6 +23,11 @@ from typing import Any
 from diagnosis import numbers
 
 _MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body", "textPayload")
+#: Fields that hold a traceback beside the message (logging, structlog, loguru, ECS, OTLP, torchrun's error file).
+_TRACE = (
+    *("exc_info", "exception", "exc_text", "stack_trace", "stacktrace", "traceback", "error.stack_trace"),
+    *("exception.stacktrace", "py_callstack"),
+)
 _LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY", "stufe", "niveau")
 _TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t", "zeit", "heure", "hora")
 _HOST = (
@@ -58,6 +63,9 @@ _LEVELS = {
     "trace": "DEBUG",
 }
 _LINES_PROBED = 5
+#: The line that ends a traceback, and the one that begins it.
+_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Abort)(?::|$)")
+_TRACE_BEGIN = re.compile(r"Traceback \(most recent call last\)")
 #: Labels in braces, after the store's time or at once; group 1 is the time, 2 the labels, 3 the line.
 _LABELS = re.compile(
     r'(?:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)\s+)?\{((?:[A-Za-z_][\w.]*="[^"]*"(?:,\s*)?)+)\}\s(.*)', re.DOTALL
@@ -75,6 +83,9 @@ _POD_LINE = re.compile(r"([a-z]++(?:[-.][a-z]++)*+[-.]?+\d[\w.-]*+) ([a-z][a-z0-
 _POD_FOUND = re.compile(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.
 _HEADER_AND_OBJECT = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
+#: A name of a machine or a pod in a field of its own. It is written in the form that no message has: "gpu-19:" before a
+#: message may be a device.
+_WORD = re.compile(r"[^\s/\]]{1,200}")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 #: Number of lines that must all name one container before a file counts as a tail of pods.
 _MIN_POD_LINES = 8
@@ -218,9 +229,9 @@ def _unwrap_object(text: str, *, has_time: bool) -> str:
         time,
         _rank(_first_field(data, _RANK)),
         _level(_first_field(data, _LEVEL)),
-        _text(_first_field(data, _MESSAGE)) or "",
+        _one_line(_text(_first_field(data, _MESSAGE)) or "", data),
     ]
-    return " ".join(part for part in parts if part).replace("\n", " ").replace("\r", " ").rstrip()
+    return " ".join(part for part in parts if part)
 
 
 def _message_fields(text: str) -> dict[str, Any] | None:
@@ -311,7 +322,21 @@ def unwrap(line: str) -> str:
             _level(_first_field(data, _LEVEL)) or parts[3],
         ]
         message = _text(_first_field(data, _MESSAGE)) or deeper
-    return " ".join([part for part in parts if part] + [message.replace("\n", " ").replace("\r", " ").rstrip()])
+    return " ".join([part for part in parts if part] + [_one_line(message, data)])
+
+
+def _one_line(message: str, data: dict[str, Any]) -> str:
+    """A record's message as one line. Of a message with a traceback, or a record with one in a field of its own, it is
+    the first words and the exception: hints and frames around it are no message of their own.
+    """
+    trace = _first_field(data, _TRACE)
+    lines = [line.strip() for line in message.splitlines() if line.strip()]
+    traced = trace.splitlines() if isinstance(trace, str) else []
+    exceptions = [line for line in (*lines, *map(str.strip, traced)) if _EXCEPTION.match(line)]
+    if not exceptions or len(lines) + len(traced) < 2:
+        return " ".join(lines)
+    is_own = not lines or _TRACE_BEGIN.match(lines[0]) or lines[0] == exceptions[-1]
+    return exceptions[-1] if is_own else f"{lines[0]}: {exceptions[-1]}"
 
 
 def _first_field(data: dict[str, Any], keys: tuple[str, ...]) -> Any:
@@ -344,7 +369,7 @@ def _time(value: Any) -> str:
 
 
 def _host(value: Any) -> str:
-    return f"{value}:" if isinstance(value, str) and value and not any(char.isspace() for char in value) else ""
+    return f"[pod/{value}]" if isinstance(value, str) and _WORD.fullmatch(value) else ""
 
 
 def _rank(value: Any) -> str:

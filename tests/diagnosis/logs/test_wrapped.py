@@ -11,7 +11,7 @@ from diagnosis.logs.lines import blocks
 LINES = {
     '{"log": "loss 2.1\\n", "stream": "stdout", "time": "2026-03-01T08:00:00.5Z"}': "2026-03-01T08:00:00.5Z loss 2.1",
     '{"__REALTIME_TIMESTAMP": "1772352000250000", "_HOSTNAME": "dgx-2", "PRIORITY": "3", "MESSAGE": "NVRM: Xid"}': (
-        "2026-03-01T08:00:00.250000Z dgx-2: [ERROR] NVRM: Xid"
+        "2026-03-01T08:00:00.250000Z [pod/dgx-2] [ERROR] NVRM: Xid"
     ),
     '{"ts": 1772352000, "level": "warn", "msg": "slow", "rank": 7}': (
         "2026-03-01T08:00:00.000000Z [rank7]: [WARNING] slow"
@@ -21,13 +21,13 @@ LINES = {
     ),
     '{"MESSAGE": [98, 228, 100]}': "bäd",
     '{"textPayload": "loss 2.1", "resource": {"labels": {"pod_name": "r7-3"}}, "timestamp": "2026-03-01T08:00:00Z"}': (
-        "2026-03-01T08:00:00Z r7-3: loss 2.1"
+        "2026-03-01T08:00:00Z [pod/r7-3] loss 2.1"
     ),
     '{"jsonPayload": {"message": "boom", "rank": 7}, "severity": "ERROR", "timestamp": "2026-03-01T08:00:00Z"}': (
         "2026-03-01T08:00:00Z [rank7]: [ERROR] boom"
     ),
     '{"body": "loss 2.1", "resource": {"attributes": {"k8s.node.name": "gpu-4", "k8s.pod.name": "run7-3"}}}': (
-        "gpu-4: loss 2.1"
+        "[pod/gpu-4] loss 2.1"
     ),
 }
 NESTED = '{"labels": ' * 900 + "1" + "}" * 900
@@ -115,7 +115,7 @@ def test_a_log_that_quotes_a_field_is_no_export() -> None:
 def test_labels_of_a_log_store_become_time_machine_and_rank() -> None:
     text = '2026-03-01T08:00:00Z {app="t", host="dgx-2", rank="7"} step 3 loss {"a": 1}\n'
     assert wrapped.is_wrapped(text * 6)
-    assert wrapped.unwrap_all([text.rstrip()]) == ['2026-03-01T08:00:00Z dgx-2: [rank7]: step 3 loss {"a": 1}']
+    assert wrapped.unwrap_all([text.rstrip()]) == ['2026-03-01T08:00:00Z [pod/dgx-2] [rank7]: step 3 loss {"a": 1}']
 
 
 def test_a_tail_of_pods_is_distinguished_from_wording_by_its_one_container_and_many_pods() -> None:
@@ -148,8 +148,8 @@ def test_pairs_of_time_and_record_become_time_and_host() -> None:
     ]
     assert wrapped.is_wrapped(f"{lines[0]}\n" * 6)
     assert wrapped.unwrap_all(lines) == [
-        "2025-10-13T01:54:58.091254Z a7: NIC Link is Up",
-        "2025-10-13T01:54:58.500000Z a8: x y",
+        "2025-10-13T01:54:58.091254Z [pod/a7] NIC Link is Up",
+        "2025-10-13T01:54:58.500000Z [pod/a8] x y",
     ]
 
 
@@ -165,3 +165,29 @@ def test_frames_of_rfc_5424_become_classic_syslog() -> None:
         "2025-10-13T02:08:46Z a8 kernel: Out of memory",
         "2025-10-13T02:08:46Z a8 kernel: ",
     ]
+
+
+HINTS = "\nCUDA kernel errors might be asynchronously reported.\nFor debugging consider passing CUDA_LAUNCH_BLOCKING=1"
+TRACE = """Traceback (most recent call last):
+  File "a.py", line 8, in main
+    step()
+RuntimeError: CUDA error: ECC"""
+
+
+@pytest.mark.parametrize(
+    ("record", "line"),
+    [
+        ({"message": f"RuntimeError: CUDA error: ECC{HINTS}"}, "RuntimeError: CUDA error: ECC"),
+        ({"message": TRACE}, "RuntimeError: CUDA error: ECC"),
+        ({"message": "training failed", "exc_info": TRACE}, "training failed: RuntimeError: CUDA error: ECC"),
+        ({"event": "unhandled", "exception": TRACE}, "unhandled: RuntimeError: CUDA error: ECC"),
+        ({"message": {"message": "boom", "extraInfo": {"py_callstack": TRACE}}}, "boom: RuntimeError: CUDA error: ECC"),
+        ({"message": "two lines\nof one message"}, "two lines of one message"),
+    ],
+)
+def test_a_record_with_a_traceback_says_its_first_words_and_its_exception(record: dict[str, object], line: str) -> None:
+    assert wrapped.unwrap(json.dumps(record)) == line
+
+
+def test_the_machine_of_a_record_is_no_device_of_its_message() -> None:
+    assert wrapped.unwrap('{"node": "gpu-19", "msg": "x"}') == "[pod/gpu-19] x"

@@ -1,0 +1,65 @@
+"""The table of bad values, from ``faults.toml``."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+#: Values that say that nothing is wrong, whatever their property is called.
+_NO: Final = re.compile(
+    r"(?:not active|inactive|n/?a|no|none|false|disabled|not supported|ok|healthy|pass(?:ed)?|\(null\)|-+|0(?:\.0+)?)"
+    r"(?:\s*(?:[a-z%/]{1,8}|- all))?",
+    re.IGNORECASE,
+)
+
+
+@dataclass(frozen=True, slots=True)
+class FaultRow:
+    """One row: which values of which property are bad (``faults.toml`` explains the fields)."""
+
+    id: str
+    formats: frozenset[str]
+    name: re.Pattern[str]
+    above: float | None
+    value: re.Pattern[str] | None
+    below_peers: float | None
+    reads: str
+    category: str
+    ratio: float
+    says: str
+
+    def is_about(self, format_ids: frozenset[str], name: str) -> bool:
+        """Whether the row judges this property of a report of these formats."""
+        return (not self.formats or bool(self.formats & format_ids)) and self.name.fullmatch(name) is not None
+
+
+def says_no(value: str) -> bool:
+    """Whether a value states that nothing is wrong ("Not Active", "0", "N/A", "ok")."""
+    return _NO.fullmatch(value.strip()) is not None
+
+
+@cache
+def load() -> tuple[FaultRow, ...]:
+    """All rows, in the order in which they are tried."""
+    text = resources.files("diagnosis.kinds.states").joinpath("faults.toml").read_text(encoding="utf-8")
+    return tuple(map(_row, tomllib.loads(text)["fault"]))
+
+
+def _row(row: Mapping[str, Any]) -> FaultRow:
+    return FaultRow(
+        id=row["id"],
+        formats=frozenset(row.get("formats", ())),
+        name=re.compile(row["name"], re.IGNORECASE),
+        above=row.get("above"),
+        value=re.compile(row["value"], re.IGNORECASE) if "value" in row else None,
+        below_peers=row.get("below_peers"),
+        reads=row.get("reads", ""),
+        category=row.get("category", ""),
+        ratio=float(row["ratio"]),
+        says=row["says"],
+    )

@@ -1,0 +1,77 @@
+"""The formats of state reports, from ``formats.toml``: one row a tool."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+#: Bytes at the beginning of a section in which the sign of its format must occur.
+SIGN_BYTES: Final = 4_096
+#: The shapes that a report can have; each is a function of :mod:`diagnosis.kinds.states.shapes`.
+SHAPES: Final = ("pairs", "xml", "json", "exposition", "columns", "tokens", "rows")
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectHeader:
+    """A line or element that begins an object. ``pattern`` has a group ``name``; ``kind`` is ``node`` for a machine,
+    else the object is a part of the machine.
+    """
+
+    kind: str
+    pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Format:
+    """One tool's report. ``rows``: patterns with the groups ``name``, ``value`` and, if they have it, ``part`` or
+    ``node``, for the shape of the same name. ``concludes``: what is judged, in words.
+    """
+
+    id: str
+    title: str
+    shape: str
+    sign: re.Pattern[str]
+    concludes: str
+    objects: tuple[ObjectHeader, ...] = ()
+    rows: tuple[re.Pattern[str], ...] = ()
+    example: str = ""
+    #: id of the check whose output this is; empty: of none
+    check: str = ""
+
+
+@cache
+def load() -> tuple[Format, ...]:
+    """All formats, in the order in which they are tried."""
+    text = resources.files("diagnosis.kinds.states").joinpath("formats.toml").read_text(encoding="utf-8")
+    return tuple(map(_format, tomllib.loads(text)["format"]))
+
+
+def format_of(text: str) -> Format | None:
+    """The format of a report that begins with ``text``; None for any other text."""
+    head = text[:SIGN_BYTES]
+    return next((one for one in load() if one.sign.search(head)), None)
+
+
+def by_id(name: str) -> Format | None:
+    """The format with this id."""
+    return next((one for one in load() if one.id == name), None)
+
+
+def _format(row: Mapping[str, Any]) -> Format:
+    headers = tuple(ObjectHeader(one["kind"], re.compile(one["pattern"])) for one in row.get("object", ()))
+    return Format(
+        id=row["id"],
+        title=row["title"],
+        shape=row["shape"],
+        sign=re.compile(row["sign"], re.MULTILINE),
+        concludes=row["concludes"],
+        objects=headers,
+        rows=tuple(re.compile(pattern) for pattern in row.get("rows", ())),
+        example=row.get("example", ""),
+        check=row.get("check", ""),
+    )

@@ -1,0 +1,104 @@
+"""Judges the facts of state reports by the table of faults."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+from diagnosis import checks, numbers, taxonomy
+from diagnosis.checks import Check, Outcome, Result
+from diagnosis.evidence import Fact, number_of
+from diagnosis.kinds.states import faults, formats
+from diagnosis.kinds.states.faults import FaultRow
+from diagnosis.kinds.states.formats import Format
+from diagnosis.kinds.states.reading import facts_of
+from diagnosis.logs import signatures
+from diagnosis.model import Parsed, Role
+
+#: Bad values of one file that become results, the strongest first; others repeat them.
+MAX_RESULTS: Final = 16
+#: Rules for messages that name a driver's code.
+_XID_LINE: Final = "NVRM: Xid (PCI:0000:00:00): {code}, pid=0"
+
+
+def analyse(parsed: Sequence[Parsed]) -> list[Result]:
+    """The bad values of all reports. Linear in the facts."""
+    found: list[Result] = []
+    for one in sorted(parsed, key=lambda p: p.path):
+        found += _of_report(one)
+    return found
+
+
+def _of_report(parsed: Parsed) -> list[Result]:
+    facts = facts_of(parsed)
+    ids = frozenset(parsed.facts.get("formats") or ())
+    rows = _rows_by_name(ids, (fact.name for fact in facts))
+    greatest = _greatest(facts)
+    bad: dict[tuple[str, str], Result] = {}
+    for fact in facts:
+        for row in rows[fact.name]:
+            category = _category(row, fact, greatest)
+            if category:
+                bad.setdefault((row.id, fact.place.name), _result(parsed.path, ids, row, category, fact))
+                break
+    strongest = sorted(bad.values(), key=lambda result: -result.outcome.ratio)
+    return strongest[:MAX_RESULTS]
+
+
+def _rows_by_name(ids: frozenset[str], names: Iterable[str]) -> dict[str, list[FaultRow]]:
+    """The rows that judge each property: reports repeat few names many times."""
+    return {name: [row for row in faults.load() if row.is_about(ids, name)] for name in set(names)}
+
+
+def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
+    """The greatest number of each property of each machine."""
+    found: dict[tuple[str, str], float] = defaultdict(float)
+    for fact in facts:
+        key = fact.place.name, fact.name
+        found[key] = max(found[key], number_of(fact.value) or 0.0)
+    return found
+
+
+def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
+    """The category of a bad value; empty for a good one."""
+    if faults.says_no(fact.value):
+        return ""
+    if row.reads == "rules":
+        return _category_of_text(fact.value)
+    if row.reads == "xid":
+        code = numbers.whole(fact.value.split(".")[0])
+        return _category_of_text(_XID_LINE.format(code=code)) if code else ""
+    number = number_of(fact.value)
+    if row.above is not None and (number is None or number <= row.above):
+        return ""
+    if row.below_peers is not None:
+        peer = greatest[fact.place.name, fact.name]
+        if number is None or number >= row.below_peers * peer:
+            return ""
+    if row.value is not None and row.value.match(fact.value) is None:
+        return ""
+    return row.category
+
+
+def _category_of_text(text: str) -> str:
+    """The category that the rules for messages give a text; empty if it names no cause."""
+    rules = signatures.load()
+    found = rules.match_texts([text])[0]
+    rule = rules.rule(found) if found else None
+    return rule.category if rule is not None and rule.role is Role.ROOT else ""
+
+
+def _check_of(form: Format, outcome: Outcome) -> Check:
+    """The check of which the report is the output, so that it is not offered again; else one that stands for it."""
+    known = next((check for check in checks.load() if check.id == form.check), None)
+    return known or Check(form.id, form.title, "", "", 0.0, "node", (), (), (outcome,))
+
+
+def _result(path: str, ids: frozenset[str], row: FaultRow, category: str, fact: Fact) -> Result:
+    form = next(one for one in formats.load() if one.id in ids)
+    leaf = taxonomy.load().get(category)
+    outcome = Outcome(row.id, row.says, row.ratio, categories={leaf.id: row.ratio}, adds=leaf.id)
+    check = _check_of(form, outcome)
+    words = " ".join(filter(None, (fact.part, f"{fact.name}: {fact.value}")))
+    return Result(check, outcome, path, fact.line, words, fact.place.name, "node")

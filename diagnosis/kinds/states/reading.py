@@ -1,0 +1,136 @@
+"""Reads one file of state reports: its sections, each with its format, and their facts."""
+
+from __future__ import annotations
+
+import hashlib
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import PurePosixPath
+from typing import Final
+
+from diagnosis.evidence import MAX_FACTS, Fact, Place
+from diagnosis.kinds.states.formats import Format, format_of, load
+from diagnosis.kinds.states.shapes import Entry, entries
+from diagnosis.logs.encodings import decode, encoding_of
+from diagnosis.model import Kind, Parsed
+
+#: Larger files are no report of one machine.
+MAX_BYTES: Final = 64 << 20
+#: Bytes that decide whether a file is a report.
+_HEAD_BYTES: Final = 64 << 10
+#: Lines with a time of day: a text of which so many lines have one is a log.
+_CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
+_MAX_LOG_SHARE: Final = 0.5
+_MIN_LOG_LINES: Final = 4
+#: A prompt with a command begins a new section.
+_PROMPT: Final = re.compile(
+    r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
+)
+#: A machine's name in a file name has at least two letters and a number.
+_NAME: Final = re.compile(r"[A-Za-z]{2,}.*\d")
+_WORD: Final = re.compile(r"[^\W_]+")
+_HOST: Final = re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]{1,80})\s*$")
+
+
+def sniff(head: bytes, path: str) -> bool:
+    """Whether a file that begins with ``head`` is a state report: a known sign, and few lines with a time of day."""
+    text = _text(head[:_HEAD_BYTES])
+    return text is not None and format_of(text) is not None and not _is_log(text)
+
+
+def parse(data: bytes, path: str) -> Parsed:
+    """The facts of one file, section by section. Never raises on content. O(bytes)."""
+    text = _text(data) or ""
+    facts: list[Fact] = []
+    titles: list[str] = []
+    host = _host(text, path)
+    for first_line, form, section in _sections(text):
+        found = entries(form.shape, section, form)
+        facts += [_fact(entry, host, first_line) for entry in found[: MAX_FACTS - len(facts)]]
+        titles.append(form.id)
+    known = list(dict.fromkeys(titles))
+    stored = [(f.place.name, f.name, f.value, f.line, f.part) for f in facts]
+    return Parsed(
+        path,
+        Kind.STATE,
+        hashlib.sha256(data).hexdigest(),
+        len(data),
+        lines=text.count("\n") + (not text.endswith("\n")),
+        notes=(_note(known, len(facts)),),
+        facts={"formats": known, "states": stored},
+    )
+
+
+def facts_of(parsed: Parsed) -> list[Fact]:
+    """The facts that :func:`parse` stored."""
+    stored = parsed.facts.get("states") or ()
+    return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
+
+
+def _note(formats: list[str], count: int) -> str:
+    titles = ", ".join(form.title for form in load() if form.id in formats)
+    return f"A state report, not a log ({titles}): {count:,} facts were read and judged by their values."
+
+
+def _fact(entry: Entry, host: str, first_line: int) -> Fact:
+    place = Place("node", entry.node or host)
+    line = entry.line + first_line - 1 if entry.line else 0
+    return Fact.of(place, entry.path, entry.value, line, entry.part)
+
+
+def _sections(text: str) -> Iterator[tuple[int, Format, str]]:
+    """First line, format and text of each section. A prompt with a command begins one; parts without a known sign
+    belong to nobody.
+    """
+    starts = [0, *(found.start() for found in _PROMPT.finditer(text))]
+    for begin, end in zip(starts, [*starts[1:], len(text)], strict=True):
+        section = text[begin:end]
+        if (form := format_of(section)) is not None:
+            yield text.count("\n", 0, begin) + 1, form, section
+
+
+def _text(data: bytes) -> str | None:
+    encoding, mark = encoding_of(data[:_HEAD_BYTES])
+    if b"\0" in data[:_HEAD_BYTES] and encoding == "utf-8":
+        return None
+    return decode(data[mark:], encoding)
+
+
+def _is_log(text: str) -> bool:
+    lines = [line for line in text.splitlines()[:400] if line.strip()]
+    clocks = sum(_CLOCK.search(line) is not None for line in lines)
+    return clocks >= _MIN_LOG_LINES and clocks > _MAX_LOG_SHARE * len(lines)
+
+
+def _host(text: str, path: str) -> str:
+    """The machine that a report is of: as it says, else what is left of the name of its file or folder without the
+    words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt").
+    """
+    if found := _HOST.search(text[:_HEAD_BYTES]):
+        return found[1]
+    for part in reversed(PurePosixPath(path).parts):
+        if name := _machine_in(part.split(".")[0]):
+            return name
+    return ""
+
+
+def _machine_in(stem: str) -> str:
+    """The last run of words that are no tool's, if it looks like a machine's name."""
+    tools = [found.span() for found in _WORD.finditer(stem) if found[0].lower() in _tool_words()]
+    begin = 0
+    runs = []
+    for first, last in [*tools, (len(stem), len(stem))]:
+        runs.append(stem[begin:first].strip("-_"))
+        begin = last
+    names = [run for run in runs if _NAME.fullmatch(run)]
+    return names[-1] if names else ""
+
+
+@cache
+def _tool_words() -> frozenset[str]:
+    """The words of the ids and titles of all formats, and of the usual names of their files."""
+    known = {"output", "log", "txt", "state", "env", "report", "healthy", "before", "after"}
+    for form in load():
+        known |= {word.lower() for word in _WORD.findall(f"{form.id} {form.title}")}
+    return frozenset(known)

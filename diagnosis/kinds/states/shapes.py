@@ -1,0 +1,218 @@
+"""The shapes of state reports. Each function turns text into entries: path of the property, value, line, object.
+
+All are linear in the text, and stop at :data:`diagnosis.evidence.MAX_FACTS` entries.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Callable, Iterator, Sequence
+from itertools import islice
+from typing import Any, Final, NamedTuple
+from xml.parsers import expat
+
+from diagnosis.evidence import MAX_FACTS
+from diagnosis.kinds.states.formats import Format, ObjectHeader
+
+#: Levels of nesting that are followed.
+MAX_DEPTH: Final = 24
+#: Characters of one line that are read.
+MAX_LINE_CHARS: Final = 4_000
+_PAIR: Final = re.compile(r"(\s*)([^:=]{1,120}?)\s*(?::\.*(?=\s|\.|$)\.*|:\.+|\s=\s|=)\s*(.*)")
+_TOKEN: Final = re.compile(r"([A-Za-z][\w:/\-]{0,60})=((?:(?!\s[A-Za-z][\w:/\-]{0,60}=).){0,400})")
+_SAMPLE: Final = re.compile(
+    r"([A-Za-z_:][\w:]{0,200})(?:\{([^}]{0,2000})\})?\s+([-+]?[0-9][0-9.eE+\-]{0,40}|NaN|[-+]Inf)(?:\s+\d+)?\s*$"
+)
+_LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})="((?:[^"\\]|\\.){0,300})"')
+_NODE_LABELS: Final = ("hostname", "node", "nodename", "kubernetes_node", "host", "instance")
+_PART_LABELS: Final = ("gpu", "device", "port", "interface")
+#: Names of keys by which an object of a JSON list is called.
+_NAME_KEYS: Final = ("name", "id", "gpu_id", "device", "metadata.name")
+
+
+class Entry(NamedTuple):
+    """One property as it was found. ``node`` is empty where the report does not name the machine."""
+
+    path: tuple[str, ...]
+    value: str
+    line: int
+    part: str = ""
+    node: str = ""
+
+
+def entries(shape: str, text: str, form: Format) -> list[Entry]:
+    """The entries of a report of this shape; none if the text is damaged."""
+    return list(islice(_SHAPES[shape](text, form), MAX_FACTS))
+
+
+def _lines(text: str) -> Iterator[tuple[int, str]]:
+    for number, line in enumerate(text.splitlines(), 1):
+        yield number, line[:MAX_LINE_CHARS]
+
+
+def _header(text: str, headers: Sequence[ObjectHeader]) -> tuple[str, str] | None:
+    """Kind and name of the object that a line begins."""
+    for header in headers:
+        if found := header.pattern.match(text):
+            return header.kind, found["name"]
+    return None
+
+
+def _pairs(text: str, form: Format) -> Iterator[Entry]:
+    """Lines ``key : value`` whose indentation nests them. A line that names an object begins it."""
+    levels: list[tuple[int, str]] = []  # indentation and title of each open level
+    objects: list[tuple[int, str, str]] = []  # indentation, kind and name of each open object
+    for number, line in _lines(text):
+        body = line.strip()
+        if not body:
+            continue
+        indent = len(line) - len(line.lstrip())
+        while levels and levels[-1][0] >= indent:
+            levels.pop()
+        while objects and objects[-1][0] >= indent:
+            objects.pop()
+        if header := _header(body, form.objects):
+            objects.append((indent, *header))
+            continue
+        found = _PAIR.match(line)
+        if found is None or not found[3].strip():
+            if len(levels) < MAX_DEPTH:
+                levels.append((indent, body.rstrip(" :.")))
+            continue
+        part = " ".join(name for _, kind, name in objects if kind != "node")
+        node = next((name for _, kind, name in reversed(objects) if kind == "node"), "")
+        yield Entry((*(title for _, title in levels), found[2]), found[3], number, part, node)
+
+
+def _tokens(text: str, form: Format) -> Iterator[Entry]:
+    """Words ``Key=Value`` of a scheduler's record. The object's name holds until the next one."""
+    node = ""
+    for number, line in _lines(text):
+        if header := _header(line.strip(), form.objects):
+            node = header[1]
+        for key, value in _TOKEN.findall(line):
+            yield Entry((key,), value, number, node=node)
+
+
+def _exposition(text: str, form: Format) -> Iterator[Entry]:
+    """Samples of the Prometheus text format: the metric with its labels, but for those that name a place."""
+    for number, line in _lines(text):
+        found = _SAMPLE.match(line) if line[:1] != "#" else None
+        if found is None:
+            continue
+        labels = {key.lower(): value for key, value in _LABEL.findall(found[2] or "")}
+        node = next((labels[name] for name in _NODE_LABELS if labels.get(name)), "")
+        part = next((f"{name} {labels[name]}" for name in _PART_LABELS if labels.get(name)), "")
+        reason = labels.get("reason", "")
+        yield Entry((found[1], reason), found[3], number, part, node)
+
+
+def _columns(text: str, form: Format) -> Iterator[Entry]:
+    """Tables with a header of capital words; the first column names the object, the last one takes the rest."""
+    header: list[str] = []
+    for number, line in _lines(text):
+        words = line.split()
+        if len(words) >= 3 and form.sign.search(line):
+            header = words
+        elif not words or line.lstrip().startswith(("$", "#")):
+            header = []
+        elif header:
+            cells = line.split(None, len(header) - 1)
+            for name, cell in zip(header[1:], cells[1:], strict=False):
+                yield Entry((name,), cell, number, node=cells[0])
+
+
+def _rows(text: str, form: Format) -> Iterator[Entry]:
+    """Lines that one of the format's patterns describes."""
+    for number, line in _lines(text):
+        for pattern in form.rows:
+            if found := pattern.search(line):
+                said = found.groupdict()
+                name = said.get("name") or form.id
+                yield Entry((name,), said["value"], number, said.get("part") or "", said.get("node") or "")
+                break
+
+
+def _xml(text: str, form: Format) -> Iterator[Entry]:
+    """Elements with text; an element that a header of the format describes (``tag id``) begins an object. Entities are
+    refused: a document that declares some has no entries.
+    """
+    found: list[Entry] = []
+    path: list[str] = []
+    objects: list[tuple[int, str]] = []
+    said: list[str] = []
+    parser = expat.ParserCreate()
+
+    def begin(tag: str, attributes: dict[str, str]) -> None:
+        said.clear()
+        path.append(tag)
+        if header := _header(f"{tag} {attributes.get('id', '')}".strip(), form.objects):
+            objects.append((len(path), header[1]))
+
+    def end(_: str) -> None:
+        value = "".join(said).strip()
+        said.clear()
+        if value and len(found) < MAX_FACTS and len(path) <= MAX_DEPTH:
+            names = path[objects[-1][0] :] if objects else path[1:]
+            part = objects[-1][1] if objects else ""
+            found.append(Entry(tuple(names), value, parser.CurrentLineNumber, part))
+        if objects and objects[-1][0] == len(path):
+            objects.pop()
+        path.pop()
+
+    def refuse(*_: Any) -> None:
+        raise expat.ExpatError("entities are not read")
+
+    parser.StartElementHandler = begin
+    parser.EndElementHandler = end
+    parser.CharacterDataHandler = said.append
+    parser.EntityDeclHandler = refuse
+    try:
+        parser.Parse(text, True)
+    except (expat.ExpatError, ValueError):
+        return iter(found)  # a damaged document says what came before
+    return iter(found)
+
+
+def _json(text: str, form: Format) -> Iterator[Entry]:
+    """Leaves of a JSON document; the objects of its lists are called by their names."""
+    try:
+        document = json.loads(text)
+    except (ValueError, RecursionError):
+        return
+    pending: list[tuple[tuple[str, ...], Any, str, str, int]] = [((), document, "", "", 0)]
+    while pending:
+        path, value, part, node, depth = pending.pop()
+        if isinstance(value, dict) and depth < MAX_DEPTH:
+            node = _node_name(value) or node
+            pending += [((*path, str(key)), one, part, node, depth + 1) for key, one in reversed(value.items())]
+        elif isinstance(value, list) and depth < MAX_DEPTH:
+            pending += [(path, one, _name_of(one) or part, node, depth + 1) for one in reversed(value)]
+        elif isinstance(value, (str, int, float)):
+            yield Entry(path, str(value), 0, part, node)
+
+
+def _node_name(value: dict[str, Any]) -> str:
+    """The node that an object of Kubernetes runs on."""
+    spec = value.get("spec")
+    return str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
+
+
+def _name_of(value: Any) -> str:
+    if not isinstance(value, dict):
+        return ""
+    metadata = value.get("metadata")
+    named = {**value, "metadata.name": metadata.get("name") if isinstance(metadata, dict) else None}
+    return next((str(named[key])[:100] for key in _NAME_KEYS if named.get(key)), "")
+
+
+_SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
+    "pairs": _pairs,
+    "tokens": _tokens,
+    "exposition": _exposition,
+    "columns": _columns,
+    "rows": _rows,
+    "xml": _xml,
+    "json": _json,
+}

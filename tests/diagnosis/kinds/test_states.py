@@ -1,0 +1,135 @@
+"""State reports: each format is recognised, read as facts, and judged by its values."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from diagnosis.checks import Result
+from diagnosis.kinds import states
+from diagnosis.kinds.states import faults, formats, shapes
+from diagnosis.kinds.states.reading import facts_of
+from diagnosis.model import Kind
+from diagnosis.recognise import kind_of
+
+
+def results(text: str, path: str = "gpu-19/report.txt") -> list[Result]:
+    return states.analyse([states.parse(text.encode(), path)])
+
+
+@pytest.mark.parametrize("form", formats.load(), ids=lambda form: form.id)
+def test_each_format_recognises_its_example_and_finds_nothing_wrong_that_is_not(form: formats.Format) -> None:
+    assert formats.format_of(form.example) is form
+    assert kind_of(form.example.encode(), "report.txt") is Kind.STATE
+    found = results(form.example)
+    assert [result.outcome.id for result in found] == []
+
+
+@pytest.mark.parametrize(
+    "value", ["Not Active", "0", "N/A", "ok", "No", "none", "False", "disabled", "0.0", "Pass - All"]
+)
+def test_a_value_that_says_no_is_never_bad(value: str) -> None:
+    assert faults.says_no(value)
+
+
+@pytest.mark.parametrize("value", ["Active", "1", "Yes", "Fail - GPU: 5", "DOWN+DRAIN", "rev ff"])
+def test_a_value_that_says_something_is_judged(value: str) -> None:
+    assert not faults.says_no(value)
+
+
+def test_an_inactive_thermal_slowdown_is_no_fault_and_an_active_one_is() -> None:
+    report = """<?xml version="1.0" ?><nvidia_smi_log><gpu id="00000000:17:00.0"><clocks_event_reasons>
+      <clocks_event_reason_hw_thermal_slowdown>{}</clocks_event_reason_hw_thermal_slowdown>
+    </clocks_event_reasons></gpu></nvidia_smi_log>"""
+    assert results(report.format("Not Active")) == []
+    (found,) = results(report.format("Active"))
+    assert found.outcome.adds == "hardware.gpu.thermal"
+    assert found.target == "gpu-19"
+    assert "gpu 00000000:17:00.0" in found.words
+
+
+def test_a_declared_entity_is_not_expanded() -> None:
+    bomb = """<?xml version="1.0"?><!DOCTYPE x [<!ENTITY a "aaaaaaaaaa"><!ENTITY b "&a;&a;&a;&a;">]>
+    <nvidia_smi_log><gpu id="1">&b;</gpu></nvidia_smi_log>"""
+    assert facts_of(states.parse(bomb.encode(), "a.xml")) == []
+
+
+def test_the_last_xid_of_an_exporter_names_the_category_of_its_code() -> None:
+    text = """# HELP DCGM_FI_DEV_XID_ERRORS Last XID.
+# TYPE DCGM_FI_DEV_XID_ERRORS gauge
+DCGM_FI_DEV_XID_ERRORS{gpu="4",Hostname="trn-7"} 0
+DCGM_FI_DEV_XID_ERRORS{gpu="5",Hostname="trn-7"} 79
+"""
+    (found,) = results(text)
+    assert (found.target, found.outcome.adds, found.line) == ("trn-7", "hardware.gpu.off_bus", 4)
+
+
+def test_the_reason_of_a_drained_node_is_read_by_the_rules_for_messages() -> None:
+    text = """NodeName=gpu-19 Arch=x86_64 CoresPerSocket=48
+   State=DOWN+DRAIN ThreadsPerCore=1
+   Reason=NHC: GPU 0000:3d:00.0 fell off the bus [root@2026-03-02T08:16:40]
+"""
+    first = results(text, "anything.txt")[0]
+    assert (first.target, first.outcome.adds) == ("gpu-19", "hardware.gpu.off_bus")
+
+
+def test_a_port_slower_than_the_others_of_its_machine_is_told_and_equal_ones_are_not() -> None:
+    ports = "CA 'mlx5_2'\n\tPort 1:\n\t\tRate: {}\nCA 'mlx5_3'\n\tPort 1:\n\t\tRate: 400\n"
+    assert results(ports.format(400)) == []
+    (found,) = results(ports.format(100))
+    assert "mlx5_2" in found.words
+    assert not found.is_fault  # ports may differ on purpose: it is told, and accuses nobody alone
+
+
+def test_a_killed_container_is_placed_on_the_node_of_its_pod() -> None:
+    pod = {
+        "kind": "Pod",
+        "metadata": {"name": "run-w-19"},
+        "spec": {"nodeName": "gpu-19"},
+        "status": {"containerStatuses": [{"name": "trainer", "state": {"terminated": {"reason": "OOMKilled"}}}]},
+    }
+    (found,) = results(json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]}), "pods.json")
+    assert (found.target, found.outcome.adds) == ("gpu-19", "hardware.host.oom")
+
+
+def test_two_tools_in_one_paste_are_two_sections_with_their_own_lines() -> None:
+    text = """$ lspci
+17:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev a1)
+3d:00.0 3D controller: NVIDIA Corporation GH100 [H100 SXM5 80GB] (rev ff)
+$ ibstat
+CA 'mlx5_0'
+\tPort 1:
+\t\tState: Down
+"""
+    found = {result.outcome.id: result.line for result in results(text)}
+    assert found == {"device-off-bus": 3, "port-down": 7}
+
+
+@pytest.mark.parametrize(
+    ("path", "machine"),
+    [
+        ("ibstat-gpu-19.txt", "gpu-19"),
+        ("gpu-19/ibstat.txt", "gpu-19"),
+        ("trn7_lspci.txt", "trn7"),
+        ("lspci.txt", ""),
+        ("2026-03-02/lspci.txt", ""),
+        ("f17-lspci.txt", ""),
+    ],
+)
+def test_the_machine_of_a_report_is_what_the_path_says_besides_the_tool(path: str, machine: str) -> None:
+    (found,) = results("3d:00.0 3D controller: NVIDIA Corporation GH100 (rev ff)\n", path)
+    assert found.target == machine
+
+
+def test_a_log_that_quotes_a_report_stays_a_log() -> None:
+    lines = [f"2026-03-02 08:15:{second:02d} INFO step {second} loss 2.0" for second in range(20)]
+    text = "\n".join([*lines, "CA 'mlx5_0'", *lines])
+    assert kind_of(text.encode(), "train.log") is Kind.LOG
+
+
+def test_deep_and_long_documents_are_bounded() -> None:
+    deep = '{"apiVersion": "v1", "x": ' + "[" * 2_000 + "]" * 2_000 + "}"
+    assert facts_of(states.parse(deep.encode(), "a.json"))[:1] != []
+    many = "NodeName=a b\n" + "".join(f"Key{number}=1\n" for number in range(shapes.MAX_FACTS + 10))
+    assert len(facts_of(states.parse(many.encode(), "a.txt"))) == shapes.MAX_FACTS
