@@ -29,6 +29,6 @@ def data_dir() -> Path:
 
 
 def version() -> str:
-    """The product's version, from the only place where it is written."""
+    """The product's version, from the only place where it is written. A wheel's own version (`.postN`) is pip's."""
     found = re.search(r'^__version__ = "(.+)"', (CLIENT / "__init__.py").read_text(), re.M)
     return found[1] if found else "unknown"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from importlib import import_module
 from importlib.util import find_spec
 from typing import Callable
@@ -9,6 +10,10 @@ from typing import Callable
 COMMANDS = ("serve", "alive", "manage", "doctor", "backup", "restore", "mcp")
 _NOT_INSTALLED = (
     "faultline {}: only the client is installed here. This command comes with the site (its page /help/install/)."
+)
+_TOO_OLD = (
+    "The site needs Python 3.12 or newer, this is {}.{}. Debian 12 and Ubuntu 22.04 have an older one: "
+    "uv tool install --python 3.13 faultline_triage-*.whl brings its own (docs/install.md)."
 )
 
 
@@ -20,6 +25,8 @@ def command_of(arguments: list[str]) -> Callable[[], int | str] | None:
         return None
     if not _has_site():
         return (lambda: _NOT_INSTALLED.format(arguments[0])) if arguments else None
+    if sys.version_info < (3, 12):  # pip refuses this, unless it was told not to
+        return lambda: _TOO_OLD.format(*sys.version_info[:2])
     return lambda: int(import_module("triage.serve.commands").main(arguments))
 
 

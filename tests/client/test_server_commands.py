@@ -6,6 +6,7 @@ import sys
 
 import pytest
 
+from faultline import server
 from tests.patience import PATIENCE_S
 from triage.places import CLIENT, ROOT
 
@@ -38,3 +39,12 @@ def test_beside_the_site_the_same_command_knows_its_parts() -> None:
     refused = call("serve", "everything", path=str(ROOT))
     assert (refused.returncode, refused.stdout) == (2, "")
     assert refused.stderr.startswith("There is no part 'everything'; there are: web, uploads, parse")
+
+
+def test_a_python_that_is_too_old_for_the_site_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+    """pip refuses to install the wheel there, unless it was told to ignore that."""
+    monkeypatch.setattr(sys, "version_info", (3, 11, 2))
+    command = server.command_of(["serve", "web"])
+    assert command is not None
+    said = str(command())
+    assert "needs Python 3.12 or newer, this is 3.11" in said and "uv tool install --python 3.13" in said

@@ -53,7 +53,7 @@ def test_the_wheel_passes_its_linter(wheel: Path) -> None:
 def test_the_version_is_written_in_one_place(wheel: Path) -> None:
     version = re.search(r'__version__ = "(.+)"', (ROOT / "client/faultline/__init__.py").read_text())
     assert version
-    assert wheel.name == f"faultline_triage-{version[1]}-py3-none-any.whl"
+    assert re.fullmatch(rf"faultline_triage-{re.escape(version[1])}(\.post\d+)?-py3-none-any\.whl", wheel.name)
     for path in ("pyproject.toml", "client/pyproject.toml"):
         assert tomllib.loads((ROOT / path).read_text())["project"]["dynamic"] == ["version"]
 

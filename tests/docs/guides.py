@@ -97,6 +97,8 @@ ELSEWHERE = (
     ),
     Elsewhere("docs/restarts.md", "ft_launcher", "It needs GPUs", "tests/client/test_attribution.py"),
     Elsewhere("docs/install.md", "pip install", _ROOT, "tests/deploy/test_wheel.py"),
+    Elsewhere("docs/install.md", "uv tool install", "It asks a package index", "tests/deploy/test_wheel.py"),
+    Elsewhere("docs/install.md", "python3 -m pip wheel", "It asks a package index", "tests/deploy/conftest.py"),
     Elsewhere("docs/install.md", "faultline", _ROOT, "tests/deploy/test_wheel.py"),
     *(
         Elsewhere("docs/install.md", begins, _ROOT, "tests/deploy/test_systemd.py")
