@@ -66,6 +66,9 @@ for _ in range(600):
 print(rows[0]["state"], rows[0]["lines"])
 """
 
+#: of `systemd-analyze security`, from 0 (confined) to 10
+MAX_EXPOSURE = 3.0
+
 pytestmark = [
     pytest.mark.broker,
     pytest.mark.skipif(
@@ -134,3 +137,23 @@ def test_the_pages_commands_install_a_site_that_works_and_can_be_upgraded(machin
     assert set(machine.run(ours).split()) == {"faultline"}, "nothing runs as root"
     machine.run("systemctl restart faultline-prepare 'faultline@*'")  # docs/upgrading.md
     assert machine.run("systemctl is-active faultline@web faultline@worker").split() == ["active", "active"]
+    for part in ("web", "worker"):
+        before, after = killed(machine, part)
+        assert before != after
+    machine.run("journalctl --unit 'faultline@*' --output cat | grep ' (parse of job 1) succeeded after .* 1 lines'")
+    for unit in ("faultline@web", "faultline-prepare"):
+        exposure = machine.run(f"systemd-analyze security --no-pager {unit} | tail -1")
+        assert float(re.findall(r"([\d.]+) \w+", exposure)[0]) < MAX_EXPOSURE, exposure
+
+
+def killed(machine: Machine, part: str) -> tuple[str, str]:
+    """Kill the first process of a part; its number before, and when systemd has started the part again."""
+    asked = f"systemctl show --property MainPID --value faultline@{part}"
+    before = machine.run(asked)
+    machine.run(f"kill -9 {before}")
+
+    def is_started() -> bool:
+        return machine.run(asked) not in (before, "0\n")
+
+    wait_for(is_started, lambda: machine.run(f"systemctl status faultline@{part} || true"))
+    return before, machine.run(asked)

@@ -44,6 +44,22 @@ def test_a_unit_has_no_more_rights_than_it_needs(unit: Path) -> None:
     assert values(unit, "EnvironmentFile") == ["/etc/faultline/faultline.env"]
 
 
+def test_all_units_are_confined_in_the_same_way() -> None:
+    def confinement(unit: Path) -> list[str]:
+        return [line for line in unit.read_text().partition("UMask=")[2].partition("[Install]")[0].split("\n") if line]
+
+    one, other = map(confinement, UNITS)
+    assert one == other
+    assert len(one) > 15
+
+
+def test_a_part_is_started_again_however_it_ended_and_a_reader_without_memory_ends_alone() -> None:
+    unit = DEPLOY / "systemd" / "faultline@.service"
+    assert values(unit, "Restart") == ["always"]
+    assert values(unit, "StartLimitIntervalSec") == ["0"]
+    assert values(unit, "OOMPolicy") == ["continue"], "the default ends the whole worker"
+
+
 def test_one_unit_starts_every_part() -> None:
     assert values(DEPLOY / "systemd" / "faultline@.service", "ExecStart") == ["/opt/faultline/bin/faultline serve %i"]
     assert values(DEPLOY / "systemd" / "faultline-prepare.service", "ExecStart")[0].endswith("manage prepare")
