@@ -44,7 +44,7 @@ SEND = r"""
 import hashlib, json, subprocess, time, urllib.request
 make = (
     "from django.contrib.auth import get_user_model as m; from ingest.services import token_create as t; "
-    "print(t(user=m().objects.get(username='boss'), name='test', scopes=['upload', 'read'])[1])"
+    "print(t(user=m().objects.get(username='admin'), name='test', scopes=['upload', 'read'])[1])"
 )
 token = subprocess.check_output(["bash", "-c", FUNCTION + "\nfaultline manage shell -v 0 -c \"$1\"", "sh", make])
 headers = {"Authorization": "Bearer " + token.split()[-1].decode(), "Content-Type": "application/json"}
