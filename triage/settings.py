@@ -186,6 +186,7 @@ AUTH_PASSWORD_VALIDATORS = [
     {"NAME": "django.contrib.auth.password_validation.UserAttributeSimilarityValidator"},
     {"NAME": "django.contrib.auth.password_validation.MinimumLengthValidator", "OPTIONS": {"min_length": 10}},
     {"NAME": "django.contrib.auth.password_validation.CommonPasswordValidator"},
+    {"NAME": "triage.password_words.SiteWordsValidator"},
 ]
 
 # Sign-in, passwords and second factor. Limits count attempts for each address ("ip") and each account ("key").

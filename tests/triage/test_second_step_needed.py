@@ -11,8 +11,10 @@ from typing import Any
 
 import pytest
 from allauth.mfa.models import Authenticator
+from django.contrib.auth.password_validation import validate_password
 from django.core import mail
 from django.core.cache import cache
+from django.core.exceptions import ValidationError
 from django.test import Client
 
 from ingest.services import token_create
@@ -117,3 +119,17 @@ def test_djangos_check_of_deployments_has_nothing_to_say_without_a_mail_server(t
     done = subprocess.run(argv, cwd=ROOT, env=env, capture_output=True, text=True, timeout=WORK_S, check=False)
     assert done.returncode == 0, done.stderr
     assert "no issues" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("password", "is_taken"),
+    [("faultline2026!", False), ("Admin-Admin-1", False), ("example-admin", False), ("tall faultline of rocks", True)],
+)
+def test_a_password_of_the_sites_own_words_is_refused(password: str, is_taken: bool, settings: Any) -> None:
+    settings.SITE_URL = "https://faultline.example"
+    try:
+        validate_password(password)
+    except ValidationError as error:
+        assert not is_taken and "guessed first" in str(error)
+    else:
+        assert is_taken
