@@ -18,6 +18,8 @@ from ingest.refusals import Refused, translate_storage_errors
 #: keys of the WSGI environment; a client cannot set them
 ADMISSION = "faultline.admission"
 RECEIVED = "faultline.received"
+#: the server can let this request wait without a thread: the view may set ``wait`` on its answer
+CAN_WAIT = "faultline.can_wait"
 _BLOCK_BYTES = 256 << 10
 
 

@@ -18,3 +18,7 @@ swept = Signal()
 
 #: Sent about every half hour by some worker, for periodic work.
 tidied = Signal()
+
+#: What was found out about a job, for its description in the API. Sent with ``job``; the one receiver returns
+#: ``verdict`` and ``incident``.
+verdict_asked = Signal()

@@ -21,12 +21,11 @@ def current() -> tuple[str, list[str]]:
     from drf_spectacular.drainage import GENERATOR_STATS  # noqa: PLC0415  # after setup
     from drf_spectacular.generators import SchemaGenerator  # noqa: PLC0415
     from drf_spectacular.renderers import OpenApiYamlRenderer  # noqa: PLC0415
-    from drf_spectacular.settings import spectacular_settings  # noqa: PLC0415
 
     generator: Any = SchemaGenerator
     renderer: Any = OpenApiYamlRenderer
     with GENERATOR_STATS.silence():
-        schema = generator(api_version=spectacular_settings.VERSION).get_schema(request=None, public=True)
+        schema = generator().get_schema(request=None, public=True)
     caches = (GENERATOR_STATS._warn_cache, GENERATOR_STATS._error_cache)
     complaints = [message for cache in caches for message in cache]
     return renderer().render(schema, renderer_context={}).decode(), complaints

@@ -17,6 +17,7 @@ PLACES = {
     "diagnosis/pipeline.py": r'^(ENGINE: Final = ")[\d.]+(")$',
     "deploy/compose.yaml": r"(faultline:)\d[\d.]*\d()",
     "deploy/helm/Chart.yaml": r"^((?:version|appVersion): ).+()$",
+    "docs/openapi.yaml": r"^(  version: ).+()$",
     "docs/install.md": r"(faultline:)\d[\d.]*\d()",
     "docs/settings.md": r"(faultline:)\d[\d.]*\d()",
 }

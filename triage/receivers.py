@@ -18,9 +18,10 @@ from django.http import HttpRequest
 
 from ingest import broker
 from ingest.models import Job, Run
-from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied
+from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied, verdict_asked
 from triage.models import Activity
 from triage.security_log import note
+from triage.selectors.verdicts import verdict_of
 from triage.services.announcing import activity_announce, evidence_announce, failure_announce
 from triage.services.deletion_record import deletion_record
 from triage.services.delivering import claims_free, deliveries_tidy, is_due
@@ -39,6 +40,11 @@ def diagnose(run_id: int, job_id: int, revision: int, **_: Any) -> None:
     if not broker.send("triage.tasks.diagnose", run_id):
         Run.objects.filter(pk=run_id).update(sent_at=None)
     evidence_announce(job_id=job_id, revision=revision)
+
+
+@receiver(verdict_asked, dispatch_uid="triage.verdict")
+def tell_verdict(job: Job, **_: Any) -> dict[str, Any]:
+    return verdict_of(job)
 
 
 @receiver(post_save, sender=Activity, dispatch_uid="triage.routes.activity")

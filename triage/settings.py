@@ -341,7 +341,8 @@ REST_FRAMEWORK = {
 }
 SPECTACULAR_SETTINGS = {
     "TITLE": "Faultline",
-    "VERSION": "1",
+    "VERSION": VERSION,
+    "SERVERS": [{"url": "/", "description": "The site that shows this document"}],
     "OAS_VERSION": "3.1.0",
     "ENFORCE_NON_BLANK_FIELDS": True,
     "GET_LIB_DOC_EXCLUDES": "ingest.api.schema.classes_for_programmers",

@@ -9,6 +9,7 @@ from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
 
+from diagnosis import numbers
 from ingest import selectors, services
 from ingest.api.base import IDEMPOTENCY_KEY, ApiView, Cursor, asks
 from ingest.api.serializers import (
@@ -25,10 +26,13 @@ from ingest.api.serializers import (
     UploadSerializer,
     WantedListSerializer,
 )
+from ingest.bodies import CAN_WAIT
 from ingest.models import Artifact, Job, Run, Upload
 from ingest.refusals import Refused
 
 TAGS = ["jobs"]
+#: proxies end a request without an answer after a minute
+MAX_WAIT_S = 50
 
 
 def job_of(request: Any, slug: str) -> Job:
@@ -90,9 +94,24 @@ class JobsView(ApiView):
 class JobView(ApiView):
     serializer_class = JobDetailSerializer
 
-    @extend_schema(operation_id="jobs_read", tags=TAGS, summary="A job, its progress and the problems of its evidence")
+    @extend_schema(
+        operation_id="jobs_read",
+        tags=TAGS,
+        summary="A job, its progress, the problems of its evidence, its verdict and incident",
+        description="`wait` answers as soon as all evidence that came is diagnosed or could not be, at the latest "
+        "after so many seconds. If `progress.is_active` is still true, ask again.",
+    )
+    @asks(OpenApiParameter("wait", {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S}))
     def get(self, request: Request, slug: str) -> Response:
-        return Response(self.get_serializer(job_of(request, slug)).data)
+        wait_s = numbers.whole(request.query_params.get("wait", "0"), digits=3)
+        if wait_s is None or wait_s > MAX_WAIT_S:
+            raise Refused(f"wait is a whole number of seconds from 0 to {MAX_WAIT_S}.", code="bad_number")
+        job = job_of(request, slug)
+        if wait_s and CAN_WAIT in request.META and selectors.busy_jobs([job.pk]):
+            response = Response({})
+            response.wait = job.pk, str(request.user.pk), float(wait_s)  # type: ignore[attr-defined]
+            return response
+        return Response(self.get_serializer(job).data)
 
     @extend_schema(
         operation_id="jobs_put",
@@ -217,5 +236,7 @@ class DiagnoseView(ApiView):
         if run is not None:
             run.refresh_from_db()
         state = run.state if run else "waiting"
-        body = {"state": state, "run": run.pk if run else None, "url": f"/jobs/{job.slug}/"}
+        job.refresh_from_db(fields=["revision"])
+        revision = run.parameters["revision"] if run else job.revision
+        body = {"state": state, "run": run.pk if run else None, "revision": revision, "url": f"/jobs/{job.slug}/"}
         return Response(body, status=200 if state in ("succeeded", "failed") else 202)

@@ -7,6 +7,7 @@ from typing import Any, ClassVar
 from drf_spectacular.utils import OpenApiResponse, extend_schema_field
 from rest_framework import serializers
 
+from ingest import signals
 from ingest.api.strict import StrictSerializer
 from ingest.models import Artifact, Job, Outcome, Run, RunLog, Upload
 from ingest.parameters import layout_problem
@@ -179,12 +180,46 @@ class JobSerializer(serializers.ModelSerializer[Job]):
         return f"/jobs/{job.slug}/"
 
 
+class VerdictSuspectSerializer(serializers.Serializer[Any]):
+    name = serializers.CharField()
+    kind = serializers.CharField()
+    probability = serializers.FloatField()
+
+
+class VerdictSerializer(serializers.Serializer[Any]):
+    """What the newest diagnosis of the last attempt says."""
+
+    attempt = serializers.IntegerField()
+    revision = serializers.IntegerField(help_text="The evidence that it saw: `revision` of the job, or an earlier one")
+    condition = serializers.CharField(allow_blank=True, help_text="failed, hung, degraded, healthy, …")
+    category = serializers.CharField(allow_blank=True, help_text="docs/categories.md; none: nothing failed")
+    confidence = serializers.FloatField(allow_null=True)
+    sentence = serializers.CharField(allow_blank=True)
+    suspects = VerdictSuspectSerializer(many=True, help_text="The accused, most probable first, at most five")
+
+
+class JobIncidentSerializer(serializers.Serializer[Any]):
+    number = serializers.IntegerField()
+    url = serializers.CharField(help_text="The page that shows it with its evidence")
+    state = serializers.CharField()
+    standing_category = serializers.CharField(help_text="The category after review")
+
+
 class JobDetailSerializer(JobSerializer):
     progress = serializers.SerializerMethodField()
+    verdict = VerdictSerializer(read_only=True, allow_null=True, help_text="null: nothing was diagnosed yet")
+    incident = JobIncidentSerializer(read_only=True, allow_null=True, help_text="null: nothing failed")
 
     class Meta(JobSerializer.Meta):
         # progress comes first: it refreshes the revisions that the later fields show
-        fields = ("progress", *JobSerializer.Meta.fields)  # type: ignore[assignment]
+        fields = ("progress", *JobSerializer.Meta.fields, "verdict", "incident")  # type: ignore[assignment]
+
+    def to_representation(self, instance: Job) -> dict[str, Any]:
+        answers: list[Any] = [told for _, told in signals.verdict_asked.send(sender=Job, job=instance)]
+        for told in answers:
+            instance.verdict, instance.incident = told["verdict"], told["incident"]  # type: ignore[attr-defined]
+        shown: dict[str, Any] = super().to_representation(instance)
+        return shown
 
     @extend_schema_field(ProgressSerializer)
     def get_progress(self, job: Job) -> Any:
@@ -286,7 +321,8 @@ class WantedListSerializer(serializers.Serializer[Any]):
 
 class DiagnoseOutSerializer(serializers.Serializer[Any]):
     state = serializers.ChoiceField(choices=DIAGNOSIS_STATES)
-    run = serializers.IntegerField(allow_null=True)
+    run = serializers.IntegerField(allow_null=True, help_text="null: it begins when the evidence is read")
+    revision = serializers.IntegerField(help_text="The evidence that is diagnosed; see `verdict.revision` of the job")
     url = serializers.CharField()
 
 

@@ -19,7 +19,7 @@ from ingest.selectors.evidence import (
     reader_for,
     records_path,
 )
-from ingest.selectors.progress import Progress, progress
+from ingest.selectors.progress import Progress, busy_jobs, progress
 from ingest.selectors.quotas import Quota, quota_of, quotas_of
 from ingest.selectors.wanted import wanted_evidence
 
@@ -28,6 +28,7 @@ __all__ = [
     "Progress",
     "Quota",
     "artifacts_of",
+    "busy_jobs",
     "clusters_visible_to",
     "hints_for",
     "is_removed",

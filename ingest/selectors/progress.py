@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from dataclasses import dataclass
 from datetime import timedelta
 from typing import Any
 
-from django.db.models import Count, F, Q, Sum
+from django.db.models import Count, Exists, F, OuterRef, Q, Sum
 from django.template.defaultfilters import filesizeformat
 from django.utils import timezone
 
@@ -84,6 +85,19 @@ def progress(job: Job) -> Progress:
         is_following=bool(uploads) and not active and all(_is_growing(upload) for upload in uploads),
         waiting=_waiting(active),
     )
+
+
+def busy_jobs(jobs: Collection[int]) -> set[int]:
+    """Of these jobs those whose evidence is being received, read or diagnosed. A file that grows while its job runs
+    counts for nothing. One query.
+    """
+    runs = Run.objects.filter(job=OuterRef("pk"), state__in=_OPEN_STATES).exclude(kind=Run.Kind.CONDENSE)
+    uploads = Upload.objects.filter(job=OuterRef("pk"))
+    arriving = Q(state=Upload.State.RECEIVED) | Q(state=Upload.State.RECEIVING, size_bytes__isnull=False)
+    files = Artifact.objects.filter(attempt__job=OuterRef("pk"), is_superseded=False)
+    is_due = Q(revision__gt=F("diagnosing_revision")) & Exists(files)
+    busy = Job.objects.filter(Exists(runs) | Exists(uploads.filter(arriving)) | is_due, pk__in=jobs)
+    return set(busy.order_by().values_list("pk", flat=True))
 
 
 def _waiting(active: list[Run]) -> str:

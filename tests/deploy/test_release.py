@@ -17,7 +17,7 @@ from tests.patience import WORK_S
 from tests.upgrades import RELEASES
 from triage.places import ROOT, version
 
-NAMED = r"(?:faultline:|^appVersion: |^version: |__version__ = \"|ENGINE: Final = \")(\d+\.\d+\.\d+)"
+NAMED = r"(?:faultline:|^appVersion: |^ *version: |__version__ = \"|ENGINE: Final = \")(\d+\.\d+\.\d+)"
 
 
 @pytest.mark.parametrize("path", release.PLACES)

@@ -13,7 +13,7 @@ import json
 import logging
 import time
 from collections import Counter
-from collections.abc import Awaitable, Callable, Mapping
+from collections.abc import Awaitable, Callable, Collection, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
 from dataclasses import dataclass
@@ -21,13 +21,15 @@ from typing import Any
 
 from django.db import close_old_connections
 
-from ingest.bodies import ADMISSION, RECEIVED, ReceivedBody, Sink
+from ingest.bodies import ADMISSION, CAN_WAIT, RECEIVED, ReceivedBody, Sink
 from ingest.figures import Requests
 from ingest.problems import problem_of
+from ingest.selectors import busy_jobs
 from triage.server.admission import admission_of, takes_bytes, takes_chunks
 from triage.server.body_reader import ConnectionLost, Pace, Receive, SmallBodies, TooSlow, blocks
 from triage.server.environ import Scope, body_length, environ_of
 from triage.server.pages import Answer, Pages
+from triage.server.waiting import Waiting
 
 log = logging.getLogger(__name__)
 
@@ -102,6 +104,7 @@ class Front:
         self._read = ThreadPoolExecutor(4, "read")
         self._small = SmallBodies(SMALL_AT_ONCE)
         self._large: Counter[object] = Counter()
+        self._waiting = Waiting(lambda jobs: self._in(self._make, _busy_jobs, jobs))
         self.requests = Requests()
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -133,8 +136,13 @@ class Front:
             except TooSlow:
                 raise Refusal(408, "too_slow", _TOO_SLOW, pending=pace.pending) from None
         pool = self._take if takes_bytes(scope["method"], scope["path"]) else self._make
-        answer = await self._timed(pool, self._pages.answer, environ_of(scope, io.BytesIO(body)))
+        answer = await self._timed(pool, self._pages.answer, environ_of(scope, io.BytesIO(body), {CAN_WAIT: True}))
         assert isinstance(answer, Answer)  # it was no admission
+        if answer.wait is not None:
+            job, person, limit_s = answer.wait
+            await self._waiting.until_diagnosed(job, person, limit_s, receive)
+            answer = await self._timed(pool, self._pages.answer, environ_of(scope, io.BytesIO(body)))
+            assert isinstance(answer, Answer)
         await self._send(answer, receive, send)
 
     async def _receive_large(self, scope: Scope, receive: Receive, send: Send) -> None:
@@ -278,6 +286,11 @@ async def _linger(receive: Receive, pending: asyncio.Future[Any] | None, limit_b
                 limit_bytes -= len(message.get("body", b""))
                 if message["type"] != "http.request" or not message.get("more_body"):
                     return
+
+
+def _busy_jobs(jobs: Collection[int]) -> set[int]:
+    close_old_connections()
+    return busy_jobs(jobs)
 
 
 def _save_progress(sink: Sink) -> None:

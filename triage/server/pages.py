@@ -31,6 +31,8 @@ class Answer:
     rest: Iterator[bytes] | None = None
     close: Callable[[], None] = lambda: None
     route: str = "other"
+    #: the job that the request waits for, the person, and for how many seconds; None: it waits for nothing
+    wait: tuple[int, str, float] | None = None
 
 
 class Pages(WSGIHandler):
@@ -56,6 +58,7 @@ class Pages(WSGIHandler):
         match = request.resolver_match
         if match is not None and match.url_name:
             answer.route = match.view_name
+        answer.wait = getattr(response, "wait", None)
         return answer
 
 
