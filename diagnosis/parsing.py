@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import io
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
@@ -15,6 +14,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis import faults, flows, kinds, sniff, stacks
+from diagnosis.checked_stream import CheckedStream
 from diagnosis.logs import cells, encodings, joined, lines, wrapped
 from diagnosis.logs.described import Log
 from diagnosis.logs.prepared import prepare_files
@@ -38,65 +38,6 @@ _LONG_LINES = (
 )
 
 
-class _Tee(io.RawIOBase):
-    """A stream with a head that was already read; hashes and counts the bytes, and stores the reason of an early
-    end.
-    """
-
-    def __init__(self, head: bytes, stream: BinaryIO) -> None:
-        self._head = head
-        self._stream = stream
-        self._digest = hashlib.sha256()
-        self.passed = 0
-        self.broke: str | None = None
-
-    def readable(self) -> bool:
-        return True
-
-    def read(self, size: int = -1) -> bytes:
-        if self._head:
-            size = len(self._head) if size is None or size < 0 else size
-            data, self._head = self._head[:size], self._head[size:]
-        else:
-            data = _read(self._stream, size, self)
-        self._digest.update(data)
-        self.passed += len(data)
-        return data
-
-    def readinto(self, buffer: Any) -> int:
-        data = self.read(len(buffer))
-        buffer[: len(data)] = data
-        return len(data)
-
-    def read_up_to(self, limit: int) -> bytes:
-        """The next ``limit`` bytes; fewer at the end."""
-        pieces: list[bytes] = []
-        size = 0
-        while size < limit and (piece := self.read(min(1 << 20, limit - size))):
-            pieces.append(piece)
-            size += len(piece)
-        return b"".join(pieces)
-
-    def drain(self) -> None:
-        while self.read(1 << 20):
-            pass
-
-    @property
-    def sha256(self) -> str:
-        return self._digest.hexdigest()
-
-
-def _read(stream: BinaryIO, size: int, tee: _Tee) -> bytes:
-    """Reads; a damaged stream ends at the damage."""
-    try:
-        return stream.read(size) or b""
-    except BaseException as error:  # decompressors raise a dozen types of errors, and none may stop the other artifacts
-        if faults.is_of_machine(error) or not faults.is_fault(error):
-            raise
-        tee.broke = faults.error_text(error)
-        return b""
-
-
 def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """Reads one artifact (or, with ``hints.offset``, one byte range of a plain file cut at a line boundary) once,
     streaming.
@@ -106,11 +47,11 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     used. Memory is bounded by the block size; time is linear in bytes.
     """
     work.mkdir(parents=True, exist_ok=True)
-    probe = _Tee(b"", stream)
+    probe = CheckedStream(b"", stream)
     head = b""
     while len(head) < sniff.HEAD_BYTES and (more := probe.read(sniff.HEAD_BYTES - len(head))):
         head += more
-    tee = _Tee(head, stream)
+    tee = CheckedStream(head, stream)
     tee.broke = probe.broke
     if not head:
         why = (
@@ -149,7 +90,7 @@ def _broken_off(path: str, why: str, passed: int) -> str:
     )
 
 
-def _parse_whole(row: kinds.EvidenceKind, tee: _Tee, path: str) -> Parsed:
+def _parse_whole(row: kinds.EvidenceKind, tee: CheckedStream, path: str) -> Parsed:
     """A file of a kind that is read whole; more than its limit is left out with a sentence."""
     data = tee.read_up_to(row.max_bytes)
     parsed = row.parse(data, path)
@@ -162,7 +103,7 @@ def _parse_whole(row: kinds.EvidenceKind, tee: _Tee, path: str) -> Parsed:
     return replace(parsed, sha256=tee.sha256, bytes=tee.passed, notes=notes)
 
 
-def _parse_other(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path) -> Parsed:
+def _parse_other(kind: Kind, tee: CheckedStream, path: str, hints: ParseHints, work: Path) -> Parsed:
     reader = flows.parse_flow if kind is Kind.FLOW else stacks.parse_stack
     try:
         parsed = reader(cast("BinaryIO", tee), path, hints, work)
@@ -184,10 +125,8 @@ def _parse_other(kind: Kind, tee: _Tee, path: str, hints: ParseHints, work: Path
         )
 
 
-def _parse_description(kind: Kind, tee: _Tee, path: str) -> Parsed:
-    data = tee.read(_MAX_FACTS_BYTES)
-    while len(data) < _MAX_FACTS_BYTES and (more := tee.read(_MAX_FACTS_BYTES - len(data))):
-        data += more
+def _parse_description(kind: Kind, tee: CheckedStream, path: str) -> Parsed:
+    data = tee.read_up_to(_MAX_FACTS_BYTES)
     tee.drain()
     if tee.passed > len(data):
         return Parsed(
@@ -206,7 +145,7 @@ def _parse_description(kind: Kind, tee: _Tee, path: str) -> Parsed:
     return Parsed(path, kind, tee.sha256, tee.passed, count, facts=facts)
 
 
-def _parse_log(kind: Kind, tee: _Tee, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
+def _parse_log(kind: Kind, tee: CheckedStream, head: bytes, path: str, hints: ParseHints, work: Path) -> Parsed:
     notes: list[str] = []
     encoding, mark = encodings.encoding_of(head)
     is_wrapped = _is_wrapped(head[mark:], encoding, notes)
