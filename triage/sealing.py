@@ -38,6 +38,17 @@ def unseal(stored: str) -> str:
         raise SealBroken("FAULTLINE_SECRET_KEY is another one than before: set FAULTLINE_SECRET_KEY_FORMER") from None
 
 
+def is_sealed_now(stored: str) -> bool:
+    """Whether it is sealed with the current secret key: then no former one is needed."""
+    if not stored.startswith(_MARK):
+        return False
+    try:
+        Fernet(_key_of(settings.SECRET_KEY)).decrypt(stored.removeprefix(_MARK).encode())
+    except InvalidToken:
+        return False
+    return True
+
+
 def _keys() -> MultiFernet:
     return MultiFernet([Fernet(_key_of(key)) for key in (settings.SECRET_KEY, *settings.SECRET_KEY_FALLBACKS)])
 

@@ -23,6 +23,7 @@ from tests.patience import WORK_S
 from tests.triage.test_sign_in import is_in, sign_in, switched_on
 from triage.places import ROOT
 from triage.sealing import SealBroken, seal, unseal
+from triage.services.resealing import secrets_reseal
 from triage.unsent_mail import Backend
 
 pytestmark = pytest.mark.django_db
@@ -79,6 +80,18 @@ def test_the_key_of_an_app_is_encrypted_in_the_database(client: Client, settings
     with pytest.raises(SealBroken, match="FAULTLINE_SECRET_KEY_FORMER"):
         unseal(sealed)
     assert seal("x") != seal("x")
+
+
+def test_a_former_secret_key_can_go_after_the_next_preparation(client: Client, settings: Any) -> None:
+    make_user("ada", "engineer")
+    sign_in(client, "ada")
+    secret, _ = switched_on(client)
+    settings.SECRET_KEY, settings.SECRET_KEY_FALLBACKS = "another", [settings.SECRET_KEY]
+    assert secrets_reseal() == 2 and secrets_reseal() == 0
+    settings.SECRET_KEY_FALLBACKS = []
+    assert unseal(Authenticator.objects.get(type="totp").data["secret"]) == secret
+    settings.SECRET_KEY = "a lost one"
+    assert secrets_reseal() == 0, "what no key opens stays as it is"
 
 
 def test_acts_of_sign_in_and_refusals_are_lines_of_the_log(client: Client, caplog: pytest.LogCaptureFixture) -> None:

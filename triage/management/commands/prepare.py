@@ -21,6 +21,7 @@ from django.db import OperationalError
 from triage.environment import env_bool, env_str
 from triage.serve.children import ServiceError
 from triage.serve.newer import check_version
+from triage.services.resealing import secrets_reseal
 
 DEMO_PEOPLE = (("engineer", "engineer"), ("manager", "manager"))
 
@@ -41,6 +42,7 @@ class Command(BaseCommand):
                 call_command("migrate", interactive=False, verbosity=0)
             except OperationalError as error:
                 raise CommandError(f"the database cannot be used: {str(error).strip().splitlines()[0]}") from error
+            secrets_reseal()
             collecting.result()
         if env_bool("FAULTLINE_DEMO", True):
             self._demo_people()
