@@ -15,6 +15,6 @@ else
 fi
 
 setsid nohup python3 /opt/faultline/faultline.pyz upload "$logs" \
-    --job "${SLURM_JOB_NAME:-job}" --slug "slurm-$SLURM_JOB_ID" --attempt "${SLURM_RESTART_COUNT:-0}" \
+    --job "${SLURM_JOB_NAME:-job}" --slug "$SLURM_JOB_ID" --attempt "${SLURM_RESTART_COUNT:-0}" \
     --nodes "${SLURM_JOB_NODELIST:-}" --outcome "$outcome" --diagnose --quiet \
     >>/var/log/faultline-epilog.log 2>&1 </dev/null &

@@ -46,7 +46,12 @@ def follow(args: argparse.Namespace, site: Site, say: Words) -> int:
         follower.catch_up()
         return say.end(DONE)
     stop = threading.Event()
-    _on_signals(lambda number: stop.set())
+
+    def end(_number: int) -> None:
+        stop.set()
+        site.hurry()
+
+    _on_signals(end)
     follower.run(stop, every_s=args.every)
     follower.finish()
     _close(site, slug, args.outcome, say)
@@ -67,9 +72,16 @@ def run(args: argparse.Namespace, connect: Callable[[], Site], say: Words) -> in
         child = subprocess.Popen(args.program, stdout=subprocess.PIPE, stderr=subprocess.STDOUT)  # noqa: S603
     except OSError as error:
         return say.end(WRONG_CALL, f"{args.program[0]} cannot be started: {error.strerror}.")
-    _on_signals(child.send_signal)
     stop, ended = threading.Event(), threading.Event()
-    program = _Program(output, child.pid, [])
+    program = _Program(output, child.pid, [], [], [])
+
+    def pass_on(number: int) -> None:
+        program.signals.append(number)
+        child.send_signal(number)
+        for site in program.sites:
+            site.hurry()
+
+    _on_signals(pass_on)
     sender = threading.Thread(target=_send, args=(args, connect, say, program, stop), daemon=True)
     copier = threading.Thread(target=_copy, args=(child, output, ended), daemon=True)
     copier.start()
@@ -85,11 +97,21 @@ def run(args: argparse.Namespace, connect: Callable[[], Site], say: Words) -> in
 
 
 class _Program(NamedTuple):
-    """A program that was started; ``codes`` gets its exit code."""
+    """A program that was started; ``codes`` gets its exit code, ``signals`` those that it was sent, ``sites`` the site
+    that it is told to.
+    """
 
     output: Path
     pid: int
     codes: list[int]
+    signals: list[int]
+    sites: list[Site]
+
+    def outcome(self) -> str:
+        """How it ended. A program that ends with code 0 after a signal has done what it was asked."""
+        if not any(self.codes):
+            return "succeeded"
+        return "cancelled" if self.signals else "failed"
 
 
 def _send(
@@ -102,6 +124,7 @@ def _send(
     """The thread that follows; its errors never reach the program."""
     try:
         site = connect()
+        program.sites.append(site)
         slug = _begin(args, site, say)
         taker = _taker(args, site, slug, say, program.pid)
         output = files.Source(program.output, program.output.resolve().parent, f"{args.prefix}output.log")
@@ -109,7 +132,7 @@ def _send(
         follower = Follower(site, slug, found, attempt=args.attempt, bytes_per_s=args.rate, note=say.note)
         follower.run(stop, every_s=args.every)
         follower.finish()
-        _close(site, slug, args.outcome or ("failed" if any(program.codes) else "succeeded"), say)
+        _close(site, slug, args.outcome or program.outcome(), say)
     except (UsageError, ValueError, Denied, Problem, Unreachable, OSError) as error:
         say.note(f"this job is not followed: {error}")
 
@@ -146,8 +169,11 @@ def _begin(args: argparse.Namespace, site: Site, say: Words) -> str:
 
 
 def _close(site: Site, slug: str, outcome: str | None, say: Words) -> None:
-    """State the outcome of the job, and request its diagnosis."""
-    site.send("PATCH", f"/jobs/{slug}/", {"outcome": outcome or "unknown"})
+    """State the outcome of the job, and request its diagnosis. Without one, what a watcher stated meanwhile stands."""
+    if outcome is None and site.get(f"/jobs/{slug}/").data["declared_outcome"] == "running":
+        outcome = "unknown"
+    if outcome is not None:
+        site.send("PATCH", f"/jobs/{slug}/", {"outcome": outcome})
     say.result["diagnosis"] = sending.diagnose(site, slug)["state"]
 
 

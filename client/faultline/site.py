@@ -19,6 +19,8 @@ from faultline import __version__
 TIMEOUT_S = 60.0
 BLOCK_BYTES = 256 << 10
 _MAX_WAIT_S = 60.0
+#: a pause ends so soon after :meth:`Site.hurry`, and is that long from then on
+_SLICE_S = 0.5
 #: statuses after which the same request may succeed later
 _RETRY_STATUSES = {408, 423, 425, 429, 500, 502, 503, 504, 507}
 
@@ -80,6 +82,7 @@ class Site:
         self._proxy = _proxy_of(parts)
         self._to_proxy = _credentials_of(self._proxy)
         self._local = threading.local()
+        self._is_hurried = False
 
     def get(self, path: str, **query: Any) -> Reply:
         return self.ask("GET", path + (f"?{urlencode(query)}" if query else ""))
@@ -124,7 +127,16 @@ class Site:
             if time.monotonic() + wait_s > end:
                 raise Unreachable(why)
             self._say(f"{why}; trying again in {wait_s:.0f} s")
-            time.sleep(wait_s)
+            self._pause(wait_s)
+
+    def hurry(self) -> None:
+        """End the pause between two tries, and make further ones short: this process is about to be ended."""
+        self._is_hurried = True
+
+    def _pause(self, wait_s: float) -> None:
+        while wait_s > 0:
+            time.sleep(min(wait_s, _SLICE_S))
+            wait_s = 0.0 if self._is_hurried else wait_s - _SLICE_S
 
     def _once(self, method: str, path: str, body: Any, headers: dict[str, str]) -> Reply:
         connection = self._connection()

@@ -26,11 +26,12 @@ _JOB_COMMANDS = (
         "-P",
         "-S",
         "now-1hour",
-        "--format=JobID,JobName,State,ExitCode,Submit,Start,End,NodeList,Restarts",
+        "--format=JobID,JobIDRaw,JobName,State,ExitCode,Submit,Start,End,NodeList,Restarts",
     ),
 )
 _NODE_COMMANDS = (("scontrol", "show", "node", "-o"), ("sinfo", "--json"))
-#: a job id: plain, array task or component; not the pending rest of an array (123_[4-9])
+#: a job id: plain, or of tables without plain ids an array task or component; not the pending rest of an array
+#: (123_[4-9])
 _ID = re.compile(r"(\d+)(?:[_+](\d+))?$")
 _PAIR = re.compile(r"(?:^| )([A-Za-z][A-Za-z:/_]*)=")
 _EMPTY_VALUES = ("", "(null)", "None", "N/A", "Unknown", "NONE")
@@ -96,10 +97,8 @@ def _records(text: str, of: str) -> Iterator[Mapping[str, Any]]:
 
 
 def _job(row: Mapping[str, Any]) -> Optional[Job]:  # noqa: UP045
-    name_of = str(_get(row, "job_id", "JobId", "JobIDRaw", "JobID") or "")
-    if row.get("array_task_id") and _number(row["array_task_id"]) and _number(row.get("array_job_id")):
-        name_of = f"{_number(row['array_job_id'])}_{_number(row['array_task_id'])}"
-    if not _ID.match(name_of):  # steps of sacct (123.batch) and pending rests of arrays
+    listed = str(_get(row, "job_id", "JobId", "JobID") or "")
+    if not _ID.match(listed):  # steps of sacct (123.batch) and pending rests of arrays
         return None
     states = _state_words(_get(row, "job_state", "JobState", "State", "state"))
     if not states:
@@ -108,7 +107,7 @@ def _job(row: Mapping[str, Any]) -> Optional[Job]:  # noqa: UP045
     times = row["time"] if isinstance(row.get("time"), dict) else {}
     reason = row["state"].get("reason") if isinstance(row.get("state"), dict) else None
     return Job(
-        id=name_of,
+        id=str(row.get("JobIDRaw") or listed),  # what the job's own scripts have as SLURM_JOB_ID, also in arrays
         name=_plain_value(_get(row, "name", "JobName")),
         state=states[0].upper(),
         reason=_plain_value(_get(row, "state_reason", "Reason") or reason),
@@ -214,6 +213,9 @@ class Slurm:
         return Snapshot(jobs_of(self._first(_JOB_COMMANDS)), nodes_of(self._first(_NODE_COMMANDS)), {})
 
     def slug_of(self, job: Job) -> str:
+        """Slurm's id, without anything else: scripts that have only ``SLURM_JOB_ID``, and collectors that have only the
+        label ``slurm_job_id``, find the same job.
+        """
         return job.id.replace("_", "-").replace("+", "-")
 
     def line_of(self, job: Job, *, names_node: bool) -> str:

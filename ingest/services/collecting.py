@@ -109,9 +109,12 @@ def batch_show(*, streams: Iterable[Stream], rules: Rules) -> dict[str, Any]:
 
 
 def streams_close() -> None:
-    """Complete the pushed files of jobs that ended. A collector does not say when a file ends. One query."""
+    """Complete the growing files of jobs that ended: a collector does not say when a file ends, and a follower may have
+    been killed with its job. One query.
+    """
     now = timezone.now()
-    quiet = Upload.objects.filter(state=Upload.State.RECEIVING, updated_at__lt=now - _QUIET_AFTER).exclude(source="")
+    growing = Upload.objects.filter(state=Upload.State.RECEIVING, size_bytes=None)
+    quiet = growing.filter(updated_at__lt=now - _QUIET_AFTER)
     ended = Q(job__declared_outcome__in=_ENDED_OUTCOMES) | Q(attempt__outcome__in=_ENDED_OUTCOMES)
     for upload in quiet.filter(ended).select_related("job", "attempt")[:_MAX_UPLOADS]:
         try:

@@ -125,5 +125,5 @@ def test_the_epilog_sends_a_jobs_directory_and_holds_nobody_up(tmp_path: Path) -
             break
         subprocess.run(["sleep", "0.05"], check=True)
     said = (tmp_path / "called").read_text()
-    assert "upload" in said and "--slug slurm-4711" in said and "--outcome failed" in said and "gpu[01-02]" in said
+    assert "upload" in said and "--slug 4711 " in said and "--outcome failed" in said and "gpu[01-02]" in said
     assert run("sh", tmp_path / "epilog.sh", **{**env, "SLURM_JOB_ID": "1"}).returncode == 0, "no logs, no work"

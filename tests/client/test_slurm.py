@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from faultline.slurm import Job, exit_of, hosts_of, jobs_of, nodes_of
+from faultline.slurm import Job, Slurm, exit_of, hosts_of, jobs_of, nodes_of
 
 SHAPES: list[Any] = [
     {"set": True, "infinite": False, "number": 768},
@@ -91,6 +91,15 @@ def test_records_of_scontrol_and_tables_of_sacct_are_read(monkeypatch: pytest.Mo
         ("13_2", "RUNNING", None),
         ("14+1", "RUNNING", None),
     ]
+
+
+def test_a_task_of_an_array_has_the_id_that_its_own_script_sees() -> None:
+    said = {
+        "jobs": [row(job_id=14, array_job_id={"set": True, "number": 13}, array_task_id={"set": True, "number": 2})]
+    }
+    table = "JobID|JobIDRaw|State\n13_2|14|RUNNING\n13_[4-9]|13|PENDING\n13_2.batch|14.batch|RUNNING\n"
+    for text in (json.dumps(said), "JobId=14 ArrayJobId=13 ArrayTaskId=2 JobState=RUNNING\n", table):
+        assert [Slurm().slug_of(job) for job in jobs_of(text)] == ["14"]
 
 
 def test_nodes_that_cannot_work_are_told_with_their_reason() -> None:

@@ -86,11 +86,18 @@ ELSEWHERE = (
     Elsewhere("docs/client.md", "curl", "Its folder is one of a cluster", "tests/e2e/test_client.py"),
     Elsewhere("docs/client.md", "export", "Its folder is one of a cluster", "tests/e2e/test_client.py"),
     Elsewhere("docs/client.md", "python3", "Its folder is one of a cluster", "tests/e2e/test_client.py"),
-    Elsewhere("docs/client.md", "dmesg", _CLUSTER, "tests/client/test_program.py"),
-    Elsewhere("docs/client.md", "faultline upload", _CLUSTER, "tests/client/test_program.py"),
+    *(
+        Elsewhere(f"docs/{name}.md", begins, _CLUSTER, "tests/client/test_slurm_guides.py")
+        for name, begins in (
+            ("client", "d="),
+            ("client", "dmesg"),
+            ("client", "faultline upload"),
+            ("live", "exec faultline run"),
+            ("live", "systemd-run"),
+            ("live", "systemctl"),
+        )
+    ),
     Elsewhere("docs/live.md", "faultline", "It runs until a job ends", "tests/client/test_follow.py"),
-    Elsewhere("docs/live.md", "systemd-run", _CLUSTER, "tests/client/test_follow.py"),
-    Elsewhere("docs/live.md", "systemctl", _CLUSTER, "tests/client/test_follow.py"),
     Elsewhere("docs/restarts.md", "export", "It runs until it is ended", "tests/client/test_attribution.py"),
     Elsewhere(
         "docs/restarts.md", "faultline attribution", "It runs until it is ended", "tests/client/test_attribution.py"
