@@ -20,13 +20,13 @@ from uuid import uuid4
 from django.core.files import File
 from django.core.files.storage import FileSystemStorage, Storage, storages
 
-from ingest import temp_files
+from ingest import sums, temp_files
 from ingest.models import Blob
 
 BLOCK_BYTES = 1 << 20
 #: the files that parsing one artifact writes; the last one shows that the others are complete. A file that was read in
 #: ranges has a table of them instead of columns, which stay in a directory for each range (:func:`parsed_delete`)
-PARSED_FILES = ("columns.parquet", "ranges.parquet", "uniques.parquet", "cells.parquet", "parsed.json")
+PARSED_FILES = ("columns.parquet", "ranges.parquet", "uniques.parquet", "cells.parquet", sums.NAME, "parsed.json")
 
 
 class Part:
@@ -75,6 +75,13 @@ class Part:
         return self._digest.hexdigest()
 
 
+#: for whoever sent the file
+BLOB_CHANGED = (
+    "The stored bytes of this file were changed or cut by something else than Faultline: they no longer have the "
+    "digest of what arrived. Send the file again; faultline doctor --evidence lists all such files."
+)
+
+
 def digest_of(path: Path) -> str:
     """SHA-256 of a file, streaming."""
     with path.open("rb") as file:
@@ -117,6 +124,32 @@ def blob_delete(sha256: str) -> None:
 
 def blob_exists(sha256: str) -> bool:
     return storages["blobs"].exists(Blob.key_of(sha256))
+
+
+def blob_check(sha256: str, size_bytes: int, *, max_bytes: int = sums.MAX_BYTES, is_remote_read: bool = False) -> None:
+    """Check that a blob is what was stored (:func:`ingest.sums.check`); in a remote store only with
+    ``is_remote_read``, because that reads all its bytes, which such a store checks itself.
+
+    Raises :class:`ingest.sums.Changed`, or FileNotFoundError.
+    """
+    storage = storages["blobs"]
+    if isinstance(storage, FileSystemStorage):
+        sums.check(Path(storage.path(Blob.key_of(sha256))), sha256, size_bytes, max_bytes=max_bytes)
+    elif is_remote_read:
+        with blob_open(sha256) as file:
+            if hashlib.file_digest(file, "sha256").hexdigest() != sha256:  # type: ignore[arg-type]
+                raise sums.Changed
+
+
+def blob_problem(sha256: str, size_bytes: int, *, max_bytes: int = sums.MAX_BYTES) -> str:
+    """A sentence if a blob is no longer what was stored; empty if it is, and if it is not there."""
+    try:
+        blob_check(sha256, size_bytes, max_bytes=max_bytes)
+    except sums.Changed:
+        return BLOB_CHANGED
+    except FileNotFoundError:
+        return ""
+    return ""
 
 
 @contextlib.contextmanager
@@ -162,10 +195,12 @@ def directory_put(key: str, files: Iterable[Path]) -> None:
 
 
 def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
-    """Store the existing files among ``names`` of ``folder`` under ``key/`` in the ``parsed`` storage, the last one
-    last. A local folder without other files is moved as a whole.
+    """Store the existing files among ``names`` of ``folder``, and their sums, under ``key/`` in the ``parsed`` storage,
+    the last one last. A local folder without other files is moved as a whole.
     """
-    existing = [name for name in names if (folder / name).exists()]
+    present = [name for name in names if (folder / name).exists()]
+    sums.write(folder, present)
+    existing = [name for name in names if name in present or name == sums.NAME]
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage) and len(existing) == sum(1 for _ in folder.iterdir()):
         target = Path(storage.path(key))
@@ -180,10 +215,14 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
     """A local directory with the files of ``key/``: the stored one if it is local, else a copy.
 
     The copy is in ``work``; without ``work`` it is in the directory of local copies and later calls use it.
+
+    Raises :class:`ingest.sums.Changed` for a local file that is not what was stored.
     """
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
-        return Path(storage.path(key))
+        folder = Path(storage.path(key))
+        sums.check_folder(folder, names)
+        return folder
     target = (work or temp_files.copies_dir()) / key
     target.mkdir(parents=True, exist_ok=True)
     for name in names:
@@ -196,6 +235,15 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
                 shutil.copyfileobj(source, copy, BLOCK_BYTES)
             part.replace(target / name)  # concurrent readers see either no file or the complete one
     return target
+
+
+def directory_check(key: str, *, max_bytes: int = sums.MAX_BYTES) -> None:
+    """Check the local files of ``key/``, and those of its ranges. Raises :class:`ingest.sums.Changed`."""
+    storage = storages["parsed"]
+    if isinstance(storage, FileSystemStorage):
+        folder = Path(storage.path(key))
+        for place in (folder, *(path.parent for path in folder.glob(f"*/{sums.NAME}"))):
+            sums.check_folder(place, PARSED_FILES, max_bytes=max_bytes)
 
 
 def directory_delete(key: str, names: Iterable[str]) -> None:

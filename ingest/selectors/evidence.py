@@ -46,7 +46,11 @@ def is_removed(attempt: Attempt) -> bool:
 
 
 def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
-    """``length`` raw bytes from ``offset`` on, fewer at the end. Cost grows with ``length``, not the file's size."""
+    """``length`` raw bytes from ``offset`` on, fewer at the end. Cost grows with ``length``, not the file's size.
+
+    Raises FileNotFoundError if the bytes are lost, its subclass :class:`ingest.sums.Changed` if they were changed.
+    """
+    storage.blob_check(artifact.blob_id, artifact.blob.size_bytes)
     return storage.blob_range(artifact.blob_id, offset, length)
 
 

@@ -11,7 +11,7 @@ from typing import Any
 from django.db import transaction
 from django.utils import timezone
 
-from ingest import temp_files
+from ingest import storage, temp_files
 from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import Refused, StoreAway
@@ -27,6 +27,8 @@ _BATCH_SIZE = 100
 #: files of at most this many bytes are read together, this many at a time: a call of the engine costs the same for all
 _MAX_SMALL_BYTES = 256 << 10
 _MAX_TOGETHER = 64
+#: the digest of a larger blob is not computed again before it is read: that takes as long as a lease
+MAX_DIGEST_BYTES = 16 << 30
 #: results are saved at least this often, so that progress displays move
 _RECORD_EVERY_S = 1.0
 
@@ -52,6 +54,12 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
         if index >= read_until and not is_again:
             results = _read_together(todo[index : index + _MAX_TOGETHER], work, folder)
             read_until = index + _MAX_TOGETHER
+        changed = storage.blob_problem(artifact.blob_id, artifact.blob.size_bytes, max_bytes=MAX_DIGEST_BYTES)
+        if changed:
+            parse_results.mark_failed(artifact, changed)
+            artifact.settled_at = timezone.now()
+            settled.append(artifact)
+            continue
         if artifact.range_runs.exists() if work.run.tries > 1 else ranges.is_worth_cutting(artifact):
             ranges.artifact_cut(artifact, work.run.job_id)
             continue

@@ -10,7 +10,7 @@ from django.db import transaction
 from django.utils import timezone
 
 from diagnosis import ParseHints, sniff
-from ingest import storage, temp_files
+from ingest import storage, sums, temp_files
 from ingest.models import Artifact
 from ingest.services import parse_results
 from ingest.services.engine_calls import artifact_read, engine_call
@@ -18,7 +18,7 @@ from ingest.services.work import Work
 
 _COLUMN_FILE = storage.PARSED_FILES[0]
 #: of a range: what its file needs, which joins it; the columns stay where they are
-_JOINED_FILES = storage.PARSED_FILES[1:]
+_JOINED_FILES = tuple(name for name in storage.PARSED_FILES[1:] if name != sums.NAME)
 
 
 def range_parse(work: Work) -> None:

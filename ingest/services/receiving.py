@@ -10,7 +10,7 @@ from django.conf import settings
 from django.db import IntegrityError, transaction
 
 from diagnosis import archives
-from ingest import storage
+from ingest import storage, sums
 from ingest.locks import lock_rows
 from ingest.models import Artifact, Attempt, Blob, Job, Run, Upload
 from ingest.refusals import Refused, translate_storage_errors
@@ -160,14 +160,16 @@ def _same_upload(upload: Upload, sha256: str) -> Upload | None:
 
 
 def _is_lost(upload: Upload) -> bool:
-    """Whether stored bytes of this upload are missing: a disk was lost, or somebody deleted them.
+    """Whether stored bytes of this upload are missing or changed: a disk was lost, or somebody touched them.
 
     Of an opened archive it checks only the first members, because each costs a round trip to a remote storage.
     """
     if upload.is_archive and upload.state == Upload.State.SETTLED:
         blobs = Artifact.objects.filter(upload=upload, is_superseded=False).values_list("blob_id", flat=True)
         return not all(storage.blob_exists(sha256) for sha256 in blobs.order_by("pk")[:_MAX_CHECKED_MEMBERS])
-    return not storage.blob_exists(upload.sha256)
+    return not storage.blob_exists(upload.sha256) or bool(
+        storage.blob_problem(upload.sha256, upload.size_bytes or 0, max_bytes=sums.ANY_BYTES)
+    )
 
 
 def _artifact_of(upload: Upload) -> Artifact | None:

@@ -1,4 +1,4 @@
-"""Parses evidence again if its column files are lost or were written by another version of the engine."""
+"""Parses evidence again if its column files are lost, changed, or of another version of the engine."""
 
 from __future__ import annotations
 
@@ -8,8 +8,9 @@ from django.core.files.storage import storages
 from django.db import transaction
 
 from diagnosis import parsed
+from ingest import storage
 from ingest.locks import lock_rows
-from ingest.models import Artifact, Job
+from ingest.models import Artifact, Job, Run
 from ingest.services.artifacts import evidence_changed, parse_queue
 
 _READ_STATES = (Artifact.State.PARSED, Artifact.State.SKIPPED)
@@ -28,6 +29,7 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
         job = lock_rows(Job.objects).get(pk=job.pk)
         for start in range(0, len(artifacts), 500):
             ids = [row.pk for row in artifacts[start : start + 500]]
+            Run.objects.filter(artifact__in=ids).delete()  # else a file that was cut counts as being read
             Artifact.objects.filter(pk__in=ids).update(state=Artifact.State.RECEIVED, problem="", settled_at=None)
         for attempt_id in sorted({row.attempt_id for row in artifacts}):
             of_attempt = [row for row in artifacts if row.attempt_id == attempt_id]
@@ -40,8 +42,9 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
 
 
 def is_usable(artifact: Artifact) -> bool:
-    """Whether the artifact's column files exist and have the format of this engine."""
+    """Whether the artifact's column files exist, are what was stored, and have the format of this engine."""
     try:
+        storage.directory_check(artifact.parsed_key)
         with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.FILE_NAME}", "rb") as file:
             return bool(json.load(file).get("format") == parsed.FORMAT)
     except (OSError, ValueError):

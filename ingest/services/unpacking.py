@@ -14,6 +14,8 @@ from ingest import storage, temp_files
 from ingest.isolation import ReaderLost
 from ingest.locks import lock_rows
 from ingest.models import Job, RunLog, Upload
+from ingest.refusals import Refused
+from ingest.services.artifact_parsing import MAX_DIGEST_BYTES
 from ingest.services.artifacts import IncomingFile, artifacts_add
 from ingest.services.engine_calls import engine_call
 from ingest.services.work import Work
@@ -28,6 +30,8 @@ def upload_unpack(work: Work) -> None:
     upload = Upload.objects.select_related("job").get(runs=work.run)
     if upload.blob_id is None:
         return
+    if changed := storage.blob_problem(upload.blob_id, upload.size_bytes or 0, max_bytes=MAX_DIGEST_BYTES):
+        raise Refused(changed)
     receiver = _MemberReceiver(upload, work)
     with temp_files.temp_dir() as folder:
         source, _ = storage.blob_local(upload.blob_id, folder / "source")

@@ -81,10 +81,12 @@ def test_of_the_ranges_only_their_lines_are_kept_until_the_file_is_deleted(
         "ranges.parquet",
         "uniques.parquet",
         "cells.parquet",
+        "sums.json",
         "parsed.json",
     }
     kept = {str(file.relative_to(stored)) for file in stored.glob("*/*")}
-    assert kept == {f"{part:05d}/columns.parquet" for part in range(Run.objects.filter(artifact=artifact).count() - 1)}
+    parts = range(Run.objects.filter(artifact=artifact).count() - 1)
+    assert kept == {f"{part:05d}/{name}" for part in parts for name in ("columns.parquet", "sums.json")}
     services.artifact_delete(artifact=artifact)
     assert not stored.exists()
 

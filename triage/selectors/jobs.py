@@ -8,6 +8,7 @@ from typing import Any
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from diagnosis.model import LOG_KINDS
+from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload
 from ingest.models.outcome import ENDS, Outcome
 from triage.models import Diagnosis, Incident
@@ -15,6 +16,8 @@ from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 50
 FILES_PAGE_SIZE = 200
+#: a page computes no digest of a larger file
+_MAX_DIGEST_BYTES = 256 << 10
 _OPEN_STATES = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -147,7 +150,17 @@ def artifact_page(
     rows = files.select_related("attempt", "blob").order_by("attempt__number", "path")
     total = tally.get(state, 0) if state else sum(tally.values())
     tally["condensed"] = sum(kept for _, _, kept in counts)
-    return list(rows[start : start + FILES_PAGE_SIZE]), total, tally
+    shown = list(rows[start : start + FILES_PAGE_SIZE])
+    for row in shown:
+        if row.state != Artifact.State.REMOVED:
+            row.problem = _changed_bytes(row) or row.problem
+    return shown, total, tally
+
+
+def _changed_bytes(row: Artifact) -> str:
+    """A sentence if the stored bytes are not those that arrived. Of a larger file it is known by its size, or once it
+    was read."""
+    return storage.blob_problem(row.blob_id, row.blob.size_bytes, max_bytes=_MAX_DIGEST_BYTES)
 
 
 def artifact_for(job: Job, attempt: int, path: str) -> Artifact | None:

@@ -29,7 +29,8 @@ from django.db.migrations.executor import MigrationExecutor
 from django.db.models import Min
 from django.utils import timezone
 
-from ingest.models import Run
+from ingest import storage, sums
+from ingest.models import Artifact, Run
 from ingest.services import machines
 from triage.environment import env_str
 from triage.places import version
@@ -46,6 +47,7 @@ WAITING_WARNING_S = 600
 #: Seconds that workers have to answer; if a queue seems to have none, busy ones get more.
 ANSWER_S = (2.0, 8.0)
 MIN_SECRET_CHARS = 32
+_MAX_NAMED = 20
 _LOCAL = {"localhost", "127.0.0.1", "::1", "[::1]"}
 
 
@@ -237,6 +239,29 @@ def traces() -> Finding:
     return Finding("ok", f"traces go to {settings.TRACES_ENDPOINT}")
 
 
+def evidence() -> Finding:
+    """Reads all stored evidence: a gigabyte takes seconds, more from a remote store."""
+    rows = Artifact.objects.exclude(state=Artifact.State.REMOVED).order_by("pk")
+    columns = ("attempt__job__slug", "path", "blob_id", "blob__size_bytes", "parsed_key")
+    count, changed = 0, []
+    for job, path, sha256, size_bytes, key in rows.values_list(*columns).iterator():
+        count += 1
+        try:
+            storage.blob_check(sha256, size_bytes, max_bytes=sums.ANY_BYTES, is_remote_read=True)
+            storage.directory_check(key, max_bytes=sums.ANY_BYTES)
+        except FileNotFoundError as error:
+            what = "changed" if isinstance(error, sums.Changed) else "lost"
+            changed.append(f"{path} of {job} ({what})")
+    if not changed:
+        return Finding("ok", f"{count:,} files of evidence are what was stored")
+    named = ", ".join(changed[:_MAX_NAMED]) + (" …" if len(changed) > _MAX_NAMED else "")
+    return Finding(
+        "problem",
+        f"{len(changed):,} of {count:,} files of evidence are not what was stored: {named}",
+        "Send these files again, or restore them from a backup; then read them again on the pages of their jobs.",
+    )
+
+
 def pages() -> Finding:
     if not (Path(settings.STATIC_ROOT) / "staticfiles.json").exists():
         return Finding("problem", "static files are not collected", "Run: faultline manage prepare")
@@ -260,10 +285,11 @@ _REMEDIES = {
 }
 
 
-def examine() -> dict[str, Finding]:
-    """All checks by name. Takes seconds: each connection has a time limit."""
+def examine(*, is_evidence_read: bool = False) -> dict[str, Finding]:
+    """All checks by name. Takes seconds: each connection has a time limit. ``is_evidence_read``: :func:`evidence`, too."""
     os.environ.setdefault("PGCONNECT_TIMEOUT", "5")
-    return {check.__name__: _run_check(check) for check in CHECKS}
+    checks = (*CHECKS, evidence) if is_evidence_read else CHECKS
+    return {check.__name__: _run_check(check) for check in checks}
 
 
 def _run_check(check: Callable[[], Finding]) -> Finding:

@@ -18,6 +18,8 @@ from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
 from ingest.models import Artifact, Job
 from ingest.parameters import instant, whole
+from ingest.storage import BLOB_CHANGED
+from ingest.sums import Changed
 from triage.selectors.instant import (
     MAX_LINES,
     MAX_LINES_A_WRITER,
@@ -62,6 +64,13 @@ def _needs_bytes(view: Callable[..., HttpResponseBase]) -> Callable[..., HttpRes
     def answer(request: HttpRequest, slug: str, attempt: int, path: str) -> HttpResponseBase:
         try:
             return view(request, slug, attempt, path)
+        except Changed:
+            return gone(
+                request,
+                f"“{path}”: {BLOB_CHANGED}",
+                link=reverse("job-files", args=[slug]) + f"?attempt={attempt}",
+                label="Go to the job's files",
+            )
         except FileNotFoundError:
             return gone(
                 request,

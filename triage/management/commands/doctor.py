@@ -19,8 +19,10 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("--json", action="store_true", help="print one JSON object: {check: {state, said, todo}}")
 
+        parser.add_argument("--evidence", action="store_true", help="also read all stored evidence: is it unchanged?")
+
     def handle(self, *args: Any, **options: Any) -> None:
-        found = examine()
+        found = examine(is_evidence_read=options["evidence"])
         if options["json"]:
             rows = {name: {"state": f.state, "said": f.sentence, "todo": f.todo} for name, f in found.items()}
             self.stdout.write(json.dumps(rows, indent=2))
