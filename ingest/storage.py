@@ -198,10 +198,11 @@ def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
     """Store the existing files among ``names`` of ``folder``, and their sums, under ``key/`` in the ``parsed`` storage,
     the last one last. A local folder without other files is moved as a whole.
     """
-    present = [name for name in names if (folder / name).exists()]
-    sums.write(folder, present)
-    existing = [name for name in names if name in present or name == sums.NAME]
+    existing = [name for name in names if (folder / name).exists()]
     storage = storages["parsed"]
+    if isinstance(storage, FileSystemStorage):  # a remote store checks its bytes itself
+        sums.write(folder, existing)
+        existing = [name for name in names if name in existing or name == sums.NAME]
     if isinstance(storage, FileSystemStorage) and len(existing) == sum(1 for _ in folder.iterdir()):
         target = Path(storage.path(key))
         target.parent.mkdir(parents=True, exist_ok=True)

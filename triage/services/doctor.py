@@ -286,7 +286,7 @@ _REMEDIES = {
 
 
 def examine(*, is_evidence_read: bool = False) -> dict[str, Finding]:
-    """All checks by name. Takes seconds: each connection has a time limit. ``is_evidence_read``: :func:`evidence`, too."""
+    """All checks by name, and :func:`evidence` if it shall be read. Takes seconds: each connection has a limit."""
     os.environ.setdefault("PGCONNECT_TIMEOUT", "5")
     checks = (*CHECKS, evidence) if is_evidence_read else CHECKS
     return {check.__name__: _run_check(check) for check in checks}
