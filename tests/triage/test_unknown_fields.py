@@ -10,6 +10,7 @@ import yaml
 from scripts.openapi import SCHEMA
 from tests.factories import api_of, make_attempt, make_job, make_user
 from tests.triage.report import sample
+from triage.destinations import ALL
 from triage.models import Delivery, Route
 from triage.services.diagnosing import diagnosis_store
 from triage.services.reviewing import decision_make
@@ -44,6 +45,24 @@ def names() -> dict[str, Any]:
     delivery = Delivery.objects.create(route=route, event="ping", body={})
     places = {"number": incident.pk, "decision": decision.pk, "id": route.pk, "delivery": delivery.pk}
     return {"admin": admin, "slug": "night", "name": "gpu-0412", **places}
+
+
+def test_an_unknown_option_of_a_route_is_refused_with_those_that_there_are(names: dict[str, Any]) -> None:
+    api = api_of(names["admin"], "read", "manage")
+    address = {"url": "https://example.org/", "options": {"colour": "red"}}
+    answer = api.post("/api/v1/routes/", {"name": "mine", "kind": "webhook", **address})
+    assert answer.status_code == 422
+    assert "has no field “colour”: there are url, format." in answer.json()["detail"]
+
+
+def test_the_description_of_the_api_lists_the_options_of_every_kind_of_route() -> None:
+    schema = yaml.safe_load(SCHEMA.read_text())["components"]["schemas"]["RouteIn"]
+    options = {name: row["description"] for name, row in schema["properties"]["options"]["properties"].items()}
+    assert options["format"] == "webhook: Format (optional; one of standard, cloudevents)."
+    for kind in ALL.values():
+        for field in kind.form.values():
+            is_column = field.name in ("url", "secret", "inbound_secret")
+            assert is_column or f"{kind.id}: {field.label} (" in options[field.name]
 
 
 @pytest.mark.parametrize(("method", "address"), operations_with_json())

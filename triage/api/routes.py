@@ -69,6 +69,26 @@ class RouteSecretSerializer(RouteSerializer):
         return route.secret if ALL[route.kind].makes_secret else ""
 
 
+def _options_schema() -> dict[str, Any]:
+    """Each option with the kinds that have it, their help and their values."""
+    found: dict[str, dict[str, Any]] = {}
+    for kind in ALL.values():
+        for field in kind.form.values():
+            if field.name in ("url", "secret", "inbound_secret"):
+                continue
+            needed = "needed" if field.is_required and not field.default else "optional"
+            values = f"one of {', '.join(value for value, _ in field.choices)}" if field.choices else field.help
+            said = f"{kind.id}: {field.label} ({needed}{f'; {values}' if values else ''})."
+            option = found.setdefault(field.name, {"type": "string", "maxLength": 500, "description": ""})
+            option["description"] = f"{option['description']} {said}".strip()
+    return {"type": "object", "properties": found, "additionalProperties": {"type": "string", "maxLength": 500}}
+
+
+@extend_schema_field(_options_schema())
+class OptionsField(serializers.DictField):
+    """The further fields of a route's kind."""
+
+
 class RouteInSerializer(StrictSerializer):
     name = serializers.CharField(max_length=120)
     kind = serializers.ChoiceField(KINDS, required=False, help_text="Default: webhook. It cannot be changed")
@@ -79,7 +99,7 @@ class RouteInSerializer(StrictSerializer):
     inbound_secret = serializers.CharField(
         max_length=500, required=False, allow_blank=True, help_text="PagerDuty's webhook secret; never returned"
     )
-    options = serializers.DictField(child=serializers.CharField(max_length=500, allow_blank=True), required=False)
+    options = OptionsField(child=serializers.CharField(max_length=500, allow_blank=True), required=False)
     events = serializers.ListField(
         child=serializers.ChoiceField(choices=_EVENTS),
         required=False,

@@ -126,7 +126,8 @@ def _fill(route: Route, destination: Destination, values: Mapping[str, str]) -> 
     """The fields of the kind, checked. An empty secret one keeps what is stored."""
     unknown = [name for name in values if values[name] and name not in destination.form]
     if unknown:
-        _refuse(unknown[0], f"{destination.title} has no field “{unknown[0]}”.")
+        names = ", ".join(destination.form)
+        _refuse(unknown[0], f"{destination.title} has no field “{unknown[0][:40]}”: there are {names}.")
     options = {}
     for name, field in destination.form.items():
         value = str(values.get(name) or "").strip()
