@@ -175,7 +175,7 @@ RULES: dict[str, Rule] = {
     "jobs_create": post(ALL, "upload", name="x"),
     "jobs_read": Rule(TEAM),
     "jobs_change": post(TEAM, "upload", outcome="failed"),
-    "jobs_put": post(TEAM, "upload", outcome="failed"),
+    "jobs_put": post(ALL, "upload", outcome="failed"),  # others get a job of their own in their cluster
     "jobs_move": post(TEAM, "move", cluster="default"),
     "jobs_delete": Rule(OWNER, "upload"),
     "jobs_artifacts": Rule(TEAM),
