@@ -45,6 +45,7 @@ PROGRAMS = {
     "srun": 'trap \'echo "iteration 2 the last line"; exit 143\' TERM\necho "iteration 1"\neval "$TRAIN"',
     "dmesg": "echo '2026-11-22T03:00:00,000000+00:00 usb 1-1: new device'",
     "hostname": "echo node-1",
+    "torchrun": "echo iteration 1",
     "python3": f'shift\nPYTHONPATH="{ROOT}/client" exec "{sys.executable}" -m faultline "$@"',
 }
 
@@ -132,6 +133,18 @@ def test_scancel_loses_neither_the_rest_of_the_output_nor_the_end(
         os.killpg(script.pid, signal.SIGKILL)  # the script has ended: Slurm kills what is left of it
     assert evidence()["output.log"] == b"iteration 1\niteration 2 the last line\n"
     assert Job.objects.get().declared_outcome == "cancelled"
+
+
+def test_the_first_commands_of_the_live_guide_run_as_they_are_printed(
+    cluster: Callable[..., subprocess.Popen[bytes]], tmp_path: Path
+) -> None:
+    assert cluster(printed("live", "faultline run")).wait(PATIENCE_S) == 0
+    (tmp_path / "logs/4711/train.log").write_text("iteration 2\n")
+    follower = cluster(f"exec {printed('live', 'faultline follow')}")
+    wait_for(lambda: Upload.objects.filter(path="node-1/train.log", offset_bytes=12).exists(), "the file is followed")
+    follower.send_signal(signal.SIGTERM)
+    assert follower.wait(PATIENCE_S) == 0
+    assert evidence() == {"output.log": b"iteration 1\n", "node-1/train.log": b"iteration 2\n"}
 
 
 def test_files_of_a_follower_that_was_killed_end_with_the_job(

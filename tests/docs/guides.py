@@ -97,7 +97,7 @@ ELSEWHERE = (
             ("live", "systemctl"),
         )
     ),
-    Elsewhere("docs/live.md", "faultline", "It runs until a job ends", "tests/client/test_follow.py"),
+    Elsewhere("docs/live.md", "faultline", "It runs until a job ends", "tests/client/test_slurm_guides.py"),
     Elsewhere("docs/restarts.md", "export", "It runs until it is ended", "tests/client/test_attribution.py"),
     Elsewhere(
         "docs/restarts.md", "faultline attribution", "It runs until it is ended", "tests/client/test_attribution.py"
