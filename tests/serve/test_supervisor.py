@@ -116,7 +116,7 @@ def test_large_logs_are_put_aside_at_a_start(tmp_path: Path) -> None:
 def test_a_log_is_rotated_while_its_program_writes(tmp_path: Path) -> None:
     """Long installations are not restarted for their logs."""
     log = tmp_path / "log" / "web.log"
-    argv = [sys.executable, "-uc", f"print('x' * {supervisor.LOG_MAX_BYTES}); input()"]
+    argv = [sys.executable, "-uc", f"import signal; print('x' * {supervisor.LOG_MAX_BYTES}); signal.pause()"]
     process = spawn(argv, log=log)
     try:
         wait_for(lambda: log.stat().st_size > supervisor.LOG_MAX_BYTES, lambda: "the program wrote too little")

@@ -1,6 +1,6 @@
 """Memory and processor time of each part of an installation under three loads.
 
-    python -m measure parts [--loads small,medium,large]
+    python -m measure sizing [--loads small,medium,large]
 
 Starts PostgreSQL, Valkey and every part as a process of its own (two processes each), opens pages without pause, and
 sends jobs one after another, each of which is read and diagnosed. Prints for each part the memory before the load, its
