@@ -5,6 +5,7 @@ from __future__ import annotations
 from allauth.mfa.models import Authenticator
 from django.db import transaction
 
+from ingest.locks import lock_rows
 from triage.sealing import SealBroken, is_sealed_now, seal, unseal
 
 
@@ -14,7 +15,7 @@ def secrets_reseal() -> int:
     a second step). What no known key opens stays, in case its key comes back.
     """
     changed = 0
-    for row in Authenticator.objects.select_for_update(of=("self",), no_key=True):
+    for row in lock_rows(Authenticator.objects):
         stale = {name: value for name, value in row.data.items() if name in ("secret", "seed") and _is_stale(value)}
         if stale:
             row.data = row.data | {name: seal(unseal(value)) for name, value in stale.items()}
