@@ -214,7 +214,7 @@ def test_numbers_and_lists_as_labels_place_nothing_odd() -> None:
 def test_an_attempt_that_is_no_number_is_refused(api: Any, said: str) -> None:
     headers = {"Faultline-Attempt": said.encode().decode("latin-1")}
     answer = lines(api, b"a\n", "text/plain", **headers)
-    assert answer.status_code == 400
+    assert answer.status_code == 422
     assert "whole number" in answer.json()["detail"]
 
 
