@@ -15,7 +15,7 @@ from ingest import selectors
 from ingest.models import Artifact, Job, Team, Upload
 from ingest.refusals import Refused
 from ingest.services.quotas import quota_check
-from tests.factories import make_job, make_team
+from tests.factories import make_cluster, make_job, make_team
 from tests.ingest.conftest import LOG
 from tests.ingest.test_collectors import lines
 from tests.ingest.test_resuming import begin, patch
@@ -80,7 +80,7 @@ def test_a_file_that_grows_stops_at_the_quota_and_goes_on_when_there_is_room(api
 
 @api_urls
 def test_pushed_lines_of_a_full_team_are_refused_and_those_of_other_jobs_stored(api: Any, engineer: Any) -> None:
-    other = make_team("blue", members=[engineer])
+    other = make_team("blue", members=[engineer], clusters=[make_cluster("ours")])
     for name in ("mine", "yours"):
         assert lines(api, b'{"message": "one"}\n', **{"Faultline-Job": name}).json()["stored"] == 1
     Job.objects.filter(name="yours").update(team=make_team("red"))
@@ -111,7 +111,7 @@ def test_members_see_the_quota_on_the_upload_page_and_a_form_tells_what_it_refus
     client = Client()
     client.force_login(engineer)
     make_team("blue")
-    make_team("red", members=[engineer])
+    make_team("red", members=[engineer], clusters=[make_cluster("ours")])
     Team.objects.update(max_bytes=len(LOG))
     page = page_text(client.get("/upload/"))
     assert "The jobs of team red hold 0 B" in page
@@ -120,4 +120,4 @@ def test_members_see_the_quota_on_the_upload_page_and_a_form_tells_what_it_refus
     page = page_text(client.post("/upload/", {"name": "night", "files": files}, follow=True))
     assert Artifact.objects.count() == 1
     assert "ask an administrator for more" in page
-    assert "No more is taken" in page_text(client.get("/upload/?job=night"))
+    assert "No more is taken" in page_text(client.get("/upload/?job=ours--night"))
