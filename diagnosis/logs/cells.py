@@ -9,6 +9,7 @@ follows the number of *different* pairs. A file is read in slices, so that memor
 
 from __future__ import annotations
 
+import calendar
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
@@ -245,7 +246,10 @@ def own_time(year_at: int | None) -> pl.Expr:
     year = datetime.fromtimestamp(year_at / 1e9, UTC).year
     best = None
     for candidate in (year, year - 1, year + 1):
-        moved = stamp.dt.replace(year=candidate).dt.epoch("ns")
+        last = 29 if calendar.isleap(candidate) else 28
+        is_leap_day = (stamp.dt.month() == 2) & (stamp.dt.day() > last)
+        day = pl.when(is_leap_day).then(last).otherwise(stamp.dt.day())
+        moved = stamp.dt.replace(year=candidate, day=day).dt.epoch("ns")
         best = (
             moved
             if best is None

@@ -4,8 +4,11 @@ import io
 from datetime import UTC, datetime
 from pathlib import Path
 
+import polars as pl
+
 from diagnosis import Kind, ParseHints, parse
-from diagnosis.logs import events
+from diagnosis.logs import cells, events
+from diagnosis.logs.tables import YEARLESS
 from diagnosis.model import Parsed
 
 
@@ -42,3 +45,12 @@ def test_a_job_without_any_year_takes_that_in_which_its_evidence_was_taken(tmp_p
     log = _log(tmp_path, "b", "Dec 31 23:59:59 n1 kernel: down", "Jan  2 08:00:01 n1 kernel: up")
     as_of = int(datetime(2026, 1, 3, tzinfo=UTC).timestamp()) * 1_000_000_000
     assert _times(events.build([log], as_of=as_of), 0) == ["2025-12-31", "2026-01-02"]
+
+
+def test_a_leap_day_moves_to_years_without_one() -> None:
+    """A fake stamp must not end the diagnosis of all the other files."""
+    at = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()) * 10**9
+    stamp = int(datetime(2024, 2, 29, 8, tzinfo=UTC).timestamp()) * 10**9
+    rows = pl.DataFrame({"time": [stamp], "flags": [YEARLESS]})
+    moved = rows.select(at=cells.own_time(at))["at"].item()
+    assert datetime.fromtimestamp(moved / 1e9, UTC) == datetime(2026, 2, 28, 8, tzinfo=UTC)
