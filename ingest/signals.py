@@ -13,6 +13,9 @@ job_deleting = Signal()
 #: A run failed for good. Sent after commit with ``run_id``.
 run_failed = Signal()
 
+#: A person cancelled a run, in this transaction. Sent with ``run`` and ``user``.
+run_cancelled = Signal()
+
 #: Sent every few seconds by some worker, for periodic work. Receivers must be quick.
 swept = Signal()
 

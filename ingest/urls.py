@@ -12,6 +12,8 @@ urlpatterns = [
     path("jobs/<slug:slug>/describe/", views.describe, name="job-describe"),
     path("ingest/progress/<slug:slug>/", views.job_progress, name="job-progress"),
     path("ingest/runs/<int:pk>/retry/", views.run_retry, name="run-retry"),
+    path("ingest/runs/<slug:slug>/cancel/", views.runs_cancel, name="runs-cancel"),
+    path("ingest/runs/<slug:slug>/resume/", views.runs_resume, name="runs-resume"),
     path("account/services/", views.service_accounts, name="services"),
     path("account/tokens/", views.tokens, name="tokens"),
 ]

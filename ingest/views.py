@@ -124,6 +124,32 @@ def run_retry(request: HttpRequest, pk: int) -> HttpResponse:
     return redirect(f"/jobs/{run.job.slug}/")
 
 
+@require_POST
+def runs_cancel(request: HttpRequest, slug: str) -> HttpResponse:
+    """Cancel the work on a job's evidence."""
+    job = _job_to_work_on(request, slug)
+    if services.runs_cancel(job=job, user=request.user):
+        messages.success(request, "The work was cancelled. It can be started again below.")
+    else:
+        messages.info(request, "Nothing was being done any more: there was nothing to cancel.")
+    return redirect(f"/jobs/{slug}/")
+
+
+@require_POST
+def runs_resume(request: HttpRequest, slug: str) -> HttpResponse:
+    """Start the cancelled work on a job's evidence again."""
+    job = _job_to_work_on(request, slug)
+    if not services.runs_resume(job=job):
+        messages.info(request, "No work of this job is cancelled any more.")
+    return redirect(f"/jobs/{slug}/")
+
+
+def _job_to_work_on(request: HttpRequest, slug: str) -> Job:
+    if not can(request.user, "upload"):
+        raise PermissionDenied
+    return get_object_or_404(selectors.jobs_visible_to(request.user), slug=slug)
+
+
 @require_http_methods(["GET", "POST"])
 def tokens(request: HttpRequest) -> HttpResponse:
     """A person's API tokens. The secret of a new token is shown only in the answer that creates it."""

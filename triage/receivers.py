@@ -18,7 +18,7 @@ from django.http import HttpRequest
 
 from ingest import broker
 from ingest.models import Job, Run
-from ingest.signals import artifact_ready, job_deleting, run_failed, swept, tidied, verdict_asked
+from ingest.signals import artifact_ready, job_deleting, run_cancelled, run_failed, swept, tidied, verdict_asked
 from triage.models import Activity
 from triage.security_log import note
 from triage.selectors.verdicts import verdict_of
@@ -73,6 +73,11 @@ def record_deletion(job: Job, user: Any, reason: str, **_: Any) -> None:
 @receiver(run_failed, dispatch_uid="triage.routes.failed")
 def announce_failure(run_id: int, **_: Any) -> None:
     failure_announce(run_id)
+
+
+@receiver(run_cancelled, dispatch_uid="triage.cancelled")
+def record_cancellation(run: Run, user: Any, **_: Any) -> None:
+    Activity.objects.create(job_id=run.job_id, kind="run_cancelled", actor=user, data={"run": run.pk, "kind": run.kind})
 
 
 @receiver(swept, dispatch_uid="triage.routes.due")

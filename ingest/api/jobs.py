@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from django.http import Http404
+from django.shortcuts import get_object_or_404
 from drf_spectacular.utils import OpenApiParameter, extend_schema
 from rest_framework.request import Request
 from rest_framework.response import Response
@@ -146,7 +147,8 @@ class JobView(ApiView):
         tags=TAGS,
         summary="Delete a job with its evidence, incidents and decisions",
         description="For administrators, and for the creator of the job while nobody else worked on its incidents. "
-        "This cannot be undone; the deletion stays on record. 409 while work on the job is running.",
+        "This cannot be undone; the deletion stays on record. Work on its evidence is cancelled. "
+        "409 while evidence arrives.",
         responses={204: None, 403: PROBLEM, 409: PROBLEM},
     )
     @asks(OpenApiParameter("reason", str, description="The reason, for the record"))
@@ -183,6 +185,45 @@ class RunsView(ApiView):
     )
     def get(self, request: Request, slug: str) -> Response:
         return self.page_of(Run.objects.filter(job=job_of(request, slug)).prefetch_related("log"))
+
+
+class RunCancelView(ApiView):
+    serializer_class = RunSerializer
+
+    @extend_schema(
+        operation_id="runs_cancel",
+        tags=TAGS,
+        summary="Cancel background work that is queued or running",
+        description="Its worker ends within seconds. What was done stays; `retry` starts the rest again.",
+        request=None,
+        responses={200: RunSerializer, 409: PROBLEM},
+    )
+    def post(self, request: Request, slug: str, pk: int) -> Response:
+        run = _run_of(request, slug, pk)
+        if not services.run_cancel(run=run, user=request.user):
+            raise Refused("This work has ended: there is nothing to cancel.", code="run_ended", status=409)
+        return Response(self.get_serializer(_run_of(request, slug, pk)).data)
+
+
+class RunRetryView(ApiView):
+    serializer_class = RunSerializer
+
+    @extend_schema(
+        operation_id="runs_retry",
+        tags=TAGS,
+        summary="Start failed or cancelled work again",
+        request=None,
+        responses={200: RunSerializer, 409: PROBLEM},
+    )
+    def post(self, request: Request, slug: str, pk: int) -> Response:
+        run = _run_of(request, slug, pk)
+        if not services.run_retry(run=run):
+            raise Refused("This work neither failed nor was cancelled.", code="run_not_failed", status=409)
+        return Response(self.get_serializer(_run_of(request, slug, pk)).data)
+
+
+def _run_of(request: Request, slug: str, pk: int) -> Run:
+    return get_object_or_404(Run.objects.prefetch_related("log"), job=job_of(request, slug), pk=pk)
 
 
 class _ByArrival(Cursor):
@@ -239,4 +280,4 @@ class DiagnoseView(ApiView):
         job.refresh_from_db(fields=["revision"])
         revision = run.parameters["revision"] if run else job.revision
         body = {"state": state, "run": run.pk if run else None, "revision": revision, "url": f"/jobs/{job.slug}/"}
-        return Response(body, status=200 if state in ("succeeded", "failed") else 202)
+        return Response(body, status=200 if state in ("succeeded", "failed", "cancelled") else 202)

@@ -14,7 +14,7 @@ from ingest.parameters import layout_problem
 from ingest.selectors import progress
 
 STEP_STATES = [(name, name) for name in ("waiting", "active", "done", "failed")]
-DIAGNOSIS_STATES = [(name, name) for name in ("waiting", "queued", "running", "succeeded", "failed")]
+DIAGNOSIS_STATES = [(name, name) for name in ("waiting", "queued", "running", "succeeded", "failed", "cancelled")]
 
 
 class FieldProblemSerializer(serializers.Serializer[Any]):

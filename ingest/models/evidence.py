@@ -91,6 +91,7 @@ class Run(models.Model):
         RUNNING = "running", "running"
         SUCCEEDED = "succeeded", "succeeded"
         FAILED = "failed", "failed"
+        CANCELLED = "cancelled", "cancelled"  # by a person
 
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="runs")

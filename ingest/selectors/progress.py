@@ -18,6 +18,7 @@ _WAITING_STATES = (Artifact.State.RECEIVED, Artifact.State.PARSING)
 #: work that waits longer than this gets a sentence
 _EXPECTED_WAIT = timedelta(seconds=20)
 _OPEN_STATES = (Run.State.QUEUED, Run.State.RUNNING)
+_STOPPED_STATES = (Run.State.FAILED, Run.State.CANCELLED)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,6 +51,10 @@ class Progress:
     problems: list[Problem]
     problem_count: int
     failed: list[Run]
+    #: by a person, the newest first
+    cancelled: list[Run]
+    #: work is queued or running, which a person may cancel
+    has_work: bool
     is_active: bool
     is_diagnosed: bool
     #: nothing is worked on: files of a running job grow, and may do so for weeks
@@ -66,7 +71,7 @@ def progress(job: Job) -> Progress:
     """
     files = _files(job)
     uploads = list(job.uploads.filter(state__in=("receiving", "received")).order_by("created_at")[:50])
-    runs_shown = job.runs.filter(state__in=(*_OPEN_STATES, Run.State.FAILED)).exclude(kind=Run.Kind.PART)
+    runs_shown = job.runs.filter(state__in=(*_OPEN_STATES, *_STOPPED_STATES)).exclude(kind=Run.Kind.PART)
     runs_shown = runs_shown.exclude(kind=Run.Kind.CONDENSE, state__in=_OPEN_STATES)
     runs = list(runs_shown.order_by("-pk")[:50])
     active = [run for run in runs if run.state in _OPEN_STATES]
@@ -80,6 +85,8 @@ def progress(job: Job) -> Progress:
         problems=problems,
         problem_count=count,
         failed=[run for run in runs if run.state == Run.State.FAILED],
+        cancelled=[run for run in runs if run.state == Run.State.CANCELLED],
+        has_work=bool(active),
         is_active=bool(active or uploads or is_pending),
         is_diagnosed=bool(job.diagnosed_revision),
         is_following=bool(uploads) and not active and all(_is_growing(upload) for upload in uploads),

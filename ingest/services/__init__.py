@@ -2,6 +2,7 @@
 
 from ingest.refusals import Refused
 from ingest.services.artifacts import artifact_delete
+from ingest.services.cancelling import run_cancel, runs_cancel, runs_resume
 from ingest.services.clusters import DEFAULT_CLUSTER, cluster_choose
 from ingest.services.deleting import busy_with, cluster_delete, job_delete
 from ingest.services.jobs import attempt_get, job_change, job_create, job_put
@@ -29,8 +30,11 @@ __all__ = [
     "job_put",
     "part_receive",
     "revision_close",
+    "run_cancel",
     "run_do",
     "run_retry",
+    "runs_cancel",
+    "runs_resume",
     "token_create",
     "token_revoke",
     "token_use",

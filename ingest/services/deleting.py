@@ -12,7 +12,7 @@ from django.utils import timezone
 
 from ingest import temp_files
 from ingest.locks import lock_rows
-from ingest.models import Cluster, HistoryEntry, Job, Run, Upload
+from ingest.models import Cluster, HistoryEntry, Job, Upload
 from ingest.refusals import Refused
 from ingest.signals import job_deleting
 
@@ -24,10 +24,11 @@ _MAX_UPLOAD_PAUSE = timedelta(minutes=10)
 def job_delete(*, job: Job, user: Any, reason: str = "") -> None:
     """Delete the job's rows and files. Bytes that other jobs share stay; the next tidying deletes the others.
 
-    Receivers of ``job_deleting`` may refuse, and record what is lost.
+    Receivers of ``job_deleting`` may refuse, and record what is lost. Work on its evidence is cancelled: its run is
+    deleted with it, and a worker that has no run writes nothing.
 
     Raises:
-        Refused: (409) while its evidence arrives or is read; whatever a receiver of the signal refuses.
+        Refused: (409) while its evidence arrives; whatever a receiver of the signal refuses.
     """
     job = lock_rows(Job.objects).get(pk=job.pk)
     job_deleting.send(sender=Job, job=job, user=user, reason=reason)
@@ -41,11 +42,10 @@ def cluster_delete(*, cluster: Cluster) -> None:
     """Delete a cluster with its nodes and jobs, their rows and files. No record of them remains.
 
     Raises:
-        Refused: (409) while evidence of one of its jobs arrives or is read.
+        Refused: (409) while evidence of one of its jobs arrives.
     """
     jobs = Job.objects.filter(cluster=cluster)
-    runs, uploads = Run.objects.filter(job=OuterRef("pk")), Upload.objects.filter(job=OuterRef("pk"))
-    for job in jobs.filter(Exists(runs) | Exists(uploads)):
+    for job in jobs.filter(Exists(Upload.objects.filter(job=OuterRef("pk")))):
         if sentence := busy_with(job):
             raise Refused(f"{job.name}: {sentence}", code="job_busy", status=409)
     _jobs_delete(jobs)
@@ -60,9 +60,7 @@ def _jobs_delete(jobs: QuerySet[Job]) -> None:
 
 
 def busy_with(job: Job) -> str:
-    """A sentence about current work on the job's evidence; empty if there is none."""
-    if Run.objects.filter(job=job, state__in=(Run.State.QUEUED, Run.State.RUNNING)).exists():
-        return "Work on the job is running: wait until it is done, then delete the job."
+    """A sentence about evidence of the job that arrives now; empty if there is none."""
     coming = Upload.objects.filter(job=job, state=Upload.State.RECEIVING)
     if coming.filter(updated_at__gt=timezone.now() - _MAX_UPLOAD_PAUSE).exists():
         return "Evidence of the job is being sent: wait until it is complete, then delete the job."

@@ -99,6 +99,8 @@ def _work_do(work: Work, act: Callable[[Work], None]) -> None:
     except BaseException as error:
         if not faults.is_fault(error):
             raise
+        if not work.is_held():  # cancelled, or deleted with its job: what it looked for is not there any more
+            return
         if isinstance(error, OSError) and error.errno in (errno.ENOSPC, errno.EDQUOT):
             work.outcome = "waits for space on the disk"
             _release_when_it_answers(run, "The server's disk is full. The work continues when there is space.")
@@ -121,7 +123,7 @@ def _fail(work: Work, sentence: str) -> None:
 def run_claim(run_id: int) -> Run | None:
     """The run, now claimed; None if it is finished or a live worker holds it. Safe to call from many workers."""
     run = Run.objects.filter(pk=run_id).first()
-    if run is None or run.state in (Run.State.SUCCEEDED, Run.State.FAILED):
+    if run is None or run.state not in (Run.State.QUEUED, Run.State.RUNNING):
         return None
     before, parameters = run.error, run.parameters
     if run.state == Run.State.RUNNING:
@@ -152,8 +154,9 @@ def run_claim(run_id: int) -> Run | None:
 
 @transaction.atomic
 def run_succeed(run: Run) -> None:
-    lock_rows(Job.objects).get(pk=run.job_id)  # runs of a job finish one by one, so that exactly one range is the last
-    if _conclude(run, Run.State.SUCCEEDED):
+    # runs of a job finish one by one, so that exactly one range is the last
+    job = lock_rows(Job.objects).filter(pk=run.job_id).first()
+    if job is not None and _conclude(run, Run.State.SUCCEEDED):
         SETTLING[Run.Kind(run.kind)].on_success(run)
         revision_close(job_id=run.job_id)
 
@@ -161,8 +164,8 @@ def run_succeed(run: Run) -> None:
 @transaction.atomic
 def run_fail(run: Run, sentence: str) -> None:
     """Fail the run for good, and settle its artifacts or upload, so that the rest of the job continues."""
-    lock_rows(Job.objects).get(pk=run.job_id)
-    if not _conclude(run, Run.State.FAILED, sentence):
+    job = lock_rows(Job.objects).filter(pk=run.job_id).first()
+    if job is None or not _conclude(run, Run.State.FAILED, sentence):
         return
     RunLog.objects.create(run=run, level=RunLog.Level.ERROR, message=sentence)
     spans.mark_failed(sentence)
@@ -215,11 +218,14 @@ def _release_when_it_answers(run: Run, sentence: str) -> None:
 
 @transaction.atomic
 def run_retry(*, run: Run) -> bool:
-    """Retry a failed run with its artifacts. False if the run has not failed."""
-    parameters = {name: value for name, value in ends.after_progress(run.parameters).items() if name != Run.WAITS}
-    values = {"state": Run.State.QUEUED, "tries": 0, "error": "", "sent_at": None, "ended_at": None}
-    values["parameters"] = parameters
-    if not Run.objects.filter(pk=run.pk, state=Run.State.FAILED).update(**values):
+    """Begin a failed or cancelled run again with its artifacts. False if it is neither.
+
+    Claims go on counting: who held an earlier one may still be at work, and must not write.
+    """
+    parameters = {**ends.after_progress(run.parameters), Run.WAITS: run.tries}  # none of its own tries counts any more
+    values = {"state": Run.State.QUEUED, "error": "", "sent_at": None, "ended_at": None, "parameters": parameters}
+    ended = Run.objects.filter(pk=run.pk, state__in=(Run.State.FAILED, Run.State.CANCELLED), tries=run.tries)
+    if not ended.update(**values):
         return False
     SETTLING[Run.Kind(run.kind)].on_retry(run)
     run_enqueue(run)

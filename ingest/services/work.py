@@ -105,7 +105,7 @@ class Work:
         if now - self._checked_at < _CHECK_EVERY_S:
             return
         self._checked_at = now
-        if not self._held().exists():
+        if not self.is_held():
             raise Superseded
         if self.slot is None and now - self._began > TURN_S and self._is_short_work_waiting():
             self.take_slot()
@@ -120,6 +120,10 @@ class Work:
             raise Refused(RUN_TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
         if not self._held().update(heartbeat_at=Now(), **values):
             raise Superseded
+
+    def is_held(self) -> bool:
+        """Whether nobody cancelled the run or took it."""
+        return self._held().exists()
 
     def _held(self) -> QuerySet[Run]:
         """The run while this work holds its claim."""

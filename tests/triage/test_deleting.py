@@ -14,6 +14,7 @@ from ingest import services, storage
 from ingest.models import Artifact, HistoryEntry, Job, Run
 from ingest.services import resuming, token_create
 from ingest.services.sweeping import tidy
+from ingest.services.work import Work
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
 from tests.triage.report import sample
@@ -131,14 +132,17 @@ def test_a_healthy_job_leaves_the_history_with_its_file(ada, django_capture_on_c
     assert not HistoryEntry.objects.exists()
 
 
-def test_it_is_refused_while_work_continues_and_nothing_is_half_done(client, ada, job):
-    run = Run.objects.create(job=job, kind="parse")
+def test_it_cancels_the_work_on_its_evidence(client, ada, job):
+    run = Run.objects.create(job=job, kind="parse", state="running", tries=1)
+    url = reverse("job-delete", args=[job.slug])
+    client.post(url, {"expected": client.get(url).context["losses"].form_value})
+    assert not Job.objects.filter(pk=job.pk).exists()
+    assert not Work(run).is_held()
+
+
+def test_it_is_refused_while_evidence_arrives_and_nothing_is_half_done(client, ada, job):
     url = reverse("job-delete", args=[job.slug])
     page = client.get(url)
-    assert "Work on the job is running" in page_text(page)
-    answer = client.post(url, {"expected": page.context["losses"].form_value})
-    assert answer.status_code == 409
-    run.delete()
     resuming.upload_begin(job=job, path="c.log", size_bytes=10)
     assert "is being sent" in page_text(client.post(url, {"expected": page.context["losses"].form_value}))
     assert Job.objects.filter(pk=job.pk).exists()
@@ -196,10 +200,11 @@ def test_the_api_deletes_it_for_whoever_may_with_the_reason(ada, job):
     assert api(ada, "read").delete(url).status_code == 403
     refused = api(make_user("bob", "engineer"), "upload").delete(url)
     assert (refused.status_code, refused.json()["type"]) == (403, "urn:faultline:problem:not_yours")
-    run = Run.objects.create(job=job, kind="parse")
+    Run.objects.create(job=job, kind="parse")
+    upload = resuming.upload_begin(job=job, path="c.log", size_bytes=10)
     assert (busy := api(ada, "upload").delete(url)).status_code == 409
     assert busy.json()["title"] == "job busy"
-    run.delete()
+    upload.delete()
     assert api(ada, "upload").delete(f"{url}?reason=twice").status_code == 204
     assert Activity.objects.get(kind="job_deleted").data["reason"] == "twice"
     assert api(ada, "upload").delete(url).status_code == 404
@@ -219,11 +224,7 @@ def test_a_stranger_learns_nothing(ada):
 def test_the_administration_counts_refuses_and_records_similar(client, job):
     client.force_login(make_user("root", "admin", is_staff=True, is_superuser=True))
     url = reverse("admin:ingest_job_delete", args=[job.pk])
-    run = Run.objects.create(job=job, kind="parse")
-    assert "Work on the job is running" in page_text(client.get(url))
-    client.post(url, {"post": "yes"})
-    assert Job.objects.filter(pk=job.pk).exists()
-    run.delete()
+    Run.objects.create(job=job, kind="parse", state="running", tries=1)
     assert "Wrong run (mistake): 1 incidents, 0 files" in page_text(client.get(url))
     client.post(url, {"post": "yes"})
     assert not Job.objects.filter(pk=job.pk).exists()

@@ -12,6 +12,7 @@ from ingest.models import Run
 from tests.factories import make_incident, make_job, make_user
 from tests.pages import page_text
 from triage.models import Delivery, Route
+from triage.services import doctor
 
 pytestmark = pytest.mark.django_db
 
@@ -83,3 +84,20 @@ def test_health_and_metrics_answer_without_signing_in(client):
     assert client.get("/healthz").json()["status"] == "ok"
     make_incident()
     assert 'faultline_incidents{state="awaiting_review"} 1' in page_text(client.get("/metrics"))
+
+
+def test_a_run_older_than_ten_minutes_is_named(client: Any) -> None:
+    job = make_job("slow-job")
+    run = Run.objects.create(job=job, kind=Run.Kind.PARSE, state=Run.State.RUNNING, started_at=timezone.now())
+    assert client.get("/healthz").json()["status"] == "ok"
+    assert doctor.running().state == "ok"
+    Run.objects.filter(pk=run.pk).update(started_at=timezone.now() - timedelta(minutes=12))
+    answer = client.get("/healthz")
+    told = answer.json()
+    assert (answer.status_code, told["status"], told["long_runs"]) == (200, "degraded", 1)
+    assert 719 < told["oldest_run_s"] < 800
+    assert "slow-job" not in page_text(answer)
+    assert 719 < figures(client)["faultline_oldest_running_run_seconds"] < 800
+    finding = doctor.running()
+    assert finding.state == "warning"
+    assert f"parse run {run.pk} of job slow-job (12 minutes)" in finding.sentence

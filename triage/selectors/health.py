@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import shutil
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 import redis
@@ -23,6 +23,9 @@ _QUEUES = {Run.Kind.UNPACK: "parse", Run.Kind.PARSE: "parse"} | dict.fromkeys(
 #: by whether a run has shown that it is long (`ingest.slots`)
 _LANES = {False: "short", True: "long"}
 
+#: a run that takes longer than this is named to operators
+LONG_S = 600
+
 
 def broker_answers() -> bool:
     """Whether the broker answers within a second."""
@@ -33,8 +36,18 @@ def broker_answers() -> bool:
         return False
 
 
+def old_runs() -> tuple[int, float]:
+    """How many runs have been running for longer than :data:`LONG_S`, and the age of the oldest one in seconds. The
+    age is that of the present try. One query.
+    """
+    since = timezone.now() - timedelta(seconds=LONG_S)
+    running = Run.objects.filter(state=Run.State.RUNNING)
+    row = running.aggregate(oldest=Min("started_at"), n=Count("pk", filter=Q(started_at__lt=since)))
+    return row["n"], _age_s(row["oldest"])
+
+
 def metrics_lines() -> list[str]:
-    """Figures in Prometheus' text format, without the demonstration. Eight queries."""
+    """Figures in Prometheus' text format, without the demonstration. Nine queries."""
     now = timezone.now()
     may_send = Q(route__resume_at=None) | Q(route__resume_at__lte=now)  # not while a route is quiet
     waits = Delivery.objects.filter(may_send, state=Delivery.State.WAITING, due_at__lte=now)
@@ -79,6 +92,7 @@ def metrics_lines() -> list[str]:
             "Age of the oldest work that waits, by lane",
             {f'lane="{lane}"': _age_s(since) for lane, since in waits_since.items()},
         ),
+        ("oldest_running_run_seconds", "Age of the oldest work that is being done", {"": old_runs()[1]}),
         ("artifacts", "Files by state", _by_state(Artifact.objects.all())),
         ("jobs", "Jobs", {"": Job.objects.exclude(cluster__slug=DEMONSTRATION).count()}),
         (

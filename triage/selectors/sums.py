@@ -200,7 +200,7 @@ def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pi
 def _may_change_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
     """Whether an act on a whole job may have changed many incidents; a diagnosis without an incident changes none."""
     return kind in {"job_deleted", "demonstration_removed"} or (
-        job is not None and week is None and kind != "diagnosed"
+        job is not None and week is None and kind not in {"diagnosed", "run_cancelled"}
     )
 
 

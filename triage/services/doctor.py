@@ -13,6 +13,7 @@ import stat
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
+from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
@@ -34,6 +35,7 @@ from ingest.models import Artifact, Run
 from ingest.services import machines
 from triage.environment import env_str
 from triage.places import version
+from triage.selectors.health import LONG_S
 from triage.serve.newer import TODO, newer_sentence, unknown_migration
 from triage.serve.parts import QUEUES
 
@@ -127,6 +129,24 @@ def waiting() -> Finding:
             "Add workers for its queue (/metrics says which), or see why theirs fail in their log.",
         )
     return Finding("ok", "no work waits long")
+
+
+def running() -> Finding:
+    since = timezone.now() - timedelta(seconds=LONG_S)
+    old = Run.objects.filter(state=Run.State.RUNNING, started_at__lt=since).select_related("job").order_by("started_at")
+    names = [f"{run.kind} run {run.pk} of job {run.job.slug} ({_minutes_of(run)} minutes)" for run in old[:5]]
+    if names:
+        return Finding(
+            "warning",
+            f"{old.count()} runs take longer than {LONG_S // 60} minutes: {', '.join(names)}",
+            "Large evidence takes long. Otherwise cancel the work on the page of the job.",
+        )
+    return Finding("ok", "no work takes long")
+
+
+def _minutes_of(run: Run) -> int:
+    assert run.started_at is not None
+    return int((timezone.now() - run.started_at).total_seconds() // 60)
 
 
 def store() -> Finding:
@@ -274,7 +294,7 @@ def _redis() -> redis.Redis:
 
 #: in the order of the report: the cause of a failure is above its consequences
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    versions, database, migrations, queue, workers, waiting, store, clocks, secrets, exposure, disk, directory,
+    versions, database, migrations, queue, workers, waiting, running, store, clocks, secrets, exposure, disk, directory,
     traces, pages,
 )  # fmt: skip
 #: what to do if a check itself fails, by its name

@@ -22,7 +22,7 @@ from drf_spectacular.views import SpectacularSwaggerSplitView
 from ingest.problems import problem_of
 from ingest.refusals import Refused, outage_refusal
 from triage.glossary import terms
-from triage.selectors.health import broker_answers, metrics_lines
+from triage.selectors.health import broker_answers, metrics_lines, old_runs
 
 
 @require_GET
@@ -31,14 +31,21 @@ from triage.selectors.health import broker_answers, metrics_lines
 def healthz(request: HttpRequest) -> JsonResponse:
     """Whether this process can serve: 200 with the database, 503 without. An unreachable broker only delays work.
 
+    A run that takes longer than ten minutes makes it say "degraded", with 200: pages and uploads work.
+
     It says whether to send requests here, not whether to restart the process: `/livez` of `triage.server.front` does.
     """
     try:
         with connection.cursor() as cursor:
             cursor.execute("SELECT 1")
+        count, age_s = old_runs()
     except DatabaseError:
         return JsonResponse({"status": "no database"}, status=503)
-    return JsonResponse({"status": "ok", "broker": "ok" if broker_answers() else "down"})
+    broker = "ok" if broker_answers() else "down"
+    if not count:
+        return JsonResponse({"status": "ok", "broker": broker})
+    old = {"long_runs": count, "oldest_run_s": round(age_s)}
+    return JsonResponse({"status": "degraded", "broker": broker, **old})
 
 
 @require_GET
