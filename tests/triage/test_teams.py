@@ -19,12 +19,12 @@ def facet(client, url="/incidents/"):
 
 
 def test_a_job_belongs_to_the_only_team_of_whoever_makes_it(ada):
-    assert job_create(name="alone", user=ada).team is None
+    assert job_create(name="alone", cluster="default", user=ada).team is None
     red = make_team("red", members=[ada])
-    assert job_create(name="one", user=ada).team == red
+    assert job_create(name="one", cluster="default", user=ada).team == red
     blue = make_team("blue", members=[ada])
-    assert job_create(name="two", user=ada).team is None
-    assert job_create(name="said", user=ada, team=blue).team == blue
+    assert job_create(name="two", cluster="default", user=ada).team is None
+    assert job_create(name="said", cluster="default", user=ada, team=blue).team == blue
 
 
 def test_the_list_counts_teams_and_a_click_shows_one(client, ada, django_assert_max_num_queries):
