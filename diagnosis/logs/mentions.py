@@ -17,11 +17,13 @@ LIMITS: Final = thresholds.limits("mentions")
 def mentioned_nodes(scene: Scene, weights: pl.Series) -> dict[int, tuple[str, ...]]:
     """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
     not ready", a launcher's "rank 7 exited")."""
-    homeless = scene.events.filter((pl.lit(weights) >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0))
+    weighed = scene.events.with_columns(weight=weights)
+    homeless = weighed.filter((pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0))
+    read = homeless.filter(~scene.catalogue.has("decision")).sort("weight", descending=True, maintain_order=True)
     out = {}
     shapes = {_shape(n) for n in scene.catalogue.nodes} - {""}
     # a job ended by a decision names the nodes that it runs on, and accuses none
-    for event in homeless.filter(~scene.catalogue.has("decision"))["event"].to_list():
+    for event in read["event"].head(LIMITS.events).to_list():
         rows = scene.table.rows(scene.catalogue.masked(event), limit=LIMITS.lines)
         names: set[str] = set()
         for text in (
