@@ -9,8 +9,8 @@ finding   a claim with its place, moment, strength and evidence
 ========= ==========================================================================================================
 """
 
+from diagnosis.evidence.claims import FINDING_KINDS, Finding
 from diagnosis.evidence.facts import MAX_FACTS, Fact, number_of
-from diagnosis.evidence.findings import FINDING_KINDS, Finding
-from diagnosis.evidence.places import PLACE_KINDS, Place
+from diagnosis.evidence.place_names import PLACE_KINDS, Place
 
 __all__ = ["FINDING_KINDS", "MAX_FACTS", "PLACE_KINDS", "Fact", "Finding", "Place", "number_of"]

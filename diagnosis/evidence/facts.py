@@ -8,7 +8,7 @@ from typing import Final, Self
 
 import msgspec
 
-from diagnosis.evidence.places import Place
+from diagnosis.evidence.place_names import Place
 from diagnosis.plain import text as stored_text
 
 #: Facts that are kept of one file.

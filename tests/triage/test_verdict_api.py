@@ -19,8 +19,8 @@ from tests.ingest.conftest import LOG
 from tests.patience import PATIENCE_S
 from tests.triage.report import healthy, sample
 from triage.places import version
-from triage.server import waiting
-from triage.server.waiting import Waiting
+from triage.server import verdict_wait
+from triage.server.verdict_wait import Waiting
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -89,7 +89,7 @@ async def silent() -> dict[str, Any]:
 
 
 def test_all_who_wait_share_one_look_and_hold_no_thread(monkeypatch):
-    monkeypatch.setattr(waiting, "EVERY_S", 0)
+    monkeypatch.setattr(verdict_wait, "EVERY_S", 0)
     looks: list[list[int]] = []
 
     async def busy_of(jobs: Collection[int]) -> set[int]:
@@ -108,7 +108,7 @@ def test_all_who_wait_share_one_look_and_hold_no_thread(monkeypatch):
 
 
 def test_who_leaves_or_is_one_too_many_waits_no_longer(monkeypatch):
-    monkeypatch.setattr(waiting, "MAX_WAITING_A_PERSON", 1)
+    monkeypatch.setattr(verdict_wait, "MAX_WAITING_A_PERSON", 1)
 
     async def busy_of(jobs: Collection[int]) -> Collection[int]:
         return jobs

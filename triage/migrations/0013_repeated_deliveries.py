@@ -7,7 +7,7 @@ class Migration(migrations.Migration):
 
     dependencies = [
         ('ingest', '0012_team_max_bytes'),
-        ('triage', '0001_squashed_0012_words_in_their_row'),
+        ('triage', '0012_words_in_their_row'),
     ]
 
     operations = [

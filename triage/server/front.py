@@ -29,7 +29,7 @@ from triage.server.admission import admission_of, takes_bytes, takes_chunks
 from triage.server.body_reader import ConnectionLost, Pace, Receive, SmallBodies, TooSlow, blocks
 from triage.server.environ import Scope, body_length, environ_of
 from triage.server.pages import Answer, Pages
-from triage.server.waiting import Waiting
+from triage.server.verdict_wait import Waiting
 
 log = logging.getLogger(__name__)
 

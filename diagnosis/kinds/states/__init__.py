@@ -1,10 +1,10 @@
 """State reports: what a tool says of a machine's parts at one moment (nvidia-smi, ibstat, sinfo, exporters).
 
 A state report is not a log. It is read as facts (place, property, value), and each value is judged by the table of
-faults (``faults.toml``). Rules for log lines never see it, so "Thermal slowdown: Not Active" accuses nobody.
+faults (``bad_values.toml``). Rules for log lines never see it, so "Thermal slowdown: Not Active" accuses nobody.
 """
 
-from diagnosis.kinds.states.judge import analyse
-from diagnosis.kinds.states.reading import MAX_BYTES, parse, sniff
+from diagnosis.kinds.states.judgement import analyse
+from diagnosis.kinds.states.report_sections import MAX_BYTES, parse, sniff
 
 __all__ = ["MAX_BYTES", "analyse", "parse", "sniff"]

@@ -8,8 +8,8 @@ import pytest
 
 from diagnosis.checks import Result
 from diagnosis.kinds import states
-from diagnosis.kinds.states import faults, formats, shapes
-from diagnosis.kinds.states.reading import facts_of
+from diagnosis.kinds.states import bad_values, formats, shapes
+from diagnosis.kinds.states.report_sections import facts_of
 from diagnosis.model import Kind
 from diagnosis.recognise import kind_of
 
@@ -30,12 +30,12 @@ def test_each_format_recognises_its_example_and_finds_nothing_wrong_that_is_not(
     "value", ["Not Active", "0", "N/A", "ok", "No", "none", "False", "disabled", "0.0", "Pass - All"]
 )
 def test_a_value_that_says_no_is_never_bad(value: str) -> None:
-    assert faults.says_no(value)
+    assert bad_values.says_no(value)
 
 
 @pytest.mark.parametrize("value", ["Active", "1", "Yes", "Fail - GPU: 5", "DOWN+DRAIN", "rev ff"])
 def test_a_value_that_says_something_is_judged(value: str) -> None:
-    assert not faults.says_no(value)
+    assert not bad_values.says_no(value)
 
 
 def test_an_inactive_thermal_slowdown_is_no_fault_and_an_active_one_is() -> None:

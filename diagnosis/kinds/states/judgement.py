@@ -9,10 +9,10 @@ from typing import Final
 from diagnosis import checks, numbers, taxonomy
 from diagnosis.checks import Check, Outcome, Result
 from diagnosis.evidence import Fact, number_of
-from diagnosis.kinds.states import faults, formats
-from diagnosis.kinds.states.faults import FaultRow
+from diagnosis.kinds.states import bad_values, formats
+from diagnosis.kinds.states.bad_values import FaultRow
 from diagnosis.kinds.states.formats import Format
-from diagnosis.kinds.states.reading import facts_of
+from diagnosis.kinds.states.report_sections import facts_of
 from diagnosis.logs import signatures
 from diagnosis.model import Parsed, Role
 
@@ -48,7 +48,7 @@ def _of_report(parsed: Parsed) -> list[Result]:
 
 def _rows_by_name(ids: frozenset[str], names: Iterable[str]) -> dict[str, list[FaultRow]]:
     """The rows that judge each property: reports repeat few names many times."""
-    return {name: [row for row in faults.load() if row.is_about(ids, name)] for name in set(names)}
+    return {name: [row for row in bad_values.load() if row.is_about(ids, name)] for name in set(names)}
 
 
 def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
@@ -62,7 +62,7 @@ def _greatest(facts: Iterable[Fact]) -> dict[tuple[str, str], float]:
 
 def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> str:
     """The category of a bad value; empty for a good one."""
-    if faults.says_no(fact.value):
+    if bad_values.says_no(fact.value):
         return ""
     if row.reads == "rules":
         return _category_of_text(fact.value)

@@ -1,4 +1,4 @@
-"""The table of bad values, from ``faults.toml``."""
+"""The table of bad values, from ``bad_values.toml``."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _NO: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class FaultRow:
-    """One row: which values of which property are bad (``faults.toml`` explains the fields)."""
+    """One row: which values of which property are bad (``bad_values.toml`` explains the fields)."""
 
     id: str
     formats: frozenset[str]
@@ -46,7 +46,7 @@ def says_no(value: str) -> bool:
 @cache
 def load() -> tuple[FaultRow, ...]:
     """All rows, in the order in which they are tried."""
-    text = resources.files("diagnosis.kinds.states").joinpath("faults.toml").read_text(encoding="utf-8")
+    text = resources.files("diagnosis.kinds.states").joinpath("bad_values.toml").read_text(encoding="utf-8")
     return tuple(map(_row, tomllib.loads(text)["fault"]))
 
 

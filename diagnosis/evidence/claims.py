@@ -6,7 +6,7 @@ from typing import Any, Final
 
 import msgspec
 
-from diagnosis.evidence.places import Place
+from diagnosis.evidence.place_names import Place
 
 #: The kinds of findings that pages may show on the time axis, in this order if times are equal.
 FINDING_KINDS: Final = (
