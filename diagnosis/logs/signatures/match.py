@@ -160,22 +160,39 @@ class SignatureSet:
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
         words = self._literals["literal"].unique(maintain_order=True)
         found = [
-            rows.select(
-                "row", literal=pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
+            self._ways_found(
+                rows.select(
+                    "row", literal=pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
+                )
+                .explode("literal")
+                .drop_nulls("literal")
+                .unique()
             )
-            .explode("literal")
-            .drop_nulls("literal")
-            .unique()
-            .join(self._literals, on="literal")
-            .group_by("row", "way")
-            .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
-            .filter(pl.col("part") == pl.col("parts"))
-            .select("order", "row")
             for rows in (frame.slice(first, _TEXTS_AT_A_TIME) for first in range(0, len(texts), _TEXTS_AT_A_TIME))
         ]
         pairs = pl.concat(found or [frame.select(order="row", row="row")])
         pairs = pairs.group_by("order").agg(pl.col("row").unique().sort()).sort("order")
         yield from zip(pairs["order"], pairs["row"], strict=True)
+
+    def _ways_found(self, hits: pl.DataFrame) -> pl.DataFrame:
+        """The ``order`` of each way whose parts are all in a ``row``; ``hits``: row and literal. Begins with the part
+        of each way that is in the fewest rows: "error" is in all rows and a part of hundreds of ways.
+        """
+        counts = hits.group_by("literal").len()
+        parts = self._literals.join(counts, on="literal", how="left").group_by("way", "part").agg(pl.col("len").sum())
+        rarest = parts.sort("len", "part").unique("way", keep="first", maintain_order=True).select("way", "part")
+        first = self._literals.join(rarest, on=["way", "part"], how="semi").select("literal", "way", "order", "parts")
+        begun = hits.join(first, on="literal").select("row", "way", "order", "parts").unique()
+        is_whole = pl.col("parts") == 1
+        more = (
+            begun.filter(~is_whole)
+            .join(self._literals.select("way", "literal", "part"), on="way")
+            .join(hits, on=["row", "literal"], how="semi")
+            .group_by("row", "way")
+            .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
+            .filter(pl.col("part") == pl.col("parts"))
+        )
+        return pl.concat([begun.filter(is_whole).select("order", "row"), more.select("order", "row")])
 
     def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
         """The rule of each line that a signature matches: for a code that it knows, the code's."""
