@@ -101,12 +101,26 @@ def check_sizes(file: IO[bytes]) -> None:
         raise Unreadable("its end is missing, or states a wrong size")
     file.seek(size - _END_BYTES - length)
     footer = _Thrift(file.read(length)).struct()
+    _check_schema(_structs(footer.get(2)))
     pages = 0
     for group in _structs(footer.get(4)):
         for chunk in _structs(group.get(1)):
             column = chunk.get(3)
             if isinstance(column, dict):
                 pages = _check_pages(file, column, size, pages)
+
+
+def _check_schema(elements: list[dict[int, Any]]) -> None:
+    """Columns that nest deeply end the reader's process. The elements are in depth-first order."""
+    left: list[int] = []
+    for element in elements:
+        while left and left[-1] <= 0:
+            left.pop()
+        if left:
+            left[-1] -= 1
+        left.append(_whole(element.get(5)))
+        if len(left) > LIMITS.nesting:
+            raise Unreadable("its columns nest too deeply")
 
 
 def _check_pages(file: IO[bytes], column: dict[int, Any], size: int, pages: int) -> int:

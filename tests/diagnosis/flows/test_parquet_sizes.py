@@ -9,6 +9,7 @@ import pytest
 from diagnosis import ParseHints, parse
 from diagnosis.flows.readers import parquet_sizes
 from diagnosis.flows.readers.parquet_sizes import Unreadable, check_sizes
+from tests.hostile_files import nested_parquet
 
 FLOWS = {"start_time": [1.0, 2.0], "duration": [1.0, 1.0], "dst": ["a", "b"], "bytes": [1, 2]}
 
@@ -54,3 +55,9 @@ def test_a_description_of_very_many_values_is_refused(monkeypatch: pytest.Monkey
     monkeypatch.setitem(vars(parquet_sizes.LIMITS), "values", 10)
     with pytest.raises(Unreadable, match="too large"):
         check_sizes(io.BytesIO(written()))
+
+
+def test_columns_that_nest_deeply_are_refused() -> None:
+    check_sizes(io.BytesIO(nested_parquet(90)))
+    with pytest.raises(Unreadable, match="nest too deeply"):
+        check_sizes(io.BytesIO(nested_parquet(5_000)))
