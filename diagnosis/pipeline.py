@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, checks, faults, flows, inventory, kinds, localize, stacks
+from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check
@@ -21,6 +21,7 @@ from diagnosis.conclusion.slowdowns import MIN_LOST_GPU_S
 from diagnosis.flows.stated import StatedLayout, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
+from diagnosis.kinds import analyses
 from diagnosis.logs import attempts, signatures
 from diagnosis.logs.scene import Given
 from diagnosis.logs.signatures import SignatureSet
@@ -157,7 +158,7 @@ def diagnose(
 
 def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[checks.Result]:
     """What state reports and the outputs of checks show: bad values, else the outcome of the check."""
-    bad = kinds.analyse(parsed)
+    bad = analyses.analyse(parsed)
     judged = {result.path for result in bad}
     return bad + [result for result in checks.read_results(parsed, read) if result.path not in judged]
 

@@ -49,6 +49,12 @@ _NEUTRAL_VALUES: dict[str, Callable[[], Any]] = {
     "frozenset": frozenset,
     "dict": dict,
 }
+#: The package whose data files a module reads, and the files that are data.
+_DATA_PACKAGE = re.compile(r"resources\.files\(['\"](diagnosis[\w.]*)['\"]\)")
+_DATA_SUFFIXES = frozenset((".toml", ".csv", ".json"))
+#: The module that reads the tables of numbers, and which table each of its functions reads.
+_NUMBERS = "diagnosis.thresholds"
+_NUMBER_TABLES = {"thresholds.of(": "thresholds", "thresholds.limits(": "limits"}
 
 
 @dataclass(frozen=True)
@@ -124,18 +130,30 @@ def deciding_modules() -> list[str]:
 
 
 def digest(of: str) -> str:
-    """A hash over the source that ``of`` reaches, and over the engine's data files where any of it reads such files:
-    stored results with another hash are stale. Parsing reads none, so that a changed threshold or rule needs no new
-    parse."""
-    hasher, reads_data = hashlib.sha256(), False
+    """A hash over the source that ``of`` reaches, and over the data files that any of it reads: stored results with
+    another hash are stale. Parsing reads formats of reports and limits alone, so that a changed threshold or rule needs
+    no new parse."""
+    hasher, read = hashlib.sha256(), set[Path]()
     for module in sorted(reached_modules(of)):
-        source = ast.dump(_tree(module) or ast.Module([], []))
-        reads_data |= "'importlib" in source and "'resources'" in source
+        source = ast.unparse(_tree(module) or ast.Module([], []))
+        read |= _data_files(module, source)
         hasher.update(source.encode())
-    files = (p for p in (_ROOT / "diagnosis").rglob("*") if p.suffix in {".toml", ".csv", ".json"})
-    for path in sorted(files) if reads_data else ():
+    for path in sorted(read):
         hasher.update(path.read_bytes())
     return hasher.hexdigest()[:16]
+
+
+def _data_files(module: str, source: str) -> set[Path]:
+    """The data files that a module reads: those of the package that it names, and the tables of numbers by use."""
+    knowledge = _ROOT / "diagnosis" / "knowledge"
+    if module == _NUMBERS:
+        return set()
+    found = {knowledge / f"{table}.toml" for use, table in _NUMBER_TABLES.items() if use in source}
+    for package in _DATA_PACKAGE.findall(source):
+        folders = [_ROOT.joinpath(*package.split("."))]
+        folders += [knowledge] if package == "diagnosis" else []
+        found |= {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA_SUFFIXES}
+    return found
 
 
 def limits() -> list[str]:

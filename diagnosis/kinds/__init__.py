@@ -1,4 +1,5 @@
-"""The kinds of evidence, one package each: how its files are recognised and parsed, and what they mean.
+"""The kinds of evidence, one package each: how its files are recognised and parsed. What they mean stands in
+:mod:`diagnosis.kinds.analyses`, so that a change of rules needs no new parse.
 
 A kind is a row of :data:`TABLE`. Logs, flows, stacks, inventories and layouts still have their rows in
 :mod:`diagnosis.parsing` and move here one after the other.
@@ -6,11 +7,10 @@ A kind is a row of :data:`TABLE`. Logs, flows, stacks, inventories and layouts s
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Final
 
-from diagnosis.checks import Result
 from diagnosis.kinds import states
 from diagnosis.model import Kind, Parsed
 
@@ -20,18 +20,17 @@ class EvidenceKind:
     """One kind of evidence.
 
     ``sniff`` says whether a file that begins with these bytes is of this kind; ``parse`` makes one ``Parsed`` of the
-    whole file and never raises on content; ``analyse`` returns what the parsed files of a job show.
+    whole file and never raises on content.
     """
 
     kind: Kind
     sniff: Callable[[bytes, str], bool]
     parse: Callable[[bytes, str], Parsed]
-    analyse: Callable[[Sequence[Parsed]], list[Result]]
     #: bytes of a file that are read; further ones are left out with a sentence
     max_bytes: int
 
 
-TABLE: Final = (EvidenceKind(Kind.STATE, states.sniff, states.parse, states.analyse, states.MAX_BYTES),)
+TABLE: Final = (EvidenceKind(Kind.STATE, states.sniff, states.parse, states.MAX_BYTES),)
 
 
 def kind_of(head: bytes, path: str) -> Kind | None:
@@ -45,11 +44,3 @@ def kind_of(head: bytes, path: str) -> Kind | None:
 def row_of(kind: Kind) -> EvidenceKind | None:
     """The row of a kind; None for the kinds that have none yet."""
     return next((row for row in TABLE if row.kind is kind), None)
-
-
-def analyse(parsed: Sequence[Parsed]) -> list[Result]:
-    """What the files of all kinds in the table show, in the order of the table."""
-    found: list[Result] = []
-    for row in TABLE:
-        found += row.analyse([one for one in parsed if one.kind is row.kind and one.skipped is None])
-    return found

@@ -83,7 +83,13 @@ def test_reading_a_threshold_is_noted_only_while_asked() -> None:
 
 def test_changed_thresholds_and_rules_need_no_new_parse(monkeypatch: pytest.MonkeyPatch) -> None:
     parsing, deciding = switches.digest("diagnosis.parsing"), switches.digest("diagnosis.pipeline")
-    monkeypatch.setattr(Path, "read_bytes", lambda _: b"another")
+    as_it_is = Path.read_bytes
+
+    def read_changed(path: Path) -> bytes:
+        is_changed = path.name == "thresholds.toml" or path.parent.name == "signatures"
+        return b"another" if is_changed else as_it_is(path)
+
+    monkeypatch.setattr(Path, "read_bytes", read_changed)
     assert switches.digest("diagnosis.parsing") == parsing
     assert switches.digest("diagnosis.pipeline") != deciding
 

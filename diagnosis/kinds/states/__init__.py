@@ -4,7 +4,6 @@ A state report is not a log. It is read as facts (place, property, value), and e
 faults (``bad_values.toml``). Rules for log lines never see it, so "Thermal slowdown: Not Active" accuses nobody.
 """
 
-from diagnosis.kinds.states.judgement import analyse
 from diagnosis.kinds.states.report_sections import MAX_BYTES, parse, sniff
 
-__all__ = ["MAX_BYTES", "analyse", "parse", "sniff"]
+__all__ = ["MAX_BYTES", "parse", "sniff"]

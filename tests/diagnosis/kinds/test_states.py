@@ -8,14 +8,14 @@ import pytest
 
 from diagnosis.checks import Result
 from diagnosis.kinds import states
-from diagnosis.kinds.states import bad_values, formats, shapes
+from diagnosis.kinds.states import bad_values, formats, judgement, shapes
 from diagnosis.kinds.states.report_sections import facts_of
 from diagnosis.model import Kind
 from diagnosis.recognise import kind_of
 
 
 def results(text: str, path: str = "gpu-19/report.txt") -> list[Result]:
-    return states.analyse([states.parse(text.encode(), path)])
+    return judgement.analyse([states.parse(text.encode(), path)])
 
 
 @pytest.mark.parametrize("form", formats.load(), ids=lambda form: form.id)
