@@ -1,11 +1,13 @@
-"""How long a job of one file waits while large archives of the same sender are read.
+"""How long a job of one file waits while large archives of the same sender, or of another one, are read.
 
-    python -m measure fairness [--archives 10] [--members 50000] [--probes 20] [--database postgres]
-                               [--against CHECKOUT]
+    python -m measure fairness [--archives 10] [--members 50000] [--member-bytes 2] [--probes 20] [--other-sender]
+                               [--database postgres] [--against CHECKOUT]
 
 Starts its own site and sends `--archives` archives of `--members` small files each (0.8 MB at 50,000), each as a job.
-Then it sends, one after another, `--probes` jobs of one file, and requests the diagnosis of each. Prints the time from
-sending until the file is read and until the job is diagnosed, and how many members were read meanwhile. `--against`
+The files are logs of one line; with `--member-bytes` they are equal and have so many bytes. Then it sends, one after
+another, `--probes` jobs of one file, and requests the diagnosis of each; with `--other-sender` as another person.
+Prints the time from sending until the file is read and until the job is diagnosed, how many members were read
+meanwhile, how long the turns took in which archives were opened, and the processor time of the whole site. `--against`
 measures another checkout first, in the same run. Fails if the p95 of the time to read is above `--limit-s`, or if
 nothing of the archives was read.
 """
@@ -17,6 +19,7 @@ import contextlib
 import hashlib
 import io
 import json
+import re
 import tarfile
 import time
 from pathlib import Path
@@ -28,14 +31,15 @@ from scripts.services import postgres
 _LINE = b"2026-11-21 03:00:%02d,000 INFO iteration %d loss 2.5\n"
 #: a probe that is not read by then counts as this long
 _PATIENCE_S = 120.0
+_UNPACKED = re.compile(r"run \d+ \(unpack of job \d+\) \w.* after ([\d.]+) s")
 
 
-def archive_of(members: int, number: int) -> bytes:
-    """A gzipped tar of so many one-line logs."""
+def archive_of(members: int, number: int, member_bytes: int = 0) -> bytes:
+    """A gzipped tar of so many one-line logs, or of equal files of ``member_bytes``."""
     packed = io.BytesIO()
     with tarfile.open(fileobj=packed, mode="w:gz", compresslevel=6) as archive:
         for n in range(members):
-            text = _LINE % (n % 60, n)
+            text = b"x" * (member_bytes - 1) + b"\n" if member_bytes else _LINE % (n % 60, n)
             info = tarfile.TarInfo(f"a{number}/rank{n}.log")
             info.size = len(text)
             archive.addfile(info, io.BytesIO(text))
@@ -78,6 +82,15 @@ def members_read(api: Api, archives: int) -> int:
     return lines
 
 
+def print_costs(site: Site) -> None:
+    """The turns of opening archives that have ended, and the processor time."""
+    log = (site.data / "log" / "worker.log").read_text(errors="replace")
+    turns = [float(seconds) for seconds in _UNPACKED.findall(log)]
+    longest = f", the longest {max(turns):.1f} s" if turns else ""
+    print(f"  turns in which archives were opened: {len(turns)}{longest}")
+    print(f"  processor time of the site: {site.cpu_s():.0f} s", flush=True)
+
+
 def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
     """The p95 of the seconds until a file is read, and how many members were read meanwhile."""
     with contextlib.ExitStack() as stack:
@@ -86,13 +99,14 @@ def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
             variables["DATABASE_URL"] = stack.enter_context(postgres())
         site: Site = stack.enter_context(running(root, **variables))
         api = Api(site.url, site.token)
+        other = Api(site.url, site.other_token) if args.other_sender else api
         for number in range(args.archives):
-            data = archive_of(args.members, number)
+            data = archive_of(args.members, number, args.member_bytes)
             send(api, f"many-{number}", "all.tar.gz", data)
         print(f"  {args.archives} archives of {args.members:,} members, {len(data) / 1e6:.1f} MB each")
         time.sleep(5)
         began = time.monotonic()
-        seconds_of_probes = [probe(api, number) for number in range(args.probes)]
+        seconds_of_probes = [probe(other, number) for number in range(args.probes)]
         count, seconds = members_read(api, args.archives), time.monotonic() - began
         for name, values in (
             ("read", [t[0] for t in seconds_of_probes]),
@@ -101,6 +115,7 @@ def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
             figures = ", ".join(f"p{int(100 * q)} {quantile(values, q):.1f} s" for q in (0.5, 0.95))
             print(f"  one file {name}: {figures}, at most {max(values):.1f} s ({len(values)} jobs)")
         print(f"  members read meanwhile: {count:,} in {seconds:.0f} s", flush=True)
+        print_costs(site)
     return quantile([t[0] for t in seconds_of_probes], 0.95), count
 
 
@@ -108,6 +123,8 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--archives", type=int, default=10)
     parser.add_argument("--members", type=int, default=50_000)
+    parser.add_argument("--member-bytes", type=int, default=0, help="of each file; 0: one line of a log")
+    parser.add_argument("--other-sender", action="store_true", help="the jobs of one file are of another person")
     parser.add_argument("--probes", type=int, default=20)
     parser.add_argument("--limit-s", type=float, default=10.0)
     parser.add_argument("--database", choices=("sqlite", "postgres"), default="sqlite")

@@ -15,6 +15,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from ingest import processes
 from triage.serve.children import free_port, spawn, stop, wait_until
 
 ROOT = Path(__file__).resolve().parent.parent
@@ -24,6 +25,8 @@ from django.test import Client
 from ingest.services import job_create, token_create
 user = get_user_model().objects.create_superuser("measure")
 print("token", token_create(user=user, name="measure", scopes=["upload", "read"])[1])
+other = get_user_model().objects.create_superuser("other")
+print("other_token", token_create(user=other, name="measure", scopes=["upload", "read"])[1])
 client = Client(headers={"host": "localhost"})
 client.force_login(user)
 print("cookie", client.cookies["sessionid"].value)
@@ -34,8 +37,15 @@ print("cookie", client.cookies["sessionid"].value)
 class Site:
     port: int
     token: str
+    #: of another person, who sends for no team either: both take turns, as two teams do
+    other_token: str
     cookie: str
     data: Path
+    pid: int
+
+    def cpu_s(self) -> float:
+        """Seconds of processor time that all its processes have taken, those that ended included."""
+        return sum(filter(None, map(processes.cpu_s, processes.tree(self.pid))))
 
     @property
     def url(self) -> str:
@@ -44,7 +54,9 @@ class Site:
 
 @contextmanager
 def running(root: Path = ROOT, **variables: str) -> Iterator[Site]:
-    """The checkout at ``root``, without demo people; an administrator's token and session are made."""
+    """The checkout at ``root``, without demo people; an administrator's token and session are made, and another one's
+    token.
+    """
     with tempfile.TemporaryDirectory(prefix="faultline-measure-", ignore_cleanup_errors=True) as folder:
         data, port, log = Path(folder) / "data", free_port(), Path(folder) / "run.log"
         ours = ("DATABASE_URL", "REDIS_URL", "FAULTLINE_DATA_DIR")
@@ -63,8 +75,8 @@ def running(root: Path = ROOT, **variables: str) -> Iterator[Site]:
                 text=True,
                 check=True,
             ).stdout
-            found = dict(re.findall(r"^(token|cookie) (\S+)$", said, re.M))
-            yield Site(port, found["token"], found["cookie"], data)
+            found = dict(re.findall(r"^(token|other_token|cookie) (\S+)$", said, re.M))
+            yield Site(port, found["token"], found["other_token"], found["cookie"], data, process.pid)
         finally:
             stop(process, grace_s=30)
 

@@ -64,6 +64,7 @@ class _MemberReceiver:
         self.found_count = self.refused_count = 0
         self.own_problem = ""
         self._batch: list[IncomingFile] = []
+        self._digests: set[str] = set()  # of the batch
         self._waiting = 0
 
     def begin_again(self) -> None:
@@ -87,7 +88,7 @@ class _MemberReceiver:
         self.work.log(sentence, level=RunLog.Level.WARNING, path=path)
 
     def _member(self, path: str, file: str, sha256: str, size: int, note: str) -> None:
-        storage.blob_put(Path(file), sha256)
+        self._store(Path(file), sha256)
         self.found_count += 1
         self.work.count(files=1, size_bytes=size)
         self._waiting += size
@@ -98,13 +99,23 @@ class _MemberReceiver:
             self.flush()
         self.work.stage("unpacking", self.found_count)
 
+    def _store(self, file: Path, sha256: str) -> None:
+        """Store equal members of a batch once: a file system may wait for the disk each time it replaces a file that is
+        still being written, and a remote store takes a request.
+        """
+        if sha256 in self._digests:
+            file.unlink()
+            return
+        storage.blob_put(file, sha256)
+        self._digests.add(sha256)
+
     def flush(self) -> None:
         if self._batch:
             with transaction.atomic():
                 lock_rows(Job.objects).get(pk=self.upload.job_id)
                 self.work.write()  # raises if another worker holds the run now
                 artifacts_add(upload=self.upload, incoming=self._batch)
-        self._batch, self._waiting = [], 0
+        self._batch, self._digests, self._waiting = [], set(), 0
 
 
 def limits() -> archives.Limits:

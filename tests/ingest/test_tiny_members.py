@@ -1,0 +1,107 @@
+"""An archive of very many files of a few bytes costs few queries, few stored files and few calls of the engine."""
+
+from __future__ import annotations
+
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.db import connection
+from django.test.utils import CaptureQueriesContext
+
+from ingest import services, slots, storage
+from ingest.models import Artifact, Job, Run, Upload
+from ingest.services import engine_calls, unpacking
+from ingest.services.artifact_parsing import artifacts_parse
+from ingest.services.work import Work
+from tests.archives import tar_of
+
+pytestmark = pytest.mark.django_db(transaction=True)
+COUNT = 600
+#: equal files and different ones
+MEMBERS = {f"node-{n}/{n % 8}.log": b"a\n" if n % 3 else b"%d\n" % (n % 10) for n in range(COUNT)}
+DIFFERENT = len(set(MEMBERS.values()))
+BATCHES = 2  # of 500 members
+
+
+@pytest.fixture
+def sent(job: Job, monkeypatch: pytest.MonkeyPatch) -> Run:
+    """The run that will open the archive."""
+    monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
+    services.artifact_receive(job=job, path="all.tar", chunks=[tar_of(MEMBERS)])
+    return Run.objects.get(kind=Run.Kind.UNPACK)
+
+
+@pytest.fixture
+def stored(sent: Run, monkeypatch: pytest.MonkeyPatch) -> Counter[str]:
+    """How often each content is written to the store."""
+    counts: Counter[str] = Counter()
+    put = storage.blob_put
+
+    def counted(part: Path, sha256: str) -> None:
+        counts[sha256] += 1
+        put(part, sha256)
+
+    monkeypatch.setattr(storage, "blob_put", counted)
+    return counts
+
+
+def test_opening_it_takes_a_few_queries_and_transactions_a_batch(sent: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.services.work._PROGRESS_EVERY_S", 1000.0)  # else they depend on the machine's speed
+    with CaptureQueriesContext(connection) as queries:
+        services.run_do(sent.pk, unpacking.upload_unpack)
+
+    assert Artifact.objects.count() == COUNT
+    assert Upload.objects.get().state == Upload.State.SETTLED
+    begun = [query for query in queries if query["sql"].startswith("BEGIN")]
+    assert len(begun) <= BATCHES + 8
+    assert len(queries) < COUNT / 8
+
+
+def test_equal_files_are_stored_once_a_batch(sent: Run, stored: Counter[str]) -> None:
+    services.run_do(sent.pk, unpacking.upload_unpack)
+
+    assert len(stored) == DIFFERENT
+    assert max(stored.values()) <= BATCHES
+    for sha256 in stored:
+        with storage.blob_open(sha256) as file:
+            assert file.read() in MEMBERS.values()
+
+
+def test_they_are_read_in_few_runs_with_few_calls_of_the_engine(sent: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    calls: Counter[str] = Counter()
+    call = engine_calls.engine_call
+
+    def counted(work: Any, name: str, *given: Any, **arguments: Any) -> Any:
+        calls[name] += 1
+        return call(work, name, *given, **arguments)
+
+    monkeypatch.setattr(engine_calls, "engine_call", counted)
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    queued = list(Run.objects.filter(kind=Run.Kind.PARSE).order_by("pk"))
+    for run in queued:
+        services.run_do(run.pk, artifacts_parse)
+
+    assert len(queued) == BATCHES
+    assert sum(calls.values()) <= COUNT / 64 + BATCHES
+    assert not Artifact.objects.exclude(state=Artifact.State.PARSED).exists()
+
+
+def test_an_archive_gives_its_turn_back_between_batches_and_no_file_is_there_twice(
+    sent: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    with monkeypatch.context() as busy:  # its share is used when the first batch is there, and others hold the slots
+        busy.setattr(Work, "is_share_used", property(lambda _: Artifact.objects.exists()))
+        busy.setattr(slots, "take", lambda: None)
+        services.run_do(sent.pk, unpacking.upload_unpack)
+    sent.refresh_from_db()
+    first_ids = set(Artifact.objects.values_list("pk", flat=True))
+    assert (sent.state, sent.is_long, sent.own_tries, len(first_ids)) == (Run.State.QUEUED, True, 0, 500)
+    assert Upload.objects.get().state == Upload.State.RECEIVED
+
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    rows = dict(Artifact.objects.values_list("pk", "path"))
+    assert first_ids < set(rows)
+    assert sorted(rows.values()) == sorted(MEMBERS)
+    assert Upload.objects.get().state == Upload.State.SETTLED
