@@ -13,7 +13,7 @@ _NOT_INSTALLED = (
 )
 _TOO_OLD = (
     "The site needs Python 3.12 or newer, this is {}.{}. Debian 12 and Ubuntu 22.04 have an older one: "
-    "uv tool install --python 3.13 faultline_triage-*.whl brings its own (docs/install.md)."
+    "uv tool install --python 3.13 faultline_triage-*.whl brings its own (the page “Installing” of the help says more)."
 )
 
 

@@ -192,7 +192,7 @@ class VerdictSerializer(serializers.Serializer[Any]):
     attempt = serializers.IntegerField()
     revision = serializers.IntegerField(help_text="The evidence that it saw: `revision` of the job, or an earlier one")
     condition = serializers.CharField(allow_blank=True, help_text="failed, hung, degraded, healthy, …")
-    category = serializers.CharField(allow_blank=True, help_text="docs/categories.md; none: nothing failed")
+    category = serializers.CharField(allow_blank=True, help_text="/help/categories/; none: nothing failed")
     confidence = serializers.FloatField(allow_null=True)
     sentence = serializers.CharField(allow_blank=True)
     suspects = VerdictSuspectSerializer(many=True, help_text="The accused, most probable first, at most five")

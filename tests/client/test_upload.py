@@ -233,7 +233,7 @@ def test_wrong_calls_are_reported_in_one_line(logs: Path, tmp_path: Path, capsys
         ([tmp_path / "absent", "--job", "x"], "There is no"),
         ([tmp_path / "empty", "--job", "x"], "no file to send"),
         ([logs, "--job", "…"], "--slug"),
-        ([logs, "--job", "x", "--cluster", "closed"], "no such cluster"),
+        ([logs, "--job", "x", "--cluster", "closed"], "There is no cluster"),
         ([logs, "--job", "x", "--time-zone", "Mars/Olympus"], "time zone"),
         ([logs, "--job", "hidden"], "in use by a job"),
         ([logs, logs / "rank1.log", logs / "rank1.log", "--job", "x"], "same name"),
