@@ -200,6 +200,7 @@ class RunCancelView(ApiView):
     )
     def post(self, request: Request, slug: str, pk: int) -> Response:
         run = _run_of(request, slug, pk)
+        self.fields_of(request)
         if not services.run_cancel(run=run, user=request.user):
             raise Refused("This work has ended: there is nothing to cancel.", code="run_ended", status=409)
         return Response(self.get_serializer(_run_of(request, slug, pk)).data)
@@ -217,6 +218,7 @@ class RunRetryView(ApiView):
     )
     def post(self, request: Request, slug: str, pk: int) -> Response:
         run = _run_of(request, slug, pk)
+        self.fields_of(request)
         if not services.run_retry(run=run):
             raise Refused("This work neither failed nor was cancelled.", code="run_not_failed", status=409)
         return Response(self.get_serializer(_run_of(request, slug, pk)).data)

@@ -46,7 +46,7 @@ def classes_for_programmers() -> list[type[Any]]:
 def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     """Postprocessing hook of drf-spectacular: every operation may answer RFC 9457 problem details."""
     _head_of_upload(result["paths"])
-    _texts_of_requests(result)
+    _refusals_of_requests(result)
     for address in result["paths"].values():
         for operation in address.values():
             responses = operation["responses"]
@@ -62,10 +62,11 @@ def problems(result: dict[str, Any], **_: Any) -> dict[str, Any]:
     return result
 
 
-def _texts_of_requests(result: dict[str, Any]) -> None:
-    """Texts of requests contain no NUL, and a required text is not blank.
+def _refusals_of_requests(result: dict[str, Any]) -> None:
+    """What requests may not hold: other fields, NUL in a text, a blank text where one is required.
 
-    Texts of answers may be empty: the generator derives "not empty" from the rules for requests.
+    Answers may gain fields, and their texts may be empty: the generator derives "not empty" from
+    the rules for requests.
     """
     operations = [operation for address in result["paths"].values() for operation in address.values()]
     for parameter in (one for operation in operations for one in operation.get("parameters", ())):
@@ -75,6 +76,8 @@ def _texts_of_requests(result: dict[str, Any]) -> None:
     refs = {kind.get("schema", {}).get("$ref", "") for content in bodies for kind in content.values()}
     asked = {ref.rpartition("/")[2] for ref in refs}
     for name, schema in result["components"]["schemas"].items():
+        if name in asked:
+            schema["additionalProperties"] = False
         for said in schema.get("properties", {}).values():
             text = said.get("items", said)
             if name not in asked:

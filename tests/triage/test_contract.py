@@ -93,6 +93,7 @@ def rows(settings: Any) -> dict[str, Any]:
         "delivery": str(sent.pk),
         "/api/v1/uploads/": str(upload.pk),
         "/api/v1/routes/": route.pk,
+        "/runs/": run.pk,
     }
 
 

@@ -13,6 +13,7 @@ from django.utils import timezone
 from diagnosis import taxonomy
 from ingest.models import DEMONSTRATION, Job, Run
 from ingest.refusals import Refused
+from ingest.services.resuming import upload_begin
 from tests.factories import make_incident, make_job, make_user
 from tests.pages import page_text
 from triage import search
@@ -224,11 +225,20 @@ def test_a_site_in_use_gets_no_made_up_history(db, monkeypatch):
     assert Job.objects.count() == 1
 
 
-def test_it_is_not_removed_while_a_recording_is_read(year):
+def test_its_removal_cancels_the_reading_of_a_recording(year):
     job = Job.objects.filter(cluster__slug=DEMONSTRATION).first()
-    Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE)
-    with pytest.raises(Refused, match="wait until it is"):
+    Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, state=Run.State.RUNNING)
+    assert demonstration_remove()
+    assert not Run.objects.exists()
+    assert not Job.objects.exists()
+
+
+def test_it_is_not_removed_while_a_recording_arrives(year):
+    job = Job.objects.filter(cluster__slug=DEMONSTRATION).first()
+    upload_begin(job=job, path="a.log", size_bytes=10)
+    with pytest.raises(Refused, match="wait until it is complete"):
         demonstration_remove()
+    assert Incident.objects.exists()
 
 
 def test_it_is_not_learned_from_and_takes_no_job_of_anybody(year, client):
@@ -236,5 +246,6 @@ def test_it_is_not_learned_from_and_takes_no_job_of_anybody(year, client):
     client.force_login(make_user("eng", "engineer"))
     made = client.post("/api/v1/jobs/", {"name": "x", "cluster": DEMONSTRATION}, content_type="application/json")
     assert made.status_code == 422
-    assert "another cluster" in page_text(made)
+    assert "There is no cluster “demonstration” that you may use" in made.json()["detail"]
+    assert not Job.objects.filter(name="x").exists()
     assert DEMONSTRATION not in page_text(client.get("/upload/"))

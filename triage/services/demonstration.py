@@ -80,10 +80,10 @@ def history_load(*, now: datetime | None = None) -> int:
 def demonstration_remove(*, user: Any = None) -> bool:
     """Remove the whole demonstration with all decisions on it; it stays away after a restart.
 
-    Returns whether there was one.
+    Returns whether there was one. Work on its recordings is cancelled.
 
     Raises:
-        Refused: (409) while evidence of one of its recordings arrives or is read.
+        Refused: (409) while evidence of one of its recordings arrives.
     """
     with transaction.atomic():
         cluster = Cluster.objects.filter(slug=DEMONSTRATION).first()
