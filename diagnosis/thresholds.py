@@ -1,6 +1,6 @@
 """The numbers by which the log engine decides, from ``knowledge/thresholds.toml``, each with its reason. And limits of
 reading and listing, from ``knowledge/limits.toml``, which decide nothing. Thresholds are data so that one command can
-move each of them and print the effect (``python -m measure ablate --kind threshold``).
+move each of them and print the effect (``python -m lab.measure ablate --kind threshold``).
 """
 
 from __future__ import annotations

@@ -105,7 +105,7 @@ STAGES = (
     _tests("tests of the rest on SQLite", "tests", *_ignore_options(_PAGES, *_ENGINE), "-m", "not e2e"),
     _tests("tests of the engine", *_ENGINE),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
-    _tests("tests of exams and measures", "exams", "measure"),
+    _tests("tests of the lab", "lab"),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),
     Stage("migrations", [PYTHON, "manage.py", "makemigrations", "--check", "--dry-run"]),
     Stage("layers", ["lint-imports"]),

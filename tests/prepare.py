@@ -17,7 +17,7 @@ import pytest
 from scripts import compile as loops
 from tests import migrated
 
-FOLDERS = ("tests", "exams", "measure")
+FOLDERS = ("tests", "lab")
 
 
 def main() -> str:

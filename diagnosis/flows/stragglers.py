@@ -3,7 +3,7 @@
 For each slow step :mod:`diagnosis.flows.waiting` measures how long each member and each transfer delayed the job beyond
 the usual. The evidence on each candidate (a machine, or the uplinks of a leaf) is the share of the step's excess, as
 median over the stretch's steps. A conditional logit weighs it against *nobody*. Its few weights are fitted on
-recordings of real training: ``python -m measure stragglers`` prints them, and the answer for each recording that is
+recordings of real training: ``python -m lab.measure stragglers`` prints them, and the answer for each recording that is
 left out of the fit. More steps with the same evidence weigh more.
 """
 

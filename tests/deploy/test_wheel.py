@@ -41,7 +41,7 @@ def test_the_wheel_has_every_file_of_the_product(wheel: Path) -> None:
     found = set(zipfile.ZipFile(wheel).namelist())
     assert sorted(name for name in expected - found if (ROOT / name).exists()) == []
     others = {name for name in found - expected if ".dist-info/" not in name}
-    assert sorted(name for name in others if "/__pycache__/" in name or name.startswith(("tests/", "exams/"))) == []
+    assert sorted(name for name in others if "/__pycache__/" in name or name.startswith(("tests/", "lab/"))) == []
 
 
 def test_the_wheel_passes_its_linter(wheel: Path) -> None:

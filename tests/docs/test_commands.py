@@ -19,7 +19,7 @@ DOCS = (Path("README.md"), *sorted(Path("docs").glob("*.md")), *sorted(Path("lab
 CLIENT = re.compile(r"(?:^|[`\s/])(?:faultline|faultline\.pyz) ((?:upload|follow|run|watch|status|check) [^`\n#|&;]*)")
 ENGINE = re.compile(r"python -m diagnosis ([^`\n#|>]*)")
 MANAGE = re.compile(r"(?:manage\.py|faultline manage) (\w+)([^`\n#|>]*)")
-MEASURE = re.compile(r"python -m measure\s+(\w+)([^`#|]*)[`\n]")
+MEASURE = re.compile(r"python -m lab.measure\s+(\w+)([^`#|]*)[`\n]")
 
 
 def _commands(pattern: re.Pattern[str]) -> list[tuple[str, ...]]:
@@ -44,9 +44,9 @@ def test_a_command_of_the_client_has_these_options(name: str, command: str) -> N
 
 @pytest.mark.parametrize(("name", "module", "rest"), _commands(MEASURE))
 def test_a_measurement_has_these_options(name: str, module: str, rest: str) -> None:
-    source = Path(str(importlib.import_module(f"measure.{module}").__file__)).read_text(encoding="utf-8")
+    source = Path(str(importlib.import_module(f"lab.measure.{module}").__file__)).read_text(encoding="utf-8")
     for option in re.findall(r"--[a-z][a-z-]*", rest):
-        assert f'"{option}"' in source, f"{name}: python -m measure {module} has no {option}"
+        assert f'"{option}"' in source, f"{name}: python -m lab.measure {module} has no {option}"
 
 
 def _options(parser: argparse.ArgumentParser) -> set[str]:

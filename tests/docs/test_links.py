@@ -31,7 +31,7 @@ def test_every_link_leads_to_a_file(document: Path) -> None:
 def test_every_command_that_is_named_exists(document: Path) -> None:
     text = document.read_text()
     files = re.findall(r"pytest ((?:tests/[\w./-]*\w ?)+)", text)
-    modules = re.findall(r"python -m ((?:measure [a-z_]+|(?:tests|scripts|diagnosis)[\w.]*))", text)
+    modules = re.findall(r"python -m ((?:lab.measure [a-z_]+|(?:tests|scripts|diagnosis)[\w.]*))", text)
     commands = re.findall(r"(?:manage\.py|faultline manage) (\w+)", text)
     missing = [name for named in files for name in named.split() if not (ROOT / name).exists()]
     missing += [name for name in modules if find_spec(name.replace(" ", ".")) is None]

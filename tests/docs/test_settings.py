@@ -20,7 +20,7 @@ FOREIGN = {"DJANGO_SETTINGS_MODULE", "DJANGO_ALLOW_ASYNC_UNSAFE", "DEBIAN_FRONTE
 
 
 def sources() -> list[Path]:
-    folders = ("client", "diagnosis", "ingest", "triage", "scripts", "tests", "exams", "measure")
+    folders = ("client", "diagnosis", "ingest", "triage", "scripts", "tests", "lab")
     return [path for name in folders for path in (ROOT / name).rglob("*.py")] + [ROOT / "scripts" / "bootstrap"]
 
 

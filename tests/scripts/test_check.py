@@ -20,7 +20,7 @@ def test_the_costliest_tests_are_printed() -> None:
 
 def test_a_stage_that_is_not_there_is_reported_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
-    assert "tests of exams and measures, openapi" in capsys.readouterr().err
+    assert "tests of the lab, openapi" in capsys.readouterr().err
 
 
 def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
@@ -32,9 +32,9 @@ def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
         ["tests/triage"],
         ["tests", "--ignore=tests/triage", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
         ["tests/diagnosis", "tests/fuzz"],
-        ["exams", "measure"],
+        ["lab"],
     ]
-    marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "exams", "measure"]
+    marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "lab"]
     found = subprocess.run(marked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
     assert [path for path in found if not path.startswith(("tests/e2e/", "tests/conftest.py", "tests/scripts"))] == []
 

@@ -1,6 +1,0 @@
-"""The voices of the jobs: programs with their loggers, files and schedulers."""
-
-from exams.sealed.second.voices import accelerators, hopper, inhouse
-from exams.sealed.second.voices.base import Voice
-
-VOICES: dict[str, Voice] = {v.name: v for v in (*hopper.VOICES, *accelerators.VOICES, *inhouse.VOICES)}

@@ -1,6 +1,0 @@
-"""The voices of the jobs: programs with their loggers, collectors and schedulers."""
-
-from exams.sealed.third.voices import asia, europe, laboratories
-from exams.sealed.third.voices.base import Spoken
-
-VOICES: dict[str, Spoken] = {v.name: v for v in (*asia.VOICES, *europe.VOICES, *laboratories.VOICES)}

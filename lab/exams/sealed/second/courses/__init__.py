@@ -1,0 +1,17 @@
+"""What happens to jobs: every course by name, failing ones first."""
+
+from lab.exams.sealed.common.course import Course
+from lab.exams.sealed.second.courses import (
+    benign,
+    devices,
+    environment,
+    fabric,
+    hosts,
+    platform,
+    programs,
+    runtime,
+    slowness,
+)
+
+_PARTS = (devices, hosts, fabric, runtime, programs, environment, platform, slowness, benign)
+COURSES: dict[str, Course] = {course.name: course for part in _PARTS for course in part.FOUND.held}

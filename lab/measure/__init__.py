@@ -1,0 +1,1 @@
+"""Commands that print figures: ``python -m lab.measure NAME``; ``python -m lab.measure`` lists them."""

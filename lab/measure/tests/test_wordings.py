@@ -1,0 +1,53 @@
+"""The lists of wordings that no rule was written from are valid, and the figures reach the documented ones."""
+
+import pytest
+
+from diagnosis import taxonomy
+from diagnosis.classify_model import starter
+from diagnosis.logs import signatures
+from diagnosis.model import Role
+from lab.measure import wordings
+
+ROWS = wordings.load()
+
+
+@pytest.fixture(scope="module")
+def answers() -> list[wordings.Answer]:
+    return list(wordings.answers(ROWS, signatures.load(), starter()))
+
+
+def test_each_wording_names_known_roles_and_leaves() -> None:
+    roles = {role.value for role in Role} | {"-"}
+    for row in ROWS:
+        assert row.roles <= roles, row
+        assert all(taxonomy.load().get(leaf).id == leaf for leaf in row.leaves), row
+
+
+def test_messages_are_there_once_and_are_single_lines() -> None:
+    messages = [row.message for row in ROWS]
+    assert len(messages) == len(set(messages)) > 700
+    assert all(message == message.strip() for message in messages)
+
+
+@pytest.mark.parametrize(
+    ("half", "role", "subcategory"),
+    [("A", 0.95, 0.95), ("B", 0.92, 0.88), ("C", 0.9, 0.88), ("D", 0.92, 0.92), ("E", 0.72, 0.82)],
+)
+def test_wordings_are_reported_as_well_as_documented(
+    answers: list[wordings.Answer], half: str, role: float, subcategory: float
+) -> None:
+    rows = [row for row in answers if row.wording.half == half]
+    causes = [row for row in rows if row.says_cause]
+    assert sum(row.is_role for row in rows) / len(rows) >= role
+    assert sum(row.fits(2) for row in causes) / len(causes) >= subcategory
+
+
+def test_no_harmless_wording_is_taken_for_a_cause(answers: list[wordings.Answer]) -> None:
+    harmless = [row for row in answers if row.wording.roles & {"benign", "-"} and "root" not in row.wording.roles]
+    assert [row.wording.message for row in harmless if row.role == "root"] == []
+
+
+def test_the_figures_name_what_they_count(answers: list[wordings.Answer]) -> None:
+    line = wordings.figures(answers)
+    assert line.lstrip().startswith(str(len(ROWS)))
+    assert "subcategory" in line
