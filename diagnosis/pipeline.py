@@ -31,7 +31,7 @@ from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
 
 log = logging.getLogger(__name__)
 
-ENGINE: Final = "0.1.0"
+ENGINE: Final = "0.2.0"
 #: Files that a sentence each is said of; of others their number.
 MAX_NAMED_FILES: Final = 8
 

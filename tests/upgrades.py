@@ -15,6 +15,7 @@ from django.db.migrations.executor import MigrationExecutor
 #: what the database of each release had migrated, app by app
 RELEASES = {
     "0.1.0": {"ingest": "0010_run_span", "triage": "0001_squashed_0012_words_in_their_row"},
+    "0.2.0": {"ingest": "0015_separate_outcomes", "triage": "0013_repeated_deliveries"},
 }
 
 
