@@ -18,6 +18,7 @@ from faultline.words import Words
 from ingest.services import token_create
 from tests.factories import make_user
 from tests.patience import PATIENCE_S
+from triage.places import version
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 pytestmark = pytest.mark.django_db
@@ -46,7 +47,7 @@ def run(*argv: object, **env: str) -> subprocess.CompletedProcess[str]:
 
 def test_the_site_serves_it_as_one_file_that_runs_without_anything_else(program: Path) -> None:
     done = run(sys.executable, "-I", program, "--version")
-    assert (done.returncode, done.stdout) == (0, "0.1.0\n")
+    assert (done.returncode, done.stdout) == (0, f"{version()}\n")
     done = run(sys.executable, "-I", program, "upload", ".", "--job", "x")
     assert done.returncode == 2
     assert "FAULTLINE_URL" in done.stderr and "Traceback" not in done.stderr

@@ -27,8 +27,6 @@ _MIN_LOG_LINES: Final = 4
 _PROMPT: Final = re.compile(
     r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
 )
-#: A machine's name in a file name has at least two letters and a number.
-_NAME: Final = re.compile(r"[A-Za-z]{2,}.*\d")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HOST: Final = re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]{1,80})\s*$")
 
@@ -123,8 +121,13 @@ def _machine_in(stem: str) -> str:
     for first, last in [*tools, (len(stem), len(stem))]:
         runs.append(stem[begin:first].strip("-_"))
         begin = last
-    names = [run for run in runs if _NAME.fullmatch(run)]
+    names = [run for run in runs if _is_machine(run)]
     return names[-1] if names else ""
+
+
+def _is_machine(name: str) -> bool:
+    """Whether a name begins with two letters and ends with a number."""
+    return len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
 
 
 @cache

@@ -19,7 +19,9 @@ from diagnosis.kinds.states.formats import Format, ObjectHeader
 MAX_DEPTH: Final = 24
 #: Characters of one line that are read.
 MAX_LINE_CHARS: Final = 4_000
-_PAIR: Final = re.compile(r"(\s*)([^:=]{1,120}?)\s*(?::\.*(?=\s|\.|$)\.*|:\.+|\s=\s|=)\s*(.*)")
+#: What ends a key: a colon before white space, a row of dots or the end, or an equals sign.
+_SEPARATOR: Final = re.compile(r":(?=[\s.]|$)|=")
+_MAX_KEY_CHARS: Final = 120
 _TOKEN: Final = re.compile(r"([A-Za-z][\w:/\-]{0,60})=((?:(?!\s[A-Za-z][\w:/\-]{0,60}=).){0,400})")
 _SAMPLE: Final = re.compile(
     r"([A-Za-z_:][\w:]{0,200})(?:\{([^}]{0,2000})\})?\s+([-+]?[0-9][0-9.eE+\-]{0,40}|NaN|[-+]Inf)(?:\s+\d+)?\s*$"
@@ -59,6 +61,15 @@ def _header(text: str, headers: Sequence[ObjectHeader]) -> tuple[str, str] | Non
     return None
 
 
+def _pair(body: str) -> tuple[str, str]:
+    """Key and value of a line without white space around it; the value is empty where there is none."""
+    found = _SEPARATOR.search(body[: _MAX_KEY_CHARS + 1])
+    if found is None or not found.start():
+        return body, ""
+    value = body[found.end() :]
+    return body[: found.start()].rstrip(), value.lstrip(".").strip() if value.startswith("..") else value.strip()
+
+
 def _pairs(text: str, form: Format) -> Iterator[Entry]:
     """Lines ``key : value`` whose indentation nests them. A line that names an object begins it."""
     levels: list[tuple[int, str]] = []  # indentation and title of each open level
@@ -75,14 +86,14 @@ def _pairs(text: str, form: Format) -> Iterator[Entry]:
         if header := _header(body, form.objects):
             objects.append((indent, *header))
             continue
-        found = _PAIR.match(line)
-        if found is None or not found[3].strip():
+        key, value = _pair(body)
+        if not value:
             if len(levels) < MAX_DEPTH:
                 levels.append((indent, body.rstrip(" :.")))
             continue
         part = " ".join(name for _, kind, name in objects if kind != "node")
         node = next((name for _, kind, name in reversed(objects) if kind == "node"), "")
-        yield Entry((*(title for _, title in levels), found[2]), found[3], number, part, node)
+        yield Entry((*(title for _, title in levels), key), value, number, part, node)
 
 
 def _tokens(text: str, form: Format) -> Iterator[Entry]:
