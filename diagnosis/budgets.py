@@ -73,12 +73,16 @@ class CpuAlarm:
         return time.process_time()
 
     def set(self, moment: float) -> None:
-        self._moment = moment
+        self._moment = math.inf
         if not self._can_ring:
             return
         signal.signal(signal.SIGVTALRM, self._ring)
-        wait = 0.0 if moment == math.inf else max(moment - self.now(), 0.001)
-        signal.setitimer(signal.ITIMER_VIRTUAL, wait, self._AGAIN_S if wait else 0.0)
+        if moment == math.inf:
+            signal.setitimer(signal.ITIMER_VIRTUAL, 0.0)
+            return
+        self._moment = moment
+        wait = max(moment - self.now(), 0.001)
+        signal.setitimer(signal.ITIMER_VIRTUAL, wait, self._AGAIN_S)
 
     def tell(self, stage: str) -> None:
         with self.held():
@@ -127,13 +131,16 @@ class Budgets:
         try:
             self._alarm.tell(stage)
             self._alarm.set(end)
-            return act()
+            result = act()
+            self._alarm.set(math.inf)  # here, where the alarm of the last moment is still handled
+            return result
         except Over:
+            self._alarm.set(math.inf)
             if self._alarm.now() >= outer_end:
                 raise
             self.told.append(_OVER.format(stage=stage, seconds=seconds))
             return otherwise
         finally:
             self._running.pop()
-            self._alarm.set(outer_end)
             self._alarm.tell(outer)
+            self._alarm.set(outer_end)
