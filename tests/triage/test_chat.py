@@ -304,7 +304,7 @@ def test_secrets_are_written_and_never_shown_again(client, chats, manager):
     url = f"{chats.url}/slack?token=topsecret1234"
     client.post("/routes/new/slack/", {"name": "chat", "url": url, "events": ["incident.opened"]})
     route = Route.objects.get()
-    assert route.url == url
+    assert route.opened("url") == url
     for page in ("/routes/", f"/routes/{route.pk}/"):
         assert "topsecret" not in client.get(page).content.decode()
     kept = client.post(
@@ -312,7 +312,7 @@ def test_secrets_are_written_and_never_shown_again(client, chats, manager):
     )
     assert kept.status_code == 302
     route.refresh_from_db()
-    assert (route.name, route.url) == ("renamed", url)
+    assert (route.name, route.opened("url")) == ("renamed", url)
     again = client.post(f"/routes/{route.pk}/", {"name": "", "url": url, "events": ["incident.opened"]})
     assert again.status_code == 422 and "topsecret" not in again.content.decode()
 

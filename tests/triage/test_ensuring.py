@@ -119,7 +119,7 @@ def test_what_is_left_out_stays_and_a_list_is_the_whole_list(file: Path, tmp_pat
     mara.refresh_from_db()
     assert mara.check_password("another long password") and mara.teams.get().slug == "red"
     assert role_names(mara) == {"admin"}
-    assert Route.objects.get().url == "https://hooks.example.org/faultline"
+    assert Route.objects.get().opened("url") == "https://hooks.example.org/faultline"
     assert states(ensure(str(file)))["person mara"] == "changed"
     mara.refresh_from_db()
     assert mara.check_password("another long password"), "the password of the file is for a new person alone"

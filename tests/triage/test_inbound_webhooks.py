@@ -197,5 +197,5 @@ def test_the_secret_is_written_and_never_shown(client, route, manager):
     assert SECRET not in page
     assert SECRET not in client.get(f"/api/v1/routes/{route.pk}/").content.decode()
     route.refresh_from_db()
-    assert route.inbound_secret == SECRET
+    assert route.opened("inbound_secret") == SECRET
     assert "inbound_secret" not in route.options

@@ -67,7 +67,7 @@ def test_a_failed_message_is_tried_again_later_and_then_arrives_under_the_same_i
     assert (delivery.state, [row["status"] for row in delivery.attempts]) == ("delivered", [500, 503, 200])
     assert delivery.attempts[0]["said"] == "down"
     assert len({headers["webhook-id"] for _, headers, _ in receiver.got}) == 1
-    assert all(verify(route.secret, headers, body) for _, headers, body in receiver.got)
+    assert all(verify(route.opened("secret"), headers, body) for _, headers, body in receiver.got)
 
 
 def test_a_claim_is_renewed_while_its_message_is_under_way_and_only_by_its_holder(route, monkeypatch):
@@ -243,7 +243,7 @@ def test_a_receiver_that_is_missing_or_never_answers_switches_its_route_off_with
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
     route.refresh_from_db()
     assert (route.is_active, route.problem) == (False, "The receiver answered 410 Gone.")
-    routes.route_save(by=manager, existing=route, name=route.name, url=route.url, events=route.events)
+    routes.route_save(by=manager, existing=route, name=route.name, url=route.opened("url"), events=route.events)
     Route.objects.update(given_up=recording.MAX_GIVEN_UP - 1)
     receiver.answers = [(500, {}, b"")]
     reviewing.incident_assign(incident=make_incident(), assignee=manager, by=manager)
@@ -262,7 +262,7 @@ def test_only_messages_given_up_in_a_row_count(route, receiver, manager):
 
 
 def test_for_a_day_after_a_rotation_both_secrets_verify(route, receiver, manager):
-    old = route.secret
+    old = route.opened("secret")
     new = routes.secret_rotate(route=route, by=manager)
     outbox.ping(route=route)
     Route.objects.update(former_until=timezone.now() - timedelta(seconds=1))

@@ -46,8 +46,8 @@ def test_an_opened_incident_is_reported_with_a_signature_that_the_receiver_can_c
     assert said["data"]["incident"]["category"] == "hardware.gpu.off_bus"
     assert said["data"]["job"]["slug"] == "night-run"
     assert said["data"]["incident"]["url"].endswith(f"/incidents/{said['data']['incident']['number']}/")
-    assert verify(route.secret, headers, body)
-    assert not verify(route.secret, headers, body + b" ")
+    assert verify(route.opened("secret"), headers, body)
+    assert not verify(route.opened("secret"), headers, body + b" ")
     assert not verify("whsec_" + "A" * 44, headers, body)
     assert Delivery.objects.filter(state="delivered").count() == 2
 
@@ -184,4 +184,4 @@ def test_a_real_worker_delivers_and_tries_again(start_worker, receiver, manager)
     reviewing.decision_make(incident=make_incident(), claim=Decision.Claim.CATEGORY, word="confirm", by=manager)
     wait_for(route.deliveries.filter(state="delivered").exists, lambda: list(route.deliveries.values()))
     assert [row["status"] for row in route.deliveries.get().attempts] == [500, 200]
-    assert all(verify(route.secret, headers, body) for _, headers, body in receiver.got)
+    assert all(verify(route.opened("secret"), headers, body) for _, headers, body in receiver.got)

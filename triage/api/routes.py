@@ -66,7 +66,7 @@ class RouteSecretSerializer(RouteSerializer):
         read_only_fields = fields
 
     def get_secret(self, route: Route) -> str:
-        return route.secret if ALL[route.kind].makes_secret else ""
+        return route.opened("secret") if ALL[route.kind].makes_secret else ""
 
 
 def _options_schema() -> dict[str, Any]:

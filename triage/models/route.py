@@ -9,19 +9,25 @@ from django.db import models
 
 from ingest.models import Cluster, Node, Team
 from triage.models.incident import Incident
+from triage.sealing import unseal
 
 #: what a message, and what was made elsewhere, is about: the field that is set, and its id
 type About = tuple[str, int]
+#: columns of a route that are sealed (``triage.sealing``): ``Route.opened`` reads them
+SEALED = ("url", "secret", "former_secret", "inbound_secret")
 
 
 class Route(models.Model):
-    """A destination outside, and which events go to it. It gets no more than its team, else its owner, may see."""
+    """A destination outside, and which events go to it. It gets no more than its team, else its owner, may see.
+
+    The columns ``SEALED`` are encrypted: whoever has a copy of the database alone cannot post or sign.
+    """
 
     name = models.CharField(max_length=120)
     #: an id of ``triage.destinations.ALL``
     kind = models.CharField(max_length=20, default="webhook")
-    #: empty for e-mail; of some kinds whoever has it may post, so it is shown shortened
-    url = models.CharField(max_length=2000, blank=True)
+    #: sealed; empty for e-mail. Of some kinds whoever has it may post, so it is shown shortened
+    url = models.TextField(blank=True)
     #: further fields of the kind that are no secrets: channel, project, recipients
     options = models.JSONField(default=dict)
     events = models.JSONField(default=list)
@@ -36,13 +42,13 @@ class Route(models.Model):
     quiet_from = models.TimeField(null=True, blank=True)
     quiet_until = models.TimeField(null=True, blank=True)
     zone = models.CharField(max_length=64, default="UTC")
-    #: signing secret or token, stored in plain text because each message needs it; never shown again
-    secret = models.CharField(max_length=500, blank=True)
-    #: the former signing secret, which also signs until ``former_until``
-    former_secret = models.CharField(max_length=500, blank=True)
+    #: sealed: signing secret or token; never shown again
+    secret = models.TextField(blank=True)
+    #: sealed: the former signing secret, which also signs until ``former_until``
+    former_secret = models.TextField(blank=True)
     former_until = models.DateTimeField(null=True, blank=True)
-    #: signs what the destination sends here; never shown again
-    inbound_secret = models.CharField(max_length=500, blank=True, default="", db_default="")
+    #: sealed: signs what the destination sends here; never shown again
+    inbound_secret = models.TextField(blank=True, default="", db_default="")
     is_active = models.BooleanField(default=True)
     #: why it was switched off automatically
     problem = models.CharField(max_length=300, blank=True)
@@ -62,6 +68,14 @@ class Route(models.Model):
 
     def __str__(self) -> str:
         return self.name
+
+    def opened(self, name: str) -> str:
+        """A column of ``SEALED`` in readable form.
+
+        Raises:
+            SealBroken: no known secret key opens it.
+        """
+        return unseal(getattr(self, name))
 
 
 class Delivery(models.Model):

@@ -38,6 +38,7 @@ from triage.places import version
 from triage.selectors.health import LONG_S
 from triage.serve.newer import TODO, newer_sentence, unknown_migration
 from triage.serve.parts import QUEUES
+from triage.services.resealing import unreadable_secrets
 
 type State = Literal["ok", "warning", "problem"]
 
@@ -200,6 +201,23 @@ def secrets() -> Finding:
     return Finding("ok", "the secret key is long and private")
 
 
+def seals() -> Finding:
+    """Whether the secret key opens the secrets that the database holds."""
+    names = unreadable_secrets()
+    if names:
+        return Finding(
+            "problem",
+            f"another FAULTLINE_SECRET_KEY encrypted {len(names)} secrets: {_named(names)}",
+            "Set that key as FAULTLINE_SECRET_KEY_FORMER and run: faultline manage prepare. If it is lost, enter the "
+            "secrets of these routes again, and delete these second steps at /admin/.",
+        )
+    return Finding("ok", "the secret key opens all secrets in the database")
+
+
+def _named(names: list[str]) -> str:
+    return ", ".join(names[:_MAX_NAMED]) + (" …" if len(names) > _MAX_NAMED else "")
+
+
 def exposure() -> Finding:
     """What must not be on where others reach the site."""
     listens = env_str("FAULTLINE_HOST", "127.0.0.1")
@@ -274,10 +292,9 @@ def evidence() -> Finding:
             changed.append(f"{path} of {job} ({what})")
     if not changed:
         return Finding("ok", f"{count:,} files of evidence are what was stored")
-    named = ", ".join(changed[:_MAX_NAMED]) + (" …" if len(changed) > _MAX_NAMED else "")
     return Finding(
         "problem",
-        f"{len(changed):,} of {count:,} files of evidence are not what was stored: {named}",
+        f"{len(changed):,} of {count:,} files of evidence are not what was stored: {_named(changed)}",
         "Send these files again, or restore them from a backup; then read them again on the pages of their jobs.",
     )
 
@@ -294,8 +311,8 @@ def _redis() -> redis.Redis:
 
 #: in the order of the report: the cause of a failure is above its consequences
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    versions, database, migrations, queue, workers, waiting, running, store, clocks, secrets, exposure, disk, directory,
-    traces, pages,
+    versions, database, migrations, queue, workers, waiting, running, store, clocks, secrets, seals, exposure, disk,
+    directory, traces, pages,
 )  # fmt: skip
 #: what to do if a check itself fails, by its name
 _REMEDIES = {

@@ -192,7 +192,7 @@ def _route(wanted: WantedRoute) -> Ensured:
         made = route_save(by=owner, **{"name": wanted.name, **given})
     except Refused as refusal:
         raise _refusal(where, refusal.detail.rstrip(".")) from refusal
-    return Ensured("route", name, is_new=True, secret=made.secret if ALL[made.kind].makes_secret else "")
+    return Ensured("route", name, is_new=True, secret=made.opened("secret") if ALL[made.kind].makes_secret else "")
 
 
 def _route_changes(route: Route, owner: Any, given: dict[str, Any]) -> list[str]:

@@ -19,6 +19,7 @@ from triage.destinations import ALL, Address, Destination, Mail, Reading, Reques
 from triage.domain.route_message import message_of
 from triage.models import Delivery, Route
 from triage.models.route import About
+from triage.sealing import SealBroken
 from triage.services import outbound
 
 log = logging.getLogger(__name__)
@@ -90,6 +91,8 @@ def _try(lane: Lane, delivery: Delivery, sender: outbound.Sender) -> Result:
     if not reason:
         try:
             requests = _requests(lane, delivery, timezone.now())
+        except SealBroken as error:  # the former key may come back: the message waits
+            return Result(lane, delivery, outbound.Answer(0, "", f"The route's secret cannot be read. {error}", 0))
         except Exception as error:  # an event may have unexpected content: one message is lost, not the route
             log.exception("message %s could not be written", delivery.pk)
             reason = f"The message could not be written ({type(error).__name__})."
@@ -120,7 +123,8 @@ def _requests(lane: Lane, delivery: Delivery, now: datetime) -> Sequence[Request
 
 def _address(route: Route, *, now: Any) -> Address:
     """Where the route's messages go, with the secrets that sign now."""
-    secrets_now = [route.secret] if route.secret else []
-    if route.former_secret and route.former_until and route.former_until > now:
-        secrets_now.append(route.former_secret)
-    return Address(route.url, tuple(secrets_now), route.options)
+    names = ["secret"]
+    if route.former_until and route.former_until > now:
+        names.append("former_secret")
+    secrets_now = [route.opened(name) for name in names]
+    return Address(route.opened("url"), tuple(filter(None, secrets_now)), route.options)

@@ -14,10 +14,12 @@ from django.db import transaction
 from django.utils import timezone
 
 from ingest.locks import lock_rows
+from ingest.refusals import Refused
 from ingest.roles import can
 from triage.destinations import ALL
 from triage.destinations.pagerduty import WebhookEvent, is_signed, webhook_event_of
 from triage.models import Incident, Reference, Route
+from triage.sealing import SealBroken
 from triage.selectors.payloads import link
 from triage.selectors.routes import has_message_about, may_receive
 from triage.services.reviewing import incident_act, log_act
@@ -39,9 +41,11 @@ def webhook_apply(*, route_id: int, signatures: str, body: bytes) -> str:
     Raises:
         NotSigned: wrong signature, or no such route. Both look the same to the sender.
         ValueError: signed, but no event that can be read.
+        Refused: the secret of the route is encrypted with an unknown key; PagerDuty sends the event again.
     """
     route = Route.objects.filter(pk=route_id, is_active=True, kind="pagerduty").select_related("owner", "team").first()
-    if route is None or not route.inbound_secret or not is_signed(route.inbound_secret, signatures, body):
+    secret = _inbound_secret(route) if route is not None else ""
+    if route is None or not secret or not is_signed(secret, signatures, body):
         raise NotSigned
     event = webhook_event_of(body, urlsplit(link("/")).netloc)
     if event is None:
@@ -53,6 +57,13 @@ def webhook_apply(*, route_id: int, signatures: str, body: bytes) -> str:
     if incident is None or not may_receive(route, incident.cluster_id) or not has_message_about(route, incident):
         return "This route has not sent this incident to PagerDuty: nothing was done."
     return _apply_event(route, incident, event)
+
+
+def _inbound_secret(route: Route) -> str:
+    try:
+        return route.opened("inbound_secret")
+    except SealBroken:
+        raise Refused("The secret of this route cannot be read.", code="unreadable_secret", status=503) from None
 
 
 @transaction.atomic

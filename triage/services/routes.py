@@ -20,6 +20,8 @@ from triage import search
 from triage.destinations import ALL, Destination, Field
 from triage.destinations.email import recipients
 from triage.models import Activity, Route
+from triage.models.route import SEALED
+from triage.sealing import SealBroken, seal
 from triage.selectors.routes import EVENTS
 from triage.services import outbound
 
@@ -72,7 +74,7 @@ def route_save(
         _refuse("team", "You are no member of this team: leave it out, or ask an administrator.")
     if existing is None and Route.objects.filter(owner=by).count() >= MAX_ROUTES:
         _refuse("name", f"You have {MAX_ROUTES} routes: delete one first.")
-    route = existing or Route(owner=by, kind=kind, secret=_secret() if destination.makes_secret else "")
+    route = existing or Route(owner=by, kind=kind, secret=seal(_secret()) if destination.makes_secret else "")
     before = _log_data(route) if existing else None
     _fill(route, destination, {"url": url, "secret": secret, **(options or {})})
     route.name, route.events, route.query, route.team = name.strip()[:120], chosen_events, query.strip(), team
@@ -95,7 +97,7 @@ def route_change(*, route: Route, by: Any, given: Mapping[str, Any]) -> Route:
     kept: dict[str, Any] = {name: getattr(route, name) for name in _KEPT}
     url_field = ALL[route.kind].form.get("url")
     if url_field is not None and not url_field.is_secret:  # an empty secret one keeps what is stored
-        kept["url"] = route.url
+        kept["url"] = _opened_or_empty(route, "url")
     options = {**route.options, **given.get("options", {})}
     return route_save(by=by, existing=route, **{**kept, **given, "options": options})
 
@@ -115,11 +117,14 @@ def secret_rotate(*, route: Route, by: Any) -> str:
         raise Refused(
             f"The receiver creates the secret of {route.name}: enter the new one in its settings.", code="invalid"
         )
-    route.former_secret, route.former_until = route.secret, timezone.now() + FORMER_SECRET_KEPT
-    route.secret = _secret()
+    is_former_usable = bool(_opened_or_empty(route, "secret"))
+    route.former_secret = route.secret if is_former_usable else ""
+    route.former_until = timezone.now() + FORMER_SECRET_KEPT
+    made = _secret()
+    route.secret = seal(made)
     route.save(update_fields=["secret", "former_secret", "former_until"])
     _log("route_rotated", route, by)
-    return route.secret
+    return made
 
 
 def _fill(route: Route, destination: Destination, values: Mapping[str, str]) -> None:
@@ -131,14 +136,22 @@ def _fill(route: Route, destination: Destination, values: Mapping[str, str]) -> 
     options = {}
     for name, field in destination.form.items():
         value = str(values.get(name) or "").strip()
-        stored = getattr(route, name) if name in _COLUMNS else ""
+        stored = _opened_or_empty(route, name) if name in _COLUMNS else ""
         value = value or (stored if field.is_secret else "") or field.default
         _checked_field(field, value)
-        if name in _COLUMNS:
-            setattr(route, name, value)
-        else:
+        if name not in _COLUMNS:
             options[name] = value
+        elif value != stored:  # an equal one keeps its seal
+            setattr(route, name, seal(value))
     route.options = options
+
+
+def _opened_or_empty(route: Route, name: str) -> str:
+    """Of what no key opens nothing is kept: whoever saves the route enters it again."""
+    try:
+        return route.opened(name)
+    except SealBroken:
+        return ""
 
 
 def _checked_field(field: Field, value: str) -> None:
@@ -196,16 +209,27 @@ def _log_data(route: Route) -> dict[str, Any]:
 
 def address_shown(route: Route) -> str:
     """The address for people. Of a secret one the host and the last characters: enough to recognise it."""
-    kind = ALL[route.kind]
-    url_field = kind.form.get("url")
-    if url_field is None or not route.url:
+    try:
+        url = route.opened("url")
+    except SealBroken:
+        return "an address that cannot be read"
+    url_field = ALL[route.kind].form.get("url")
+    if url_field is None or not url:
         return str(next(iter(route.options.values()), ""))
     if not url_field.is_secret:
-        return " ".join(
-            part for part in (route.url, route.options.get("project"), route.options.get("channel")) if part
-        )
-    host = route.url.split("/")[2] if route.url.count("/") > 1 else ""
-    return f"{route.url.split(':')[0]}://{host}/…{route.url[-4:]}"
+        return " ".join(part for part in (url, route.options.get("project"), route.options.get("channel")) if part)
+    host = url.split("/")[2] if url.count("/") > 1 else ""
+    return f"{url.split(':')[0]}://{host}/…{url[-4:]}"
+
+
+def seal_problem(route: Route) -> str:
+    """Why the secrets of a route cannot be read, in a sentence; empty: they can."""
+    try:
+        for name in SEALED:
+            route.opened(name)
+    except SealBroken as error:
+        return str(error)
+    return ""
 
 
 def _log(kind: str, route: Route, by: Any, **data: Any) -> None:

@@ -58,7 +58,7 @@ def new(request: HttpRequest, kind: str) -> HttpResponse:
             else:
                 route = services.route_save(by=request.user, kind=kind, **_route_arguments(request, form))
                 if ALL[kind].makes_secret:
-                    context = {"route": route, "secret": route.secret, "is_new": True, "nav": "routes"}
+                    context = {"route": route, "secret": route.opened("secret"), "is_new": True, "nav": "routes"}
                     return render(request, "triage/routes/secret.html", context)
                 messages.success(request, "Created. Send a test message to see that it arrives.")
                 return redirect("route", route.pk)
@@ -93,6 +93,7 @@ def route(request: HttpRequest, pk: int) -> HttpResponse:
     page = Paginator(deliveries_of(found, state=state), PAGE).get_page(request.GET.get("page"))
     context = {"route": found, "kind": kind, "page": page, "state": state, "states": Delivery.State.choices}
     context |= {"nav": "routes", "preview": preview, "address": services.address_shown(found), "now": timezone.now()}
+    context["seal_problem"] = services.seal_problem(found)
     if "inbound_secret" in kind.form:
         context |= {"hook": link(reverse("api-route-pagerduty", args=[pk])), "hears": found.inbound_secret}
     context |= _choices(request, form, errors, found)
@@ -162,7 +163,8 @@ def _form(request: HttpRequest, route: Route | None, kind: Destination) -> dict[
         values = {name: field.default for name, field in shown.items()}
         blank = {"name": "", "query": "", "team": "", "quiet_from": "", "quiet_until": "", "zone": "UTC"}
         return {**blank, "values": values, "events": list(kind.events), "is_active": True}
-    values = {name: route.url if name == "url" else route.options.get(name, "") for name in shown}
+    stored = {"url": "" if services.seal_problem(route) else route.opened("url"), **route.options}
+    values = {name: stored.get(name, "") for name in shown}
     return {
         "name": route.name,
         "query": route.query,
