@@ -23,7 +23,7 @@ from typing import TYPE_CHECKING, NoReturn
 
 if TYPE_CHECKING:
     from diagnosis.history import History
-    from diagnosis.logs.signatures import SignatureSet
+    from diagnosis.kinds.logs.meaning.signatures import SignatureSet
     from diagnosis.model import OnStage
 
 EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
@@ -156,7 +156,7 @@ def _given(options: argparse.Namespace) -> tuple[History | None, SignatureSet | 
 
             history = History.load(options.history)
         if options.rules:
-            from diagnosis.logs import signatures
+            from diagnosis.kinds.logs.meaning import signatures
 
             rules = signatures.load_with([options.rules.read_text(encoding="utf-8")])
     except ValueError as error:  # also what the two raise
@@ -167,7 +167,7 @@ def _given(options: argparse.Namespace) -> tuple[History | None, SignatureSet | 
 def _load_engine() -> None:
     """Loads what the diagnosis needs."""
     from diagnosis import classify_model, pipeline, report  # noqa: F401
-    from diagnosis.logs import signatures
+    from diagnosis.kinds.logs.meaning import signatures
 
     signatures.load()
     classify_model.starter()
@@ -208,7 +208,7 @@ def _learn(options: argparse.Namespace, work: Path) -> int:
 def _templates(options: argparse.Namespace, work: Path) -> int:
     import polars as pl
 
-    from diagnosis.logs import templates
+    from diagnosis.kinds.logs.rows import templates
     from diagnosis.model import Kind, ParseHints
     from diagnosis.parsing import parse
 

@@ -12,8 +12,8 @@ from typing import Any
 
 from diagnosis import taxonomy
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
+from diagnosis.kinds.stacks.blame.blame import ranks_text
 from diagnosis.ladder import Ladder, Rule, load
-from diagnosis.stacks.blame import ranks_text
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, tried_actions, was_tried
 
 SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")

@@ -18,8 +18,8 @@ from typing import Any, Final
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.classify_model import Model
-from diagnosis.logs import signatures
-from diagnosis.logs.signatures import Signature, SignatureSet
+from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureSet
 from diagnosis.model import Role
 from diagnosis.taxonomy import NONE, UNKNOWN, Category
 

@@ -29,8 +29,8 @@ from threadpoolctl import threadpool_limits
 from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
 from diagnosis.classify_model import Level, Model, Record, digest, dumps, features_of, starter
-from diagnosis.logs import signatures
-from diagnosis.logs.signatures import Signature, SignatureSet, Strength
+from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureSet, Strength
 from diagnosis.model import Role
 
 FOLDS = 5

@@ -16,7 +16,8 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import inventory, thresholds
-from diagnosis.logs import hosts, signatures, stored_rows, words
+from diagnosis.kinds.logs.meaning import hosts, signatures, words
+from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
 
 THRESHOLDS: Final = thresholds.of("history")

@@ -16,7 +16,7 @@ import polars as pl
 
 from diagnosis import kept_lines, thresholds
 from diagnosis.kept_lines import KEPT_SCHEMA
-from diagnosis.logs import stored_rows
+from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose

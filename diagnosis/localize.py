@@ -9,8 +9,8 @@ from dataclasses import replace
 from typing import Any, Final
 
 from diagnosis import taxonomy
+from diagnosis.kinds.stacks.blame.stack_cause import cause as stack_cause
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
-from diagnosis.stacks.stack_cause import cause as stack_cause
 
 #: Weight of each kind of evidence, measured on the practice sets (docs/log-engine.md).
 SOURCE_TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}

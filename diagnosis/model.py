@@ -146,9 +146,9 @@ class Part:
 class Parsed:
     """The result of parsing one artifact. Large tables are separate Parquet files, never in memory.
 
-    ``columns``  logs: one row a line (see ``diagnosis.logs.tables.COLUMNS``); flows: one row a record.
-    ``uniques``  logs: one row a distinct masked message (see ``diagnosis.logs.tables.UNIQUES``).
-    ``cells``    large logs, and small ones with common tables: what :mod:`diagnosis.logs.cells` makes of ``columns``;
+    ``columns``  logs: one row a line (see ``tables.COLUMNS``); flows: one row a record.
+    ``uniques``  logs: one row a distinct masked message (see ``tables.UNIQUES``).
+    ``cells``    large logs, and small ones with common tables: what :mod:`cells` makes of ``columns``;
                  None: not yet counted.
     ``part``     logs: which rows of the tables are this artifact's; None: all.
     ``facts``    JSON-able: facts about the job (framework, configuration, inventory rows, stacks …).
@@ -187,7 +187,7 @@ class Aside(Protocol):
 
 class Runner(Protocol):
     """Does parts of the records elsewhere, from the call on: the packed answer of
-    :func:`diagnosis.flows.partitions.run_part` for each of ``parts``, in their order. Every process that does a part
+    :func:`partitions.run_part` for each of ``parts``, in their order. Every process that does a part
     must see ``folder``, where the columns are. ``is_far``: some are on other machines, which see what a mapped file
     holds only once it is written through.
     """

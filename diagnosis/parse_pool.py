@@ -28,7 +28,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import faults, sniff
-from diagnosis.logs import hashing, lines
+from diagnosis.kinds.logs.read import hashing, lines
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parsing import SmallLog, parse, parse_together
 from diagnosis.recognise import LogKinds

@@ -13,14 +13,16 @@ from zoneinfo import ZoneInfo
 
 import polars as pl
 
-from diagnosis import faults, flows, kinds, sniff, stacks
+from diagnosis import faults, sniff
 from diagnosis.checked_stream import CheckedStream
-from diagnosis.logs import cells, encodings, joined, lines, wrapped
-from diagnosis.logs.described import Log
-from diagnosis.logs.prepared import prepare_files
-from diagnosis.logs.reader import MAX_MESSAGES, LogReader
-from diagnosis.logs.sources import Sources, settle_labels, unsettle_labels
-from diagnosis.logs.tables import combine, write_tables
+from diagnosis.kinds import flows, kind_table, stacks
+from diagnosis.kinds.logs.read import encodings, joined, lines, wrapped
+from diagnosis.kinds.logs.read.described import Log
+from diagnosis.kinds.logs.read.prepared import prepare_files
+from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
+from diagnosis.kinds.logs.read.sources import Sources, settle_labels, unsettle_labels
+from diagnosis.kinds.logs.read.tables import combine, write_tables
+from diagnosis.kinds.logs.rows import cells
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
 
@@ -64,7 +66,7 @@ def parse(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     kind = hints.kind or (kind_of(begin, path) if begin else Kind.LOG)
     if kind in (Kind.FLOW, Kind.STACK):
         return _parse_other(kind, tee, path, hints, work)
-    if (row := kinds.row_of(kind)) is not None:
+    if (row := kind_table.row_of(kind)) is not None:
         return _parse_whole(row, tee, path)
     if kind in (Kind.INVENTORY, Kind.LAYOUT):
         return _parse_description(kind, tee, path)
@@ -90,7 +92,7 @@ def _broken_off(path: str, why: str, passed: int) -> str:
     )
 
 
-def _parse_whole(row: kinds.EvidenceKind, tee: CheckedStream, path: str) -> Parsed:
+def _parse_whole(row: kind_table.EvidenceKind, tee: CheckedStream, path: str) -> Parsed:
     """A file of a kind that is read whole; more than its limit is left out with a sentence."""
     data = tee.read_up_to(row.max_bytes)
     parsed = row.parse(data, path)
@@ -283,7 +285,7 @@ def time_zone(name: str, notes: list[str]) -> str:
 
 def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = None) -> Parsed:
     """Joins consecutive byte ranges of one plain file, in order, without their lines: the columns of each stay where
-    they are, or will be in ``files``, seen from where the result will be (:mod:`diagnosis.logs.joined`). Associative;
+    they are, or will be in ``files``, seen from where the result will be (:mod:`joined`). Associative;
     raises ``ValueError`` for no parts or parts that are no ranges. Memory: messages and counts of some ranges.
     """
     if not parts or any(part.columns is None or part.uniques is None for part in parts):

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, checks, faults, flows, inventory, localize, stacks
+from diagnosis import advice, faults, inventory, localize
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check
@@ -18,13 +18,14 @@ from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
 from diagnosis.conclusion.slowdowns import MIN_LOST_GPU_S
-from diagnosis.flows.stated import StatedLayout, machines_of
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.kinds import analyses
-from diagnosis.logs import attempts, signatures
-from diagnosis.logs.scene import Given
-from diagnosis.logs.signatures import SignatureSet
+from diagnosis.kinds import checks, flows, kind_analyses, stacks
+from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
+from diagnosis.kinds.logs.causes.scene import Given
+from diagnosis.kinds.logs.decide import attempts
+from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import logs_json
 from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
@@ -158,7 +159,7 @@ def diagnose(
 
 def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[checks.Result]:
     """What state reports and the outputs of checks show: bad values, else the outcome of the check."""
-    bad = analyses.analyse(parsed)
+    bad = kind_analyses.analyse(parsed)
     judged = {result.path for result in bad}
     return bad + [result for result in checks.read_results(parsed, read) if result.path not in judged]
 

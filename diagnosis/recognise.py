@@ -5,8 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from diagnosis import kinds, sniff, stacks
-from diagnosis.logs import encodings, wrapped
+from diagnosis import sniff
+from diagnosis.kinds import kind_table, stacks
+from diagnosis.kinds.logs.read import encodings, wrapped
 from diagnosis.model import LOG_KINDS, Kind
 
 _DIGITS: Final = re.compile("[0-9]+")
@@ -19,7 +20,7 @@ def kind_of(head: bytes, path: str) -> Kind:
     """The kind of a file that begins with ``head``."""
     if stacks.sniff(head, path):
         return Kind.STACK
-    return kinds.kind_of(head, path) or sniff.sniff(head, path)
+    return kind_table.kind_of(head, path) or sniff.sniff(head, path)
 
 
 def log_kind(head: bytes, path: str) -> Kind | None:

@@ -127,7 +127,7 @@ class Indicator:
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
     """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group (of
-    `diagnosis.logs.detectors.watchdogs`), for the stack analysis."""
+    `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis."""
 
     is_failure: bool
     outcome: str

@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from diagnosis.flows.partitions import run_part
+from diagnosis.kinds.flows.capture.partitions import run_part
 
 if TYPE_CHECKING:
     from distributed import Client

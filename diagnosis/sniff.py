@@ -8,8 +8,8 @@ import json
 import re
 from collections.abc import Callable
 
-from diagnosis import flows
-from diagnosis.logs.encodings import decode, encoding_of
+from diagnosis.kinds import flows
+from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.model import Kind
 from diagnosis.plain import plain
 

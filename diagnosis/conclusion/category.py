@@ -6,11 +6,11 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from diagnosis import taxonomy
-from diagnosis.checks import weigh
-from diagnosis.checks.check_outputs import Result
 from diagnosis.evidence import Finding
+from diagnosis.kinds.checks import weigh
+from diagnosis.kinds.checks.check_outputs import Result
+from diagnosis.kinds.stacks.blame.stack_cause import cause
 from diagnosis.result import LogDiagnosis
-from diagnosis.stacks.stack_cause import cause
 from diagnosis.taxonomy import UNKNOWN
 
 NONE: Final = "none"

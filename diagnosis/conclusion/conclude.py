@@ -7,7 +7,6 @@ from typing import Any, Final
 
 import msgspec
 
-from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
@@ -16,6 +15,7 @@ from diagnosis.conclusion.model import Conclusion, Fault, Slowdown
 from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
 from diagnosis.evidence import Finding
+from diagnosis.kinds.checks.check_outputs import Result
 from diagnosis.model import JobHints
 from diagnosis.result import LogDiagnosis, Suspect
 

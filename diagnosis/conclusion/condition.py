@@ -6,10 +6,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from diagnosis.checks import Result
 from diagnosis.conclusion.model import Slowdown
+from diagnosis.kinds.checks import Result
+from diagnosis.kinds.logs.decide import sentences
 from diagnosis.live.watches import hang
-from diagnosis.logs import sentences
 from diagnosis.model import AlarmNote
 from diagnosis.result import LogDiagnosis
 

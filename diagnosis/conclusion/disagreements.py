@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
-from diagnosis.checks.check_outputs import Result
 from diagnosis.evidence import Finding
+from diagnosis.kinds.checks.check_outputs import Result
 from diagnosis.result import LogDiagnosis, Suspect
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each. Logs that run to their last line

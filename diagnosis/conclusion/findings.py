@@ -8,10 +8,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from diagnosis.checks.check_outputs import Result
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import Finding, Place
-from diagnosis.logs.quotes import quote
+from diagnosis.kinds.checks.check_outputs import Result
+from diagnosis.kinds.logs.meaning.quotes import quote
 from diagnosis.model import JobHints, Role
 from diagnosis.plain import times_as_long
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent

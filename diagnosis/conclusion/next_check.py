@@ -6,11 +6,11 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
-from diagnosis.checks.check_outputs import Result
-from diagnosis.checks.check_table import Check, Outcome, load
-from diagnosis.checks.weigh import CHECKED_KINDS, PRIOR_P, posterior
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault
 from diagnosis.evidence import Place
+from diagnosis.kinds.checks.check_outputs import Result
+from diagnosis.kinds.checks.check_table import Check, Outcome, load
+from diagnosis.kinds.checks.weigh import CHECKED_KINDS, PRIOR_P, posterior
 
 #: A culprit or a category below this probability is in doubt.
 MIN_SURE_P: Final = 0.9

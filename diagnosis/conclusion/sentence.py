@@ -6,12 +6,12 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
-from diagnosis.checks import Result
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import Fault, Slowdown
 from diagnosis.evidence import Place
-from diagnosis.flows.headline import headline as flow_headline
-from diagnosis.logs import sentences
+from diagnosis.kinds.checks import Result
+from diagnosis.kinds.flows.tell.headline import headline as flow_headline
+from diagnosis.kinds.logs.decide import sentences
 from diagnosis.model import AlarmNote
 from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis

@@ -11,9 +11,10 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from diagnosis.logs import progress, signatures, stages, words
-from diagnosis.logs.prepared import Prepared
-from diagnosis.logs.tables import EXAMPLE_CHARS
+from diagnosis.kinds.logs.meaning import signatures, stages, words
+from diagnosis.kinds.logs.pace import progress
+from diagnosis.kinds.logs.read.prepared import Prepared
+from diagnosis.kinds.logs.read.tables import EXAMPLE_CHARS
 from diagnosis.model import Role
 
 #: Number of messages that a process keeps, and that are searched at a time.

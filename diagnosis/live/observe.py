@@ -15,12 +15,14 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis.kinds.logs.meaning import signatures, stages, words
+from diagnosis.kinds.logs.pace import progress
+from diagnosis.kinds.logs.read import encodings, lines, wrapped
+from diagnosis.kinds.logs.read.described import Described, Log
+from diagnosis.kinds.logs.read.prepared import Prepared, prepare, prepare_files
+from diagnosis.kinds.logs.read.sources import Sources, settle_labels
 from diagnosis.live.meanings import MAX_LINE_CHARS, Meaning, examples, meanings
 from diagnosis.live.news import empty_observation
-from diagnosis.logs import encodings, lines, progress, signatures, stages, words, wrapped
-from diagnosis.logs.described import Described, Log
-from diagnosis.logs.prepared import Prepared, prepare, prepare_files
-from diagnosis.logs.sources import Sources, settle_labels
 from diagnosis.model import LOG_KINDS, Level
 from diagnosis.parsing import time_zone
 from diagnosis.recognise import LogKinds, kind_of

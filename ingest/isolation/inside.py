@@ -11,7 +11,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 
-import diagnosis.logs.reader  # noqa: F401  # loaded once, before readers are forked
+import diagnosis.kinds.logs.read.reader  # noqa: F401  # loaded once, before readers are forked
 from diagnosis import archives, merge, parse, sniff
 from diagnosis import parsed as parsed_files
 from diagnosis.budgets import CpuAlarm

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
-from diagnosis.flows import partitions
+from diagnosis.kinds.flows.capture import partitions
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,9 +10,9 @@ from django.db.models import Max, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis import kept_lines as stored_lines
+from diagnosis.kinds.logs.read import joined
+from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.live.watches import hang
-from diagnosis.logs import joined
-from diagnosis.logs.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, AlarmNote, Kind
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Upload, Watch

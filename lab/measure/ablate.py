@@ -29,9 +29,9 @@ import polars as pl
 
 from diagnosis import report
 from diagnosis.history import History
-from diagnosis.logs import case
-from diagnosis.logs.scene import Facts, Given
-from diagnosis.logs.signatures import load
+from diagnosis.kinds.logs.causes import case
+from diagnosis.kinds.logs.causes.scene import Facts, Given
+from diagnosis.kinds.logs.meaning.signatures import load
 from diagnosis.model import JobHints, Parsed, ReadRange
 from diagnosis.pipeline import diagnose
 from lab.exams.job import Job
@@ -167,7 +167,7 @@ def gather_once(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterat
         done()
         return facts
 
-    with switches.patched("diagnosis.logs.case", "collect_facts", act):
+    with switches.patched("diagnosis.kinds.logs.causes.case", "collect_facts", act):
         yield
 
 

@@ -22,7 +22,7 @@ from pathlib import Path
 
 import polars as pl
 
-from diagnosis.logs import signatures
+from diagnosis.kinds.logs.meaning import signatures
 from lab.measure.evidence import SHARED
 
 DATA = SHARED / "data"

@@ -21,8 +21,8 @@ import diagnosis
 from diagnosis import classify
 from diagnosis.classify_model import starter
 from diagnosis.history import History
-from diagnosis.logs import signatures
-from diagnosis.logs.verdict import THRESHOLDS
+from diagnosis.kinds.logs.decide.verdict import THRESHOLDS
+from diagnosis.kinds.logs.meaning import signatures
 from lab.measure import sets, wordings
 from lab.measure.logs import history, report_of
 from lab.measure.sets import JobSet

@@ -195,7 +195,7 @@ def events(count: int) -> list[dict[str, Any]]:
 @cache
 def _spoken() -> tuple[list[tuple[str, str]], list[float]]:
     """Rule and example of every signature, and how often each occurs: a few very often, most of them rarely."""
-    from diagnosis.logs import signatures
+    from diagnosis.kinds.logs.meaning import signatures
 
     said = [(rule.id, text) for rule in signatures.load().signatures for text in rule.examples]
     random.Random(1).shuffle(said)

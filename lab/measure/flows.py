@@ -17,7 +17,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from diagnosis.flows import diagnose_flows, parse_flow
+from diagnosis.kinds.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 from lab.exams.flows.capture import Case, build
 from lab.exams.flows.exam import SETS

@@ -17,7 +17,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.flows.rank_lanes import write_phases
+from diagnosis.kinds.flows.steps.rank_lanes import write_phases
 from scripts.chromium import find_or_install
 from triage.serve.children import free_port, spawn, stop, wait_until
 from triage.serve.parts import web_command

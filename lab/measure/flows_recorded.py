@@ -17,7 +17,7 @@ from typing import Any
 
 import numpy as np
 
-from diagnosis.flows import diagnose_flows, parse_flow
+from diagnosis.kinds.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 from lab.measure.evidence import SHARED
 

@@ -32,7 +32,8 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis.flows import diagnose_flows, parse_flow, partitions, timeline_view
+from diagnosis.kinds.flows import diagnose_flows, parse_flow, timeline_view
+from diagnosis.kinds.flows.capture import partitions
 from diagnosis.model import ParseHints
 from lab.exams.flows.capture import Case, Spoil, build
 from lab.exams.flows.tenants import Fabric, Tenant, span
@@ -142,7 +143,8 @@ class CountingRunner:
         own_s = ended - began
         for name, each in sorted(self.spent.items(), key=lambda item: -sum(item[1])):
             print(
-                f"  {name.removeprefix('diagnosis.flows.'):36} {len(each):4} parts {sum(each):8.2f} CPU s", flush=True
+                f"  {name.removeprefix('diagnosis.kinds.flows.'):36} {len(each):4} parts {sum(each):8.2f} CPU s",
+                flush=True,
             )
         parts_s = sum(map(sum, self.spent.values()))
         whole = own_s + parts_s
@@ -182,7 +184,7 @@ def analyse(directory: Path, processes: int) -> None:
 
 
 def _loaded() -> None:
-    importlib.import_module("diagnosis.flows.engine")
+    importlib.import_module("diagnosis.kinds.flows.tell.engine")
 
 
 def main() -> None:

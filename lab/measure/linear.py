@@ -18,7 +18,7 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import ParseHints, parse
-from diagnosis.logs import templates
+from diagnosis.kinds.logs.rows import templates
 from lab.measure.job import measure
 
 _WIDTH, _HEIGHT, _LEFT, _TOP, _RIGHT, _BOTTOM = 300, 240, 48, 34, 30, 44

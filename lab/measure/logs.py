@@ -20,7 +20,7 @@ from typing import Any
 from diagnosis import report
 from diagnosis.conclusion.invariants import violations
 from diagnosis.history import History, learn
-from diagnosis.logs.signatures import SignatureSet
+from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from lab.exams import sealed

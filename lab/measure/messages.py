@@ -16,7 +16,7 @@ from collections import Counter
 import polars as pl
 
 from diagnosis import taxonomy
-from diagnosis.logs import signatures
+from diagnosis.kinds.logs.meaning import signatures
 from lab.measure.evidence import SHARED
 
 #: Roles of the file -> roles with the same meaning here. A "diagnostic" line only informs: it has any role except root.

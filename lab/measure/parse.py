@@ -38,7 +38,7 @@ def parse_ours(path: Path) -> dict[str, float]:
     import polars as pl
 
     from diagnosis import ParseHints, parse
-    from diagnosis.logs import templates
+    from diagnosis.kinds.logs.rows import templates
 
     with tempfile.TemporaryDirectory() as work:  # loads the compiled code, as a worker does once in its life
         parse(
@@ -68,7 +68,7 @@ def drain(path: Path, limit: int, has_all_masks: bool) -> dict[str, float]:
     from drain3 import TemplateMiner
     from drain3.template_miner_config import TemplateMinerConfig
 
-    from diagnosis.logs import mask
+    from diagnosis.kinds.logs.read import mask
 
     first = re.compile(_PER_LINE, re.ASCII)
     named = mask.MASKS if has_all_masks else ()

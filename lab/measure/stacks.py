@@ -21,8 +21,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from diagnosis.kinds.stacks import diagnose_stacks, parse_stack, sniff
 from diagnosis.model import Kind, Parsed, ParseHints
-from diagnosis.stacks import diagnose_stacks, parse_stack, sniff
 from lab.exams.stacks.exam import PARTS, Dumps, exam, large, wide
 from lab.measure.evidence import SHARED
 

@@ -1,6 +1,6 @@
 """Fits the weights of stragglers and tests them on left-out recordings: `python -m lab.measure stragglers DIR…`.
 
-Of each recording with slow steps: the evidence of :mod:`diagnosis.flows.stragglers` on its injected stretch, and on
+Of each recording with slow steps: the evidence of :mod:`stragglers` on its injected stretch, and on
 runs of usual steps, where the right answer is nobody. Prints the weights fitted on all, and for each recording the
 answer of the weights that were fitted on the others.
 """
@@ -18,13 +18,13 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
-from diagnosis.flows import parse_flow
-from diagnosis.flows.capture import load_capture
-from diagnosis.flows.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays
-from diagnosis.flows.engine import analyse
-from diagnosis.flows.slowness import slow_steps
-from diagnosis.flows.stragglers import MIN_STEPS, is_judged, join_stretches, probabilities, stretches
-from diagnosis.flows.windows import align_windows
+from diagnosis.kinds.flows import parse_flow
+from diagnosis.kinds.flows.capture.capture import load_capture
+from diagnosis.kinds.flows.slow.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays
+from diagnosis.kinds.flows.slow.slowness import slow_steps
+from diagnosis.kinds.flows.slow.stragglers import MIN_STEPS, is_judged, join_stretches, probabilities, stretches
+from diagnosis.kinds.flows.steps.windows import align_windows
+from diagnosis.kinds.flows.tell.engine import analyse
 from diagnosis.model import ParseHints
 from lab.measure.recorded import Recording, recordings
 

@@ -22,17 +22,17 @@ from typing import Any
 
 import diagnosis
 from diagnosis import thresholds as tables
-from diagnosis.logs import detectors as node_detectors
-from diagnosis.logs import fallbacks
-from diagnosis.logs.signatures import SignatureSet, load
+from diagnosis.kinds.logs.causes import fallbacks
+from diagnosis.kinds.logs.compare import detectors as node_detectors
+from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 
 _ROOT = Path(diagnosis.__file__).parent.parent
 #: Modules that describe or store an answer and decide nothing.
 _TELLING_MODULES = (
     "diagnosis.advice",
     "diagnosis.ladder",
-    "diagnosis.logs.sentences",
-    "diagnosis.logs.timeline",
+    "diagnosis.kinds.logs.decide.sentences",
+    "diagnosis.kinds.logs.decide.timeline",
     "diagnosis.report",
     "diagnosis.result",
     "diagnosis.taxonomy",
@@ -125,7 +125,9 @@ def deciding_modules() -> list[str]:
     """The modules in which the log engine decides."""
     both = reached_modules("diagnosis.pipeline") - reached_modules("diagnosis.parsing")
     return sorted(
-        m for m in both if not m.startswith(("diagnosis.flows", "diagnosis.stacks")) and m not in _TELLING_MODULES
+        m
+        for m in both
+        if not m.startswith(("diagnosis.kinds.flows", "diagnosis.kinds.stacks")) and m not in _TELLING_MODULES
     )
 
 
@@ -172,8 +174,8 @@ def thresholds(factor: float) -> list[Switch]:
 
 def sizes() -> dict[str, tuple[int, int, int]]:
     """Lines that are not blank, named numbers and regular expressions of each module in which the logs are judged:
-    those of ``diagnosis.logs`` that decide, the classifier, the history and the inventory."""
-    modules = [m for m in deciding_modules() if m.startswith("diagnosis.logs") or m in _JUDGING_MODULES]
+    those of ``diagnosis.kinds.logs`` that decide, the classifier, the history and the inventory."""
+    modules = [m for m in deciding_modules() if m.startswith("diagnosis.kinds.logs") or m in _JUDGING_MODULES]
     return {
         m: (
             sum(bool(line.strip()) for line in _source(m).splitlines()),
@@ -355,9 +357,9 @@ def used_detectors() -> Iterator[set[str]]:
 
     tables = {"CORRECTIONS": fallbacks.CORRECTIONS, "FALLBACKS": fallbacks.FALLBACKS}
     with contextlib.ExitStack() as stack:
-        stack.enter_context(patched("diagnosis.logs.detectors", "all_clues", listen))
+        stack.enter_context(patched("diagnosis.kinds.logs.compare.detectors", "all_clues", listen))
         for name, rules in tables.items():
-            stack.enter_context(patched("diagnosis.logs.fallbacks", name, tuple(map(listening, rules))))
+            stack.enter_context(patched("diagnosis.kinds.logs.causes.fallbacks", name, tuple(map(listening, rules))))
         yield spoke
 
 

@@ -26,7 +26,7 @@ from drain3 import TemplateMiner
 from drain3.template_miner_config import TemplateMinerConfig
 
 from diagnosis import Kind, ParseHints, parse
-from diagnosis.logs import templates
+from diagnosis.kinds.logs.rows import templates
 from lab.exams.messages import world
 from lab.measure.evidence import SHARED
 

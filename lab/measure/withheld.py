@@ -7,7 +7,7 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis.logs.signatures import SignatureSet, load
+from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 from diagnosis.model import Role
 
 #: Rules that know any exception by its form: they also match unknown causes.

@@ -26,9 +26,9 @@ from diagnosis import taxonomy
 from diagnosis.classify import Hint, classify
 from diagnosis.classify_model import Model, starter
 from diagnosis.classify_training import held_out_guesses
-from diagnosis.logs import signatures
-from diagnosis.logs.mask import mask
-from diagnosis.logs.signatures import SignatureSet
+from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import SignatureSet
+from diagnosis.kinds.logs.read.mask import mask
 from diagnosis.model import Role
 
 DATA = Path(__file__).resolve().parents[1] / "exams" / "wordings"

@@ -5,8 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis import inventory
-from diagnosis.logs.case import Case, open_case
-from diagnosis.logs.scene import Given
+from diagnosis.kinds.logs.causes.case import Case, open_case
+from diagnosis.kinds.logs.causes.scene import Given
 from diagnosis.model import JobHints
 from tests.diagnosis.synthetic import Job, read_files
 

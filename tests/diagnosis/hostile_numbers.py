@@ -21,7 +21,7 @@ from typing import Any
 
 from diagnosis import ParseHints, parse
 from diagnosis.pipeline import diagnose
-from tests.diagnosis.flows.exporters import EXPORTERS
+from tests.diagnosis.kinds.flows.exporters import EXPORTERS
 from tests.patience import no_hang
 
 HUGE = (str(10**12), str(2**18 - 1))

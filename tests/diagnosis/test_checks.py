@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis import checks, taxonomy
+from diagnosis import taxonomy
 from diagnosis.conclusion import next_check
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import Place
+from diagnosis.kinds import checks
 from diagnosis.result import Suspect
 
 SAID = [(c, o) for c in checks.load() for o in c.outcomes if o.id in c.examples]

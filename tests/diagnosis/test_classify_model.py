@@ -7,7 +7,7 @@ import pytest
 
 from diagnosis import classify_model, classify_training, taxonomy
 from diagnosis.classify_model import Model, ModelError, Record
-from diagnosis.logs import signatures
+from diagnosis.kinds.logs.meaning import signatures
 
 STRANGE = [
     Record((f"flux capacitor {word} drained on <HOST>",), "hardware.gpu.thermal")

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.logs.durations import Durations
-from diagnosis.logs.sources import from_path
+from diagnosis.kinds.logs.pace.durations import Durations
+from diagnosis.kinds.logs.read.sources import from_path
 from diagnosis.model import Kind, ParseHints
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis.gathering import gather
-from diagnosis.logs.sources import from_path
+from diagnosis.kinds.logs.read.sources import from_path
 
 
 def tar_of(members: dict[str, bytes]) -> bytes:

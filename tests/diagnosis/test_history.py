@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 from diagnosis.history import History, HistoryError, JobEvents, learn
-from diagnosis.logs import crossjob
+from diagnosis.kinds.logs.meaning import crossjob
 from tests.diagnosis.synthetic import Job, healthy_history, read_files, told
 
 

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 from diagnosis import jit
 from diagnosis.jit import compiled
-from diagnosis.logs import hashing, records, scan, stamps
+from diagnosis.kinds.logs.read import hashing, records, scan, stamps
 
 
 @compiled

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.logs.signatures import describe
+from diagnosis.kinds.logs.meaning.signatures import describe
 
 DOCS = Path(__file__).resolve().parents[2] / "docs"
 
@@ -12,7 +12,7 @@ DOCS = Path(__file__).resolve().parents[2] / "docs"
 def test_the_document_is_up_to_date() -> None:
     text = (DOCS / "categories.md").read_text(encoding="utf-8")
     generated = describe.insert_generated(text, describe.categories())
-    assert text == generated, "run: python -m diagnosis.logs.signatures.describe docs"
+    assert text == generated, "run: python -m diagnosis.kinds.logs.meaning.signatures.describe docs"
 
 
 def test_a_document_without_marks_is_refused() -> None:

@@ -6,13 +6,14 @@ from dataclasses import replace
 from pathlib import Path
 
 from diagnosis import localize, report, taxonomy
-from diagnosis.logs import attempts
-from diagnosis.logs.clues import shared_leaf
-from diagnosis.logs.detectors import watchdogs
+from diagnosis.kinds.logs.compare.clues import shared_leaf
+from diagnosis.kinds.logs.compare.detectors import watchdogs
+from diagnosis.kinds.logs.decide import attempts
+from diagnosis.kinds.stacks.blame import stack_cause
+from diagnosis.kinds.stacks.ranks import waits
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
-from diagnosis.stacks import stack_cause, waits
 from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
 

@@ -13,8 +13,8 @@ import pytest
 from polars.testing import assert_frame_equal
 
 from diagnosis import parse_pool
-from diagnosis.logs import events, stored_rows
-from diagnosis.logs.tables import COLUMNS, UNIQUES
+from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
+from diagnosis.kinds.logs.rows import events, stored_rows
 from diagnosis.model import Parsed, ParseHints
 from diagnosis.parse_pool import MIN_PARALLEL_BYTES, Task, parse_all, parse_one, workers_for
 

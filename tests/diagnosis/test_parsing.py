@@ -7,11 +7,11 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import Kind, Level, Parsed, ParseHints, merge, parse
-from diagnosis.logs import stored_rows
-from diagnosis.logs.lines import blocks
-from diagnosis.logs.reader import LogReader
-from diagnosis.logs.sources import Sources
-from diagnosis.logs.tables import COLUMNS
+from diagnosis.kinds.logs.read.lines import blocks
+from diagnosis.kinds.logs.read.reader import LogReader
+from diagnosis.kinds.logs.read.sources import Sources
+from diagnosis.kinds.logs.read.tables import COLUMNS
+from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.parsed import load, save
 from diagnosis.recognise import is_divisible
 

@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from diagnosis import Parsed, ParseHints, merge, parse, parsing, report
-from diagnosis.logs import cells, events, progress, slabs
+from diagnosis.kinds.logs.pace import progress
+from diagnosis.kinds.logs.rows import cells, events, slabs
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose
 from tests.diagnosis.synthetic import Job, told

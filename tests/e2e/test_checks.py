@@ -7,7 +7,7 @@ import re
 import pytest
 from playwright.sync_api import Page, expect
 
-from diagnosis import checks
+from diagnosis.kinds import checks
 from tests.e2e.test_stories import SAMPLES, open_incident, upload
 from tests.patience import WORK_S, wait_for
 

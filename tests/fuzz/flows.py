@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from diagnosis.flows import diagnose_flows
-from tests.diagnosis.flows.exporters import EXPORTERS
-from tests.diagnosis.flows.helpers import parsed
-from tests.diagnosis.flows.simulate import Job, simulate
+from diagnosis.kinds.flows import diagnose_flows
+from tests.diagnosis.kinds.flows.exporters import EXPORTERS
+from tests.diagnosis.kinds.flows.helpers import parsed
+from tests.diagnosis.kinds.flows.simulate import Job, simulate
 
 #: CPU seconds that one damaged input may take, and wall seconds after which it hangs.
 LONGEST = 5.0

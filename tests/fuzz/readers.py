@@ -25,8 +25,9 @@ import polars as pl
 
 import diagnosis
 from diagnosis import Kind, Parsed, ParseHints, merge, parse
-from diagnosis.logs import lines, stored_rows
-from diagnosis.logs.tables import COLUMNS
+from diagnosis.kinds.logs.read import lines
+from diagnosis.kinds.logs.read.tables import COLUMNS
+from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.recognise import is_divisible
 
 _ENGINE = str(Path(diagnosis.__file__).parent)

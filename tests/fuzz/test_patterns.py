@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.logs import counters
+from diagnosis.kinds.logs.pace import counters
 from tests.fuzz import patterns as fuzz
 
 #: Half of what is read back of a line (``raw_lines.read_lines``): a cubic search of it takes longer than the limit.

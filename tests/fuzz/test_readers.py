@@ -6,7 +6,7 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.logs import reader
+from diagnosis.kinds.logs.read import reader
 from tests.fuzz import readers as fuzz
 
 

@@ -205,7 +205,7 @@ def test_a_file_is_read_similar_in_a_process_apart_and_in_the_worker(tmp_path: P
 def test_a_job_is_diagnosed_similar_in_a_process_apart_and_in_the_worker(tmp_path: Path) -> None:
     from diagnosis import parse
     from diagnosis.history import History
-    from diagnosis.logs import signatures
+    from diagnosis.kinds.logs.meaning import signatures
 
     files = {"n1/a.log": LOG, "n2/b.log": b"2026-03-01 08:00:00 RuntimeError: CUDA error: device-side assert\n" * 3}
     parsed = [parse(io.BytesIO(data), path, ParseHints(), tmp_path / path) for path, data in files.items()]

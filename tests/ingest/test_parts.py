@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from django.utils import timezone
 
-from diagnosis.flows import pieces
+from diagnosis.kinds.flows.capture import pieces
 from ingest import processes, temp_files
 from ingest.isolation.client import _Direct as Direct
 from ingest.isolation.offering import Parts
 from ingest.models import Job, Run
 from ingest.services import parts, run_do
 from ingest.services.work import Superseded, Work
-from tests.diagnosis.flows.simulate import Job as Simulated
-from tests.diagnosis.flows.simulate import simulate
-from tests.diagnosis.flows.test_pieces import assert_same, report_of
+from tests.diagnosis.kinds.flows.simulate import Job as Simulated
+from tests.diagnosis.kinds.flows.simulate import simulate
+from tests.diagnosis.kinds.flows.test_pieces import assert_same, report_of
 from tests.patience import WORK_S, wait_for
 
 pytestmark = pytest.mark.django_db
@@ -125,4 +125,6 @@ def test_real_workers_do_parts(reported: Reported, worker: Any) -> None:
 
 def test_a_folder_is_named_below_the_data_directory(work: Work, tmp_path: Path) -> None:
     with pytest.raises(ValueError, match="subpath"):
-        parts.handlers(work)["offer"]("diagnosis.flows.sizes:_counted", str(tmp_path / "elsewhere"), ["a", "b"])
+        parts.handlers(work)["offer"](
+            "diagnosis.kinds.flows.jobs.sizes:_counted", str(tmp_path / "elsewhere"), ["a", "b"]
+        )

@@ -15,8 +15,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis import ParseHints, parse
-from diagnosis.logs import stored_rows
-from diagnosis.logs.tables import COLUMNS, UNIQUES
+from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
+from diagnosis.kinds.logs.rows import stored_rows
 from ingest import selectors, services
 from ingest.isolation import inside
 from ingest.models import Artifact, Blob, Job, Run

@@ -11,7 +11,7 @@ from django.core.files.storage import storages
 from django.utils import timezone
 from rest_framework.test import APIClient
 
-from diagnosis.logs import stored_rows
+from diagnosis.kinds.logs.rows import stored_rows
 from ingest import selectors, services, storage
 from ingest.models import Artifact, Blob, Run
 from ingest.services.sweeping import sweep, tidy

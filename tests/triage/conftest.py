@@ -8,7 +8,7 @@ import pytest
 from django.conf import settings as site
 
 from diagnosis import ParseHints, parse
-from diagnosis.flows import diagnose_flows
+from diagnosis.kinds.flows import diagnose_flows
 from tests.factories import make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
 from tests.triage.desks import open_desks

@@ -7,9 +7,9 @@ from dataclasses import replace
 import pytest
 from django.urls import reverse
 
-from diagnosis import checks
 from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.kinds import checks
 from diagnosis.result import Suspect
 from ingest.models import Artifact, Job
 from tests.diagnosis.conclusion.test_conclude import FAILED

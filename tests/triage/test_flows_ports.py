@@ -9,7 +9,7 @@ from django.test import RequestFactory
 from django.urls import reverse
 
 from diagnosis import ParseHints, parse
-from diagnosis.flows import diagnose_flows
+from diagnosis.kinds.flows import diagnose_flows
 from ingest import storage
 from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text

@@ -5,8 +5,8 @@ from dataclasses import replace
 import pytest
 from django.urls import reverse
 
-from diagnosis.stacks import diagnose_stacks
-from tests.diagnosis.stacks import simulate
+from diagnosis.kinds.stacks import diagnose_stacks
+from tests.diagnosis.kinds.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
 from triage.charts import stacks

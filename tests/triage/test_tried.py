@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from diagnosis.stacks import diagnose_stacks
-from tests.diagnosis.stacks import simulate
+from diagnosis.kinds.stacks import diagnose_stacks
+from tests.diagnosis.kinds.stacks import simulate
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import INCIDENT_QUERIES, page_text
 from tests.triage.report import sample

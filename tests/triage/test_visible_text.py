@@ -8,7 +8,7 @@ import json
 import polars as pl
 import pytest
 
-from diagnosis.flows import ports, trace_export
+from diagnosis.kinds.flows.tell import ports, trace_export
 from diagnosis.plain import visible
 from tests.factories import make_attempt, make_incident, make_job, make_user
 from tests.pages import page_text

@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from functools import cache
 
 from diagnosis import taxonomy
-from diagnosis.logs import signatures
-from diagnosis.logs.signatures import Signature
-from diagnosis.logs.signatures.load import AREAS
+from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import Signature
+from diagnosis.kinds.logs.meaning.signatures.load import AREAS
 
 #: rows of one answer
 MAX_ROWS = 100

@@ -132,7 +132,7 @@ def _align_iterations(job: dict[str, Any], iterations: list[dict[str, Any]]) -> 
     timed = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
     if not timed or not job.get("steps"):
         return None
-    from diagnosis.flows.link import align_iterations  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.kinds.flows.slow.link import align_iterations  # noqa: PLC0415  # heavy: SciPy
 
     return align_iterations(job["steps"], timed)
 
@@ -147,7 +147,7 @@ def _ports(diagnosis: Diagnosis, captures: list[dict[str, Any]], counters: str, 
     path = table_path(diagnosis, row["table"]) if row.get("table") else None
     if path is None:
         return PortsView(row, captures, name, None, has_table=False)
-    from diagnosis.flows.ports import port_lines  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.kinds.flows.tell.ports import port_lines  # noqa: PLC0415  # heavy: SciPy
 
     lines = port_lines(path, name)
     return PortsView(row, captures, name, port_chart(name, lines), has_table=True, table=port_table(lines, iso))
@@ -180,7 +180,7 @@ def ranks_view(
     diagnosis: Diagnosis, job: dict[str, Any], table: Path, *, t0: float | None, t1: float | None
 ) -> dict[str, Any]:
     """The ranks × time chart of one window (whole capture by default), with the log's root events on its axis."""
-    from diagnosis.flows.rank_lanes import timeline_view  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.kinds.flows.steps.rank_lanes import timeline_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     steps = job.get("steps") or []
@@ -229,7 +229,7 @@ def _slow_in_window(job: dict[str, Any], lanes: list[str], t0: float, t1: float)
 
 def ports_heat(row: dict[str, Any], table: Path, *, t0: float | None, t1: float | None) -> dict[str, Any]:
     """The ports × time chart of one window, the whole capture by default."""
-    from diagnosis.flows.ports import ports_view  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.kinds.flows.tell.ports import ports_view  # noqa: PLC0415  # heavy: SciPy
 
     began = time.perf_counter()
     first, last = (t0 if t0 is not None else row["t0"]), (t1 if t1 is not None else row["t1"])

@@ -11,7 +11,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis import Source
-from diagnosis.logs import stored_rows
+from diagnosis.kinds.logs.rows import stored_rows
 from ingest import selectors as evidence
 from ingest.models import Artifact, Attempt
 from triage.models import Diagnosis, Suspect

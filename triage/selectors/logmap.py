@@ -12,7 +12,7 @@ from django.core.cache import cache
 from redis.exceptions import RedisError
 
 from diagnosis import Level
-from diagnosis.logs import stored_rows
+from diagnosis.kinds.logs.rows import stored_rows
 from ingest import selectors as evidence
 from ingest.models import Artifact
 

@@ -14,9 +14,9 @@ import polars as pl
 
 from diagnosis import Source, numbers
 from diagnosis import parsed as parsed_files
-from diagnosis.logs import stored_rows
-from diagnosis.logs.sources import with_scheme
-from diagnosis.logs.stored_rows import Rows
+from diagnosis.kinds.logs.read.sources import with_scheme
+from diagnosis.kinds.logs.rows import stored_rows
+from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.plain import visible
 from ingest import selectors as evidence
 from ingest import storage

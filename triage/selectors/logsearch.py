@@ -16,7 +16,7 @@ from typing import Any
 import polars as pl
 from polars.exceptions import PolarsError
 
-from diagnosis.logs import stored_rows
+from diagnosis.kinds.logs.rows import stored_rows
 from ingest import selectors as evidence
 from ingest import storage
 from ingest.models import Artifact

@@ -9,7 +9,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis import parsed as parsed_files
-from diagnosis.flows.flow_records import PROTOCOLS
+from diagnosis.kinds.flows.read.flow_records import PROTOCOLS
 from ingest import selectors as evidence
 from ingest import storage
 from ingest.models import Artifact

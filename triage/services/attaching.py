@@ -11,7 +11,7 @@ from django.db import transaction
 from django.db.models import F, Max, Min, Q
 from django.db.models.functions import Coalesce
 
-from diagnosis.flows.link import KnownJob, Match, match_jobs
+from diagnosis.kinds.flows.slow.link import KnownJob, Match, match_jobs
 from ingest import storage
 from ingest.models import Artifact, Job
 from ingest.services import artifact_delete, artifact_receive, diagnosis_request

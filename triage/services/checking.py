@@ -7,7 +7,7 @@ from typing import Any
 
 from django.db import transaction
 
-from diagnosis import checks, stacks
+from diagnosis.kinds import checks, stacks
 from ingest.models import Artifact
 from ingest.refusals import Refused
 from ingest.services import artifact_receive, diagnosis_request

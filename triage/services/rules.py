@@ -13,9 +13,9 @@ from django.conf import settings
 from django.db import transaction
 
 from diagnosis import taxonomy
-from diagnosis.logs import signatures
-from diagnosis.logs.signatures import Signature, SignatureError, SignatureSet
-from diagnosis.logs.signatures.validate import DryRun, dry_run, validate
+from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureError, SignatureSet
+from diagnosis.kinds.logs.meaning.signatures.validate import DryRun, dry_run, validate
 from diagnosis.parsed import load as load_parsed
 from ingest import storage
 from ingest.models import Artifact

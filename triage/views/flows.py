@@ -47,7 +47,7 @@ def download(request: HttpRequest, slug: str, attempt: int, flow: str, form: str
     """The whole timeline: ``trace`` is gzipped Chrome trace JSON for Perfetto, with the lanes of the incident's
     strip as tracks; ``csv`` has one row per rank and step.
     """
-    from diagnosis.flows import ports, trace_export  # noqa: PLC0415  # heavy: SciPy
+    from diagnosis.kinds.flows.tell import ports, trace_export  # noqa: PLC0415  # heavy: SciPy
 
     diagnosis = _diagnosis(request, slug, attempt)
     found = flow_job(diagnosis, flow)

@@ -13,7 +13,7 @@ from django.urls import reverse
 from django.utils.http import content_disposition_header, urlencode
 from django.views.decorators.http import require_GET
 
-from diagnosis.logs import stored_rows
+from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import LOG_KINDS, Kind
 from ingest import selectors as evidence
 from ingest.models import Artifact, Job

@@ -6,14 +6,15 @@ from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from typing import Final
 
-from diagnosis import checks, numbers, taxonomy
-from diagnosis.checks import Check, Outcome, Result
+from diagnosis import numbers, taxonomy
 from diagnosis.evidence import Fact, number_of
+from diagnosis.kinds import checks
+from diagnosis.kinds.checks import Check, Outcome, Result
+from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.states import bad_values, formats
 from diagnosis.kinds.states.bad_values import FaultRow
 from diagnosis.kinds.states.formats import Format
 from diagnosis.kinds.states.report_sections import facts_of
-from diagnosis.logs import signatures
 from diagnosis.model import Parsed, Role
 
 #: Bad values of one file that become results, the strongest first; others repeat them.

@@ -10,9 +10,9 @@ from pathlib import PurePosixPath
 from typing import Final
 
 from diagnosis.evidence import MAX_FACTS, Fact, Place
+from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.states.formats import Format, format_of, load
 from diagnosis.kinds.states.shapes import Entry, entries
-from diagnosis.logs.encodings import decode, encoding_of
 from diagnosis.model import Kind, Parsed
 
 #: Larger files are no report of one machine.

@@ -8,7 +8,8 @@ import pytest
 
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.logs import case, hosts, roots
+from diagnosis.kinds.logs.causes import case, roots
+from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.model import JobHints
 from lab.exams.job import Job
 from lab.measure import sets, switches
@@ -56,8 +57,8 @@ def test_a_family_of_rules_is_left_out() -> None:
 
 def test_only_the_deciding_part_is_switched() -> None:
     modules = switches.deciding_modules()
-    assert "diagnosis.logs.roots" in modules
-    assert not {"diagnosis.logs.reader", "diagnosis.logs.mask", "diagnosis.report"} & set(modules)
+    assert "diagnosis.kinds.logs.causes.roots" in modules
+    assert not {"diagnosis.kinds.logs.read.reader", "diagnosis.kinds.logs.read.mask", "diagnosis.report"} & set(modules)
 
 
 def test_the_interval_holds_the_mean_and_is_wider_where_jobs_are_similar() -> None:

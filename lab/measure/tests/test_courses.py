@@ -11,7 +11,7 @@ import pytest
 
 from diagnosis import report
 from diagnosis.history import History
-from diagnosis.logs import attempts
+from diagnosis.kinds.logs.decide import attempts
 from diagnosis.model import Kind, Parsed
 from diagnosis.pipeline import diagnose
 from lab.exams.changes import LESS, SAME, Job

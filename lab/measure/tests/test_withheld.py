@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from diagnosis.logs.signatures import load
+from diagnosis.kinds.logs.meaning.signatures import load
 from lab.measure.withheld import rules_without_cause
 
 

@@ -4,7 +4,7 @@ import pytest
 
 from diagnosis import taxonomy
 from diagnosis.classify_model import starter
-from diagnosis.logs import signatures
+from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.model import Role
 from lab.measure import wordings
 

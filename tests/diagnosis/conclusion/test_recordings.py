@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis import checks
+from diagnosis.kinds import checks
 from tests.diagnosis.conclusion.conftest import SAMPLES, reported
 
 #: What happened in each sample: condition, and who is accused first.

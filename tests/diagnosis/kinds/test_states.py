@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from diagnosis.checks import Result
 from diagnosis.kinds import states
+from diagnosis.kinds.checks import Result
 from diagnosis.kinds.states import bad_values, formats, judgement, shapes
 from diagnosis.kinds.states.report_sections import facts_of
 from diagnosis.model import Kind

@@ -1,0 +1,1 @@
+"""Which hosts work together, in which parallel groups (LLMPrism)."""

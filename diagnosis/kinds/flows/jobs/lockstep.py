@@ -1,0 +1,139 @@
+"""Whether rings end their collectives together: rings of one group do, rings of different tensor-parallel ranks drift
+against each other.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import numpy as np
+
+from diagnosis.kinds.flows.capture.capture import Floats, Flows, Ints
+from diagnosis.kinds.flows.capture.partitions import partition, run_parts
+
+#: Rings are one group if their ends scatter against each other by less than this multiple of the scatter within a ring.
+MAX_GROUP_SCATTER = 1.6
+#: Transfers of a ring that are compared.
+MAX_TRANSFERS = 6000
+#: The least contrast (of logarithms) that lockstep needs.
+MIN_CONTRAST = 0.25
+#: Rings belong to different groups if the share of equal sizes between them is less than this share of the usual within
+#: a ring; the second number is the scatter that then counts.
+MIN_EQUAL_SIZES = 0.3
+STRANGER_SCATTER = 8.0
+
+
+def ring_scatters(families: list[list[int]], flows: Flows, ring_of: Ints) -> Iterator[Floats]:
+    """For each family of rings the scatter of the ends of matching transfers between two of them, divided by the
+    scatter within rings. 1 = lockstep.
+
+    Matching is by equal size and nearest time; the scatter is a median absolute deviation, so that clocks may differ
+    by a constant.
+    """
+    parts = []
+    for numbers in families:
+        first = _first_transfers(numbers, flows, ring_of)
+        hops: list[list[tuple[Floats, Floats]]] = []
+        for number in numbers:
+            own = flows.take(first[number])
+            sources = np.unique(own.src)[:4]
+            hops.append([(own.end[own.src == s], own.size[own.src == s]) for s in sources])
+        parts.append((hops,))
+    return run_parts(flows.disk, _scatter, parts)
+
+
+@partition
+def _scatter(hops: list[list[tuple[Floats, Floats]]]) -> Floats:
+    """The same for one family: ends and sizes of the first transfers of some senders of each ring."""
+    total = len(hops)
+    out = np.ones((total, total))
+    within = [
+        s
+        for own in hops
+        for i in range(len(own))
+        for j in range(i + 1, len(own))
+        if (s := _spread(own[i], own[j])) is not None
+    ]
+    base = max(float(np.median(within)), 1e-7) if within else None
+    if base is None:
+        return out
+    one = float(np.median([_equal_size_share(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
+    for i in range(total):
+        for j in range(i + 1, total):
+            seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
+            if hops[i] and hops[j] and one >= 0.5 and _equal_size_share(hops[i][0], hops[j][0]) < MIN_EQUAL_SIZES * one:
+                out[i, j] = out[j, i] = STRANGER_SCATTER
+            elif seen:
+                out[i, j] = out[j, i] = float(np.median(seen)) / base
+    return out
+
+
+def _first_transfers(numbers: list[int], flows: Flows, ring_of: Ints) -> dict[int, Ints]:
+    """The rows of each ring's first transfers."""
+    found = {number: [np.empty(0, np.int64)] for number in numbers}
+    left = dict.fromkeys(numbers, MAX_TRANSFERS)
+    for piece, part in flows.parts():
+        ring = ring_of[part.src]
+        for number in [n for n in numbers if left[n]]:
+            rows = np.flatnonzero(ring == number)[: left[number]]
+            found[number].append(piece.start + rows)
+            left[number] -= len(rows)
+        if not any(left.values()):
+            break
+    return {number: np.concatenate(rows) for number, rows in found.items()}
+
+
+def _nearest(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> Ints:
+    """The place in ``y`` (sorted by end) of the transfer that ends nearest to each of ``x``."""
+    (end, _), (other, _) = x, y
+    at = np.clip(np.searchsorted(other, end), 1, len(other) - 1)
+    return np.where(np.abs(other[at - 1] - end) <= np.abs(other[at] - end), at - 1, at)
+
+
+def _equal_size_share(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float:
+    """The share of transfers with the same size as the nearest one of the other ring: data that is compressed in every
+    step has one size in all rings of a group, and another in every group.
+    """
+    if len(x[0]) < 8 or len(y[0]) < 8 or not np.isfinite(x[1]).all():
+        return 1.0
+    order = np.argsort(y[0])
+    other = y[0][order], y[1][order]
+    return float((other[1][_nearest(x, other)] == x[1]).mean())
+
+
+def _spread(x: tuple[Floats, Floats], y: tuple[Floats, Floats]) -> float | None:
+    """Scatter of the time from x's transfers to y's nearest transfer of the same size."""
+    (end, size), (other, sizes) = x, y
+    if len(end) < 8 or len(other) < 8:
+        return None
+    order = np.argsort(other)
+    other, sizes = other[order], sizes[order]
+    near = _nearest(x, (other, sizes))
+    same = sizes[near] == size if np.isfinite(size).all() else np.ones(len(end), dtype=bool)
+    distances = (other[near] - end)[same]
+    if len(distances) < 8:
+        return None
+    return float(np.median(np.abs(distances - np.median(distances))))
+
+
+def lockstep_evidence(scatters_of_pairs: Floats, groups: int, together: float) -> float:
+    """How much more synchronous rings of one group are than rings of different ones, if they are divided in turn into
+    ``groups`` groups; ``together``: the evidence if all of them are synchronous. Only the contrast counts, because the
+    absolute scatter depends on the fabric.
+    """
+    total = len(scatters_of_pairs)
+    kind = np.arange(total) % groups
+    i, j = np.triu_indices(total, 1)
+    distance = np.log(np.maximum(scatters_of_pairs[i, j], 0.05))
+    same = kind[i] == kind[j]
+    if same.all():
+        typical = float(np.median(distance))
+        far_off = (typical - np.log(2 * MAX_GROUP_SCATTER)) / np.log(2.0)
+        return together if typical < np.log(MAX_GROUP_SCATTER) else float(-2.0 * np.clip(far_off, 0.0, 1.0))
+    if not same.any():
+        return 0.0
+    near, far = distance[same], distance[~same]
+    spread = max(float(np.sqrt((near.var() * len(near) + far.var() * len(far)) / len(distance))), 0.15)
+    chance = 0.3 + 1.3 / np.sqrt(len(near))  # few pairs differ from the others by luck
+    most = 6.0 if far.mean() - near.mean() >= MIN_CONTRAST else 0.0  # rings that differ by less may do so by luck
+    return float(np.clip(4.0 * ((far.mean() - near.mean()) / spread - chance), -3.0, most))

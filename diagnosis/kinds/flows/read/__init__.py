@@ -1,0 +1,1 @@
+"""Captures and exports of flows become records."""

@@ -1,0 +1,56 @@
+"""The input and output of every reader."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass, field
+from typing import Any, BinaryIO
+
+from diagnosis.kinds.flows.read.flow_records import RecordWriter
+from diagnosis.model import ParseHints
+
+BLOCK_BYTES = 16 << 20
+
+
+class UnusableFlows(Exception):
+    """The artifact cannot be used as flow evidence; the message states the reason and what to do."""
+
+
+@dataclass(slots=True)
+class Reading:
+    """Facts that a reader found besides the records: format, time zone, sampling, notes, unusable counters."""
+
+    format: str
+    time_zone: str = "UTC"
+    sampling: float = 1.0
+    lines: int = 0
+    bad_rows: int = 0
+    #: lines without a record; reported with the rows that the writer drops
+    bad_lines: int = 0
+    #: rows with more fields than the header names: fields beyond its last column are not read
+    cut_rows: int = 0
+    notes: list[str] = field(default_factory=list)
+    extra: dict[str, Any] = field(default_factory=dict)
+
+
+Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]
+
+
+def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
+    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut, so memory stays bounded."""
+    rest = first
+    while True:
+        block = stream.read(size)
+        if not block:
+            if rest:
+                yield rest
+            return
+        cut = block.rfind(b"\n") + 1
+        if not cut:
+            rest += block
+            if len(rest) > 8 * size:
+                yield rest
+                rest = b""
+            continue
+        yield rest + block[:cut]
+        rest = block[cut:]

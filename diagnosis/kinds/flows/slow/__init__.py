@@ -1,0 +1,1 @@
+"""Who is slow, since when, and why."""

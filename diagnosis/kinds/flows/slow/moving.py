@@ -1,0 +1,102 @@
+"""Unequal work that moves between workers: in each step another replica is the last, and no machine is slow.
+
+Batches of sequences differ in their work (long documents, images beside text), so the replica with the most of it
+begins the gradient exchange last, and the others wait for it. A slow machine is last in step after step; with unequal
+work each replica is last in some. The lost time of a step is the wait for its last replica beyond that for the mean of
+all: with equal shares each would need the mean. Source: *Understanding Stragglers in Large Model Training Using What-if
+Analysis* (arXiv 2505.05713). O(members · steps).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+from scipy.sparse.linalg import svds
+
+from diagnosis.kinds.flows.capture.capture import Bools, Floats
+from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
+from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.plain import percent
+
+#: Steps to judge by, at least.
+MIN_STEPS: Final = 12
+#: The lost time is this share of a usual step, as mean over the steps.
+MIN_LOST_SHARE: Final = 0.05
+#: Steps with more waiting last longer: rank correlation of both, at least.
+MIN_CORRELATION: Final = 0.3
+#: A slow step is explained if its waiting is this share of its excess.
+MIN_EXPLAINED_SHARE: Final = 0.5
+
+
+@dataclass(frozen=True, slots=True)
+class UnevenWork:
+    """The finding over the whole capture, which accuses nobody, and the seconds that each step lost."""
+
+    slow: SlowReport
+    lost: Floats
+
+    def explains(self, steps: Steps, usual: float) -> Bools:
+        """The steps whose excess is mostly the wait for their last replica."""
+        return np.asarray(self.lost >= MIN_EXPLAINED_SHARE * (steps.normalised_s - usual))
+
+
+def find_uneven_work(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> UnevenWork | None:
+    """Whether the job loses time in most steps, each time to another replica."""
+    waits = _waits(transfers, steps)
+    if waits is None:
+        return None
+    lost = waits.max(axis=0)
+    share, number = float(lost.mean()) / usual, layout.dp or len(waits)
+    # Halfway from replicas that are late equally often to one that always is.
+    if (
+        share < MIN_LOST_SHARE
+        or _strongest_share(waits, lost) > (1 + 1 / number) / 2
+        or _rank_correlation(lost, steps.normalised_s) < MIN_CORRELATION
+    ):
+        return None
+    reason = (
+        f"In each step another of {number} replicas began the gradient exchange last; the others waited, "
+        f"{percent(share)} of a step on average. The work is split unevenly between them (for example sequences of "
+        "different lengths), and no machine is slow."
+    )
+    members = sorted({int(m) for group in layout.dp_groups for m in group})
+    factor = 1.0 / max(1.0 - share, 0.1)
+    slow = SlowReport("slow_group", float(steps.start[0]), float(steps.end[-1]), reason, members, factor=factor)
+    slow.measure, slow.confidence = "uneven", 0.75
+    return UnevenWork(slow, lost)
+
+
+def _waits(transfers: Transfers, steps: Steps) -> Floats | None:
+    """Seconds by which each member began its part later than the mean one, of all collectives of a step together:
+    [members, steps].
+    """
+    late = transfers.late
+    if late.is_empty() or len(steps) < MIN_STEPS:
+        return None
+    members = np.unique(late["src"].to_numpy())
+    waits = np.nan_to_num(lateness_by_step(late, members, "added", len(steps)))
+    return np.maximum(waits - waits.mean(axis=0), 0.0) if len(waits) > 1 else None
+
+
+def _strongest_share(waits: Floats, lost: Floats) -> float:
+    """The share of the lost time in the strongest pattern of late replicas (those that are late together), by the first
+    singular value. Each step counts with the time that it ``lost``, not with its square: by chance, a few long steps
+    belong to one replica. Only that value is computed: all of them need members² · steps.
+    """
+    size = np.linalg.norm(waits, axis=0)
+    if lost.sum() <= 0:
+        return 1.0
+    parts = waits * (np.sqrt(lost) / np.maximum(size, np.finfo(float).tiny))
+    first = svds(parts, k=1, v0=np.ones(min(parts.shape)), return_singular_vectors=False)[0]
+    return float(first**2 / lost.sum())
+
+
+def _rank_correlation(one: Floats, other: Floats) -> float:
+    """Spearman's rank correlation; 0 if one of them is constant."""
+    known = ~np.isnan(other)
+    a, b = (np.argsort(np.argsort(x[known])).astype(float) for x in (one, other))
+    return float(np.corrcoef(a, b)[0, 1]) if known.sum() > 2 and a.std() > 0 and b.std() > 0 else 0.0

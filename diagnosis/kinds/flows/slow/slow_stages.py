@@ -1,0 +1,109 @@
+"""Phase 4, the stages of a pipeline: which one computed longer than before, and which has more work than the others."""
+
+from __future__ import annotations
+
+import numpy as np
+
+from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.capture import Capture
+from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.slow.slowness import MIN_STEPS, SlowReport, group_of, names_of, slow_steps
+from diagnosis.kinds.flows.steps.pipeline_stages import (
+    StageTimes,
+    nodes_as_usual,
+    slower_than_before,
+    unbalanced_stages,
+)
+from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.plain import times_as_long
+
+
+def narrow_to_stage(
+    found: list[SlowReport], times: StageTimes, steps: Steps, layout: Layout, capture: Capture
+) -> list[SlowReport]:
+    """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that computed longer than
+    before, among the late ones and those that they wait for.
+    """
+    replica = {int(m): number for number, group in enumerate(layout.pp_groups) for m in group}
+    for slow in found:
+        late = {replica.get(m) for m in slow.culprits}
+        first, last = (
+            int(k) for k in np.clip(steps.of(np.array([slow.t0, slow.t1])) + np.array([1, 0]), 0, len(steps) - 1)
+        )
+        guilty = [x for x in slower_than_before(times, first, last) if replica.get(x[0]) in late]
+        if guilty:
+            members = [m for m, _ in guilty]
+            nodes, who = names_of(members, capture)
+            slow.reason = f"{who} computed {times_as_long(guilty[0][1])} as before; {slow.reason}"
+            slow.culprits, slow.nodes = members, nodes
+        elif innocent := nodes_as_usual(times, first, last) & set(slow.culprits):
+            # A member that computed as usual only waited for another of its stage, perhaps the first stage, whose time
+            # is unknown.
+            left = [m for m in slow.culprits if m not in innocent]
+            if left:
+                slow.culprits = left
+                slow.nodes, who = names_of(left, capture)
+                slow.reason = f"{who} held up its pipeline; {slow.reason}"
+    return found
+
+
+def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[SlowReport]:
+    """Stages slower than the others in every step: an uneven split of the model rather than a broken machine."""
+    found: list[SlowReport] = []
+    for stage, seconds, others in unbalanced_stages(times):
+        members = [int(m) for m in times.nodes[times.stage == stage]]
+        nodes, who = names_of(members, capture)
+        reason = (
+            f"Pipeline stage {stage + 1} of {times.stages} ({who}) needs {seconds:.3f} s a micro-batch in every step, "
+            f"the other stages {others:.3f} s: the model may be split unevenly."
+        )
+        found.append(
+            SlowReport(
+                "slow_group",
+                float(steps.start[0]),
+                float(steps.end[-1]),
+                reason,
+                members=members,
+                culprits=members,
+                nodes=nodes,
+                factor=seconds / others,
+                measure="uneven",
+                confidence=0.8,
+            )
+        )
+    return found
+
+
+def lasting_slow_stages(
+    steps: Steps, known: list[SlowReport], layout: Layout, times: StageTimes | None, capture: Capture
+) -> list[SlowReport]:
+    """Runs of unexplained slow steps: finds the stage that computed longer than before."""
+    mask, usual, _ = slow_steps(steps)
+    found: list[SlowReport] = []
+    for first, last in runs(mask):
+        t0, t1 = float(steps.start[first]), float(steps.end[last])
+        explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < 0.9 * capture.span_s for s in known)
+        if last - first + 1 < MIN_STEPS or explained or times is None:
+            continue
+        guilty = slower_than_before(times, first, last)
+        if guilty:
+            members = [m for m, _ in guilty]
+            nodes, who = names_of(members, capture)
+            reason = f"{who} computed {times_as_long(guilty[0][1])} as before in steps {first + 1} to {last + 1}."
+            factor = float(np.median(steps.normalised_s[first : last + 1])) / usual
+            group = group_of(members[0], layout)
+            found.append(
+                SlowReport(
+                    "slow_group",
+                    t0,
+                    t1,
+                    reason,
+                    members=group,
+                    culprits=members,
+                    nodes=nodes,
+                    factor=factor,
+                    measure="late",
+                    confidence=0.85,
+                )
+            )
+    return found

@@ -1,0 +1,351 @@
+"""Phase 4: what was slow, when, and which member delayed the others.
+
+* **Steps**: longer than median + 3.5·1.4826·MAD and at least 5 % over the median. The slow steps themselves would
+* change mean and standard deviation. **Groups**: a member that begins its part of the collectives late, step after
+* step, delays its group (slow GPU, slow input); a unit (ring or pair) whose transfers themselves take longer while its
+* peers' do not has a slow link.
+  Units are compared with their own past and with their peers, so that slowness in the whole capture is found too.
+* **Switches**: units that are slow at the same time are explained by an address, a machine or a switch that they share
+* and unaffected ones do not. If several explain the same, all are candidates.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from dataclasses import dataclass, field
+
+import numpy as np
+import polars as pl
+
+from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
+from diagnosis.kinds.flows.jobs.pairs import DP
+from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.stats import median_and_spread
+
+#: A unit's transfers are slow if they take this many times as long as usual.
+MIN_SLOW_FACTOR = 1.35
+#: Persistent: at least this many steps in a row.
+MIN_STEPS = 3
+#: Steps of the running median, and the factor by which it must rise.
+MEDIAN_STEPS = 5
+MIN_RISE = 1.1
+#: The factor by which it must rise where it is compared with the other steps alone, and rounds until these are known.
+MIN_CLEAR_RISE = 1.25
+MAX_ROUNDS = 20
+#: A member is late if it begins this share of a step after the others.
+MIN_LATE_SHARE = 0.025
+
+
+@dataclass(slots=True)
+class SlowReport:
+    """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
+    address ids or names. ``measure``: its evidence: ``late`` (a member computes or loads longer), ``transfers``,
+    or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each candidate.
+    ``link``: the path between the only two leaves, if it is a candidate; ``candidates`` are then these leaves.
+    """
+
+    kind: str
+    t0: float
+    t1: float
+    reason: str
+    members: list[int] = field(default_factory=list)
+    culprits: list[int] = field(default_factory=list)
+    nodes: list[str] = field(default_factory=list)
+    switch: str = ""
+    candidates: list[str] = field(default_factory=list)
+    factor: float = 1.0
+    confidence: float = 0.5
+    step: int | None = None
+    measure: str = ""
+    shares: dict[str, float] = field(default_factory=dict)
+    link: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Episode:
+    """Units that were slow at the same time from t0 to t1, and the units that were not."""
+
+    t0: float
+    t1: float
+    slow_units: tuple[int, ...]
+    other_units: tuple[int, ...]
+    factor: float
+    job: int
+
+
+def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
+    """Which steps are slow, the median and the limit in seconds.
+
+    Steps within the noise are slow too if many in a row are longer, so that their running median is beyond its own
+    noise: else a long stretch hides itself, because it widens the noise. A step is not slow if a neighbour is shorter
+    by most of its excess: their common boundary was detected too early or too late (lost or sampled records), and
+    nobody waited.
+    """
+    seconds = steps.normalised_s
+    middle, scatter = median_and_spread(seconds)
+    limit = max(middle + 3.5 * scatter, 1.05 * middle)
+    missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
+    shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
+    single = (seconds > limit) & ~shifted
+    return single | _lasting_rise(seconds, single, middle, scatter), middle, limit
+
+
+def _lasting_rise(seconds: Floats, single: Bools, middle: float, scatter: float) -> Bools:
+    """The steps of stretches in which the running median stays high."""
+    out = np.zeros(len(seconds), dtype=bool)
+    if len(seconds) < 4 * MEDIAN_STEPS:
+        return out
+    padded = np.pad(np.where(np.isnan(seconds), middle, seconds), MEDIAN_STEPS // 2, mode="edge")
+    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, MEDIAN_STEPS), axis=1)
+    level, noise = median_and_spread(running)
+    raised = (running > max(level + 3.5 * noise, MIN_RISE * middle)) | _clearly_beyond(running)
+    if raised.any():
+        middle, scatter = median_and_spread(seconds[~raised])
+    high = raised & (seconds > middle + max(scatter, 0.05 * middle))
+    for first, last in runs(_close_holes(high)):
+        inside = slice(first, last + 1)
+        if (
+            last - first + 1 >= MEDIAN_STEPS
+            and (high | single)[inside].mean() >= 0.7
+            and last - first + 1 <= 0.5 * len(out)
+        ):
+            out[inside] = high[inside]
+    return out
+
+
+def _clearly_beyond(running: Floats) -> Bools:
+    """Which values are clearly beyond the level and noise of the others, at most half: a long stretch would widen the
+    noise that it is judged by. Begun with the upper half, which then gives back what the rest explains.
+    """
+    high = np.asarray(running > np.median(running))
+    for _ in range(MAX_ROUNDS):
+        level, noise = median_and_spread(running[~high])
+        now = running > max(level + 3.5 * noise, MIN_CLEAR_RISE * level)
+        if np.array_equal(now, high):
+            break
+        high = now
+    return high
+
+
+def is_significant(steps: Steps, first: int, last: int) -> bool:
+    """True if the steps first..last took longer than the others, significantly and by 1.5 %: else nobody waited."""
+    seconds = steps.normalised_s
+    inside = np.zeros(len(seconds), dtype=bool)
+    inside[first : last + 1] = True
+    if inside.mean() > 0.6:
+        return True
+    middle, scatter = median_and_spread(seconds[~inside])
+    excess = float(np.median(seconds[inside])) - middle
+    return excess > 0.015 * middle and excess > 3.5 * max(scatter, 1e-9) / np.sqrt(inside.sum())
+
+
+def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
+    """Episodes in which transfers took longer than their units' usual, or than their peers' do."""
+    cells = transfers.cells
+    episodes: list[Episode] = []
+    for kind in cells["kind"].unique().sort().to_list():
+        part = cells.filter(pl.col("kind") == kind)
+        units = np.unique(part["unit"].to_numpy())
+        table = np.full((len(units), len(steps)), np.nan)
+        table[np.searchsorted(units, part["unit"].to_numpy()), part["step"].to_numpy()] = part["slow"].to_numpy()
+        episodes.extend(_episodes(_running_median(table), units, steps, number))
+    return episodes
+
+
+def _running_median(table: Floats) -> Floats:
+    """Running median over three steps; single long transfers are no episode."""
+    padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
+    three = np.sort(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0)  # NaN comes last
+    of_two = np.where(np.isnan(three[1]), three[0], (three[0] + three[1]) / 2.0)
+    return np.asarray(np.where(np.isnan(three[2]), of_two, three[1]))
+
+
+def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:
+    """Common slowness (even the faster quarter is slow) and slowness of some units against the others, each as runs
+    of steps.
+    """
+    found: list[Episode] = []
+    calm = np.nan_to_num(table, nan=1.0)
+    scatter = _scatter(calm)
+    common = np.quantile(calm, 0.25, axis=0) if len(units) > 1 else np.ones(len(steps))
+    noise = float(np.median(scatter))
+    for first, last in runs(common > max(MIN_SLOW_FACTOR, 1 + 4 * noise)):
+        if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
+            factor = float(np.median(common[first : last + 1]))
+            found.append(Episode(steps.start[first], steps.end[last], tuple(int(u) for u in units), (), factor, number))
+    relative = calm / np.maximum(common, 1.0)
+    high = relative > np.maximum(MIN_SLOW_FACTOR, 1 + 5 * scatter)[:, None]
+    spans: dict[tuple[int, int], list[int]] = defaultdict(list)
+    for row in np.flatnonzero(high.any(axis=1)).tolist():
+        for first, last in runs(_close_holes(high[row])):
+            if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
+                near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
+                spans[near].append(row)
+    for (first, last), rows in spans.items():
+        inside = relative[:, first : last + 1]
+        other_units = [
+            int(units[i])
+            for i in range(len(units))
+            if i not in set(rows) and np.median(inside[i]) < 1 + 0.4 * (MIN_SLOW_FACTOR - 1)
+        ]
+        factor = float(np.median(inside[rows]))
+        found.append(
+            Episode(
+                steps.start[first],
+                steps.end[last],
+                tuple(int(units[r]) for r in rows),
+                tuple(other_units),
+                factor,
+                number,
+            )
+        )
+    return found
+
+
+def _close_holes(mask: Bools) -> Bools:
+    """The mask without holes of one step: slow before and after means slow in between."""
+    out = mask.copy()
+    out[1:-1] |= mask[:-2] & mask[2:]
+    return out
+
+
+def lateness_by_step(late: pl.DataFrame, members: Ints, column: str, steps: int) -> Floats:
+    """One measure of lateness as members × steps; NaN if nothing was seen."""
+    table = np.full((len(members), steps), np.nan)
+    table[np.searchsorted(members, late["src"].to_numpy()), late["step"].to_numpy()] = late[column].to_numpy()
+    return table
+
+
+def _is_throughout(transfers: Transfers, usual: float) -> bool:
+    """True if a unit's collectives are spread over most of the step rather than gathered at its end."""
+    spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
+    return isinstance(spread, float) and spread > 0.5 * usual
+
+
+def _scatter(table: Floats) -> Floats:
+    """1.4826·MAD of each row."""
+    return np.asarray(1.4826 * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
+
+
+def late_members(
+    transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float
+) -> list[SlowReport]:
+    """Members that begin their part of the collectives late for several steps in a row: the others wait for them."""
+    late = transfers.late
+    if late.is_empty():
+        return []
+    members = np.unique(late["src"].to_numpy())
+    calm, added = (
+        np.nan_to_num(_running_median(lateness_by_step(late, members, column, len(steps))), nan=0.0)
+        for column in ("behind", "added")
+    )
+    least = max(MIN_LATE_SHARE * usual, 3 * capture.resolution_s)
+    limit = np.maximum(least, 6 * np.median(_scatter(calm)))
+    # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
+    # If this holds in nearly all steps, it is no change.
+    throughout = _is_throughout(transfers, usual)
+    added_limit = np.maximum(least, 6 * np.median(_scatter(added)))
+    spans: list[tuple[int, int, int]] = []
+    is_late = (calm > limit).any(axis=1) | (throughout & (added > added_limit).any(axis=1))
+    for row in np.flatnonzero(is_late).tolist():
+        plain = runs(_close_holes(calm[row] > limit))
+        summed = (
+            [(a, b) for a, b in runs(_close_holes(added[row] > added_limit)) if b - a < 0.6 * len(steps)]
+            if throughout
+            else []
+        )
+        for first, last in plain or summed:
+            if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
+                spans.append((first, last, row))
+    found: list[SlowReport] = []
+    replica = _replicas(layout, capture)
+    for first, last, rows in _gather_spans(spans, [replica.get(int(m), -1) for m in members]):
+        delay = float(np.median(calm[rows, first : last + 1]))
+        guilty = [int(members[r]) for r in rows]
+        whole = last - first + 1 >= 0.9 * len(steps)
+        nodes, who = names_of(guilty, capture)
+        whose = "their" if len(nodes or guilty) > 1 else "its"
+        when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
+        found.append(
+            SlowReport(
+                "slow_group",
+                float(steps.start[first]),
+                float(steps.end[last]),
+                f"{who} began {whose} part of the gradient exchange {delay * 1e3:.0f} ms after the others {when}; "
+                "they waited for it.",
+                members=group_of(guilty[0], layout),
+                culprits=guilty,
+                nodes=nodes,
+                factor=1.0 + delay / usual,
+                measure="late",
+                confidence=min(0.97, 0.7 + 0.05 * delay / float(np.max(limit))),
+            )
+        )
+    return found
+
+
+def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
+    """Pipelines by number, if there are any: those on the same machines (of its tensor ranks) are one."""
+    known: dict[frozenset[str], int] = {}
+    replica: dict[int, int] = {}
+    for number, group in enumerate(layout.pp_groups):
+        nodes = frozenset(capture.places[int(m)].node for m in group if int(m) in capture.places) - {""}
+        own = known.setdefault(nodes, number) if nodes else number
+        replica |= {int(m): own for m in group}
+    return replica
+
+
+def _gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
+    """Spans (first step, last step, member) with the same begin and end, and overlapping ones of one pipeline: its
+    stages wait for the same one, although not each is late enough in every step.
+    """
+    out: list[tuple[int, int, list[int]]] = []
+    for first, last, row in sorted(spans, key=lambda s: (s[0] - s[1], s)):
+        for at, (begin, end, rows) in enumerate(out):
+            if abs(begin - first) <= 2 and abs(end - last) <= 2:
+                out[at] = begin, end, [*rows, row]
+                break
+            mates = replica[row] >= 0 and any(replica[other] == replica[row] for other in rows)
+            if mates and first <= end + 2 and last >= begin - 2:
+                out[at] = min(begin, first), max(end, last), [*rows, row]
+                break
+        else:
+            out.append((first, last, [row]))
+    return [(first, last, sorted(set(rows))) for first, last, rows in out]
+
+
+def merge_findings(found: list[SlowReport]) -> list[SlowReport]:
+    """Joins findings with the same machines (or addresses, if no machine is known) that overlap or follow each other
+    closely.
+    """
+    out: list[SlowReport] = []
+    for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):
+        for other in out:
+            names = (set(slow.nodes), set(other.nodes)) if slow.nodes else (set(slow.culprits), set(other.culprits))
+            same = slow.kind == other.kind and bool(names[0]) and names[0] == names[1]
+            if same and slow.t0 <= other.t1 + 0.5 * (other.t1 - other.t0):
+                other.t1 = max(other.t1, slow.t1)
+                other.culprits = sorted({*other.culprits, *slow.culprits})
+                other.confidence = max(other.confidence, slow.confidence)
+                break
+        else:
+            out.append(slow)
+    return out
+
+
+def names_of(members: list[int], capture: Capture) -> tuple[list[str], str]:
+    """The machines of some members, and a short text with their names."""
+    nodes = sorted({capture.places[m].node for m in members if m in capture.places} - {""})
+    shown = nodes or [capture.names[m] for m in members]
+    return nodes, ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+
+
+def group_of(member: int, layout: Layout) -> list[int]:
+    """The data-parallel group of a member, or its pipeline."""
+    for group in [*layout.dp_groups, *layout.pp_groups]:
+        if member in group:
+            return [int(m) for m in group]
+    return [member]

@@ -1,0 +1,1 @@
+"""Steps of a job, their chains, stages and waits, from flows alone."""

@@ -1,0 +1,226 @@
+"""Phase 3a if pauses inside a step are as long as those between steps: boundaries that divide the bytes evenly.
+
+If every step moves B bytes, boundaries lie where whole multiples of B have passed. Dynamic programming finds the chain
+of idle gaps with the longest pauses and the most even parts between them. B comes from trial cuts: if most parts of a
+cut are whole steps, their median is B. It also comes from the places of the pauses on the axis of bytes: they repeat
+every step, also if none of them is longer than the others (weights gathered and gradients reduced layer by layer).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import numpy as np
+
+from diagnosis.kinds.flows.capture.capture import Floats, Flows, Ints
+from diagnosis.kinds.flows.steps.segment import (
+    CERTAIN_UNEVEN,
+    Bursts,
+    Cut,
+    all_records,
+    bursts_of,
+    is_much_more_even,
+    is_plain,
+    judge,
+    volumes,
+)
+from diagnosis.stats import median_and_spread
+
+#: Number of gaps that are considered (the longest ones), and the parts' tolerance as a share of a step's bytes.
+MAX_GAPS = 20_000
+BYTES_TOLERANCE = 0.25
+CLOSE_TOLERANCE = 0.08
+FINEST_TOLERANCE = 0.004
+#: A chain always exists; it is accepted only if its parts are this even.
+MAX_UNEVEN = 0.05
+#: Pauses whose places are compared (the longest ones), each with so many after it.
+MAX_PLACES = 4096
+PLACES_AFTER = 96
+#: Places agree to this share of the bytes between them.
+PLACE_TOLERANCE = 0.004
+#: The bytes of a step are the smallest shift under which nearly as many places agree as under the best one; the best
+#: one must join at least this share of them.
+NEARLY_BEST_SHARE = 0.8
+MIN_JOINED_SHARE = 0.5
+#: Slices of a part in which its bytes are compared with its neighbour's.
+PROFILE_SLICES = 24
+#: Cost of a break, in steps: with a lower cost a slow stretch would be cut at its longest pause, not at its ends.
+BREAK_COST = 3.0
+
+
+def cut_by_bytes(flows: Flows, has_bytes: bool, step: float | None = None) -> Cut | None:
+    """The most even chain over all plausible byte counts of a step, or for the given one; None if none is plausible.
+
+    Long records may be several merged ones, or transfers that waited. Without them the bytes of a step must be even in
+    the first case, and are uneven in the second: the reading that is much more even is right.
+    O(gaps · gaps in a step) for each count tried.
+    """
+    plain = bursts_of(flows, has_bytes)
+    cut = _cut_by_bytes(plain, _Profile(flows, has_bytes), step)
+    if plain.records == len(flows) or (cut is not None and cut.uneven_bytes <= CERTAIN_UNEVEN):
+        return cut
+    every = bursts_of(flows, has_bytes, is_every=True)
+    whole = _cut_by_bytes(every, _Profile(flows, has_bytes, is_every=True), step)
+    if cut is None or (whole is not None and is_much_more_even(whole, cut)):
+        return whole
+    return cut
+
+
+def _cut_by_bytes(used: Bursts, profile: _Profile, step: float | None) -> Cut | None:
+    stops, begins = used.gaps
+    gaps = begins - stops
+    if len(gaps) < 4:
+        return None
+    if len(gaps) > MAX_GAPS:
+        long = gaps >= np.sort(gaps)[-MAX_GAPS]
+        stops, begins, gaps = stops[long], begins[long], gaps[long]
+    total = used.before(begins)
+    best: Cut | None = None
+    for amount in [step] if step is not None else _candidates(total, gaps):
+        if len(chosen := _best_chain(total / amount, gaps, CLOSE_TOLERANCE)) < 4:
+            continue
+        chosen = _settle_gaps(total, gaps, chosen, amount)
+        cut = judge(used, stops[chosen], begins[chosen], "bytes")
+        better = (
+            best is None
+            or cut.odd_share < best.odd_share - 0.02
+            or (cut.odd_share <= best.odd_share + 0.02 and len(chosen) > len(best.stop))
+        )
+        if cut.is_believable and cut.uneven_bytes <= MAX_UNEVEN and better:
+            best = cut
+    if best is None or step is not None:
+        return best
+    return _finer_cut(used, total, stops, begins, best, profile)
+
+
+def _settle_gaps(total: Floats, gaps: Floats, chosen: Ints, amount: float) -> Ints:
+    """Bytes are often much more even than the first tolerance: then they decide between close gaps, not pauses."""
+    scatter = 2.0 * median_and_spread(np.diff(total[chosen]) / amount)[1]
+    return (
+        _best_chain(total / amount, gaps, max(scatter, FINEST_TOLERANCE)) if scatter < CLOSE_TOLERANCE / 2 else chosen
+    )
+
+
+def _finer_cut(used: Bursts, total: Floats, stops: Floats, begins: Floats, best: Cut, profile: _Profile) -> Cut:
+    """The cut, or one of its halves or thirds if its parts are as even and as similar to their neighbours: with equal
+    pauses inside and between steps, two steps are as even as one.
+    """
+    difference = profile.difference(best)
+    amount = float(np.median(np.diff(total[np.searchsorted(begins, best.begin)])))
+    for parts in (3, 2):
+        if len(chosen := _best_chain(total * parts / amount, begins - stops, CLOSE_TOLERANCE)) < 4:
+            continue
+        chosen = _settle_gaps(total, begins - stops, chosen, amount / parts)
+        cut = judge(used, stops[chosen], begins[chosen], "bytes")
+        # Some boundaries in odd places cost nothing if the parts are otherwise as even: chance would make them less so.
+        spare = 0.06 if cut.uneven_bytes <= 1.1 * best.uneven_bytes else 0.02
+        even = cut.is_believable and cut.uneven_bytes <= MAX_UNEVEN and cut.odd_share <= best.odd_share + spare
+        if even and len(cut.stop) > 0.9 * parts * len(best.stop) and profile.difference(cut) <= 1.3 * difference + 0.02:
+            return cut
+    return best
+
+
+@dataclass(frozen=True, slots=True)
+class _Profile:
+    """The records whose bytes are compared between the parts of a cut."""
+
+    flows: Flows
+    has_bytes: bool
+    is_every: bool = False
+
+    def difference(self, cut: Cut) -> float:
+        """How differently neighbouring parts distribute their bytes over time: 0 equal, 1 nothing in common."""
+        plain = all_records if self.is_every else is_plain(self.flows)
+        moved = np.zeros((len(cut.stop) - 1) * PROFILE_SLICES)
+        for _, records in self.flows.parts():
+            used = records.take(plain(records))
+            part = np.searchsorted(cut.stop, used.start, side="right") - 1
+            inside = (part >= 0) & (part < len(cut.stop) - 1)
+            part = part[inside]
+            lasting = np.diff(cut.stop)[part]
+            place = ((used.start[inside] - cut.stop[part]) / lasting * PROFILE_SLICES).astype(np.int64)
+            at = part * PROFILE_SLICES + np.minimum(place, PROFILE_SLICES - 1)
+            moved += np.bincount(at, volumes(used, self.has_bytes)[inside], len(moved))
+        table = moved.reshape(-1, PROFILE_SLICES)
+        table = table / np.maximum(table.sum(axis=1, keepdims=True), 1e-12)
+        table = np.cumsum(table, axis=1)  # a small shift is a small difference
+        return float(np.median(np.abs(np.diff(table, axis=0)).max(axis=1))) if len(table) > 1 else 1.0
+
+
+def _candidates(total: Floats, gaps: Floats) -> list[float]:
+    """Possible byte counts of a step: medians over cuts at the k longest gaps, k growing by a tenth."""
+    order = np.argsort(-gaps)
+    found: list[float] = []
+    k = 6
+    while k <= len(gaps):
+        part = np.diff(total[np.sort(order[:k])])
+        middle = float(np.median(part))
+        similar_share = float((np.abs(part / middle - 1) < 0.1).mean()) if middle > 0 else 0.0
+        if similar_share >= 0.35 and not any(abs(middle / f - 1) < 0.03 for f in found):
+            found.append(middle)
+        k = max(k + 1, int(k * 1.1))
+    return [*found[:12], *_repeating_shift(total, gaps)]
+
+
+def _repeating_shift(total: Floats, gaps: Floats) -> list[float]:
+    """The shift in bytes under which the places of the pauses repeat, if there is one. O(MAX_PLACES · PLACES_AFTER)."""
+    long = np.sort(np.argsort(-gaps, kind="stable")[:MAX_PLACES])
+    place = total[long]
+    shifts = [place[k:] - place[:-k] for k in range(1, min(PLACES_AFTER, len(place) - 1) + 1)]
+    shift = np.concatenate(shifts) if shifts else np.empty(0)
+    shift = shift[shift > 0]
+    if not len(shift):
+        return []
+    code = np.floor(np.log(shift) / PLACE_TOLERANCE).astype(np.int64)
+    code -= code.min()
+    count = np.bincount(code)
+    both = count + np.append(count[1:], 0)  # a shift on the border of two classes is in either
+    # By chance a place has as many others at this shift as lie on so many bytes.
+    chance = (
+        2.0
+        * PLACE_TOLERANCE
+        * np.exp(PLACE_TOLERANCE * np.arange(len(both)))
+        * float(shift.min())
+        / (total[-1] - total[0])
+    )
+    joined = both / len(place) - chance * len(place)
+    if joined.max() < MIN_JOINED_SHARE:
+        return []
+    at = int(np.flatnonzero(joined >= NEARLY_BEST_SHARE * joined.max())[0])
+    return [float(np.median(shift[(code == at) | (code == at + 1)]))]
+
+
+def _best_chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
+    """The best chain of gaps; ``edge`` is each gap's position in steps of bytes. A chain may be broken at a cost and
+    continue elsewhere.
+    """
+    count = max(3, round(float(edge[-1] - edge[0])))
+    usual = float(np.sort(gaps)[::-1][min(count, len(gaps)) - 1])
+    gain = np.minimum(gaps / max(usual, 1e-9), 1.0)
+    score = gain.copy()
+    before = np.full(len(gaps), -1, dtype=np.int64)
+    leader, lead = -1, -np.inf
+    waiting = 0
+    for j in range(1, len(gaps)):
+        first = int(np.searchsorted(edge, edge[j] - 1 - BYTES_TOLERANCE))
+        last = int(np.searchsorted(edge, edge[j] - 1 + BYTES_TOLERANCE, side="right"))
+        while waiting < first:
+            if score[waiting] > lead:
+                lead, leader = float(score[waiting]), waiting
+            waiting += 1
+        if last > first:
+            part = edge[j] - edge[first:last]
+            reached = score[first:last] - np.minimum(((part - 1) / scatter) ** 2 * 0.1, 2.0)
+            k = int(np.argmax(reached))
+            if reached[k] > 0:
+                score[j] = gain[j] + reached[k]
+                before[j] = first + k
+        if leader >= 0 and gain[j] + lead - BREAK_COST > score[j]:
+            score[j] = gain[j] + lead - BREAK_COST
+            before[j] = leader
+    at = int(np.argmax(score))
+    found = []
+    while at >= 0:
+        found.append(at)
+        at = int(before[at])
+    return np.array(found[::-1], dtype=np.int64)

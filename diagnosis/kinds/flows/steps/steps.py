@@ -1,0 +1,406 @@
+"""Phase 3b: the steps of a job and of each rank.
+
+The pacing traffic (data parallel where there is any, else pipeline, else everything) gives the job's boundaries; all
+other records are then assigned to a step by their start. A boundary is always the end of the last pacing record of the
+step.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+
+import numpy as np
+import polars as pl
+
+from diagnosis.kinds.flows.capture import pieces
+from diagnosis.kinds.flows.capture.arrays import components
+from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, sender_values
+from diagnosis.kinds.flows.capture.packing import packable
+from diagnosis.kinds.flows.capture.partitions import partition, run_parts
+from diagnosis.kinds.flows.jobs.grid import find_rare_pairs
+from diagnosis.kinds.flows.jobs.jobs import JobFlows
+from diagnosis.kinds.flows.jobs.pairs import DP, EP, OTHER, PP, Pairs, clocks_disagree
+from diagnosis.kinds.flows.steps.chain import cut_by_bytes
+from diagnosis.kinds.flows.steps.pattern import cut_by_pattern
+from diagnosis.kinds.flows.steps.segment import (
+    MIN_BOUNDARIES,
+    Bursts,
+    Cut,
+    bursts_of,
+    cut_by_gaps,
+    judge,
+    moved_before,
+    volumes,
+)
+
+#: An incomplete first or last part counts as a step if it moved at least this share of a step's bytes.
+MIN_WHOLE_SHARE = 0.85
+#: Less than this share before the first boundary is set-up (checks, broadcasts), not the end of a step.
+MIN_FIRST_SHARE = 0.2
+#: A first part that moves its bytes in less than this share of the shortest time is set-up.
+MIN_FIRST_TIME_SHARE = 0.5
+#: A cut with more odd parts than this is not accepted.
+MAX_ODD = 0.05
+#: Few parts prove little, unless they are this even.
+MAX_FEW_UNEVEN = 0.03
+#: Pauses that are not between steps (evaluations, checkpoints) have this many steps between them, at least; a capture
+#: has fewer of them than this.
+MIN_STEPS_BETWEEN = 3
+ENOUGH_BOUNDARIES = 24
+#: Parts this even move the same bytes; others are as even as the most even ones up to this factor.
+EXACT_UNEVEN = 0.004
+EVEN_RATIO = 3.0
+#: A cut of a part of the traffic shows more steps if it has this many times as many boundaries.
+MIN_FINER_RATIO = 1.7
+#: The bytes of a layer in which a step ends differ from those of the others by this share, at least.
+MIN_LAYER_DIFFERENCE = 0.08
+#: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
+#: share of a step's bytes from its place.
+WHOLE_STEPS_TOLERANCE = 0.1
+PLACE_TOLERANCE = 0.45
+
+
+@packable
+@dataclass(frozen=True, slots=True)
+class Steps:
+    """Steps of one job, in seconds of the capture.
+
+    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, which
+    assign any record to a step; ``confidence`` in [0, 1]; ``pace``: their traffic; ``how``: gaps or pattern; ``work``:
+    the expected time of each step as a multiple of the usual, if its sequence length varies.
+    """
+
+    start: Floats
+    end: Floats
+    edges: Floats
+    confidence: Floats
+    pace: str
+    how: str
+    work: Floats | None = None
+    #: steps before which a planned pause was taken out of them
+    planned: tuple[int, ...] = ()
+
+    def __len__(self) -> int:
+        return len(self.end)
+
+    def of(self, moment: Floats) -> Ints:
+        """The step number of each moment; -1 before the first and len after the last."""
+        return np.searchsorted(self.edges, moment, side="right") - 1
+
+    @property
+    def seconds(self) -> Floats:
+        """The duration of each step, boundary to boundary; NaN if the boundary before it is not in the capture."""
+        lasting = self.end - self.start
+        return np.asarray(lasting)
+
+    @property
+    def normalised_s(self) -> Floats:
+        """The seconds each step would have taken with the usual amount of work: slowness is judged by these."""
+        return self.seconds if self.work is None else np.asarray(self.seconds / self.work)
+
+
+def find_steps(job: JobFlows, pairs: Pairs, capture: Capture) -> Steps | None:
+    """The job's steps, or None if its traffic has no rhythm."""
+    for pace, types in ((DP, (DP,)), (PP, (PP,)), (EP, (EP, OTHER)), ("all", (DP, PP, EP, OTHER))):
+        mask = pairs.of(*types)
+        if not mask.any() or (pace == "all" and mask.sum() == pairs.of(DP).sum()):
+            continue
+        traffic = pairs.carried(job.flows, len(capture.names), *types)
+        cut = _find_cut(traffic, pairs, mask, capture)
+        slower = _rare_traffic(traffic, pairs, capture)
+        finer = None if slower is None else _best_cut(slower, capture)
+        if slower is not None and finer is not None and _is_finer(finer, cut):
+            traffic, cut = slower, finer
+        if cut is not None:
+            return _whole_steps_of(job.flows, traffic, cut, pace, capture)
+    return None
+
+
+def _rare_traffic(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | None:
+    """The traffic of the pairs that exchange far less often than the others, if there are both."""
+    rare = find_rare_pairs(traffic, pairs, len(capture.names))
+    if rare is None:
+        return None
+    return traffic.take(rare[pairs.index(traffic, len(capture.names))])
+
+
+def _is_finer(finer: Cut, cut: Cut | None) -> bool:
+    """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not find."""
+    if finer.odd_share > MAX_ODD or finer.uneven_bytes > MAX_FEW_UNEVEN or len(finer.stop) < MIN_BOUNDARIES:
+        return False
+    return cut is None or len(finer.stop) > MIN_FINER_RATIO * len(cut.stop)
+
+
+def _find_cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
+    """The cut of all groups together, unless a single group shows a longer rhythm.
+
+    Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group
+    alone cannot. Its rhythm then gives the bytes of all groups in a step, and the boundaries divide the traffic by
+    them.
+    """
+    if clocks_disagree(pairs):
+        return _best_cut(_busiest_sender(traffic), capture)
+    together = _best_cut(traffic, capture) or _best_cut(_busiest_sender(traffic), capture)
+    label = components(pairs.a[mask], pairs.b[mask], len(capture.names))
+    amount = np.zeros(int(label.max()) + 1)
+    for _, part in traffic.parts():
+        amount += np.bincount(label[part.src], volumes(part, capture.has_bytes), len(amount))
+    groups = np.argsort(-amount)[: min(3, int((amount > 0).sum()))]
+
+    def of_group(group: int) -> Flows:
+        return traffic.take(traffic.column(np.bool_, sender_values, label == group))
+
+    if len(groups) < 2 or (together is not None and all(_is_even(of_group(int(g)), together, capture) for g in groups)):
+        return together
+    of_largest = _best_cut(of_group(int(groups[0])), capture)
+    if of_largest is None or of_largest.odd_share > MAX_ODD:
+        return together
+    moved = np.diff(moved_before(traffic, np.nextafter(of_largest.begin, np.inf), capture.has_bytes))
+    return cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved))) or of_largest
+
+
+def _busiest_sender(traffic: Flows) -> Flows:
+    """The transfers of one sender: they have one clock even if the collectors' clocks disagree."""
+    sent = np.zeros(int(traffic.src.max()) + 1, np.int64)
+    for _, part in traffic.parts():
+        sent += np.bincount(part.src, minlength=len(sent))
+    return traffic.take(traffic.src == sent.argmax())
+
+
+def _is_even(flows: Flows, cut: Cut, capture: Capture) -> bool:
+    """True if a group moves about the same in every part of a cut."""
+    moved = _part_volumes(flows, cut, capture)
+    usual = max(float(np.median(moved)), 1.0) if len(moved) else 1.0
+    return len(moved) < 2 or bool((np.abs(moved / usual - 1) > 0.6).mean() < 0.25)
+
+
+def _part_volumes(flows: Flows, cut: Cut, capture: Capture) -> Floats:
+    """The volume of each part between two boundaries."""
+    return np.diff(moved_before(flows, cut.begin, capture.has_bytes))
+
+
+def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
+    """Long pauses decide, if there are enough. Otherwise the chain of even bytes or the pattern of bursts: of those
+    without odd parts and with about the best evenness, the finer one, because pairs of steps look even too.
+    """
+    plain = cut_by_gaps(traffic, capture.has_bytes)
+    is_plain = plain is not None and plain.odd_share <= MAX_ODD
+    if plain is not None and is_plain and len(plain.stop) >= ENOUGH_BOUNDARIES:
+        return plain
+    even = cut_by_bytes(traffic, capture.has_bytes)
+    if plain is not None and is_plain and (len(plain.stop) >= MIN_BOUNDARIES or plain.uneven_bytes <= MAX_FEW_UNEVEN):
+        # regular pauses between groups of steps divide the bytes evenly as well
+        is_finer = even is not None and len(even.stop) >= MIN_STEPS_BETWEEN * len(plain.stop)
+        if even is not None and is_finer and even.odd_share <= MAX_ODD and even.uneven_bytes <= EXACT_UNEVEN:
+            return even
+        return plain
+    layered = None if even is None or even.odd_share <= MAX_ODD else _cut_at_layers(traffic, even, capture)
+    if layered is not None:
+        return layered
+    pattern = cut_by_pattern(traffic, capture.has_bytes, capture.resolution_s)
+    # The pattern is the shortest possible; if bytes give more parts, these are similar layers of one step.
+    if (
+        even is not None
+        and pattern is not None
+        and pattern.odd_share <= MAX_ODD
+        and len(even.stop) > 2.5 * len(pattern.stop)
+    ):
+        even = None
+    found = [cut for cut in (plain, even, pattern) if cut is not None]
+    good = [cut for cut in found if cut.odd_share <= MAX_ODD]
+    best = _finest_cut(good) if good else min(found, key=lambda cut: cut.odd_share, default=None)
+    if best is None:
+        return None
+    moved = _part_volumes(traffic, best, capture)
+    if len(moved) and moved.max() > 1.7 * np.median(moved):  # a different stretch hides several steps
+        whole = cut_by_bytes(traffic, capture.has_bytes, float(np.median(moved)))
+        if whole is not None and len(whole.stop) > len(best.stop) and whole.odd_share <= best.odd_share:
+            return whole
+        return _fill_boundaries(traffic, best, moved, capture)
+    return best
+
+
+def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
+    """The cut at the ends of steps, if the parts of ``cut`` are layers: one of every so many moves other bytes, because
+    a step ends in it, at its longest pause. None if these do not recur at one distance, or the steps are uneven.
+    """
+    moved = _part_volumes(traffic, cut, capture)
+    other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > MIN_LAYER_DIFFERENCE)
+    distances = np.diff(other)
+    if len(other) < MIN_BOUNDARIES or distances.min() < MIN_STEPS_BETWEEN or distances.max() > distances.min():
+        return None
+    used = bursts_of(traffic, capture.has_bytes)
+    stops, begins = used.gaps
+    spans = np.searchsorted(begins, np.stack([cut.begin[other], cut.begin[other + 1]], axis=1), side="right")
+    inside = [np.arange(first, max(first + 1, last - 1)) for first, last in spans.tolist()]
+    chosen = np.array([rows[np.argmax((begins - stops)[rows])] for rows in inside])
+    whole = judge(used, stops[chosen], begins[chosen], cut.how)
+    return whole if whole.odd_share <= MAX_ODD and whole.uneven_bytes <= EXACT_UNEVEN else None
+
+
+def _fill_boundaries(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
+    """The cut with the boundaries that are missing in parts of several whole steps: on a busy machine a few records
+    begin after the pause that ends their step, so its bytes differ there. If their places are not found without the
+    longest records, these are transfers that waited, and count. O(gaps · missing boundaries).
+    """
+    size = moved / np.median(moved)
+    several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= WHOLE_STEPS_TOLERANCE))
+    if cut.uneven_bytes > MAX_FEW_UNEVEN or not len(several):
+        return cut
+    whole = {part: round(float(size[part])) for part in several.tolist()}
+    for is_every in (False, True):
+        used = bursts_of(traffic, capture.has_bytes, is_every=is_every)
+        if not is_every or np.isin(cut.begin, used.start).all():
+            added = _missing_gaps(used, cut, whole)
+            if added is not None:
+                stops, begins = used.gaps
+                chosen = np.sort(np.concatenate([np.searchsorted(begins, cut.begin), added]))
+                return replace(cut, stop=stops[chosen], begin=begins[chosen])
+    return cut
+
+
+def _missing_gaps(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | None:
+    """The gaps of the missing boundaries in parts of so many ``whole`` steps: each is the longest pause near its place,
+    and as long as others. None if one is not found.
+    """
+    stops, begins = used.gaps
+    total = used.before(begins)
+    total /= np.median(np.diff(total[np.searchsorted(begins, cut.begin)]))
+    least = 0.5 * float(np.median(cut.begin - cut.stop))
+    added: list[int] = []
+    for part, count in whole.items():
+        first, last = np.searchsorted(begins, cut.begin[[part, part + 1]])
+        place = total - total[first]
+        for k in range(1, count):
+            near = first + 1 + np.flatnonzero(np.abs(place[first + 1 : last] - k) < PLACE_TOLERANCE)
+            best = near[np.argmax((begins - stops)[near])] if len(near) else first
+            if best == first or begins[best] - stops[best] < least or best in added:
+                return None
+            added.append(int(best))
+    return added
+
+
+def _finest_cut(cuts: list[Cut]) -> Cut:
+    """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to n times less than
+    steps, because errors of boundaries cancel between neighbours. If bytes agree exactly, no chance is left. One with
+    fewer than twice the parts divides no part of the other: of such, the more even one.
+    """
+    scatter = [cut.uneven_bytes / len(cut.stop) for cut in cuts]
+    even = [
+        cut
+        for cut, own in zip(cuts, scatter, strict=True)
+        if cut.uneven_bytes <= EXACT_UNEVEN or own <= EVEN_RATIO * min(scatter)
+    ]
+    finest = max(even, key=lambda cut: len(cut.stop))
+    similar = [cut for cut in even if MIN_FINER_RATIO * len(cut.stop) > len(finest.stop)]
+    return min(similar, key=lambda cut: (cut.uneven_bytes, -len(cut.stop)))
+
+
+def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
+    """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show that it is
+    whole.
+    """
+    moved = np.diff(moved_before(traffic, np.concatenate([[-np.inf], cut.begin, [np.inf]]), capture.has_bytes))
+    usual = float(np.median(moved[1:-1]))
+    # Directly after the boundary: the next step's other traffic begins long before its pacing traffic.
+    between = cut.stop + 0.01 * (cut.begin - cut.stop)
+    pause = float(np.median(cut.begin - cut.stop))
+    start = np.concatenate([[float(flows.start[0])], cut.stop])
+    end = np.concatenate([cut.stop, [_last_end(traffic, float(cut.begin[-1]), usual, pause, capture.has_bytes)]])
+    usual_s = float(np.median(np.diff(cut.stop)))
+    edges = np.concatenate([[-1.0], between, [float(flows.end.max()) + 1.0]])
+    # Setting up moves as much in far less time: nobody computes before the first weights are sent.
+    at_once = cut.stop[0] - traffic.start[0] < MIN_FIRST_TIME_SHARE * float(
+        np.quantile(cut.stop[1:] - cut.begin[:-1], 0.05)
+    )
+    first = 0 if moved[0] >= MIN_WHOLE_SHARE * usual and not at_once else 1
+    last = len(end) if moved[-1] >= MIN_WHOLE_SHARE * usual else len(end) - 1
+    if first == 0 or moved[0] < MIN_FIRST_SHARE * usual:
+        # The begin of the first step is unknown: traffic earlier than a usual step is set-up.
+        start[first] = max(float(start[first]), float(end[first]) - usual_s)
+    gap = np.concatenate([cut.begin - cut.stop, [np.inf]])
+    clear = np.minimum(1.0, gap / max(float(np.median(cut.begin - cut.stop)), 1e-9))
+    confidence = np.clip(1.0 - np.abs(moved / usual - 1.0), 0.0, 1.0) * (0.5 + 0.5 * clear)
+    return Steps(start[first:last], end[first:last], edges[first : last + 1], confidence[first:last], pace, cut.how)
+
+
+def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_bytes: bool) -> float:
+    """The end of the last step: before the first long pause after most of a step's bytes. Later traffic is the end of
+    the job (barriers, the last checkpoint).
+    """
+    tail = bursts_of(traffic, has_bytes, begin)
+    if not len(tail.start):
+        return float(traffic.end.max())
+    stops, begins = tail.gaps
+    over = np.flatnonzero((begins - stops >= 0.5 * pause) & (tail.before(begins) >= 0.8 * usual))
+    return float(stops[over[0]]) if len(over) else float(tail.stop[-1])
+
+
+def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
+    """The end of the last pacing record of each owner (of a sender) in each step: array [steps, owners], NaN if there
+    was none. Records that reach into the next step (merged ones) do not count.
+    """
+    out = np.full(len(steps) * owners, np.nan)
+    for cell, end in flows.each(_last_ends, steps, owner, owners):
+        out[cell] = np.fmax(out[cell], end)
+    return out.reshape(len(steps), owners)
+
+
+@partition
+def _last_ends(part: Flows, steps: Steps, owner: Ints, owners: int) -> tuple[Ints, Floats]:
+    """The number of each step and owner, and the end of its last record in this part."""
+    step, own = steps.of(part.start), owner[part.src]
+    limit = np.append(steps.edges, np.inf)[np.clip(step, -1, len(steps)) + 1]
+    usable = (step >= 0) & (step < len(steps)) & (own >= 0) & (part.end <= limit)
+    table = pl.DataFrame({"cell": step[usable] * owners + own[usable], "end": part.end[usable]})
+    table = table.group_by("cell").agg(pl.col("end").max())
+    return table["cell"].to_numpy(), table["end"].to_numpy()
+
+
+def whole_steps(flows: Flows, steps: Steps) -> list[Flows]:
+    """The records of all steps, some whole steps at a time, as many as give about a piece of records."""
+    rows = np.searchsorted(flows.start, steps.edges)
+    group = (rows[:-1] - rows[0]) // pieces.PIECE_ROWS
+    first = np.append(rows[:-1][np.append(True, np.diff(group) > 0)], rows[-1])
+    return [flows.take(slice(low, high)) for low, high in itertools.pairwise(first.tolist())]
+
+
+@partition
+def _usual_sizes(part: Flows, steps: Steps) -> pl.DataFrame:
+    """The median size in each of some whole steps."""
+    table = pl.DataFrame({"step": steps.of(part.start), "size": part.size})
+    return table.group_by("step").agg(pl.col("size").median())
+
+
+def with_work(steps: Steps, job: JobFlows, pairs: Pairs, capture: Capture) -> Steps:
+    """The steps with ``work``, if the pipeline transfers more in some steps than in others: sequences of varying length
+    are the usual false alarm. The expected time of a step is a linear function of the transferred size.
+    """
+    if not capture.has_bytes or len(steps) < 8:
+        return steps
+    handed = pairs.carried(job.flows, len(capture.names), PP)
+    found: list[pl.DataFrame] = list(
+        run_parts(handed.disk, _usual_sizes, [(part, steps) for part in whole_steps(handed, steps)])
+    )
+    sizes = pl.concat(found).sort("step")
+    if sizes.height < len(steps):
+        return steps
+    size = sizes["size"].to_numpy() / float(np.median(sizes["size"].to_numpy()))
+    if float(np.median(np.abs(size - 1))) < 0.02:
+        return steps
+    seconds = steps.seconds
+    i, j = np.triu_indices(min(len(size), 1500), 1)
+    is_different = np.abs(size[i] - size[j]) > 0.05
+    i, j = i[is_different], j[is_different]
+    if not len(i):
+        return steps
+    slope = float(np.median((seconds[i] - seconds[j]) / (size[i] - size[j])))
+    rest = seconds - slope * size
+    level = float(np.median(rest))
+    explained = np.median(np.abs(rest - level)) < 0.5 * np.median(np.abs(seconds - np.median(seconds)))
+    ought = level + slope * size
+    if slope <= 0 or not explained or ought.min() <= 0:
+        return steps
+    return replace(steps, work=ought / float(np.median(ought)))

@@ -1,0 +1,1 @@
+"""The report of flows: suspects, headline, ports, and the timeline as a trace."""

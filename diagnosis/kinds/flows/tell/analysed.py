@@ -1,0 +1,33 @@
+"""One job with the results of all phases."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from diagnosis.kinds.flows.jobs.jobs import JobFlows
+from diagnosis.kinds.flows.jobs.pairs import Pairs
+from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.slow.moving import UnevenWork
+from diagnosis.kinds.flows.slow.slowness import SlowReport
+from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
+from diagnosis.kinds.flows.steps.rank_lanes import LaneRows
+from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.kinds.flows.steps.transfers import RecordsByUnit, Transfers
+
+
+@dataclass(slots=True)
+class JobAnalysis:
+    """One job with the results of all phases. ``rough``: its collectors' clocks were corrected only roughly.
+    ``moving``: its work is split unevenly, each step otherwise. ``divided``, ``rows``: what others may have begun."""
+
+    job: JobFlows
+    pairs: Pairs
+    layout: Layout
+    steps: Steps | None
+    transfers: Transfers | None
+    slow: list[SlowReport]
+    stages: StageTimes | None = None
+    rough: bool = False
+    divided: RecordsByUnit | None = None
+    rows: LaneRows | None = None
+    moving: UnevenWork | None = None

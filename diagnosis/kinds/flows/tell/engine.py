@@ -1,0 +1,229 @@
+"""Makes the report's ``flows`` object from flow records, in the order of LLMPrism's four phases."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from diagnosis.kinds.flows.capture import pieces
+from diagnosis.kinds.flows.capture.capture import Capture, load_capture
+from diagnosis.kinds.flows.jobs.chapters import split_chapters
+from diagnosis.kinds.flows.jobs.clock_offsets import correct_clocks, merge_offsets
+from diagnosis.kinds.flows.jobs.grid import type_as_stated
+from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
+from diagnosis.kinds.flows.jobs.pairs import classify_pairs, clocks_disagree
+from diagnosis.kinds.flows.jobs.parallelism import find_layout
+from diagnosis.kinds.flows.jobs.stated import StatedLayout, compare_stated, statement_of
+from diagnosis.kinds.flows.slow.moving import find_uneven_work
+from diagnosis.kinds.flows.slow.slow_reasons import explain
+from diagnosis.kinds.flows.slow.slow_stages import lasting_slow_stages, narrow_to_stage, uneven_stages
+from diagnosis.kinds.flows.slow.slowness import (
+    Episode,
+    SlowReport,
+    late_members,
+    merge_findings,
+    slow_steps,
+    slow_transfers,
+)
+from diagnosis.kinds.flows.slow.stragglers import StragglerResult, drop_unexplained, find_stragglers, join_findings
+from diagnosis.kinds.flows.steps.closing import close_steps
+from diagnosis.kinds.flows.steps.pipeline_stages import stage_times
+from diagnosis.kinds.flows.steps.planned import PLANNED, without_planned
+from diagnosis.kinds.flows.steps.rank_lanes import begin_rows
+from diagnosis.kinds.flows.steps.steps import Steps, find_steps, with_work
+from diagnosis.kinds.flows.steps.transfers import divide_by_unit, measure_transfers
+from diagnosis.kinds.flows.steps.windows import align_windows
+from diagnosis.kinds.flows.tell.analysed import JobAnalysis
+from diagnosis.kinds.flows.tell.flow_report import capture_panel, describe, empty_report, why_not_usable
+from diagnosis.kinds.flows.tell.overlapping import drop_double_views
+from diagnosis.kinds.flows.tell.ports import port_captures
+from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
+
+#: A pause of this many usual steps is no slow step but a standstill.
+STANDSTILL_FACTOR = 3.0
+COUNTERS_ONLY_TEXT = (
+    "Port counters show bandwidth over time, not which machines exchange data: "
+    "add flow records to see jobs, steps and slow groups."
+)
+
+
+def analyse(
+    capture: Capture,
+    on_stage: OnStage = ignore_progress,
+    *,
+    steps: bool = True,
+    stated: Sequence[StatedLayout] = (),
+    without: frozenset[str] = frozenset(),
+) -> tuple[list[JobAnalysis], list[SlowReport], float]:
+    """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
+
+    ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``stated``:
+    what is known of the jobs' layouts. ``without``: mechanisms to switch off, to measure the contribution of each.
+    """
+    recognition = recognise(capture)
+    jobs: list[JobAnalysis] = []
+    total = len(recognition.jobs)
+    for number, seen in enumerate(recognition.jobs):
+        on_stage("flows", number, total)
+        parts = split_chapters(seen, capture) if steps else [seen]
+        names = [capture.machine(int(m)) for m in seen.members]
+        known = statement_of(stated, names, is_largest=number == 0)
+        found = [_analyse_job(part, capture, known, steps=steps) for part in parts]
+        if len(parts) > 1 and any(a.steps is None for a in found):
+            found = [_analyse_job(seen, capture, known, steps=steps)]  # not every part is a training job
+        jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
+    on_stage("flows", total, total)
+    fabric = _find_slowness(jobs, capture, without)
+    return jobs, fabric, recognition.background
+
+
+def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool) -> JobAnalysis:
+    """Phases 2 and 3 of one job, on one clock."""
+    pairs = classify_pairs(seen, capture)
+    job, offsets = correct_clocks(seen, pairs, capture) if steps else (seen, [])
+    if offsets:
+        capture.clocks = merge_offsets(capture.clocks, offsets)
+        pairs = classify_pairs(job, capture)
+    known = {} if stated is None else stated.as_json()
+    shown, pairs = pairs, type_as_stated(pairs, job.flows, len(capture.names), known)
+    by_unit = divide_by_unit(job, pairs, capture) if steps else None
+    found = find_steps(job, pairs, capture) if steps else None
+    found = found and close_steps(found, job, pairs, capture)
+    found = found and with_work(found, job, pairs, capture)
+    if found is not None:
+        found, pauses = without_planned(found, job)
+        capture.notes += [pauses] if pauses else []
+    rows = None if found is None or job.flows.disk is None else begin_rows(job, pairs, found, capture)
+    layout = find_layout(job, pairs, capture, known)
+    if pairs.type != shown.type:
+        sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
+        layout.how.insert(0, f"The job states {sizes}; the pairs form these groups, so their types follow it.")
+    rough = any(not o.exact for o in offsets)
+    return JobAnalysis(job, pairs, layout, found, None, [], rough=rough, divided=by_unit, rows=rows)
+
+
+def _find_slowness(jobs: list[JobAnalysis], capture: Capture, without: frozenset[str]) -> list[SlowReport]:
+    """Fills each job's findings; returns those of switches."""
+    episodes: list[Episode] = []
+    paced = [a for a in jobs if a.steps is not None]
+    for number, a in enumerate(paced):
+        assert a.steps is not None and a.divided is not None
+        transfers = measure_transfers(a.divided, a.steps, capture)
+        a.divided = None
+        _, usual, _ = slow_steps(a.steps)
+        piped = a.layout.pp > 1 and a.layout.ends == 1 and not a.rough and not clocks_disagree(a.pairs)
+        times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
+        a.transfers = transfers()
+        a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
+        a.moving = None if clocks_disagree(a.pairs) else find_uneven_work(a.transfers, a.steps, a.layout, usual)
+        if a.moving is not None:
+            a.slow = []  # members that happened to be late in steps that follow each other
+        if times is not None and a.steps.work is not None:
+            times = a.stages = replace(times, seconds=times.seconds / a.steps.work)
+        if times is not None:
+            a.slow = narrow_to_stage(a.slow, times, a.steps, a.layout, capture)
+            a.slow.extend(uneven_stages(times, a.steps, capture))
+        a.slow = merge_findings(a.slow) + ([] if a.moving is None else [a.moving.slow])
+        episodes.extend(slow_transfers(a.transfers, a.steps, number))
+    fabric: list[SlowReport] = []
+    tables = [a.transfers for a in paced if a.transfers is not None]
+    for owner, slow in explain(episodes, tables, [a.layout for a in paced], capture):
+        if owner is None:
+            fabric.append(slow)
+        else:
+            paced[owner].slow.append(slow)
+    for a in paced:
+        assert a.steps is not None
+        named = StragglerResult([], shows_turns=False)
+        if "stragglers" not in without:
+            named = find_stragglers(a.job, a.steps, capture)
+            both = join_findings([*a.slow, *fabric], named)
+            a.slow = [s for s in both if s.kind != "slow_switch"]
+            fabric[:] = [s for s in both if s.kind == "slow_switch"]
+        if a.moving is None:
+            a.slow.extend(
+                drop_unexplained(lasting_slow_stages(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named)
+            )
+        a.slow.extend(_unexplained_steps(a, fabric))
+    return fabric
+
+
+def _unexplained_steps(a: JobAnalysis, fabric: list[SlowReport]) -> list[SlowReport]:
+    """Slow steps that no slow group or switch explains."""
+    assert a.steps is not None
+    mask, usual, limit = slow_steps(a.steps)
+    if a.moving is not None:
+        mask = mask & ~a.moving.explains(a.steps, usual)
+    found = [_planned_pause(a.steps, k) for k in a.steps.planned]
+    for k in np.flatnonzero(mask):
+        t0, t1 = float(a.steps.start[k]), float(a.steps.end[k])
+        whole = 0.9 * (float(a.steps.end[-1]) - float(a.steps.start[0]))
+        known = [s for s in [*a.slow, *fabric] if s.t1 - s.t0 < whole]
+        if any(s.t0 < t1 - 0.3 * (t1 - t0) and s.t1 > t0 + 0.3 * (t1 - t0) for s in known):
+            continue
+        work = 1.0 if a.steps.work is None else float(a.steps.work[k])
+        begun = float(a.job.flows.start[np.searchsorted(a.job.flows.start, t0)]) - t0
+        for_work = "" if a.steps.work is None else " for sequences of its length"
+        reason = (
+            f"Step {k + 1} took {t1 - t0:.3f} s; the usual{for_work} is {usual * work:.3f} s, "
+            f"the limit {limit * work:.3f} s."
+        )
+        factor = (t1 - t0) / (usual * work)
+        if begun > max(1.0, STANDSTILL_FACTOR * usual):
+            reason = (
+                f"No traffic for {begun:.1f} s before step {k + 1}: the job stood still (restarted, evaluating on its "
+                "own, or writing a checkpoint)."
+            )
+        found.append(SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
+    return found
+
+
+def _planned_pause(steps: Steps, k: int) -> SlowReport:
+    """A planned pause before a step: it is told, and is no slowness of the job."""
+    t0, t1 = float(steps.end[k - 1] if k else steps.start[k]), float(steps.end[k])
+    begun = float(steps.start[k]) - t0
+    reason = f"Nobody sent for {begun:.1f} s before step {k + 1}, as before others at even distances: a planned pause."
+    factor = (t1 - t0) / max(1e-9, float(steps.seconds[k]))
+    return SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=k, measure=PLANNED)
+
+
+def diagnose_flows(
+    parsed: Sequence[Parsed],
+    *,
+    inventory: Sequence[Mapping[str, Any]] = (),
+    stated: Sequence[StatedLayout] = (),
+    on_stage: OnStage = ignore_progress,
+    tables: Path | None = None,
+    runner: Runner | None = None,
+    without: frozenset[str] = frozenset(),
+) -> dict[str, Any]:
+    """The report's ``flows`` object plus ``suspects``.
+
+    ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
+    unknown; ``ranks`` in it are the ranks on a node. ``stated``: what the jobs' own words say of their layouts.
+    ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
+    step is written there for each job (see ``timeline``); the report names it. ``runner``: does parts of what has more
+    than a piece of records, if there are ``tables``; the report does not depend on it.
+    """
+    usable = [p for p in parsed if p.skipped is None]
+    why_not = why_not_usable(usable)
+    panel = capture_panel(parsed)
+    usable, twice = drop_double_views(usable)
+    capture = load_capture(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
+    if capture is not None and why_not is None:
+        capture = align_windows(capture)
+    ports = port_captures(parsed, tables)
+    if capture is None:
+        reasons = [p.skipped for p in parsed if p.skipped] or [
+            COUNTERS_ONLY_TEXT if ports else "There are no flow records."
+        ]
+        return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
+    capture.notes.extend(twice)
+    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
+    report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
+    compare_stated(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
+    return report | {"ports": ports}

@@ -1,0 +1,360 @@
+"""The findings as JSON: the report's ``flows`` object (``docs/flows.md`` lists every field)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+
+from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Ints, Ints32
+from diagnosis.kinds.flows.capture.partitions import partition
+from diagnosis.kinds.flows.jobs.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
+from diagnosis.kinds.flows.slow.ceased import silent_members
+from diagnosis.kinds.flows.slow.changepoint import onsets
+from diagnosis.kinds.flows.slow.slowness import SlowReport, slow_steps
+from diagnosis.kinds.flows.slow.switch_rates import switch_rates
+from diagnosis.kinds.flows.steps.rank_lanes import write_table
+from diagnosis.kinds.flows.steps.steps import Steps, rank_ends
+from diagnosis.kinds.flows.tell.analysed import JobAnalysis
+from diagnosis.kinds.flows.tell.suspects import suspects
+from diagnosis.model import Parsed
+
+#: More rank-steps than this are not listed in the report; the separate table holds them.
+MAX_RANK_STEPS = 400_000
+#: A step of a stretch with a known culprit is slow if it took this many times the usual time.
+MIN_LONGER_FACTOR = 1.15
+#: Records as long as this hold several steps.
+MAX_RECORD_S = 30.0
+
+
+def why_not_usable(parsed: Sequence[Parsed]) -> str | None:
+    """Why no timeline can be drawn from these artifacts, or None. The worst of them decides."""
+    for part in parsed:
+        facts = part.facts.get("flow", {})
+        if not facts.get("records"):
+            continue
+        if facts["resolution_s"] >= 1.0 and facts["records"] > 1:
+            return (
+                "The times are whole seconds, so steps cannot be separated: the records show jobs and volumes "
+                f"only. {_finer_times_text(str(facts['format']))}"
+            )
+        if facts["median_s"] > MAX_RECORD_S:
+            return (
+                f"A record covers {facts['median_s']:.0f} s and holds several steps: the records show jobs "
+                "and volumes only. Shorten the exporter's active timeout, or capture packets."
+            )
+        if facts["sampling"] > 1 and facts["longest_s"] == 0:
+            rate = f"{facts['sampling']:.0f}"
+            return f"One packet in {rate} was sampled: good for volumes, not for when a transfer began and ended."
+    return None
+
+
+def _finer_times_text(form: str) -> str:
+    """How to get finer times from the exporter that wrote this form."""
+    if form == "aws-vpc":
+        return "VPC flow logs are never finer: capture packets on the nodes instead (tcpdump -s 96)."
+    if form.startswith("nfdump"):
+        return "Export with epoch milliseconds (nfdump: -o 'csv:%tsr,%ter,%tds,%sa,%da,%sp,%dp,%pr,%pkt,%byt')."
+    return "Export start and duration with milliseconds or better."
+
+
+def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
+    """The quality of each capture: format, time zone, resolution, sampling, counts, notes."""
+    rows = []
+    for part in parsed:
+        facts = {k: v for k, v in part.facts.get("flow", {}).items() if k != "bandwidth"}
+        rows.append({"path": part.path, "skipped": part.skipped, "notes": list(part.notes), **facts})
+    return rows
+
+
+def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
+    """The object if nothing could be analysed."""
+    return {
+        "usable_for_timeline": False,
+        "why_not": why_not,
+        "captures": panel,
+        "ports": [],
+        "jobs": [],
+        "switches": [],
+        "diagnoses": [],
+        "limits": [],
+        "late_unknown": False,
+        "suspects": [],
+    }
+
+
+def describe(
+    capture: Capture,
+    jobs: list[JobAnalysis],
+    fabric: list[SlowReport],
+    *,
+    background: float,
+    panel: list[dict[str, Any]],
+    why_not: str | None,
+    tables: Path | None,
+) -> dict[str, Any]:
+    """The whole object."""
+    by_switch = switch_rates(capture)
+    rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
+    is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)
+    timed = any(row["steps"] for row in rows)
+    if why_not is None and not timed:
+        why_not = (
+            "No traffic in the capture repeats in steps."
+            if rows
+            else "No training traffic was recognised in the capture."
+        )
+    return {
+        "usable_for_timeline": timed,
+        "why_not": why_not,
+        "captures": panel,
+        "ports": [],
+        "background": round(background, 4),
+        "duplicates": capture.duplicates,
+        "notes": capture.notes,
+        "clocks": [
+            {"collector": o.collector, "offset_s": round(o.seconds, 6), "exact": o.exact} for o in capture.clocks[:256]
+        ],
+        "jobs": rows,
+        "switches": by_switch(),
+        "diagnoses": [_slow_row(s, capture) for s in fabric],
+        "limits": _limits(capture, jobs, is_one_way=is_one_way),
+        "late_unknown": is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
+        "suspects": suspects(jobs, fabric, capture, [row.get("ceased") or [] for row in rows]),
+    }
+
+
+def _job(
+    a: JobAnalysis, number: int, capture: Capture, tables: Path | None, fabric: Sequence[SlowReport] = ()
+) -> dict[str, Any]:
+    names = capture.names
+
+    def groups(of: list[Ints]) -> list[list[str]]:
+        return [[names[int(m)] for m in g] for g in of]
+
+    row: dict[str, Any] = {
+        "id": f"flows-{number + 1}",
+        "members": [names[int(m)] for m in a.job.members],
+        "names": capture.labels(a.job.members.tolist()),
+        "nodes": sorted({capture.places[int(m)].node for m in a.job.members if int(m) in capture.places} - {""}),
+        "parallelism": _sizes(a),
+        "groups": {
+            k: groups(v)
+            for k, v in (("pp", a.layout.pp_groups), ("dp", a.layout.dp_groups), ("ep", a.layout.ep_groups))
+        },
+        "pairs": [
+            {"a": names[int(x)], "b": names[int(y)], "type": kind, "records": int(n)}
+            for x, y, kind, n in zip(a.pairs.a, a.pairs.b, a.pairs.type, a.pairs.records, strict=True)
+        ],
+        "how": a.layout.how,
+        "steps": [],
+        "rank_steps": {},
+        "diagnoses": [_slow_row(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
+    }
+    if a.steps is None:
+        return row
+    seconds = a.steps.normalised_s
+    mask, usual, limit = slow_steps(a.steps)
+    mask = mask | _longer_steps(a.steps, usual, [*a.slow, *fabric])
+    row["steps"] = [
+        {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3), "slow": bool(m)}
+        for s, e, c, m in zip(a.steps.start, a.steps.end, a.steps.confidence, mask, strict=True)
+    ]
+    row["step_s"] = {"median": round(usual, 6), "limit": round(limit, 6), "onsets": [k + 1 for k in onsets(seconds)]}
+    row["step_s"]["varies"] = a.steps.work is not None
+    row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
+    row["peers"] = _peer_rows(a, capture)
+    row["ceased"] = silent_members(a.job, a.steps, capture)
+    if tables is not None and a.rows is not None:
+        row["table"] = write_table(a.rows, tables / f"{row['id']}.parquet").name
+    if len(a.steps) * len(a.job.members) <= MAX_RANK_STEPS:
+        row["rank_steps"] = _rank_steps(a, capture)
+    return row
+
+
+def _longer_steps(steps: Steps, usual: float, found: Sequence[SlowReport]) -> Bools:
+    """The longer steps of stretches for which somebody is named: they are slow although each is within the noise."""
+    middle = (steps.start + steps.end) / 2.0
+    inside = np.zeros(len(steps), dtype=bool)
+    for slow in found:
+        if slow.shares:
+            inside |= (middle > slow.t0) & (middle < slow.t1)
+    return np.asarray(inside & (steps.normalised_s > MIN_LONGER_FACTOR * usual))
+
+
+def _sizes(a: JobAnalysis) -> dict[str, int | None]:
+    """tp, pp and dp; none of them where no pair's type is known."""
+    if not (a.pairs.of(DP) | a.pairs.of(PP) | a.pairs.of(EP)).any():
+        return {"tp": None, "pp": None, "dp": None}
+    return {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp}
+
+
+def _peer_rows(a: JobAnalysis, capture: Capture) -> list[dict[str, Any]]:
+    """Comparison of groups: the worst and the overall factor of each ring's transfer times against the usual."""
+    if a.transfers is None or a.transfers.cells.is_empty():
+        return []
+    table = (
+        a.transfers.cells.group_by("unit")
+        .agg(typical=pl.col("slow").median(), worst=pl.col("slow").quantile(0.98))
+        .sort("unit")
+    )
+    rows = []
+    for unit, typical, worst in table.iter_rows():
+        members = sorted(capture.names[m] for m in a.transfers.units[unit])
+        rows.append({"members": members, "typical": round(typical, 3), "worst": round(worst, 3)})
+    return sorted(rows, key=lambda r: (-float(r["worst"]), r["members"]))[:200]
+
+
+def _rank_steps(a: JobAnalysis, capture: Capture) -> dict[str, list[dict[str, float]]]:
+    """Per address: the end of its group's last pacing record in each step."""
+    assert a.steps is not None
+    count = len(capture.names)
+    groups = a.layout.dp_groups or a.layout.pp_groups
+    owner = np.full(count, -1, dtype=np.int64)
+    for number, group in enumerate(groups):
+        owner[group] = number
+    flows = a.job.flows
+    if a.steps.pace != "all":
+        flows = flows.take(a.pairs.carries(flows, count, a.steps.pace))
+    ends = rank_ends(flows, a.steps, owner, len(groups))
+    out: dict[str, list[dict[str, float]]] = {}
+    for number, group in enumerate(groups):
+        rows: list[dict[str, float]] = []
+        before: float | None = None
+        for k, end in enumerate(ends[:, number].tolist()):
+            if np.isnan(end):
+                before = None
+                continue
+            rows.append(
+                {"start": capture.at(before if before is not None else a.steps.start[k]), "end": capture.at(end)}
+            )
+            before = end
+        for member in group:
+            out[capture.names[int(member)]] = rows
+    return out
+
+
+def _slow_row(slow: SlowReport, capture: Capture) -> dict[str, Any]:
+    out: dict[str, Any] = {
+        "kind": slow.kind,
+        "t0": capture.at(slow.t0),
+        "t1": capture.at(slow.t1),
+        "reason": slow.reason,
+        "factor": round(slow.factor, 3),
+        "confidence": round(slow.confidence, 3),
+    }
+    if slow.kind == "slow_switch":
+        out |= {"switch": slow.switch, "candidates": slow.candidates}
+    if slow.link:
+        out["link"] = slow.link
+    if slow.members:
+        out["members"] = [capture.names[m] for m in slow.members]
+    if slow.culprits or slow.nodes:
+        out["culprits"] = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
+    if slow.measure:
+        out["measure"] = slow.measure
+    if slow.shares:
+        out["shares"] = slow.shares
+    if slow.step is not None:
+        out["step"] = slow.step + 1
+    return out
+
+
+def _offset(seconds: float) -> str:
+    return f"{seconds * 1e3:.0f} ms" if seconds < 10 else f"{seconds:,.0f} s"
+
+
+def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> list[str]:
+    """The limits of these flows, in sentences; ``is_one_way``: of :func:`_one_way` of a job."""
+    said = []
+    if not capture.has_bytes:
+        said.append(
+            "The records have no byte counts: the types of pairs come from timing alone; volumes and rates are unknown."
+        )
+    if not capture.places:
+        said.append("No inventory names the machines: tensor parallelism inside them and slow machines are unknown.")
+    if not capture.paths:
+        said.append("The records name no switches: a slow switch looks like slow links.")
+    if 1e-3 <= capture.resolution_s < 1.0:
+        said.append(
+            f"Times are rounded to {capture.resolution_s * 1e3:.0f} ms; boundaries are no more exact than that."
+        )
+    if capture.resolution_s >= BLIND_RESOLUTION_S:
+        said.append(
+            "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
+            "the sizes of groups come from byte counts alone, and are left out if these do not recur."
+        )
+    sending = capture.flows.different("src", len(capture.names))
+    if len(sending) == 1:
+        said.append("All records come from one address: this looks like one node's capture; other ranks are unseen.")
+    if is_one_way:
+        said.append(
+            "No two members were seen in both directions: the capture seems to hold one direction only. Steps are "
+            "those of one sender, and the late member is unknown. Export what goes in and what goes out."
+        )
+    elif any(clocks_disagree(a.pairs) for a in jobs):
+        said.append(
+            "The collectors' clocks disagree: steps are those of one sender, and the late member is unknown. "
+            "Synchronise the exporters (PTP or NTP)."
+        )
+    node = _common_node(capture)
+    if node:
+        said.append(
+            f"Every record begins or ends at {node}: a capture of one node. Groups and sizes are what it takes part in."
+        )
+    if capture.clocks:
+        worst = max(abs(o.seconds) for o in capture.clocks)
+        said.append(
+            f"The collectors' clocks were up to {_offset(worst)} off and were put on one time axis by collectives, "
+            "whose parts end together. Synchronise the exporters (PTP or NTP)."
+        )
+    if any(a.rough for a in jobs):
+        said.append(
+            "Some collectors see no collective in common; between them the time is exact to a few milliseconds only, "
+            "and the slow pipeline stage is unknown."
+        )
+    if any(a.steps is not None and a.layout.pp > 1 and a.stages is None and not a.rough for a in jobs):
+        said.append("A pipeline is no plain chain (interleaved stages): only the replica of a slow stage is known.")
+    return list(dict.fromkeys(said))
+
+
+def _one_way(a: JobAnalysis, count: int) -> bool:
+    """True if traffic that must go both ways (between stages, or in a ring that seems out of step) goes one way."""
+    if a.layout.pp < 2 and not clocks_disagree(a.pairs):
+        return False
+    flows = a.job.flows
+    number = a.pairs.index(flows, count)
+    ways = np.zeros(2 * len(a.pairs.a), bool)
+    for seen in flows.each(_directions_seen, len(a.pairs.a), beside=[number]):
+        ways |= seen
+    there = ways.reshape(-1, 2)
+    return bool(ways.sum() > 2 and there.all(axis=1).sum() * 2 < 0.05 * ways.sum())
+
+
+@partition
+def _directions_seen(part: Flows, number: Ints32, pairs: int) -> Bools:
+    """Which of two directions of each pair has a record."""
+    ways = np.zeros(2 * pairs, np.bool_)
+    ways[2 * number + (part.src > part.dst)] = True
+    return ways
+
+
+def _common_node(capture: Capture) -> str:
+    """The machine that takes part in every record, or an empty string; not for two machines that only exchange with
+    each other.
+    """
+    flows = capture.flows
+    names = sorted({p.node for p in capture.places.values()} - {""})
+    number = {name: i for i, name in enumerate(names)}
+    of = np.array(
+        [number.get(capture.places[m].node, -1) if m in capture.places else -1 for m in range(len(capture.names))]
+    )
+    if len(names) < 3 or not len(flows):
+        return ""
+    for candidate in {int(of[flows.src[0]]), int(of[flows.dst[0]])} - {-1}:
+        if all(((of[part.src] == candidate) | (of[part.dst] == candidate)).all() for _, part in flows.parts()):
+            return names[candidate]
+    return ""

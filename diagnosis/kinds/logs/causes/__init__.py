@@ -1,0 +1,1 @@
+"""Which events are the cause: earlier launches, roots, what a job survived, its outcome and phase."""

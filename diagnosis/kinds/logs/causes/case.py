@@ -1,0 +1,174 @@
+"""One attempt of a job as a case: the facts of its logs, and the events that are the root of its failure.
+
+Follows L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case` gathers the facts;
+each later step (:mod:`locate`, ``phase``, ``verdict``) only reads them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import cache
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis.kinds.logs.causes import fallbacks, launches, mentions, outcome, roots, temporal
+from diagnosis.kinds.logs.causes import scene as scenes
+from diagnosis.kinds.logs.causes.outcome import Ending
+from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.scene import Facts, Given, Scene
+from diagnosis.kinds.logs.meaning import catalogue as catalogues
+from diagnosis.kinds.logs.meaning import quotes, roster, stages, words
+from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.pace import pacing, progress
+from diagnosis.kinds.logs.pace.progress import Progress
+from diagnosis.kinds.logs.rows import clocks, events, templates
+from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.model import Parsed, Role
+
+#: Meaning of a machine's silence.
+LOST_HOST: Final = "hardware.host.lost"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Case(Scene):
+    """Everything known of one attempt."""
+
+    roots: Roots
+    ending: Ending
+
+    @property
+    def lead(self) -> dict[str, Any]:
+        """The leading event's row; empty without one."""
+        return {} if self.roots.leader is None else self.event(self.roots.leader)
+
+    @property
+    def is_sure(self) -> bool:
+        """Whether the leading event is more than a sign."""
+        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.THRESHOLDS.doubtful
+
+    def in_words(self, row: Mapping[str, Any]) -> str:
+        """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
+        if row["signature"] is not None:
+            title = self.meaning(row["signature"], "", "")
+            return title if title[1:2].isupper() else title[:1].lower() + title[1:]
+        if clause := self.meaning("", row["example"], row["template"]):
+            return clause
+        line = quotes.quote(row["example"], row["template"])
+        return "a line that is no sentence" if any(map(str.isalnum, line)) else f"a line without words ({row['n']:,}×)"
+
+    def meaning(self, signature: str, example: str, template: str) -> str:
+        """The title of the rule, else a clause of the line as a quotation; empty if no clause fits into a sentence."""
+        if signature:
+            return self.rules.rules[signature].title
+        clause = quotes.informative_clause(quotes.quote(example, template))
+        return f"“{clause}”" if clause else ""
+
+
+def open_case(parsed: Sequence[Parsed], given: Given) -> Case | None:
+    """The case of one attempt; None where no artifact holds log lines."""
+    facts = collect_facts(parsed, given)
+    return None if facts is None else decide(facts)
+
+
+def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
+    """Events with their history, progress and stages. O(different messages × rules + cells)."""
+    inventory, hints, read = given.inventory, given.hints, given.read
+    known = (*inventory.nodes, *hints.nodes)
+    given.on_stage("events", 0, 5)
+    as_of = None if given.as_of is None else int(given.as_of * clocks.SECOND)
+    table = events.build(parsed, known, inventory.home_of_rank(), as_of)
+    if not table.files or table.cells.is_empty():
+        return None
+    homes, run = inventory.home_of_rank(), given.budgets.run
+    none_listed = table, roster.Roster()
+    table, listed = run("rosters", lambda: roster.apply_roster(table, known, homes, read), none_listed)
+    given.on_stage("cross-job", 1, 5)
+    framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
+    pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
+    pool = pool.similar(table.messages["text"].to_list())
+
+    said = catalogues.nameless(table)
+    # half of the work on a job of many messages, once for all launches
+    mined = cache(given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)}))
+    times = clocks.estimate(table)
+
+    def told(table: LogTable, said: pl.DataFrame) -> tuple[Catalogue, Progress]:
+        cells = times.correct(table.cells, "first_at", "last_at", "until_at")
+        found = run("progress", lambda: progress.find_progress(replace(table, cells=cells), read), progress.NONE)
+        catalogue = catalogues.build(table, cells, said, given.rules, pool, mined)
+        return catalogues.resolve_roles(catalogue, given.rules), found
+
+    catalogue, found = told(table, said)
+    given.on_stage("temporal", 2, 5)
+    one_launch: dict[int, int] = {}
+    if begun := run("launches", lambda: launches.last_launches(catalogue, found), one_launch):
+        del catalogue, found  # as large as what comes
+        table = table.since(begun)
+        catalogue, found = told(table, catalogues.nameless(table))
+    writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
+    return Facts(
+        **vars(given),
+        table=table,
+        catalogue=catalogue,
+        clocks=times,
+        progress=found,
+        pace=run("pace", lambda: pacing.pace(found, times), pacing.NONE),
+        marks=stages.stage_marks(table.messages),
+        pool=pool,
+        is_complete=run("planned end", lambda: progress.has_ended(found, table, read), False),
+        roster=listed,
+        homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
+    )
+
+
+def decide(facts: Facts) -> Case:
+    """The root events and the outcome."""
+    survived, undated = _survived(facts)
+    resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived)
+    known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
+    facts.on_stage("spatial", 3, 5)
+    weights = roots.weigh(Scene(**known))
+    scene = Scene(**known)
+    no_names: dict[int, tuple[str, ...]] = {}
+    known["named"] = facts.budgets.run("named nodes", lambda: mentions.mentioned_nodes(scene, weights), no_names)
+    scene = Scene(**known)
+    chosen = fallbacks.choose(scene, weights)
+    return Case(**known, roots=chosen, ending=outcome.find_ending(scene, chosen))
+
+
+def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
+    """Events that training survived, and those without a time, where this is unknown. In a job that nothing ends, the
+    latter count as survived.
+    """
+    catalogue, pace = facts.catalogue, facts.pace
+    events = catalogue.events
+    over = launches.errors_of_other_programs(catalogue) | temporal.withdrawn_complaints(facts)
+    survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
+    survived |= temporal.ignored_exceptions(catalogue) | over
+    survived |= temporal.consequences_after_exit(catalogue, survived)
+    # without a time, and the last time before it is earlier than the last progress: training may have survived it
+    is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
+    undated = set(events.filter(is_undated)["event"].to_list()) - survived
+    ends = events.filter(
+        (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"))
+        & ~pl.col("is_ordinary")
+        & (pl.col("jobs_with_it") == 0)
+        & ~pl.col("event").is_in(sorted(survived))
+    )
+    if ends.is_empty() and pace.slow_from is None:
+        survived |= undated | temporal.wrote_on(catalogue)
+        undated = set()
+    if pace.is_even and pace.last_at is not None:
+        # a complaint that something is slow, before the last progress, had no effect
+        is_slowness = pl.col("category").fill_null("").str.starts_with("performance.")
+        is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
+        survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
+    if pace.slow_from is not None and pace.slow_at is not None:
+        # an event that began when the job became slow was not survived: the job is still slow because of it
+        near = scenes.slowdown_window(pace)
+        is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
+        since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
+        survived -= set(since["event"].to_list())
+    return frozenset(survived | over), frozenset(undated)

@@ -1,0 +1,252 @@
+"""Chooses the leading root events from all events together, and a fallback if there is none.
+
+Two ordered tables. :data:`CORRECTIONS` change weights before the leader is chosen, because an event alone does not show
+its context. :data:`FALLBACKS` are tried in order if no event leads although the job failed: the first that finds a
+leader wins. With a real cause such lines only confirm it, and healthy jobs survive them. If a job stopped and nothing
+else explains why, the others waited for them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Final
+
+import polars as pl
+
+from diagnosis import stats, thresholds
+from diagnosis.kinds.logs.causes import roots, temporal
+from diagnosis.kinds.logs.causes.roots import Roots
+from diagnosis.kinds.logs.causes.scene import Scene
+from diagnosis.kinds.logs.meaning.catalogue import event_starts
+from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.model import Role
+from diagnosis.taxonomy import UNKNOWN
+
+THRESHOLDS: Final = thresholds.of("fallbacks")
+LAUNCHER_STOPPED: Final = "launcher_stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """``act`` returns weights in the order of the events, or None if the rule does not apply. ``is_timed``: it
+    needs the time of the first consequence."""
+
+    id: str
+    why: str
+    act: Callable[[Scene, pl.Series], pl.Series | None]
+    is_timed: bool = True
+
+
+def choose(scene: Scene, weights: pl.Series) -> Roots:
+    """The root events: by weight after corrections, else of the first fallback that finds a leader."""
+    for rule in CORRECTIONS:
+        changed = None if rule.id in scene.without else rule.act(scene, weights)
+        weights = weights if changed is None else changed
+    chosen = roots.choose(scene, weights)
+    for rule in FALLBACKS:
+        is_blind = rule.is_timed and scene.consequence_at is None
+        if chosen.leader is not None or is_blind or rule.id in scene.without:
+            continue
+        changed = rule.act(scene, weights)
+        if changed is not None:
+            chosen = roots.choose(scene, changed, by=rule.id)
+    return chosen
+
+
+def _waiting_for_few(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """If many nodes report that they wait, and the few that do not wait report an error of their own at the same time
+    or earlier, the many waited for the few: the waiting loses its weight.
+    """
+    catalogue = scene.catalogue
+    events = catalogue.events.with_columns(weight=weights)
+    is_root = (pl.col("role") == Role.ROOT) & (pl.col("weight") >= roots.THRESHOLDS.least)
+    waits = events.filter(is_root & scene.catalogue.has("waits"))
+    echoes: list[int] = []
+    for wait in waits.iter_rows(named=True):
+        apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
+        if scene.total < 3 or not stats.is_minority(len(apart), scene.total):
+            continue
+        # the same words elsewhere come from another waiting node
+        own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
+        for row in own.iter_rows(named=True):
+            here = catalogue.nodes_of([row["event"]])
+            has_order = row["is_stamped"] and wait["is_stamped"]
+            is_first = not has_order or row["first_at"] <= wait["first_at"]
+            if here and here <= apart and is_first:
+                echoes.append(wait["event"])
+    return _with_weight(scene, weights, pl.col("event").is_in(echoes), 0.0) if echoes else None
+
+
+def _stopped_on_request(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """A person or a limit ended the job: messages printed while stopping are no cause. But if training had stalled, a
+    cause was seen or consequences came long before, the stop was only the end.
+    """
+    events = scene.events.with_columns(weight=weights, at=event_starts(scene.catalogue))
+    is_stop = (
+        scene.catalogue.has("decision") & (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("jobs_with_it") == 0)
+    )
+    at = events.filter(is_stop)["at"].min()
+    if at is None:
+        return _stop_received(scene, events)
+    # the reason may be stated at the end of a grace period that began with an order to stop
+    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & (pl.col("at") <= at)
+    at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
+    is_other = ~is_stop & (pl.col("weight") >= roots.THRESHOLDS.doubtful)
+    slack = int(THRESHOLDS.after_s * SECOND) if scene.has_times else 0
+    before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
+    waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
+    is_late = waited and at - scene.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
+    if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at)):  # type: ignore[arg-type]
+        return _with_weight(scene, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
+    is_echo = ~is_stop & (events["at"] >= at)
+    return _with_weight(scene, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
+
+
+def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
+    """The same if only launchers and step daemons report that they received a stop. An earlier problem, even a
+    consequence or a death, is the reason of the stop; then only kills after it are its echo.
+    """
+    events = _with_order(scene, events)
+    is_told = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~scene.is_survived
+    at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
+    if at is None:
+        return None
+    is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE)
+    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.WORKER_ENDED)
+    is_echo = pl.lit(events["at"] > at)
+    if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
+        is_echo &= (
+            pl.col("category").fill_null("") == roots.KILLED
+        )  # the stop had a cause, and the kills are the stop's
+    return _with_weight(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
+
+
+def _launcher_reactions(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """A launcher's message that no rule, or only a weak one, knows and that names no node is its reaction, if
+    consequences come before it, or most nodes report some without a time.
+    """
+    names_one = [event for event, nodes in scene.named.items() if nodes]
+    is_vague = pl.col("role").is_null() | ((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "weak"))
+    is_answer = (pl.col("n_nodes") == 0) & is_vague & ~pl.col("event").is_in(names_one)
+    most = roots.THRESHOLDS.unknown_sign
+    if scene.is_dated and scene.consequence_at is not None:
+        is_answer &= pl.col("first_at") > scene.consequence_at
+        most = roots.THRESHOLDS.unknown_exception
+    elif not roots.has_wide_echo(scene, scene.total):
+        return None
+    return _with_weight(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
+
+
+def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """A kernel of few nodes boots again after training stopped: its machine went down."""
+    if scene.pace.last_at is None:
+        return None
+    is_here = (
+        pl.col("is_system")
+        & pl.col("example").str.contains(roots.BOOT)
+        & pl.col("is_stamped")
+        & (pl.col("first_at") > scene.pace.last_at)
+        & scene.is_few
+    )
+    return _with_weight(scene, weights, is_here, roots.THRESHOLDS.killed)
+
+
+def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """A part of a machine or of the network that failed on few nodes shortly before training stopped explains the stop,
+    although training went on at first. So does a machine's announced end at that time.
+    """
+    assert scene.consequence_at is not None
+    end = scene.consequence_at if scene.pace.last_at is None else min(scene.pace.last_at, scene.consequence_at)
+    lead = end - pl.col("last_at")
+    is_machine = pl.col("category").fill_null("").str.contains("^(hardware|network)") & scene.is_few
+    is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.largest_minority(scene.total))
+    is_flap = (
+        scene.is_survived
+        & (pl.col("role") == Role.ROOT)
+        & (pl.col("strength") == "decisive")
+        & (is_machine | is_announced)
+        & lead.is_between(-int(roots.THRESHOLDS.after_s * SECOND), int(THRESHOLDS.flap_s * SECOND))
+    )
+    return _with_weight(scene, weights, is_flap, THRESHOLDS.flap * pl.col("novelty").fill_null(0.0))
+
+
+def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """If only consequences are known: few writers report the end in other words than nearly all, without the words of
+    the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
+    """
+    ends = scene.consequences().filter(~pl.col("is_system"))
+    # a rank whose lines come under several headers is one writer
+    writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
+    cells = scene.catalogue.cells
+    end_cells = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
+    writers = end_cells["writer"].n_unique()
+    silent = set(scene.catalogue.nodes) - set(end_cells["node"].drop_nulls().to_list())
+    if writers < THRESHOLDS.writers or silent:
+        return None
+    writers_of = list(end_cells.group_by("event").agg(pl.col("writer").unique()).iter_rows())
+    of_all = {w for _, by in writers_of if stats.is_nearly_all(len(by), writers) for w in by}
+    # words that report another failure give no other reason
+    passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
+    writers_of = [(event, by) for event, by in writers_of if event not in passing and of_all and not of_all & set(by)]
+    odd = [event for event, by in writers_of if stats.is_minority(len(by), writers)]
+    return _with_weight(scene, weights, pl.col("event").is_in(odd), THRESHOLDS.stands_in)
+
+
+def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
+    """Launchers received a stop before any line reports a problem or who ordered it. After a hang the stop is only the
+    end.
+    """
+    events = scene.events.with_columns(weight=weights, at=event_starts(scene.catalogue))
+    if _stop_received(scene, events) is None:
+        return None
+    is_told = (
+        (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(roots.STOP_RECEIVED) & ~scene.is_survived
+    )
+    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~is_told
+    stops = _with_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
+    if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
+        return None
+    ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
+    if temporal.is_hang(scene.pace, ordered_at):  # type: ignore[arg-type]
+        return None
+    return _with_weight(scene, weights, is_told, THRESHOLDS.flap)
+
+
+def _with_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:
+    """``at`` counts lines in a job of one file, whose order is known without clocks."""
+    if scene.catalogue.cells["file"].n_unique() > 1:
+        return events
+    return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
+
+
+def _with_weight(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
+    value = weight if isinstance(weight, pl.Expr) else pl.lit(weight)
+    chosen = pl.when(is_here.fill_null(False)).then(value).otherwise(pl.lit(weights))
+    events = scene.events.with_columns(weight=weights)
+    return events.select(chosen.alias("weight")).to_series()
+
+
+def first_consequence(scene: Scene) -> int | None:
+    """The event to read if a log has only consequences: of one writer the first that states a problem, else the first
+    of all; of several nodes the earliest, and None if no event has a time.
+    """
+    rows = scene.consequences().filter(pl.col("category") != UNKNOWN)
+    if scene.total > 1:
+        found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
+    else:
+        found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
+    return None if found.is_empty() else int(found[0])
+
+
+CORRECTIONS: Final = (
+    Rule("stopped", "what is printed while a job is stopped is no cause of the stop", _stopped_on_request),
+    Rule("answers", "a launcher reacts to consequences in its own words", _launcher_reactions),
+    Rule("waiting", "a node that waits is not the cause", _waiting_for_few),
+    Rule("rebooted", "a machine that boots again went down", _rebooted),
+)
+FALLBACKS: Final = (
+    Rule("flapped", "a link that came back may have broken what stopped soon after", _flapped),
+    Rule("minority_consequence", "one writer gives another reason than all others", _minority_consequence),
+    Rule(LAUNCHER_STOPPED, "launchers received a stop before any problem", _launcher_stopped, False),
+)

@@ -1,0 +1,115 @@
+"""Launches one after another in one file of one process, as ``nohup … >> train.log`` writes them: only the last counts.
+
+No line says so. But a launch prints its beginning once. If much of a file's beginning is printed again after progress
+or an error, another launch begins there, unless the counter goes on: then it is a loop. A file's lines before its last
+launch are left out of everything (:meth:`diagnosis.kinds.logs.rows.events.LogTable.since`).
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy.typing as npt
+import polars as pl
+
+from diagnosis import stats, thresholds
+from diagnosis.kinds.logs.causes.roots import QUOTED_CODE
+from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
+from diagnosis.kinds.logs.pace.progress import Progress
+from diagnosis.model import Level, Role
+
+THRESHOLDS: Final = thresholds.of("launches")
+#: the rule for commands of scripts, which most scripts survive
+_COMMAND: Final = "shell.command"
+
+
+def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
+    """The line at which the last launch of a file begins, of files of one process that show several. Files of many
+    ranks are left out: the others still begin while the first one fails. O(cells)."""
+    told = catalogue.of.filter(pl.col("masked").is_in(progress.beats["masked"].unique().implode()))["event"]
+    is_beat = pl.col("event").is_in(told.implode())
+    until = pl.col("first_line").filter(is_beat).min().over("file").fill_null(2**32 - 1)
+    rows = _file_events(catalogue).with_columns(is_early=pl.col("is_plain") & ~is_beat & (pl.col("first_line") < until))
+    is_again = pl.col("is_early") & (pl.col("last_line") > pl.col("first_line"))
+    again = rows.filter(is_again.sum().over("file") >= THRESHOLDS.again).sort("file", "first_line", "event")
+    found = {}
+    for mine in again.partition_by("file"):
+        file = int(mine["file"][0])
+        early = mine.filter("is_early").head(THRESHOLDS.lines).select("first_line", "last_line", "n").to_numpy()
+        beats = progress.beats.filter(pl.col("file") == file).sort("line")
+        line = _last_repetition(early)
+        if line is not None and _is_launch(line, mine.filter("is_end"), beats, len(catalogue.nodes) > 1):
+            found[file] = line
+    # machines that begin alike begin again together
+    theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
+    begun = rows.filter("is_early", pl.col("event").is_in(theirs.implode()))["file"].n_unique()
+    return {} if len(catalogue.nodes) > 1 and stats.is_minority(len(found), begun) else found
+
+
+def _last_repetition(early: npt.NDArray[Any]) -> int | None:
+    """Where the beginning of a file is printed for the last time. A line of it is printed a few times by a launch, once
+    by each of its programs; what is printed more often is a loop's.
+    """
+    for place, (first, last, count) in enumerate(early):
+        is_rare = early[:, 2] <= THRESHOLDS.beginning * count
+        shown = int((is_rare & (early[:, 1] >= last))[place:].sum())
+        if last > first and shown >= max(THRESHOLDS.again, THRESHOLDS.most * is_rare.sum()):
+            return int(last)
+    return None
+
+
+def _is_launch(line: int, ends: pl.DataFrame, beats: pl.DataFrame, has_peers: bool) -> bool:
+    """Whether a launch begins at ``line``, and no round of a loop: the counter falls back there, or an error came after
+    the last step before it. A restart of a job of several machines must reach training again: else it only shows what
+    ended the job.
+    """
+    is_before = pl.col("line") < line
+    before, after = beats.filter(is_before), beats.filter(~is_before)
+    if after.is_empty() and has_peers:
+        return False
+    if before.height and after.height and after["n"][0] < before["n"][-1]:
+        return True
+    since = int(before["line"][-1]) if before.height else 0
+    lines = pl.concat([ends["first_line"], ends["last_line"]])
+    return bool(lines.is_between(since, line, closed="none").any())
+
+
+def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
+    """Errors that ended another program than the last one of their files: one before anything else, or a command of a
+    script that other programs follow. O(plain events × ``lines``), for at most ``files`` files with errors.
+    """
+    rows = _file_events(catalogue)
+    ends = rows.filter("is_end").sort("last_line", "event").group_by("file").tail(THRESHOLDS.lines)
+    if ends.is_empty() or ends["file"].n_unique() > THRESHOLDS.files:
+        return set()
+    pairs = ends.join(rows.filter("is_plain").select("file", begins="first_line", until="last_line"), on="file")
+    shown = pairs.group_by("file", "event", "is_command", "last_line").agg(
+        before=(pl.col("begins") < pl.col("first_line")).sum(), after=(pl.col("until") > pl.col("last_line")).sum()
+    )
+    is_last = pl.col("last_line") == pl.col("last_line").max().over("file")
+    is_first = ~is_last & (pl.col("before") < THRESHOLDS.again) & (pl.col("after") >= THRESHOLDS.fresh)
+    over = shown.filter(is_first | (pl.col("is_command") & (pl.col("after") >= THRESHOLDS.again)))
+    written = catalogue.cells.group_by("event").agg(files=pl.col("file").n_unique())
+    over = over.group_by("event").len("over").join(written, on="event")
+    return set(over.filter(pl.col("over") == pl.col("files"))["event"].to_list())
+
+
+def _file_events(catalogue: Catalogue) -> pl.DataFrame:
+    """The events of each file of one process, with their kinds: which end a process, which are ordinary lines."""
+    events, cells = catalogue.events, catalogue.cells
+    by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
+    alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]
+    is_root = (pl.col("role") == Role.ROOT) | ((pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE))
+    is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
+    kinds = events.select(
+        "event",
+        is_end=UNKNOWN_EXCEPTION | is_root,
+        is_plain=is_plain & ~pl.col("template").str.contains(STRUCTURE) & ~pl.col("example").str.contains(QUOTED_CODE),
+        is_command=(pl.col("signature") == _COMMAND).fill_null(False),
+    )
+    return (
+        cells.filter(pl.col("file").is_in(alone.implode()))
+        .group_by("file", "event")
+        .agg(pl.col("first_line").min(), pl.col("last_line").max(), pl.col("n").sum())
+        .join(kinds, on="event")
+    )

@@ -1,0 +1,171 @@
+"""Analysis over time: stages and their spans, a hang, survived events (L4, section 3.4)."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Final
+
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.kinds.logs.causes.scene import Facts
+from diagnosis.kinds.logs.meaning import stages, words
+from diagnosis.kinds.logs.meaning.catalogue import UNKNOWN_EXCEPTION, Catalogue
+from diagnosis.kinds.logs.pace.pacing import Pace
+from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.model import Level, Role
+
+THRESHOLDS: Final = thresholds.of("temporal")
+#: The rule for lines that report an ignored exception.
+IGNORED_EXCEPTION: Final = "noise.ignored_exception"
+EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
+
+
+def recovered_events(facts: Facts) -> pl.Series:
+    """For each event whether training went on after its last line: later progress demotes an earlier error.
+
+    A line without a time may be much later than the last time before it: only the next time is an upper bound.
+    """
+    catalogue = facts.catalogue
+    if facts.progress.beats.is_empty():
+        return _went_on_preparing(catalogue, facts.marks)
+    times = facts.pace.beats["at"].drop_nulls().sort()
+    # a tried import, a repeated connection: every writer of it made progress later. Without any times the order of
+    # lines in the file that shows progress holds for its other writers, too
+    writer = ("file", "source") if times.len() else ("file",)
+    written = facts.progress.beats.sort("file", "line").group_by(writer)
+    edges = written.agg(edge=pl.col("line").tail(THRESHOLDS.survived_beats).min(), beats=pl.len())
+    is_over = writers_went_on(catalogue, edges.filter(pl.col("beats") >= THRESHOLDS.survived_beats), writer)
+    if times.len() <= THRESHOLDS.survived_beats:
+        return is_over
+    edge = int(times[-THRESHOLDS.survived_beats])
+    return is_over | (catalogue.events["until_at"] < edge).fill_null(False)
+
+
+def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:
+    """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a ``writer``) come after
+    its last line. By the order of lines, without clocks. O(cells).
+    """
+    writer_cells = catalogue.cells.join(edges, on=list(writer), how="left")
+    done = writer_cells.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
+    return catalogue.events.join(done, on="event", how="left", maintain_order="left")["is_over"].fill_null(False)
+
+
+def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
+    """The last of these lines of each writer, as ``edge``."""
+    return cells.group_by("file", "source").agg(edge=pl.col("last_line").max())
+
+
+def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
+    """For each exception, and each line without a rule, whether every writer of it went on to a later step of its
+    preparations: it was caught. So was a complaint about the environment that is no exception, perhaps of a script, if
+    anybody went on, later in its file or by the clock. A launch or a rendezvous may belong to the next run, a save may
+    be the last step of a failing one.
+    """
+    steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
+    marked, events = catalogue.cells.join(steps, on="masked", how="semi"), catalogue.events
+    later, latest = _last_lines(marked), marked.filter("is_stamped")["first_at"].max()
+    by_file = writers_went_on(catalogue, later.group_by("file").agg(pl.col("edge").max()), ("file",))
+    by_file |= events.select((pl.col("until_at") < pl.lit(latest, pl.Int64)).fill_null(False)).to_series()
+    is_of_script = events["category"].str.starts_with("user.environment").fill_null(False) & ~events["is_exception"]
+    is_caught = events["is_exception"] | events["signature"].is_null()
+    return (writers_went_on(catalogue, later) & is_caught) | (by_file & is_of_script)
+
+
+def wrote_on(catalogue: Catalogue) -> set[int]:
+    """Errors without a rule after which each of their writers printed several new ordinary messages. O(cells)."""
+    events = catalogue.events
+    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
+    fresh = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
+    edges = fresh.group_by("file", "source").agg(
+        edge=pl.col("first_line").top_k(THRESHOLDS.survived_beats).min(), n=pl.len()
+    )
+    is_over = writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_beats))
+    return set(events.filter(is_over & pl.col("role").is_null() & ~pl.col("is_exception"))["event"].to_list())
+
+
+def ignored_exceptions(catalogue: Catalogue) -> set[int]:
+    """Exceptions that each of their writers prints directly after a line that Python ignored one: they come from a
+    destructor and end nothing.
+    """
+    says = catalogue.events.filter(pl.col("signature") == IGNORED_EXCEPTION)["event"]
+    if says.is_empty():
+        return set()
+    raised = catalogue.events.filter(pl.col("is_exception") & ~pl.col("event").is_in(says.implode()))["event"]
+    cells = catalogue.cells
+    heads = cells.filter(pl.col("event").is_in(says.implode())).select("file", "source", head="first_line", heads="n")
+    raised_cells = cells.filter(pl.col("event").is_in(raised.implode())).join(heads, on=["file", "source"], how="left")
+    behind = (pl.col("first_line") - pl.col("head")).is_between(1, THRESHOLDS.ignored_lines) & (
+        pl.col("n") <= pl.col("heads")
+    )
+    raised_cells = raised_cells.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
+    behind_all = raised_cells.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
+    return set(behind_all["event"].to_list())
+
+
+def withdrawn_complaints(facts: Facts) -> set[int]:
+    """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
+    catalogue, found = facts.catalogue, set[int]()
+    events = catalogue.events
+    for rule in facts.rules.signatures:
+        ends = events.filter(pl.col("signature") == rule.id)["event"] if rule.ends else pl.Series()
+        if not ends.is_empty():
+            back = _last_lines(catalogue.cells.filter(pl.col("event").is_in(ends.implode())))
+            is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
+            found |= set(events.filter(is_over)["event"].to_list())
+    return found
+
+
+def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
+    """Consequences after most ranks said that their program ends by itself: the last ones miss the first ones, whose
+    work was done. None of them counts if an error came before. O(cells).
+    """
+    events = catalogue.events
+    notices = events.filter(pl.col("example").str.contains(EXIT_NOTICE))["event"]
+    if notices.is_empty():
+        return set()
+    # in one file the order of lines is exact; across files there are only clocks
+    at = "first_line" if catalogue.cells["file"].n_unique() == 1 else "first_at"
+    notice_cells = catalogue.cells.filter(pl.col("event").is_in(notices.implode())).drop_nulls("rank")
+    ranks = catalogue.cells["rank"].drop_nulls().n_unique()
+    if notice_cells["rank"].n_unique() < max(2, 0.5 * ranks):
+        return set()
+    edge = notice_cells.group_by("rank").agg(pl.col(at).min())[at].median()
+    first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())
+    open_ = events.join(first, on="event").filter(~pl.col("event").is_in(sorted(survived)) & ~pl.col("is_ordinary"))
+    is_error = (pl.col("role") == Role.ROOT) | UNKNOWN_EXCEPTION
+    if edge is None or open_.filter(is_error & (pl.col("level") >= Level.NONE)).height:
+        return set()
+    echoes = open_.filter((pl.col("role") == Role.CASCADE) & (pl.col("at") >= edge))
+    return set(echoes["event"].to_list())
+
+
+def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
+    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and progress."""
+    marked = facts.catalogue.cells.join(facts.marks, on="masked").drop_nulls("first_at")
+    rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
+    beats = facts.pace.beats["at"].drop_nulls().sort()
+    if beats.len():
+        # training goes on with the first progress after an interruption
+        marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
+        after = beats.search_sorted(marks_at, side="right").to_list()
+        rows += [(int(beats[k]), "training", False) for k in {0, *(k for k in after if k < beats.len())}]
+    begun: list[tuple[str, int]] = []
+    trained = False
+    for at, stage, is_end in sorted(rows):
+        trained = trained or stage == "training"
+        name = stages.stage_after_end(stage, trained) if is_end else stage
+        # preparations do not come back: a late line of one rank is not a new stage of the job
+        is_late = trained and name in stages.BEFORE_TRAINING
+        if not is_late and (not begun or begun[-1][0] != name):
+            begun.append((name, at))
+    ends = [at for _, at in begun[1:]] + [max(at, facts.last_at or at) for _, at in begun[-1:]]
+    return [(name, at, end) for (name, at), end in zip(begun, ends, strict=True)]
+
+
+def is_hang(pace_: Pace, ended_at: int | None) -> bool:
+    """No progress for far longer than usual before anything ended."""
+    if pace_.silent_from is None or ended_at is None or pace_.usual_s is None:
+        return False
+    silence = (ended_at - pace_.silent_from) / SECOND
+    return bool(silence > max(THRESHOLDS.hang_intervals * pace_.usual_s, THRESHOLDS.hang_floor_s))

@@ -1,0 +1,1 @@
+"""Which node differs: between nodes (detectors), between iterations, and in mixed evidence."""

@@ -1,0 +1,66 @@
+"""The detectors of faulty nodes: each examines one case in its own way and returns clues.
+
+Two tables, in order. :data:`OF_CAUSE` use the root events; :data:`OF_STRUCTURE` are for cases without a root event or
+with a doubtful one: silence, protocol state, order of the end, complaints. A new detector is one module with ``id``,
+``why``, ``needs`` and ``look``, its test, and one row here.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import replace
+from typing import Final, Protocol
+
+from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.compare.clues import Clue
+from diagnosis.kinds.logs.compare.detectors import (
+    absent,
+    awaited,
+    cause,
+    early,
+    lacking,
+    peers,
+    spoken,
+    uneven,
+    watchdogs,
+)
+
+
+class Detector(Protocol):
+    """``id`` names it in reports and switches it off; ``why``: the reason why it works, ``needs``: its requirements,
+    each a clause; ``look`` costs at most a pass over the cells of the case and the lines of a few messages.
+    """
+
+    @property
+    def id(self) -> str: ...
+    @property
+    def why(self) -> str: ...
+    @property
+    def needs(self) -> str: ...
+    def look(self, case: Case) -> Iterable[Clue]: ...
+
+
+#: Detectors of the cause itself: the first one with a clue decides.
+OF_CAUSE: Final[Sequence[Detector]] = (spoken, cause)
+#: A node without any log explains the others' messages about connections and order: this detector is asked first,
+#: alone.
+ABSENT: Final[Sequence[Detector]] = (absent,)
+OF_STRUCTURE: Final[Sequence[Detector]] = (
+    early, uneven, watchdogs, awaited, lacking, peers,
+)  # fmt: skip
+ALL: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
+
+
+def first_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
+    """The clues of the first detector that has any."""
+    return next((found for d in detectors if (found := all_clues([d], case))), [])
+
+
+def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
+    """The clues of all of them, each with its detector's id; those switched off (``case.without``) are skipped."""
+    active = [d for d in detectors if d.id not in case.without]
+    return [replace(clue, detector=d.id) for d in active for clue in _clues_of(d, case)]
+
+
+def _clues_of(detector: Detector, case: Case) -> list[Clue]:
+    return case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])

@@ -1,0 +1,128 @@
+"""Nodes whose own measurements differ from their peers': a node that computes longer, or that never waits.
+
+In a synchronous job all ranks end an iteration together, so its duration does not show which rank was late. Many
+programs print the compute and wait times of each rank: there the late node has a longer work time, a shorter wait time,
+or a lower rate. Numbers are compared position by position within one message, as medians of nodes.
+"""
+
+from __future__ import annotations
+
+import re
+from collections import defaultdict
+from collections.abc import Iterator
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis import stats, thresholds
+from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
+from diagnosis.kinds.logs.compare.clues import Clue
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.read import raw_lines
+
+LIMITS: Final = thresholds.limits("uneven")
+
+THRESHOLDS: Final = thresholds.of("uneven")
+
+id: Final = "uneven"
+why: Final = "the late rank works longer or waits for nobody"
+needs: Final = "a slow job, and lines of one message with durations or rates on most nodes"
+
+
+_TIMED: Final = words.pattern("measures", "timed")
+_NUMBER: Final = words.regex("measures", "number")
+_DURATION: Final = words.regex("measures", "duration_unit")
+_RATE: Final = words.regex("measures", "rate_unit")
+_WORD_TIME: Final = words.regex("measures", "duration_before")
+_WORD_RATE: Final = words.regex("measures", "rate_before")
+_WAIT: Final = words.regex("measures", "waiting")
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The nodes whose own measurements differ in a job that became slow. Reads
+    O(messages × nodes × LIMITS.lines) lines.
+    """
+    if case.pace.slow_from is None or case.total < THRESHOLDS.nodes:
+        return
+    total = case.total
+    timed = case.table.messages.filter(pl.col("example").str.contains(_TIMED))["masked"]
+    cells = case.catalogue.cells.filter(pl.col("masked").is_in(timed.implode())).drop_nulls("node")
+    many = (
+        cells.group_by("masked")
+        .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
+        .filter(
+            (pl.col("nodes") >= max(THRESHOLDS.nodes, stats.MINORITY_SHARE * 2 * total))
+            & (pl.col("n") >= 3 * pl.col("nodes"))
+        )
+        .sort("n", "masked", descending=[True, False])
+        .head(LIMITS.messages)
+    )
+    for masked in many["masked"].to_list():
+        yield from _uneven_nodes(case, masked, case.pace.slow_at)
+
+
+def _uneven_nodes(case: Case, masked: int, since: int | None) -> list[Clue]:
+    message_cells = case.catalogue.cells.filter(pl.col("masked") == masked).drop_nulls("node")
+    by_node: dict[str, list[str]] = defaultdict(list)
+    homes = case.table.sources.select("source", "node")
+    for file in message_cells["file"].unique().sort().head(LIMITS.files).to_list():
+        rows = case.table.rows([])
+        for more in case.table.slabs([masked], files=[file]):
+            late = case.clocks.correct(more, "at")
+            late = late.filter((pl.col("at") >= since).fill_null(True)) if since is not None else late
+            rows = (
+                pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(LIMITS.lines)
+            )
+        rows = rows.join(homes, on="source", how="left")
+        for node, text in zip(rows["node"], raw_lines.read_lines(rows, case.table.files, case.read, 500), strict=True):
+            if node is not None:
+                by_node[node].append(text)
+    return compare(by_node, total=case.total)
+
+
+def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
+    """The nodes that differ, among lines of one message, by node. O(characters)."""
+    columns: dict[tuple[int, str], dict[str, list[float]]] = defaultdict(lambda: defaultdict(list))
+    for node, lines in by_node.items():
+        for text in lines:
+            for place, found in enumerate(_NUMBER.finditer(text)):
+                sense = _sense(text[max(0, found.start() - 28) : found.start()], found.group(2) or "")
+                if sense:
+                    columns[place, sense][node].append(float(found.group(1)))
+    out = []
+    for (_, sense), values in sorted(columns.items()):
+        if len(values) >= max(THRESHOLDS.nodes, stats.MINORITY_SHARE * 2 * total):
+            out += _odd_nodes({n: float(np.median(v)) for n, v in values.items()}, sense)
+    return out
+
+
+def _sense(before: str, unit: str) -> str:
+    """Whether a number measures work, waiting or a rate; empty for other numbers."""
+    if _RATE.search(unit) or _WORD_RATE.search(before):
+        return "rate"
+    if not (_DURATION.match(unit) or _WORD_TIME.search(before)):
+        return ""
+    # the last clause before the number names the measured quantity
+    return "wait" if _WAIT.search(re.split(r"\d|[,;|]", before)[-1]) else "work"
+
+
+def _odd_nodes(of_node: dict[str, float], sense: str) -> list[Clue]:
+    values = np.array(list(of_node.values()))
+    usual = float(np.median(values))
+    if usual <= 0:
+        return []
+    spread = max(stats.spread(values), THRESHOLDS.noise * usual)
+    is_long = sense == "work"
+    odd = {
+        node: v
+        for node, v in sorted(of_node.items())
+        if abs(v - usual) > THRESHOLDS.sigmas * spread
+        and (v > THRESHOLDS.ratio * usual if is_long else v < usual / THRESHOLDS.ratio)
+    }
+    if not stats.is_minority(len(odd), len(of_node)):
+        return []
+    what = {"work": "a time of work of", "wait": "a time of waiting of", "rate": "a rate of"}[sense]
+    weight, peers = WEIGHTS.hint if sense == "wait" else WEIGHTS.likely, f"the other nodes about {usual:,.4g}"
+    return [Clue(node, weight, f"{node} prints {what} {value:,.4g}, {peers}") for node, value in odd.items()]

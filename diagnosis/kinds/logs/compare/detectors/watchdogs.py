@@ -1,0 +1,160 @@
+"""Ranks with a suspicious state in the messages of collective watchdogs, which state the position of each rank in the
+order of collectives of each process group.
+
+A hung collective names all ranks that wait. The rank at fault is behind, never entered, called something else, or is
+silent (NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public
+fault finders).
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Final
+
+import polars as pl
+
+from diagnosis import stats, thresholds
+from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.compare.clues import Clue
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.read import raw_lines
+
+LIMITS: Final = thresholds.limits("watchdogs")
+
+id: Final = "watchdogs"
+why: Final = "who is behind in the order of collectives, or called another, is who the others wait for"
+needs: Final = "lines of watchdogs with sequence numbers"
+
+_GROUP, _RANK, _WORK, _AT, _ENQUEUED, _COMPLETED = (
+    words.regex("watchdogs", what) for what in ("group", "rank", "work", "at", "enqueued", "completed")
+)
+#: A message that a watchdog of some collective library wrote.
+WATCHDOG: Final = words.pattern("watchdogs", "line")
+#: The category if a rank called another collective than its peers.
+MISMATCH: Final = "framework.collective.mismatch"
+
+
+@dataclass(frozen=True, slots=True)
+class State:
+    """The state of one rank in one process group."""
+
+    rank: int
+    node: str | None
+    group: str
+    seq: int | None = None
+    op: str | None = None
+    enqueued: int | None = None
+    completed: int | None = None
+
+
+def look(case: Case) -> Iterator[Clue]:
+    """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can be missed."""
+    known = {*case.inventory.node_of_rank, *case.table.sources["rank"].drop_nulls().to_list()}
+    return suspicions(states(case), {rank: case.homes.get(rank) for rank in sorted(known)})
+
+
+def states(case: Case) -> list[State]:
+    """The states of each rank and process group from the watchdog lines of a case."""
+    masked = case.table.messages.filter(pl.col("example").str.contains(WATCHDOG))["masked"].to_list()
+    if not masked:
+        return []
+    rows = case.placed(case.table.rows(masked, limit=LIMITS.read_back))
+    texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
+    return read(zip(texts, rows["rank"], rows["node"], strict=True))
+
+
+def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
+    """States from raw watchdog lines, each with the rank and the node of its source; one state a rank and group."""
+    merged: dict[tuple[int, str], State] = {}
+    for text, rank, node in lines:
+        group = _GROUP.search(text)
+        who = rank
+        if who is None and (rank_match := _RANK.search(text)):
+            who = int(next(n for n in rank_match.groups() if n))
+        if who is None:
+            continue
+        # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not
+        name = (group.group("guid") or group.group("name") or group.group("id")) if group else ""
+        work, at = _WORK.search(text), _AT.search(text)
+        enqueued, completed = _ENQUEUED.search(text), _COMPLETED.search(text)
+        if not (work or at or enqueued or completed):
+            continue
+        old = merged.get((who, name), State(who, node, name))
+        merged[who, name] = State(
+            who,
+            old.node or node,
+            name,
+            int(work.group(1)) if work else old.seq if old.seq is not None else int(at.group(1)) if at else None,
+            work.group(2) if work else old.op,
+            int(enqueued.group(1)) if enqueued else old.enqueued,
+            int(completed.group(1)) if completed else old.completed,
+        )
+    return _without_nameless(merged)
+
+
+def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
+    """A watchdog writes some lines without the group: join them with the rank's only named group."""
+    named = Counter(rank for rank, group in merged if group)
+    out = []
+    for (rank, group), state in sorted(merged.items()):
+        bare = merged.get((rank, ""))
+        is_of_it = bare is not None and named[rank] == 1 and bare.seq == state.seq
+        if group or not named[rank]:
+            out.append(replace(state, op=bare.op) if bare and is_of_it and state.op is None else state)
+    return out
+
+
+def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator[Clue]:
+    """Ranks at another position than their group's majority, and ranks that are silent while most report; of each the
+    clue about its node, if that is known.
+
+    Args:
+        states: from :func:`read`.
+        ranks: every known rank of the job with its node.
+    """
+    groups: dict[str, list[State]] = defaultdict(list)
+    for state in states:
+        groups[state.group].append(state)
+    for name, members in sorted(groups.items()):
+        if len(members) >= 3:
+            yield from _odd_ones(name, members)
+    reporting = {s.rank for s in states}
+    silent = sorted(set(ranks) - reporting)
+    # silence is evidence only if the whole world's watchdogs report; part of a world waits in its own groups, and
+    # ranks are numbered from 0, also those that wrote nothing
+    world = max((*ranks, *reporting), default=-1) + 1
+    if silent and stats.is_minority(world - len(reporting), world):
+        they = f"the time-out that {len(reporting)} of {world} ranks report"
+        yield from (Clue(node, 0.5, f"rank {r} did not report {they}") for r in silent if (node := ranks[r]))
+
+
+def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
+    where = f"in group {group}" if group else "in its group"
+    completed = Counter(s.completed for s in members if s.completed is not None)
+    if completed:
+        common, votes = completed.most_common(1)[0]
+        behind = [s for s in members if s.completed is not None and s.completed < common]
+        if stats.is_minority(len(behind), len(members)) and votes > len(behind):
+            for s in behind:
+                is_idle = s.enqueued is not None and s.enqueued == s.completed
+                text = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
+                yield from _clue(s, 0.8, f"{text} {where}: completed {s.completed}, most {common}")
+    by_seq: dict[int, list[State]] = defaultdict(list)
+    for s in members:
+        if s.seq is not None and s.op is not None:
+            by_seq[s.seq].append(s)
+    for seq, same in sorted(by_seq.items()):
+        common_op, votes = Counter(s.op for s in same).most_common(1)[0]
+        odd = [s for s in same if s.op != common_op]
+        # ranks of one group that stop at different numbers are not in one collective: nothing to compare
+        if stats.is_minority(len(odd), len(same)) and votes >= 3 and stats.is_nearly_all(len(same), len(members)):
+            for s in odd:
+                text = f"called {s.op} as number {seq} {where}, its peers {common_op}"
+                yield from _clue(s, 0.85, text, MISMATCH)
+
+
+def _clue(state: State, weight: float, text: str, tells: str = "") -> Iterator[Clue]:
+    if state.node is not None:
+        yield Clue(state.node, weight, f"rank {state.rank} {text}", tells)

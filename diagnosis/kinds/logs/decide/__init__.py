@@ -1,0 +1,1 @@
+"""Place, moment, category and sentences from all clues of the logs."""

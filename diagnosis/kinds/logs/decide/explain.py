@@ -1,0 +1,75 @@
+"""The basis of a verdict: every clue with its detector."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
+
+from diagnosis import taxonomy, thresholds
+from diagnosis.classify import Classification
+from diagnosis.kinds.logs.causes import fallbacks
+from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.compare import detectors
+from diagnosis.kinds.logs.decide.locate import Place
+from diagnosis.kinds.logs.meaning import quotes
+from diagnosis.kinds.logs.rows import events as tables
+from diagnosis.result import Clue, Verdict
+
+LIMITS: Final = thresholds.limits("explain")
+
+
+def clues(
+    case: Case, roots: Sequence[int], classification: Classification, where: Place, verdict: Verdict
+) -> tuple[Clue, ...]:
+    """About the root events, the nodes and the category, each heaviest first."""
+    return (
+        *list(_of_events(case, roots))[: LIMITS.listed],
+        *_of_nodes(where)[: LIMITS.listed],
+        *_of_category(classification, where, verdict),
+    )
+
+
+def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
+    stands_in = next((rule for rule in fallbacks.FALLBACKS if rule.id == case.roots.by), None)
+    for event in roots:
+        row = case.event(event)
+        if stands_in is not None and event == case.roots.leader:
+            detector, why = stands_in.id, stands_in.why
+        elif row["signature"]:
+            detector, why = "rule", f"rule {row['signature']} knows it"
+        else:
+            detector, why = "unknown", "no rule knows it"
+        subject = tables.event_id(row["template"], row["signature"] or "")
+        text = f"“{quotes.quote(row['example'], row['template'], 100)}”: {', '.join(_comparisons(case, row))}."
+        yield Clue(detector, "event", subject, case.roots.weights.get(event, 0.0), text, why)
+
+
+def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
+    """The results of the comparisons of one event."""
+    if row["strength"]:
+        yield f"a {row['strength']} sign"
+    if row["n_nodes"]:
+        yield f"on {row['n_nodes']} of {case.total} nodes"
+    if case.pool.jobs:
+        yield f"in {row['jobs_with_it']} of {len(case.pool.jobs)} healthy jobs"
+    if row["event"] in case.survived:
+        yield "training continued after it"
+    elif case.pace.last_at is not None:
+        yield "training did not continue after it"
+
+
+def _of_nodes(where: Place) -> list[Clue]:
+    """Each once: two root lines of one fault are two clues with the same words."""
+    why = {d.id: d.why for d in detectors.ALL}
+    ordered = sorted(where.clues, key=lambda c: (-c.weight, c.node, c.reason))
+    rows = (Clue(c.detector, "node", c.node, c.weight, f"{c.reason}.", why.get(c.detector, "")) for c in ordered)
+    return list(dict.fromkeys(rows))
+
+
+def _of_category(classification: Classification, where: Place, verdict: Verdict) -> Iterator[Clue]:
+    if verdict.id != classification.category.id:
+        title = taxonomy.load().get(verdict.id).title
+        yield Clue("structure", "category", verdict.id, verdict.confidence, f"{title}: from silence and order alone.")
+        return
+    for reason in classification.reasons[: LIMITS.listed]:
+        yield Clue("votes", "category", verdict.id, verdict.confidence, f"{reason}.", "root events vote for categories")

@@ -1,0 +1,124 @@
+"""Data of the job page's timeline: stages, one lane a node, iterations. Its size is limited for every job."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Sequence
+from typing import Any, Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.kinds.logs.causes import temporal
+from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.pace import dating
+from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.model import Role
+
+LIMITS: Final = thresholds.limits("timeline")
+
+THRESHOLDS: Final = thresholds.of("timeline")
+
+_SHOWN_ROLES: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value, Role.CONFIRMATION.value)
+
+
+def build_timeline(
+    case: Case, roles: dict[int, str], ranked: list[str], odd: Sequence[tuple[int, float]] = ()
+) -> dict[str, Any]:
+    """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a
+    lane first."""
+    spans = temporal.stage_spans(case)
+    times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
+    nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
+    return {
+        "t0": _seconds(times[0]),
+        "t1": _seconds(times[1]),
+        "stages": [{"stage": s, "t0": _seconds(a), "t1": _seconds(b)} for s, a, b in spans],
+        "lanes": _lanes(case, nodes, roles, spans),
+        "lanes_of": case.total,
+        "iterations": _iterations(case, dict(odd)),
+    }
+
+
+def _lanes(
+    case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
+) -> list[dict[str, Any]]:
+    """One lane a node, from one pass over the cells."""
+    cells = dating.cells_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
+    names = dict(case.events.select("event", "template").iter_rows())
+    roots = [event for event, role in roles.items() if role == Role.ROOT]
+    steps = cells.filter(pl.col("masked").is_in(case.progress.beats["masked"].unique().implode())).group_by("node")
+    stepped = dict(steps.agg(pl.col("last_at").max()).iter_rows())
+    ends = cells.group_by("node").agg(low=pl.col("first_at").min(), high=pl.col("last_at").max())
+    windows = {node: (low, high) for node, low, high in ends.iter_rows()}
+    marked = (
+        cells.filter(
+            pl.col("node").is_in(nodes) & pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN_ROLES])
+        )
+        .drop_nulls("stated_at")
+        # among marks of the same time the cause comes first, and a worker's own line before a launcher's copy of it
+        .sort(
+            *("stated_at", pl.col("event").is_in(roots).not_(), "event", pl.col("rank").is_null(), "is_stamped"),
+            maintain_order=True,
+        )
+        .unique(["node", "event"], keep="first", maintain_order=True)
+        .group_by("node", maintain_order=True)
+        .head(LIMITS.marks_per_lane)
+    )
+    marks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    for node, event, at, file, line in marked.select("node", "event", "stated_at", "file", "first_line").iter_rows():
+        path = case.table.files[file]
+        marks[node].append({"t": _seconds(at), "role": roles[event], "event": names[event], "file": path, "line": line})
+    return [
+        {
+            "node": node,
+            "segments": _segments(*windows.get(node, (None, None)), spans),
+            "marks": marks[node],
+            "last_line_at": _seconds(windows.get(node, (None, None))[1]),
+            "last_progress_at": _seconds(stepped.get(node)),
+        }
+        for node in nodes
+    ]
+
+
+def _segments(low: int | None, high: int | None, spans: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+    """The stages between the first and the last line of a lane."""
+    if low is None or high is None:
+        return []
+    cut = ((stage, max(begin, low), min(end, high)) for stage, begin, end in spans)
+    return [{"stage": stage, "t0": _seconds(begin), "t1": _seconds(end)} for stage, begin, end in cut if begin < end]
+
+
+def smooth_beats(beats: pl.DataFrame) -> pl.DataFrame:
+    """``beats`` (``n``, ``at``, ``seconds``) with means over several seconds if stamps are coarser than iterations:
+    otherwise five steps of 0.2 s would look like four of zero and one of a second. O(n log n).
+    """
+    known = beats["seconds"].drop_nulls()
+    if not known.len() or (known == 0).sum() < THRESHOLDS.share_of_zeros * known.len() or beats["at"].null_count():
+        return beats
+    at, number = np.maximum.accumulate(beats["at"].to_numpy()), beats["n"].to_numpy()
+    ticks = np.diff(at)
+    if not (ticks > 0).any():
+        return beats
+    back = np.searchsorted(at, at - THRESHOLDS.ticks * ticks[ticks > 0].min(), "right") - 1
+    turns = number - number[back]
+    seconds = np.where((back >= 0) & (turns > 0), (at - at[back]) / SECOND / np.maximum(turns, 1), np.nan)
+    return beats.with_columns(seconds=pl.Series(seconds).fill_nan(None))
+
+
+def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
+    beats = smooth_beats(case.pace.beats)
+    if beats.height > LIMITS.iterations:
+        # the failure is at the end: half of the points for the last tenth
+        half = LIMITS.iterations // 2
+        cut = beats.height - half
+        beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
+    return [
+        {"n": n, "t": _seconds(at), "seconds": None if s is None else round(s, 4), "odd": odd.get(n)}
+        for n, at, s in beats.select("n", "at", "seconds").iter_rows()
+    ]
+
+
+def _seconds(at: int | None) -> float | None:
+    return None if at is None else round(at / SECOND, 6)

@@ -1,0 +1,250 @@
+"""The events of a job: its messages joined with templates, signatures and history, one row an event, with its nodes and
+times. An event is a template together with the rule that matched its messages: if two rules match different messages of
+one template, these are two events.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection
+from dataclasses import dataclass, replace
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis import stats, taxonomy
+from diagnosis.history import Pool
+from diagnosis.kinds.logs.meaning import crossjob, hosts, words
+from diagnosis.kinds.logs.meaning.signatures import SignatureSet
+from diagnosis.kinds.logs.meaning.signatures.model import Strength
+from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.model import Level, Role
+
+EXCEPTION: Final = words.pattern("phrases", "exception")
+#: A class and a colon, as a traceback ends.
+RAISED: Final = words.pattern("phrases", "raised")
+SYSTEM: Final = words.pattern("phrases", "system")
+INNER: Final = words.pattern("phrases", "inner_cause")
+STRUCTURE: Final = words.pattern("phrases", "frame")
+
+
+#: Exceptions that no rule knows.
+UNKNOWN_EXCEPTION: Final = pl.col("is_exception") & pl.col("role").is_null()
+
+
+@dataclass(frozen=True)
+class Catalogue:
+    """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``; ``cells``: corrected cells
+    with ``event``, ``node``, ``rank``."""
+
+    events: pl.DataFrame
+    of: pl.DataFrame
+    cells: pl.DataFrame
+    nodes: tuple[str, ...]
+
+    def masked(self, *events: int) -> list[int]:
+        """The messages of some events."""
+        return self.of.filter(pl.col("event").is_in(events))["masked"].to_list()
+
+    def event(self, event: int) -> dict[str, Any]:
+        """The row of one event."""
+        return self.events.filter(pl.col("event") == event).row(0, named=True)
+
+    def has(self, trait: str) -> pl.Expr:
+        """Events whose category has a trait of the tree."""
+        return pl.col("category").fill_null("").is_in(taxonomy.load().having(trait, self.events["category"]))
+
+    def nodes_of(self, events: Collection[int]) -> set[str]:
+        """The nodes that print any of these events. O(cells)."""
+        return set(self.cells.filter(pl.col("event").is_in(list(events)))["node"].drop_nulls().unique().to_list())
+
+
+def nameless(table: LogTable) -> pl.DataFrame:
+    """The messages (``masked``, ``text``, ``example``) without names of the job's machines."""
+    nodes, told = table.sources["node"].drop_nulls().unique().to_list(), table.messages
+    hidden, anonymous = hosts.hide_hosts(told["text"], nodes), hosts.anonymise_hosts(told["example"], nodes)
+    return told.select("masked", text=hidden, example=anonymous)
+
+
+def build(
+    table: LogTable,
+    cells: pl.DataFrame,
+    without_hosts: pl.DataFrame,
+    rules: SignatureSet,
+    pool: Pool,
+    mined: Callable[[], dict[str, str]],
+) -> Catalogue:
+    """All events of a job. ``without_hosts``: of :func:`nameless`; ``mined``: waits for the template of each text.
+
+    Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
+    ``level``, ``n``, ``n_nodes``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
+    ``jobs_with_it``, ``is_ordinary``, ``novelty``.
+    Cost: O(messages × rules that may match) plus O(cells).
+    """
+    nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
+    matched = _with_inner_causes(rules.match(without_hosts), table.messages, rules)
+    template_of = mined()
+    messages = table.messages.with_columns(text=without_hosts["text"])
+    joined = messages.join(
+        matched.select("masked", "signature", "role", "strength", "category"),
+        on="masked",
+        how="left",
+        maintain_order="left",
+    ).with_columns(
+        template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
+        is_system=pl.col("example").str.contains(SYSTEM),
+        is_frame=pl.col("text").str.contains(STRUCTURE),
+    )
+    is_named = pl.col("text").str.contains(EXCEPTION) | pl.col("masked").is_in(_traceback_ends(joined, cells))
+    joined = joined.with_columns(is_exception=is_named & ~pl.col("is_frame"))
+    keys = (
+        joined.select("template", "signature")
+        .unique()
+        .sort("template", "signature", nulls_last=True)
+        .with_row_index("event")
+    )
+    joined = joined.join(keys, on=["template", "signature"], how="left", nulls_equal=True, maintain_order="left")
+    of = joined.select("masked", "event")
+    placed = cells.join(of, on="masked", maintain_order="left").join(
+        table.sources.select("source", "node", "rank"), on="source", how="left", maintain_order="left"
+    )
+    described = (
+        joined.sort("count", "masked", descending=[True, False])
+        .group_by("event", maintain_order=True)
+        .agg(
+            pl.col("template", "example", "signature", "role", "strength", "category").first(),
+            pl.col("level").max(),
+            pl.col("is_exception", "is_system").any(),
+        )
+    )
+    where = placed.group_by("event").agg(
+        n=pl.col("n").sum(),
+        n_nodes=pl.col("node").drop_nulls().n_unique(),
+        first_at=pl.col("first_at").min(),
+        last_at=pl.col("last_at").max(),
+        until_at=pl.when(pl.col("until_at").is_null().any()).then(None).otherwise(pl.col("until_at").max()),
+        is_stamped=pl.col("is_stamped").any(),
+        first_line=pl.col("first_line").min(),
+    )
+    found = crossjob.frequencies(template_of, pool)
+    events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), _node_hours(table))
+    return Catalogue(events, of, placed, nodes)
+
+
+def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
+    """Messages that begin with a class and end a traceback, whatever the class is called: ``masked``. At most a line of
+    source and its markers are between the last frame and the exception.
+    """
+    raised = cells.join(messages.filter(pl.col("text").str.contains(RAISED)), on="masked", how="semi")
+    frames = cells.join(messages.filter("is_frame"), on="masked", how="semi").select("file", line="first_line")
+    after = pl.concat([frames.with_columns(first_line=pl.col("line") + lines) for lines in (1, 2, 3)])
+    return raised.join(after, on=["file", "first_line"], how="semi")["masked"].unique().implode()
+
+
+def _node_hours(table: LogTable) -> float:
+    spans = table.spans.drop_nulls("first_at")
+    longest = (spans["last_at"] - spans["first_at"]).max() if spans.height else 0
+    hours = float(longest or 0) / 3.6e12  # type: ignore[arg-type]
+    return max(hours * max(1, table.sources["node"].drop_nulls().n_unique()), 1 / 60)
+
+
+def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: SignatureSet) -> pl.DataFrame:
+    """``matched`` with inner causes: a message that is no cause itself may quote one ("Last error: out of memory"). The
+    inner cause counts, not the wrapper. O(messages).
+    """
+    role = dict(matched.select("masked", "role").iter_rows())
+    quoting = messages.select("masked", inner=pl.col("example").str.extract(INNER, 1)).drop_nulls("inner")
+    quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT]))
+    found = []
+    for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):
+        rule = rules.rule(rule_id) if rule_id else None
+        if rule is not None and rule.role is Role.ROOT and role.get(masked) != Role.BENIGN:
+            found.append((masked, rule.id, rule.role.value, rule.strength.value, rule.category))
+    names = ["masked", "signature", "role", "strength", "category"]
+    inner = pl.DataFrame(found, schema={n: matched.schema[n] for n in names}, orient="row")
+    kept = matched.select(names).filter(~pl.col("masked").is_in(inner["masked"].implode()))
+    return pl.concat([kept, inner])
+
+
+def event_starts(catalogue: Catalogue) -> pl.Series:
+    """The start of each event: its stamp; its line number if there is one file without times; else null."""
+    events = catalogue.events
+    expr: pl.Expr = pl.lit(None, pl.Int64)
+    if events["is_stamped"].any():
+        expr = pl.when("is_stamped").then("first_at")
+    elif catalogue.cells["file"].n_unique() == 1:
+        expr = pl.col("first_line").cast(pl.Int64)
+    return events.select("event", began=expr)["began"]
+
+
+def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collection[int] = ()) -> Catalogue:
+    """Roles in the context of this failure: a root that yields to another matching rule becomes a cascade. Ordinary
+    events, and those that training survived, explain nothing. ``own_role`` keeps the role of the rule itself. An
+    explicit stop explains only what follows it, never an earlier cause or death; and later events are not the reason
+    for the stop.
+    """
+    events = catalogue.events
+    if "own_role" not in events.columns:
+        events = events.with_columns(own_role="role")
+    is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
+    here = events.with_columns(began=event_starts(catalogue)).filter(is_here)
+    first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
+    broken = _broken_by_few(catalogue, here)
+    first = {s: at for s, at in first.items() if s not in broken}
+    roles = rules.resolve(first) | dict.fromkeys(broken, Role.CASCADE)
+    tree = taxonomy.load()
+    stops = {s for s in first if (rule := rules.rule(s)) is not None and "decision" in tree.get(rule.category).traits}
+    at = min((t for s in stops if (t := first[s]) is not None), default=None)
+    if at is not None:
+        unstopped = rules.resolve(set(first) - stops)
+        for signature, role in unstopped.items():
+            rule, when = rules.rules[signature], first[signature]
+            is_cause = rule.strength is not Strength.WEAK or "death" in tree.get(rule.category).traits
+            if is_cause and when is not None and when < at:
+                roles[signature] = role
+        roles |= {
+            s: role
+            for s, role in rules.resolve(s for s, t in first.items() if t is None or t <= at).items()
+            if s in stops
+        }
+    other_rule = pl.col("signature").replace_strict(
+        {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
+    )
+    return replace(
+        catalogue, events=events.with_columns(role=pl.coalesce(other_rule if roles else pl.lit(None), "own_role"))
+    )
+
+
+def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
+    """Rules of broken communication that most nodes report after processes of a few nodes raised an exception of their
+    own: the others lost their peers. In files of the few the exception must come first; where both have times, too. A
+    process that does not report the broken communication itself counts as first if nothing shows another order.
+    """
+    total = len(catalogue.nodes)
+    roots = here.filter(pl.col("own_role") == Role.ROOT)
+    is_between = pl.col("category").is_in(taxonomy.load().having("communication", roots["category"]))
+    is_few = pl.col("n_nodes").is_between(1, stats.largest_minority(total))
+    wide = roots.filter(is_between & (pl.col("n_nodes") > stats.largest_minority(total)))
+    few = roots.filter(~is_between & pl.col("is_exception") & ~pl.col("is_system") & is_few)
+    if total < 3 or wide.is_empty() or few.is_empty():
+        return set()
+    began_line = pl.col("first_line").min().alias("line")
+    lines = catalogue.cells.group_by("event", "file").agg(began_line)
+    both = (
+        few.select("event", at="began")
+        .join(lines, on="event")
+        .join(wide.select("signature", wide_event="event", wide_at="began"), how="cross")
+        .join(lines, left_on=["wide_event", "file"], right_on=["event", "file"], how="left", suffix="_wide")
+    )
+    is_above = (pl.col("line") < pl.col("line_wide")).fill_null(True)
+    is_first = is_above & (pl.col("at") <= pl.col("wide_at")).fill_null(True)
+    led = both.group_by("event", "signature").agg(is_first.all().alias("is_first")).filter("is_first")
+    return set(led["signature"].to_list())
+
+
+def failure_events(events: pl.DataFrame) -> pl.Series:
+    """The events that may belong to a failure: a rule says so, or the line has the level error and no healthy job
+    prints it.
+    """
+    has_role = pl.col("role").is_in([Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION])
+    claims = pl.col("role").is_null() & ((pl.col("level") >= Level.ERROR) | pl.col("is_exception"))
+    return events.select(~pl.col("is_ordinary") & (has_role | claims)).to_series()

@@ -1,0 +1,255 @@
+"""Machines and ranks as the job's own log states them: node lists, launchers' tables, libraries' start-up lines.
+
+A name that a scheduler, a launcher or a communication library states is a machine, in any form. The
+statements are data (``rosters.toml``). Rank to node comes from tables and from tasks that the launcher names. If ranks
+per node are stated and the node list is complete, it is computed.
+"""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field, replace
+from functools import cache
+from importlib import resources
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis import numbers
+from diagnosis.kinds.logs.meaning import hosts
+from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.rows import homes
+from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.model import ReadRange
+
+#: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range cannot fill the memory.
+MAX_NODES: Final = 65_536
+#: Maximum number of lines read for statements, and of characters of each.
+MAX_LINES: Final = 4_096
+MAX_LINE_CHARS: Final = 16_384
+#: Names in tables that are no machines.
+NOT_MACHINES: Final = frozenset(
+    {"localhost", "host", "node", "none", "null", "127.0.0.1", "0.0.0.0", "::1"}  # noqa: S104
+)
+_LOOKS_LIKE_STATEMENT: Final = re.compile(r"(?=.*\d)[A-Za-z0-9][\w.:\-]{2,}")
+_RANGE: Final = re.compile(r"([^\[\],]*)(?:\[([\d,\-]+)\])?([^,\[\]]*)")
+
+
+@dataclass(frozen=True, slots=True)
+class Statement:
+    """One way in which logs name machines."""
+
+    id: str
+    needs: tuple[str, ...]
+    pattern: re.Pattern[str]
+    is_listed: bool = False
+    is_exact: bool = False
+    is_address: bool = False
+    rank_below: re.Pattern[str] | None = None
+
+
+@dataclass(frozen=True)
+class Roster:
+    """``nodes`` in the order in which they are stated, ``lists``: lists of nodes as stated, ``node_of``: rank to node,
+    ``task_of``: a launcher's task to node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node
+    that it was assigned to, ``host_of_address``: IP address to the host that states it as its own."""
+
+    nodes: tuple[str, ...] = ()
+    lists: tuple[tuple[str, ...], ...] = ()
+    node_of: Mapping[int, str] = field(default_factory=dict)
+    task_of: Mapping[int, str] = field(default_factory=dict)
+    per_node: int | None = None
+    home_of_pod: Mapping[str, str] = field(default_factory=dict)
+    host_of_address: Mapping[str, str] = field(default_factory=dict)
+
+    def home_of_address(self) -> dict[str, str]:
+        """IP address to node; to that of the pod, if a pod states the address."""
+        return {address: self.home_of_pod.get(host, host) for address, host in self.host_of_address.items()}
+
+    def home_of_rank(self) -> dict[int, str]:
+        """Rank to node: as stated, the rest computed if the stated ones agree with the computation.
+
+        A launcher's tasks are ranks unless each starts the workers of a whole node: then they count nodes.
+        """
+        per = self.per_node
+        starts_a_node = bool(per and per > 1) and all(
+            task < len(self.nodes) and self.nodes[task] == node for task, node in self.task_of.items()
+        )
+        stated = dict(self.node_of) if starts_a_node else {**self.task_of, **self.node_of}
+        if not per or len(self.nodes) < 2:
+            return stated
+        counted = {rank: self.nodes[rank // per] for rank in range(min(per * len(self.nodes), MAX_NODES))}
+        return counted if all(counted.get(rank, node) == node for rank, node in stated.items()) else stated
+
+
+@dataclass(frozen=True, slots=True)
+class Statements:
+    """``every``: statements that name machines, or state ranks per node; ``no_name``: words that are no names."""
+
+    every: tuple[Statement, ...]
+    no_name: frozenset[str]
+
+
+@cache
+def statements() -> Statements:
+    """The statements of ``rosters.toml``."""
+    data = tomllib.loads(
+        resources.files("diagnosis.kinds.logs.meaning").joinpath("rosters.toml").read_text(encoding="utf-8")
+    )
+    return Statements(tuple(map(_statement, data["statement"] + data["per_node"])), frozenset(data["no_name"]))
+
+
+def _statement(row: Mapping[str, Any]) -> Statement:
+    ways = {key: row[key] for key in ("is_listed", "is_exact", "is_address") if key in row}
+    below = re.compile(row["rank_below"]) if "rank_below" in row else None
+    return Statement(row["id"], tuple(row["needs"]), re.compile(row["pattern"]), **ways, rank_below=below)
+
+
+def roster_of_lines(lines: Iterable[str]) -> Roster:
+    """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names. O(lines)."""
+    known = statements()
+    nodes: dict[str, None] = {}
+    lists: dict[tuple[str, ...], None] = {}
+    listed = 0
+    node_of: dict[int, str] = {}
+    task_of: dict[int, str] = {}
+    home_of_pod: dict[str, str] = {}
+    host_of_address: dict[str, str] = {}
+    doubtful: list[tuple[str, str | None]] = []
+    per_node: set[int] = set()
+    open_table: tuple[str, re.Pattern[str]] | None = None
+    for line in lines:
+        lower = line.lower()
+        if open_table is not None and (found := open_table[1].search(line)):
+            _keep_rank(node_of, found["rank"], open_table[0])
+            open_table = None
+        for one in known.every:
+            if not any(word in lower for word in one.needs):
+                continue
+            for found in one.pattern.finditer(line):
+                parts = found.groupdict()
+                if "count" in parts:
+                    per_node.add(int(parts["count"]))
+                    continue
+                names = [parts["node"]] if parts.get("node") else expand_node_list(parts.get("list") or "")
+                names = [n for n in (_bare_name(name) for name in names) if n]
+                names = [n for n in names if n.lower() not in (NOT_MACHINES if one.is_exact else known.no_name)]
+                rank = parts.get("rank")
+                if names and parts.get("address") and len(host_of_address) < MAX_NODES:
+                    host_of_address[parts["address"]] = names[0]
+                if one.is_address:
+                    continue
+                if one.is_listed:
+                    doubtful += [(n, rank) for n in names]
+                    continue
+                nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
+                if len(names) > 1 and listed < MAX_NODES:
+                    listed += len(names)
+                    lists.setdefault(tuple(names))
+                if names and rank:
+                    _keep_rank(node_of, rank, names[0])
+                if names and parts.get("pod") and len(home_of_pod) < MAX_NODES:
+                    home_of_pod[parts["pod"]] = names[0]  # the last assignment
+                tasks = parts.get("tasks") if names else None
+                for task in expand_node_list(f"[{tasks.strip('[]')}]") if tasks else ():
+                    _keep_rank(task_of, task, names[0])
+                if one.rank_below is not None and names:
+                    open_table = (names[0], one.rank_below)
+    for name, rank in doubtful:
+        if (name in nodes or _LOOKS_LIKE_STATEMENT.fullmatch(name)) and len(nodes) < MAX_NODES:
+            nodes.setdefault(name)
+            if rank:
+                _keep_rank(node_of, rank, name)
+    count = max(per_node) if len(per_node - {0}) == 1 else None
+    return Roster(tuple(nodes), tuple(lists), node_of, task_of, count, home_of_pod, host_of_address)
+
+
+def expand_node_list(text: str) -> list[str]:
+    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most :data:`MAX_NODES`."""
+    if "+" in text or "/" in text:
+        return list(dict.fromkeys(part.partition("/")[0] for part in text.split("+") if part))[:MAX_NODES]
+    out: list[str] = []
+    for found in _RANGE.finditer(text):
+        head, ranges, tail = found.groups()
+        if ranges is None:
+            out += [head + tail] if head + tail else []
+            continue
+        for part in ranges.split(","):
+            low, _, high = part.partition("-")
+            first, last = numbers.whole(low), numbers.whole(high or low)
+            if first is None or last is None:
+                continue
+            for number in range(first, min(last, first + MAX_NODES - len(out) - 1) + 1):
+                out.append(f"{head}{number:0{len(low)}d}{tail}")
+        if len(out) >= MAX_NODES:
+            break
+    return out[:MAX_NODES]
+
+
+def _bare_name(name: str) -> str:
+    """A name without the marks around it, as of "[default0]:node-7:"; "::" begins an address."""
+    name = name.rstrip(".:,")
+    return name if name.startswith("::") else name.lstrip(":")
+
+
+def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:
+    number = numbers.whole(rank)
+    if number is not None and number < MAX_NODES:
+        node_of.setdefault(number, node)
+
+
+def read_roster(table: LogTable, read: ReadRange) -> Roster:
+    """The statements of a job's logs. Only lines whose message holds a word of a statement are read, at most
+    :data:`MAX_LINES`."""
+    known = statements()
+    words = sorted({word for one in known.every for word in one.needs})
+    patterns = [pattern for one in known.every for pattern in (one.pattern, one.rank_below) if pattern]
+    # a single word, such as "rank", is in half of all lines
+    candidates = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words))
+    is_told = [any(pattern.search(text) for pattern in patterns) for text in candidates["example"]]
+    messages = candidates.filter(pl.Series(is_told, dtype=pl.Boolean))
+    rows = table.rows(messages["masked"].to_list(), limit=MAX_LINES).sort("file", "line")
+    found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
+    ranks = int(table.sources["rank"].max() or 0) + 1  # type: ignore[arg-type]
+    if not 1 < len(found.nodes) < ranks or found.node_of != dict(enumerate(found.nodes)):
+        return found
+    # a "rank" for each node in turn, though higher ranks write lines: these are numbers of nodes
+    return replace(found, node_of={}, per_node=-(-ranks // len(found.nodes)))
+
+
+def apply_roster(
+    table: LogTable, known: Iterable[str], node_of: Mapping[int, str], read_: ReadRange
+) -> tuple[LogTable, Roster]:
+    """The table with writers on the machines that the log itself states, and the roster.
+
+    Args:
+        known: nodes of an inventory, which outrank the log.
+        node_of: rank to node as an inventory says.
+        read_: reads bytes of the evidence.
+    """
+    known = tuple(known)
+    found = read_roster(table, read_)
+    if not found.nodes:
+        return table, found
+    # writers in a pod name the pod, but the machine fails; one machine for all pods does not distinguish them
+    is_apart = len(set(found.home_of_pod.values())) > 1 or len(found.home_of_pod) == 1
+    # a launcher's prefix may name a machine by its address only
+    homes_of = (dict(found.home_of_pod) if is_apart else {}) | found.home_of_address()
+    sources = table.sources.with_columns(pl.col("node").replace(homes_of))
+    home = found.home_of_rank() | dict(node_of)
+    seen = sources["node"].drop_nulls().unique().to_list()
+    # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
+    stated = set(found.nodes)
+    seen = [name for name in seen if name in stated or homes.component(name, stated) is None]
+    listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
+    return replace(table, sources=homes.settle_homes(sources, table.files, known or listed, home)), found
+
+
+def named_in(text: str, known: Mapping[str, str]) -> set[str]:
+    """Machines that a statement in a text names ("Node failure on a"), if they are ``known`` (names and addresses to
+    machines); else those whose whole name occurs in it.
+    """
+    stated = {known[name] for name in roster_of_lines([text]).nodes if name in known}
+    return stated or hosts.names_in(text, known)

@@ -1,0 +1,109 @@
+"""Read rules from TOML and their code tables from CSV."""
+
+from __future__ import annotations
+
+import csv
+import io
+import tomllib
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from functools import cache
+from importlib import resources
+from typing import Any
+
+from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
+from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
+from diagnosis.model import Role
+from diagnosis.taxonomy import UNKNOWN
+
+_ORDER = resources.files("diagnosis").joinpath("knowledge", "areas.toml")
+#: Areas in the order in which their rules are tried.
+AREAS: tuple[str, ...] = tuple(tomllib.loads(_ORDER.read_text(encoding="utf-8"))["areas"])
+
+
+class SignatureError(ValueError):
+    """A rule cannot be read; the message names the rule and the error."""
+
+
+def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) -> tuple[Signature, ...]:
+    """Rules of one TOML text. ``tables`` maps names of code tables to their CSV text.
+
+    Raises:
+        SignatureError: TOML is malformed, a key is unknown or missing, or a table is missing.
+    """
+    try:
+        rows = tomllib.loads(text).get("signature", [])
+    except tomllib.TOMLDecodeError as error:
+        raise SignatureError(f"the file is not TOML: {error}") from error
+    return tuple(_signature(row, area, tables or {}) for row in rows)
+
+
+def _signature(row: Mapping[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
+    name, table = str(row.get("id", "a rule without id")), row.get("codes")
+    if table is not None and table not in tables:
+        raise SignatureError(f"{name}: there is no code table {table!r}")
+    try:
+        keys = [key for key in dict.fromkeys((*_NEEDED, *row)) if key != "codes"]
+        fields = {_FIELDS.get(key, key): _READ.get(key, str)(row[key]) for key in keys}
+        rule = Signature(**{"category": UNKNOWN, **fields, "area": area})
+        return replace(rule, codes=_codes(tables[table], rule)) if table else rule
+    except KeyError as error:
+        raise SignatureError(f"{name}: the key {error.args[0]!r} is missing") from error
+    except (TypeError, ValueError) as error:
+        raise SignatureError(f"{name}: {error}") from error
+
+
+def _texts(value: str | list[str]) -> tuple[str, ...]:
+    return (value,) if isinstance(value, str) else tuple(value)
+
+
+#: How the keys of a rule are read, other than as text; those that each rule needs, and the fields of other names.
+_READ: Mapping[str, Callable[[Any], Any]] = {
+    **{"role": Role, "strength": Strength, "is_form": bool},
+    **dict.fromkeys(("example", "counter", "yields_to", "also", "ends"), _texts),
+}
+_NEEDED = ("id", "title", "role", "pattern", "advice", "source", "example", "counter")
+_FIELDS = {"example": "examples", "counter": "counters"}
+
+
+def _codes(text: str, rule: Signature) -> dict[str, Signature]:
+    """The rule of each row of a code table. ``rule`` gives what the table does not."""
+    rows = csv.DictReader(io.StringIO(text))
+    return {
+        row["code"]: replace(
+            rule,
+            id=f"{rule.id}.{row['code']}",
+            title=row["title"],
+            role=Role(row.get("role") or rule.role),
+            strength=Strength(row.get("strength") or rule.strength),
+            category=row.get("category") or rule.category,
+            advice=row["advice"],
+            yields_to=tuple((row.get("yields_to") or "").split()) or rule.yields_to,
+        )
+        for row in rows
+    }
+
+
+@cache
+def builtin() -> tuple[Signature, ...]:
+    """The rules that ship with the engine, in the order in which they are tried."""
+    folder = resources.files("diagnosis.kinds.logs.meaning.signatures")
+    files = {entry.name: entry for entry in folder.iterdir()}
+    tables = {name: entry.read_text(encoding="utf-8") for name, entry in files.items() if name.endswith(".csv")}
+    areas = [(area, files[f"{area}.toml"]) for area in AREAS if f"{area}.toml" in files]
+    return tuple(rule for area, file in areas for rule in parse(file.read_text(encoding="utf-8"), area, tables))
+
+
+@cache
+def _default() -> SignatureSet:
+    return SignatureSet(builtin())
+
+
+def load(extra: tuple[Signature, ...] = ()) -> SignatureSet:
+    """The rule set: the users' own rules (``extra``) first, then the built-in ones."""
+    return SignatureSet((*extra, *builtin())) if extra else _default()
+
+
+def load_with(texts: Iterable[str]) -> SignatureSet:
+    """The rule set with the users' own rules given as TOML texts."""
+    return load(tuple(rule for text in texts for rule in parse(text, area="custom")))

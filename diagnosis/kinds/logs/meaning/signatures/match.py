@@ -1,0 +1,213 @@
+"""Match ordered rules against many messages at once.
+
+One multi-string search over all messages finds the rules that can match; only for those pairs the regular expression is
+tried. Both searches take linear time for every pattern, so no user's rule can hang the engine. Cost: O(bytes of
+messages) for the search plus O(bytes) for each candidate pair. The hits of lines of small jobs are kept.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from functools import cached_property
+
+import polars as pl
+
+from diagnosis import taxonomy
+from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
+from diagnosis.kinds.logs.meaning.signatures.literals import Way, stored_ways, ways
+from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
+from diagnosis.model import Role
+
+#: What :meth:`SignatureSet.match` returns, one row a matched message.
+SCHEMA: Mapping[str, pl.DataType] = {
+    "masked": pl.UInt64(),
+    "signature": pl.String(),
+    "order": pl.UInt32(),
+    "role": pl.String(),
+    "strength": pl.String(),
+    "category": pl.String(),
+}
+#: One hit of a message: the columns of :data:`SCHEMA` after the first.
+type _Hit = tuple[str, int, str, str, str]
+#: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
+MATCHED_BYTES = 4096
+#: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
+_TEXTS_AT_A_TIME = 1 << 13
+#: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
+#: ("this might be caused by ...") still counts; lists of causes and conditions do not.
+HYPOTHESIS_WORDS = (
+    r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
+    r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
+    r"(?:causes?|reasons?)\b|\ba (?:common|possible|likely|frequent|typical) (?:cause|reason)\b"
+    r"|\b(?:most )?(?:likely|probably) caused by\b.{0,80}\be\.g\."
+    r"|\bif (?:the )?(?:exit ?code|return ?code|signal|status) is\b"
+    r"|\b(?:this|which|it) (?:usually |typically |often )?(?:indicates|means|suggests) that\b|\bsolution: ?\d\.).*$"
+)
+
+
+class SignatureSet:
+    """Ordered rules, ready to be matched. Immutable; the first rule that matches a message decides."""
+
+    def __init__(self, signatures: Iterable[Signature]) -> None:
+        self.signatures = tuple(signatures)
+        #: by the ids that matches name: those of the signatures and of their codes
+        self.rules: dict[str, Signature] = {}
+        self._known = RememberedAnswers(self._hits)
+        for sig in self.signatures:
+            for rule in (sig, *sig.codes.values()):
+                self.rules.setdefault(rule.id, rule)
+
+    @cached_property
+    def _ways(self) -> list[tuple[Way, ...]]:
+        """The literals that each rule needs (one of each set), by the ways in which it can match."""
+        return [stored_ways().get(sig.pattern) or ways(sig.pattern) for sig in self.signatures]
+
+    @cached_property
+    def _literals(self) -> pl.DataFrame:
+        """Which literal may announce which rule: ``literal``, its set (``part``) of the ``parts`` of a ``way`` of the
+        rule ``order``. Rules without literals are in ``_always``."""
+        needed = [(order, way) for order, found in enumerate(self._ways) if all(found) for way in found]
+        rows = [
+            (text, part, len(way), number, order)
+            for number, (order, way) in enumerate(needed)
+            for part, texts in enumerate(sorted(way, key=sorted))
+            for text in sorted(texts)
+        ]
+        names = ("part", "parts", "way", "order")
+        return pl.DataFrame(rows, schema={"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}, orient="row")
+
+    @cached_property
+    def _always(self) -> tuple[int, ...]:
+        return tuple(order for order, found in enumerate(self._ways) if not all(found))
+
+    def rule(self, rule_id: str) -> Signature | None:
+        """The rule of this id, as the column ``signature`` of a match names it."""
+        return self.rules.get(rule_id)
+
+    def match(self, uniques: pl.DataFrame, *, every: bool = False) -> pl.DataFrame:
+        """The deciding rule of each message; unmatched messages have no row.
+
+        Args:
+            uniques: ``masked`` (u64 key), ``example`` (one raw line of each message) and ``text`` (masked message).
+                Rules match the example. The text is used only without an example, because its masks hide numbers and
+                add words (``<PCI>``).
+            every: all rules that match, ordered, instead of the first.
+
+        Returns:
+            A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
+        """
+        columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
+        heads = uniques.select(pl.coalesce(columns).str.head(MATCHED_BYTES)).to_series()
+        found = zip(uniques["masked"], self._known.of(heads), strict=True)
+        rows = [(key, *hit) for key, hits in found for hit in (hits if every else hits[:1])]
+        return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("masked", "order")
+
+    def match_texts(self, texts: Iterable[str]) -> list[str | None]:
+        """The id of the deciding rule of each text, or None."""
+        heads = pl.Series(list(texts), dtype=pl.String).str.head(MATCHED_BYTES)
+        return [hits[0][0] if hits else None for hits in self._known.of(heads)]
+
+    def resolve(self, present: Iterable[str]) -> dict[str, Role]:
+        """The role of each rule given which others are present in the same failure.
+
+        A root that names another root present becomes a cascade (unless both name each other), and so does a weak root
+        if there is a stronger one. A confirmation of what a remaining root says (same category and subcategory,
+        ``also`` included) becomes a root: it is evidence of the same cause. Pass the rules of one failed episode only.
+        O(rules present squared).
+        """
+        rules = [self.rules[rule_id] for rule_id in sorted(set(present)) if rule_id in self.rules]
+        roots = [rule for rule in rules if rule.role is Role.ROOT]
+        has_strong = any(rule.strength is not Strength.WEAK for rule in roots)
+        roles = {rule.id: rule.role for rule in rules}
+        for rule in roots:
+            named = [
+                other for other in roots if other is not rule and _yields(rule, other) and not _yields(other, rule)
+            ]
+            if named or (has_strong and rule.strength is Strength.WEAK):
+                roles[rule.id] = Role.CASCADE
+        causes = {_pair(rule.category) for rule in roots if roles[rule.id] is Role.ROOT}
+        for rule in rules:
+            pairs = {_pair(category) for category in (rule.category, *rule.also)}
+            if rule.role is Role.CONFIRMATION and not rule.is_form and pairs & causes:
+                roles[rule.id] = Role.ROOT
+        return roles
+
+    def _hits(self, heads: pl.Series) -> list[list[_Hit]]:
+        """All hits of each text, in the order of the rules. The built-in rules match what is no general explanation,
+        users' rules the whole text.
+        """
+        certain = heads.str.replace(HYPOTHESIS_WORDS, "")
+        hits: list[list[_Hit]] = [[] for _ in heads]
+        for order, rows in sorted(self._candidates(heads), key=lambda found: found[0]):
+            sig = self.signatures[order]
+            seen = heads if sig.area in USER_AREAS else certain
+            lines = seen.gather(rows)
+            is_hit = lines.str.contains(sig.pattern).fill_null(False)
+            if not is_hit.any():  # compiling another pattern takes longer than most matches
+                continue
+            if sig.unless:
+                is_hit &= ~lines.str.contains(sig.unless).fill_null(False)
+            for row, rule in zip(rows.filter(is_hit), self._rules_of(sig, lines.filter(is_hit)), strict=True):
+                hits[row].append((rule.id, order, rule.role.value, rule.strength.value, rule.category))
+        return hits
+
+    def _candidates(self, texts: pl.Series) -> Iterable[tuple[int, pl.Series]]:
+        """Rules that may match, each with the numbers of the rows."""
+        every = pl.int_range(len(texts), dtype=pl.UInt32, eager=True)
+        yield from ((order, every) for order in self._always)
+        if self._literals.is_empty():
+            return
+        frame = pl.DataFrame({"text": texts}).with_row_index("row")
+        words = self._literals["literal"].unique(maintain_order=True)
+        found = [
+            self._ways_found(
+                rows.select(
+                    "row", literal=pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
+                )
+                .explode("literal")
+                .drop_nulls("literal")
+                .unique()
+            )
+            for rows in (frame.slice(first, _TEXTS_AT_A_TIME) for first in range(0, len(texts), _TEXTS_AT_A_TIME))
+        ]
+        pairs = pl.concat(found or [frame.select(order="row", row="row")])
+        pairs = pairs.group_by("order").agg(pl.col("row").unique().sort()).sort("order")
+        yield from zip(pairs["order"], pairs["row"], strict=True)
+
+    def _ways_found(self, hits: pl.DataFrame) -> pl.DataFrame:
+        """The ``order`` of each way whose parts are all in a ``row``; ``hits``: row and literal. Begins with the part
+        of each way that is in the fewest rows: "error" is in all rows and a part of hundreds of ways.
+        """
+        counts = hits.group_by("literal").len()
+        parts = self._literals.join(counts, on="literal", how="left").group_by("way", "part").agg(pl.col("len").sum())
+        rarest = parts.sort("len", "part").unique("way", keep="first", maintain_order=True).select("way", "part")
+        first = self._literals.join(rarest, on=["way", "part"], how="semi").select("literal", "way", "order", "parts")
+        begun = hits.join(first, on="literal").select("row", "way", "order", "parts").unique()
+        is_whole = pl.col("parts") == 1
+        more = (
+            begun.filter(~is_whole)
+            .join(self._literals.select("way", "literal", "part"), on="way")
+            .join(hits, on=["row", "literal"], how="semi")
+            .group_by("row", "way")
+            .agg(pl.col("order", "parts").first(), pl.col("part").n_unique())
+            .filter(pl.col("part") == pl.col("parts"))
+        )
+        return pl.concat([begun.filter(is_whole).select("order", "row"), more.select("order", "row")])
+
+    def _rules_of(self, sig: Signature, lines: pl.Series) -> list[Signature]:
+        """The rule of each line that a signature matches: for a code that it knows, the code's."""
+        codes = (
+            lines.str.extract_groups(sig.pattern).struct.field("code")
+            if sig.codes and len(lines)
+            else [""] * len(lines)
+        )
+        return [self.rules[sig.codes.get(code, sig).id] for code in codes]
+
+
+def _yields(rule: Signature, other: Signature) -> bool:
+    return any(name == other.id or (name.endswith(".") and other.id.startswith(name)) for name in rule.yields_to)
+
+
+def _pair(category: str) -> tuple[str, str]:
+    leaf = taxonomy.load().get(category)
+    return leaf.category, leaf.subcategory

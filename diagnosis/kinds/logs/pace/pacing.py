@@ -1,0 +1,146 @@
+"""The pace of training: durations of iterations, and slowdowns that last or pass (L4, section 3.4)."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis import stats, thresholds
+from diagnosis.kinds.logs.pace.progress import Progress
+from diagnosis.kinds.logs.rows.clocks import SECOND, Clocks
+
+THRESHOLDS: Final = thresholds.of("pacing")
+
+
+@dataclass(frozen=True)
+class Pace:
+    """Progress in time. ``beats``: ``n``, ``at`` (ns, job clock), ``seconds`` an iteration; ``usual_s`` between printed
+    lines; ``slow_from``: the first iteration of a slowdown that lasts to the end, ``ratio`` its factor; ``phase``:
+    first and last iteration of a passing slowdown, and its factor."""
+
+    beats: pl.DataFrame
+    usual_s: float | None = None
+    slow_from: int | None = None
+    slow_at: int | None = None
+    ratio: float = 1.0
+    phase: tuple[int, int, float] | None = None
+
+    @property
+    def last_at(self) -> int | None:
+        """When the last progress was printed (ns)."""
+        at = self.beats["at"].drop_nulls()
+        return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
+
+    @property
+    def silent_from(self) -> float | None:
+        """Since when no progress was printed (ns). Lines without a time have that of the last line with one: of several
+        with the last time each took as long as usual.
+        """
+        at = self.beats["at"].drop_nulls()
+        if self.last_at is None or self.usual_s is None:
+            return None
+        return self.last_at + int((at == self.last_at).sum() - 1) * self.usual_s * SECOND
+
+    @property
+    def is_even(self) -> bool:
+        """Whether no slowdown is seen, and there are enough durations to see one."""
+        is_shown = self.beats["seconds"].drop_nulls().len() > 2 * THRESHOLDS.slow_beats
+        return is_shown and self.slow_from is None and self.phase is None
+
+
+#: No progress.
+NONE: Final = Pace(pl.DataFrame(schema={"n": pl.Int64, "at": pl.Int64, "seconds": pl.Float64}))
+
+
+def pace(progress: Progress, clocks: Clocks) -> Pace:
+    """One row an iteration (its earliest line), its duration and the change of durations."""
+    if progress.beats.is_empty():
+        return NONE
+    beats = (
+        clocks.correct(progress.beats, "at")
+        .group_by("n")
+        .agg(at=pl.col("at").min(), seconds=pl.col("seconds").median())
+        .sort("n")
+    )
+    gap, step = pl.col("at").diff() / SECOND, pl.col("n").diff()
+    gaps = beats.with_columns(gap=gap, per=pl.when(step > 0).then(gap / step))
+    beats = beats.with_columns(seconds=_durations(gaps))
+    positive = gaps.filter(pl.col("gap") > 0)["gap"]
+    usual = float(positive.median()) if positive.len() else None  # type: ignore[arg-type]
+    slow = _slowdown(beats)
+    if slow is None:
+        return Pace(beats, usual, phase=_phase(beats))
+    place, ratio = slow
+    return Pace(beats, usual, int(beats["n"][place]), beats["at"][place], ratio)
+
+
+def _durations(gaps: pl.DataFrame) -> pl.Series:
+    """Seconds an iteration: stated in the lines, if they fit the times of printing; else from those times."""
+    stated, each = gaps["seconds"].drop_nulls(), gaps["per"].drop_nulls()
+    if stated.len() and each.len() and not 0.5 <= np.median(stated) / max(np.median(each), 1e-9) <= 2.0:
+        return gaps["per"]
+    return gaps.select(pl.coalesce("seconds", "per")).to_series()
+
+
+def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
+    """Row from which iterations take longer up to the end, and the factor; None without a lasting change, which must be
+    large in units of the spread before it. O(n²) on at most 400 durations.
+
+    If stamps are whole seconds and iterations hardly longer, medians of durations jump, but means are exact, because
+    rounding errors cancel. Single long durations, such as checkpoints, are cut first.
+    """
+    known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
+    # the first iterations warm up: compilers, caches, memory pools
+    known = known.tail(min(400, max(0, known.height - 2)))
+    if known.height < 2 * THRESHOLDS.slow_beats + 1:
+        return None
+    values = known["seconds"].to_numpy()
+    usual = float(np.median(values))
+    is_coarse = bool(np.all(values == np.round(values))) and usual < THRESHOLDS.coarse_s
+    if is_coarse:
+        values = np.minimum(values, 3 * max(usual, 1.0))
+    cut = stats.change_point(values, THRESHOLDS.coarse_beats if is_coarse else THRESHOLDS.slow_beats, is_mean=is_coarse)
+    if cut is None:
+        return None
+    before, after = values[:cut], values[cut:]
+    base, later = (float(np.mean(part) if is_coarse else np.median(part)) for part in (before, after))
+    spread = 2 * max(float(before.std()), THRESHOLDS.grain_s) if is_coarse else max(stats.spread(before), 0.02 * base)
+    # the last third of coarse durations, or most of the finer ones, must be slow too
+    least = (
+        np.mean(after[-max(THRESHOLDS.coarse_beats // 2, len(after) // 3) :]) if is_coarse else np.quantile(after, 0.2)
+    )
+    gain = (later - base) / spread * np.sqrt(min(len(before), len(after)))
+    is_lasting = float(least) >= base * (1 + 0.6 * (THRESHOLDS.slower - 1))
+    if base <= 0 or later < THRESHOLDS.slower * base or not is_lasting or gain < THRESHOLDS.least_gain:
+        return None
+    return int(known["row"][cut]), later / base
+
+
+def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
+    """The longest run of iterations that took longer for some time: windows of ``phase`` durations without their
+    longest, which may be a checkpoint, against the median window. O(n × window)."""
+    known = beats.drop_nulls("seconds")
+    values = known["seconds"].to_numpy()
+    if len(values) < 4 * THRESHOLDS.phase:
+        return None
+    windows = np.lib.stride_tricks.sliding_window_view(values, THRESHOLDS.phase)
+    sums = windows.sum(axis=1) - windows.max(axis=1)
+    base = float(np.median(sums))
+    # the resolution of whole-second stamps
+    grain = 1.0 if np.all(values == np.round(values)) else 0.0
+    spread = stats.spread(sums)
+    is_slow = sums > max(THRESHOLDS.phase_slower * base, base + 6 * spread, base + 2 * grain)
+    is_slow[: THRESHOLDS.phase] = False
+    runs = np.flatnonzero(np.diff(is_slow, prepend=False, append=False)).reshape(-1, 2)
+    best = max(runs.tolist(), key=lambda run: run[1] - run[0], default=(0, 0))
+    if best[1] - best[0] < THRESHOLDS.phase // 2 or is_slow.mean() > THRESHOLDS.phase_share:
+        return None
+    # the windows' iterations that are nearer to the slowest window than to the usual pace
+    top = float(sums[best[0] : best[1]].max())
+    inside = np.arange(best[0], min(best[1] + THRESHOLDS.phase, len(values)))
+    slow_ones = inside[values[inside] > (base + top) / (2 * (THRESHOLDS.phase - 1))]
+    usual = max(float(np.delete(values, slow_ones).mean()), 1e-9)
+    return int(known["n"][int(slow_ones[0])]), int(known["n"][int(slow_ones[-1])]), top / (THRESHOLDS.phase - 1) / usual

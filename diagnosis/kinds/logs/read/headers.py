@@ -1,0 +1,212 @@
+"""Record headers: time, writer and level before the message.
+
+Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`mask`), of which there are
+few; the recognised pattern then reads the values from the raw lines.
+"""
+
+from __future__ import annotations
+
+import polars as pl
+
+from diagnosis.kinds.logs.read.patterns import Form, unchanged
+from diagnosis.kinds.logs.read.times import DAY as _DAY
+from diagnosis.kinds.logs.read.times import MONTH as _MONTH
+from diagnosis.kinds.logs.read.times import TIME_STYLES
+from diagnosis.model import Level
+
+# The parts of a header, in any order and number. Recognised on normalised text. No piece takes more than one blank
+# after itself, so that the indentation of the message survives.
+_GAP = r"(?: *[|,-]+)?[ \t]?"
+_CLOCK = r"0:0:0(?:[.,:]0)*"
+_ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
+_STAMP = (
+    rf"(?:[\[(]?(?:{_DAY},? +)?(?:0-0-0[T _,]{_CLOCK}|0-0-0-{_CLOCK}|0[- ]{_CLOCK}|0/0/0[ ,T]+{_CLOCK}"
+    rf"|0\.0(?:\.0)? {_CLOCK}"
+    rf"|{_MONTH} +0 {_CLOCK}(?: (?:[A-Z]+ )?0\b)?|0[/ -]{_MONTH}[/ -]+0[ :]{_CLOCK}|0:0:0[.,]0"
+    rf"|{_MONTH}[/ -]0[/, -]+0[ ,]+{_CLOCK}){_ZONE}[\])]?[:,]?"
+    rf"|\[ *0\.0\](?:\[ *[CT]0\])?|^0\.0 |^\[0/0 {_CLOCK} [\w.]+\]:)"
+)
+_WORDS = "DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|ERR|FATAL|CRITICAL|CRIT|PANIC|EVENT|TRACE|Warning|Normal|Error|Info"
+_LOWER = "debug|info|notice|warning|warn|error|err|fatal|critical|crit|alert|emerg"
+_LEVEL = (
+    rf"(?:[\[<(](?:{_WORDS}|{_LOWER}) *[\])>]:?|(?:DEBUG|INFO|NOTICE|WARNING|WARN|ERROR|FATAL|CRITICAL"
+    rf"|Normal|Warning)(?:: ?|\b *)"
+    rf"|(?:kern|daemon|user|syslog) *:(?:{_LOWER}) *:|<0>)"
+)
+_WRITER = (
+    r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\]|\[0,0\]<std(?:out|err)>:?|std(?:out|err) [FP] "
+    r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):|\((?:[A-Za-z_][\w.:]{0,80} pid=0|raylet)(?:, ip=[0-9A-Fa-f.:]{1,45})?\))"
+)
+_GLOG = r"(?:\[?[IWEFD] ?0 0:0:0\.0(?: +0)? ?)"
+_TASK = r"0:(?: |$)"  # srun --label
+_PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
+_HEADER = rf"^\s*{_PIECES}+"
+_NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
+# A host at the start of the line, or after the collector's stamp: "worker-3: …", "web-0  | …"; mpiexec of PALS labels
+# lines with the rank, too: "x1000c0s0b0n0 12: …".
+_LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?: 0)?(?:: | +\| )"
+_AFTER_LABEL = rf"{_LABELLED}{_PIECES}*"
+_SYSLOG = (
+    rf"^(?:<0>)?(?:{_MONTH} +0 0:0:0(?:\.0)? |0-0-0T0:0:0(?:\.0)?(?:Z|[+-]0:?0?) )[A-Za-z0][\w.-]* "
+    rf"[\w./@()-]+(?:\[0\])?: "
+    r"(?:\[ *0\.0\] )?"
+)
+#: Words that begin messages as ``word0:`` and name no host.
+_NOT_HOSTS = (
+    r"(?i)^\s*(?:epoch|iter|iteration|step|loss|batch|layer|stage|trial|attempt|try|phase|part|shard"
+    r"|dev|device|cuda|gpu|npu|tpu|cpu"
+    r"|eth|ib|nvme|sd[a-z]|fold|eval|train|test|level|top|acc|task|thread|worker_?group|line|col"
+    r"|section|figure|table|run|seed|version"
+    r"|v|python|h|x|y|e[ijz]?|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?(?: 0)?:"
+)
+# Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules:
+# "urllib3.connectionpool".
+_DOMAIN = (
+    r"\.(?:local|localdomain|internal|cluster|svc|lan|com|net|org|edu|gov|io|ai|cloud|[a-z]{2})(?::| "
+    r")|^\s*[A-Za-z0-9]*[A-Za-z]-?0[\w-]*\.\w+-|0\.0\.0\.0"
+)
+# An overwritten progress bar before a record.
+_BAR = r"^[^|]{0,80}\b0%\|[^|]*\|[^\[]{0,40}\[[^\]]*\]\s*"
+# The header of a second record within the line: two processes wrote at once.
+_SECOND = r"\S(?:\[default0\]:|\[rank0\]: ?|\[0-0-0 0:0:0[.,]0\] |\[?[IWEF]0 0:0:0\.0 )"
+_GRAVE = r"\bERROR\b|\bFATAL\b|Error\b|Exception\b|\bXid\b|Traceback|\bfailed\b|\bFailed\b|Aborted|Killed"
+_HOST = rf"(?:0\.0\.0\.0|{_NAME})"
+
+#: The key of a level, as logfmt writes it.
+_LOGFMT = r"\b(?:level|lvl|severity)=\"?"
+
+# TensorFlow ends with its letter F, while programs go on after most lines with its letter E, in healthy jobs, too.
+#: (level, pattern over the normalised header and the start of the message), worst first; house styles write levels in
+#: their own language, or as symbols.
+_LEVELS: tuple[tuple[Level, str], ...] = (
+    (
+        Level.FATAL,
+        (
+            r"\b(?:FATAL|CRITICAL|CRIT|PANIC|EMERG|ALERT)\b|[\[:<](?:fatal|crit|critical|emerg|alert)[\]> ]"
+            r"|\bF ?0 0:0:0|: F \S+\.\w+:0\] "
+            r"|\b[Ff]atal error\b|[Kk]ernel panic|[\[【|=](?:致命|严重|嚴重|치명)[\]】| ]"
+        ),
+    ),
+    (
+        Level.ERROR,
+        (
+            rf"\b(?:ERROR|ERR|SEVERE)\b|[\[:<](?:error|err)[\]> ]|\[NeMo E |{_LOGFMT}err(?:or)?\b|\bE ?0 0:0:0"
+            r"|\bslurmstepd: error:|\bsrun: error:|^\s*[Ee]rror:|Traceback \(most recent call last\)"
+            r"|\b(?:FEHLER|ERREUR|ERRO)\b|[\[【|=](?:错误|錯誤|エラー|오류|ОШИБКА)[\]】| ]|🔴|❌"
+        ),
+    ),
+    (
+        Level.WARNING,
+        (
+            rf"\b(?:WARNING|WARN)\b|[\[:<]warn(?:ing)?[\]> ]|\[NeMo W |{_LOGFMT}warn|\bW ?0 0:0:0|: W \S+\.\w+:0\] "
+            r"|\b\w*Warning: |^\s*[Ww]arning:|\bWarning\b"
+            r"|\b(?:WARNUNG|AVERTISSEMENT|AVISO)\b|[\[【|=](?:警告|경고|ПРЕДУПРЕЖДЕНИЕ)[\]】| ]|🟡|⚠"
+        ),
+    ),
+    (Level.INFO, rf"\b(?:INFO|NOTICE|EVENT)\b|[\[<]info[\]>]|\[NeMo I |{_LOGFMT}info\b|\bI ?0 0:0:0|\bNormal\b"),
+    (Level.DEBUG, rf"\b(?:DEBUG|TRACE)\b|[\[<]debug[\]>]|{_LOGFMT}debug\b|\bD ?0 0:0:0"),
+)
+_EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
+_DATE = rf"0[-/]0[-/]0|{_MONTH}"
+_LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
+
+
+def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
+    """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
+    ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
+    """
+    label = normal.str.extract(form(_LABELLED), 0).str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?: 0)?(?::| +\|) )$"), 1)
+    is_labelled = (
+        label.str.contains(form(r"^\S*0"))
+        & ~label.str.contains(form(_NOT_HOSTS))
+        & (~label.str.contains(".", literal=True) | label.str.contains(form(_DOMAIN)))
+    ).fill_null(False)
+    is_syslog = normal.str.contains(form(_SYSLOG))
+    header = (
+        pl.when(is_syslog)
+        .then(normal.str.extract(form(_SYSLOG), 0))
+        .when(is_labelled)
+        .then(normal.str.extract(form(_AFTER_LABEL), 0))
+        .otherwise(normal.str.extract(form(_HEADER), 0))
+        .fill_null("")
+    )
+    message = _first_record(normal.str.slice(header.str.len_chars()), form)
+    style: pl.Expr = pl.lit(None, dtype=pl.UInt8)
+    reach = normal.str.head(200)
+    for index in reversed(range(len(TIME_STYLES))):
+        has_style = reach.str.contains(form(TIME_STYLES[index].normal))
+        style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
+    # other stamps of a line that begins with the time of day are its message's, unless a date follows at once
+    is_of_day = reach.str.contains(form(TIME_STYLES[-1].normal)) & ~reach.str.head(40).str.contains(form(_DATE))
+    style = pl.when(is_of_day).then(pl.lit(len(TIME_STYLES) - 1, dtype=pl.UInt8)).otherwise(style)
+    start = normal.str.head(_LEVEL_REACH)
+    level = pl.when(message.str.contains(form(_EXCEPTION))).then(int(Level.ERROR)).otherwise(int(Level.NONE))
+    for value, pattern in reversed(_LEVELS):
+        level = pl.when(start.str.contains(form(pattern))).then(int(value)).otherwise(level)
+    who = pl.lit(0, dtype=pl.UInt16)
+    for bit, is_so in (
+        (LABEL, is_labelled),
+        (TAG, start.str.contains(form(r"\[[Rr]ank ?0\]"))),
+        (TASK, header.str.contains(form(rf"^ *(?:{_NAME} )?0:(?: |$)"))),
+        (LOCAL, header.str.contains(form(r"\[default0\]"))),
+        (NCCL, start.str.contains(form(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]"))),
+        (SYSLOG, is_syslog),
+        (SRUN, normal.str.contains(form(r"^srun: error: \S+: tasks? 0"))),
+        (POD, header.str.contains("[pod/", literal=True)),
+        (MPI, header.str.contains(form(r"\[0,0\]<std"))),
+        (RAY, header.str.contains(form(r"(?: pid=0|\(raylet), ip="))),
+    ):
+        who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(pl.lit(0, dtype=pl.UInt16))
+    return {"message": message, "level": level.cast(pl.UInt8), "style": style, "who": who}
+
+
+def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
+    """One message of a line that several writers share: the first, or the first severe one. A progress bar before a
+    message is removed.
+    """
+    rest = message.str.replace(form(_BAR), "")
+    message = pl.when(rest.str.contains(form(r"\S"))).then(rest).otherwise(message)
+    has_second = message.str.contains(form(_SECOND))
+    first = message.str.extract(form(rf"^(.*?\S)(?:{_SECOND[2:]})"), 1)
+    second = message.str.extract(form(rf"{_SECOND}(.*)$"), 1)
+    return (
+        pl.when(~has_second)
+        .then(message)
+        .when(second.str.contains(form(_GRAVE)) & ~first.str.contains(form(_GRAVE)))
+        .then(second)
+        .otherwise(first)
+    )
+
+
+#: Bits of ``who``: the ways in which a line names its writer. Compiled code reads numbers and most words.
+LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI, RAY = (1 << index for index in range(10))
+#: bit -> (part, pattern over raw lines) of those that patterns read.
+RAW: dict[int, tuple[str, str]] = {
+    POD: ("label", r"\[pod/([^/\]]+)"),
+    RAY: ("host", r"(?: pid=[0-9]+|\(raylet), ip=([0-9A-Fa-f.:]{1,45})\)"),
+    SRUN: ("host", r"^srun: error: ([A-Za-z0-9][\w.-]*): tasks? [0-9]"),
+    SYSLOG: (
+        "host",
+        (
+            rf"^(?:<[0-9]+>)?(?:{_MONTH} +[0-9]+ [0-9:.]+|[0-9]{{4}}-[0-9-]+T[0-9:.]+(?:Z|[+-][0-9:]+)) "
+            rf"([A-Za-z0-9][\w.-]*) "
+        ),
+    ),
+}
+#: Bits whose words are read by RAW.
+WORDS = SYSLOG | SRUN | POD | RAY
+#: Number of bytes from the start of a line in which its writer is searched.
+WRITER_CHARS = 160
+PARTS = ("label", "rank", "local", "host")
+
+
+def writers(text: pl.Series, who: int) -> list[pl.Series]:
+    """The words that name the writers of raw lines with these ``who`` bits: a series for each part ("label", "host")
+    that they have.
+    """
+    found: dict[str, list[pl.Expr]] = {}
+    for bit, (part, pattern) in RAW.items():
+        if who & bit:
+            found.setdefault(part, []).append(pl.col("text").str.extract(pattern, 1))
+    parts = [pl.coalesce(*ways).fill_null("").alias(part) for part, ways in found.items()]
+    return text.to_frame("text").lazy().select(*parts).collect().get_columns() if parts else []

@@ -1,0 +1,316 @@
+"""The tables for all comparisons: which source printed which message, how often, first and last time.
+
+Cost follows the number of *different* (source, message) pairs, not of lines; a file is read in slices so that memory
+stays bounded.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import math
+import re
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from itertools import pairwise
+from typing import Final
+
+import numpy as np
+import polars as pl
+
+from diagnosis.kinds.logs.read import tables
+from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, with_scheme, without_job_name
+from diagnosis.kinds.logs.read.tables import YEARLESS
+from diagnosis.kinds.logs.rows import cells, homes, messages, slabs, stored_rows
+from diagnosis.kinds.logs.rows.stored_rows import Rows
+from diagnosis.model import LOG_KINDS, Kind, Parsed
+
+_HALF_YEAR = 182 * 86_400_000_000_000
+_ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
+#: Places of a long file in which lines are looked for.
+PLACES: Final = 400
+
+
+@dataclass(frozen=True)
+class LogTable:
+    """All log artifacts of one attempt.
+
+    ``files``     paths; a file's number is its place here.
+    ``sources``   ``source`` (number over all files), ``file``, ``node``, ``rank``.
+    ``messages``  one row a distinct masked message: ``masked``, ``text``, ``example``, ``level``, ``count``.
+    ``is_cut``    whether the job has more of them than can be compared (:mod:`messages`).
+    ``lines``     where the lines of each file are.
+    ``cells``     one row a (source, message): see :data:`cells.CELLS`; times in ns UTC, filled forward within a file
+                      where a line has none;
+                  ``is_stamped`` where one of the lines states its own time; ``until_at`` by when the last line had
+                  been written: the next time that its file states, null if none follows.
+    ``spans``     one row a file: ``lines``, ``first_at``, ``last_at``, ``jumps``: how often its time runs back widely.
+    ``system_files``  files that a kernel wrote.
+    ``undated``  files whose stamps name no date.
+    ``begun``     the line at which what counts of a file begins, of files with earlier launches.
+    ``year_at``   a time (ns) of the job that gives the year of stamps without one; None if no stamp has a year.
+    """
+
+    files: tuple[str, ...]
+    lines: tuple[Rows, ...]
+    sources: pl.DataFrame
+    messages: pl.DataFrame
+    cells: pl.DataFrame
+    spans: pl.DataFrame
+    year_at: int | None = None
+    system_files: frozenset[int] = frozenset()
+    undated: frozenset[int] = frozenset()
+    is_cut: bool = False
+    begun: Mapping[int, int] = field(default_factory=dict)
+
+    def since(self, begun: Mapping[int, int]) -> LogTable:
+        """The table without the lines of some files before the ones stated. O(lines of these files)."""
+        is_other = ~pl.col("file").is_in(list(begun))
+        found, spans = [self.cells.filter(is_other)], [self.spans.filter(is_other)]
+        for file, line in begun.items():
+            part = self.lines[file].part(line - 1, self.lines[file].size)
+            mine, span = cells.cells_of_files([part], [self._bases[file]], self.year_at, self.messages["masked"])
+            number = pl.lit(file, pl.UInt32).alias("file")
+            found.append(mine.with_columns(number, pl.col("first_line", "last_line") + pl.lit(line - 1, pl.UInt32)))
+            spans.append(span.with_columns(number))
+        kept = pl.concat(found).sort("file", "source", "masked")
+        count = kept.group_by("masked").agg(pl.col("n").sum().cast(pl.UInt64).alias("count"))
+        said = self.messages.drop("count").join(count, on="masked", maintain_order="left").select(self.messages.columns)
+        return replace(self, cells=kept, spans=pl.concat(spans).sort("file"), messages=said, begun=begun)
+
+    @property
+    def trainers(self) -> frozenset[str]:
+        """Nodes that wrote something other than a kernel log."""
+        own = self.sources.filter(~pl.col("file").is_in(sorted(self.system_files)))
+        return frozenset(own["node"].drop_nulls().unique().to_list())
+
+    def rows(
+        self, masked: Sequence[int], *, files: Sequence[int] | None = None, limit: int | None = None
+    ) -> pl.DataFrame:
+        """The lines of these messages in file order: ``file``, ``line``, ``offset``, ``length``, ``record``, ``at``,
+        ``source``, ``masked``.
+
+        ``limit`` cuts the result, file after file, so that a storm of one message cannot fill memory.
+        """
+        found, height = [self._rows([])], 0
+        for rows in self.slabs(masked, files=files, limit=limit):
+            found.append(rows)
+            height += rows.height
+            if limit is not None and height >= limit:
+                break
+        rows_found = pl.concat(found, rechunk=True)
+        return rows_found if limit is None else rows_found.head(limit)
+
+    def slabs(
+        self,
+        masked: Sequence[int],
+        *,
+        files: Sequence[int] | None = None,
+        limit: int | None = None,
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MOST_LINES` lines that are read. ``limit``:
+        files beyond so many rows are left out.
+        """
+        wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
+        wanted_cells = self.cells.filter(pl.col("masked").is_in(wanted.implode()))
+        if files is not None:
+            wanted_cells = wanted_cells.filter(pl.col("file").is_in(list(files)))
+        by_file = wanted_cells.group_by("file").agg(
+            pl.col("n").sum(), pl.col("first_line").min(), pl.col("last_line").max()
+        )
+        by_file = by_file.sort("file")
+        if limit is not None:  # the cells show how many files are needed
+            by_file = by_file.filter(pl.col("n").cum_sum() - pl.col("n") < limit)
+        chosen = list(by_file.select("file", "first_line", "last_line").iter_rows())
+        for group in cells.file_groups([self.lines[file].size for file, _, _ in chosen]):
+            if len(group) == 1:
+                file, low, high = chosen[group[0]]
+                yield from self._slabs(file, low, high, wanted)
+                continue
+            rows = self._rows([chosen[n][0] for n in group]).filter(pl.col("masked").is_in(wanted.implode()))
+            if self.begun:
+                begun = pl.col("file").replace_strict(dict(self.begun), default=0, return_dtype=pl.UInt32)
+                rows = rows.filter(pl.col("line") >= begun)
+            yield rows
+
+    def sampled(self, masked: Sequence[int], file: int, most: int) -> pl.DataFrame:
+        """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them. If there are more: the
+        last ones, half of them, and a few in each of :data:`PLACES` places of the file, evenly spread. The lines that
+        are read are about as large a share of the file as the returned ones are of these messages' lines.
+        """
+        wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
+        mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()) & (pl.col("file") == file))
+        count = int(mine["n"].sum())
+        if count <= most:
+            return self.rows(masked, files=[file])
+        low, high = int(mine["first_line"].min()), int(mine["last_line"].max())  # type: ignore[arg-type]
+        apart = (high + 1 - low) / count
+        last = self._last(file, low, high, wanted, most // 2, apart)
+        each = max(1, (most - most // 2) // PLACES)
+        edges = np.linspace(low, int(last["line"][0]), PLACES + 1).astype(np.int64).tolist()
+        wide = math.ceil(2 * each * apart)
+        found = [
+            self.around(file, begin, min(end, begin + wide) - 1, wanted).head(each) for begin, end in pairwise(edges)
+        ]
+        return pl.concat([*found, last], rechunk=True)
+
+    def _last(self, file: int, low: int, high: int, wanted: pl.Series, count: int, apart: float) -> pl.DataFrame:
+        """The last ``count`` lines of these messages in a file, which are typically so many lines ``apart``; or all."""
+        found, begin = [self._rows([])], high + 1
+        while begin > low and (missing := count - sum(rows.height for rows in found)) > 0:
+            end, begin = begin - 1, max(low, begin - math.ceil(max(slabs.LINES_BEFORE, 1.2 * missing * apart)))
+            found.insert(0, self.around(file, begin, end, wanted))
+        return pl.concat(found).tail(count)
+
+    def around(self, file: int, low: int, high: int, wanted: pl.Series | None = None) -> pl.DataFrame:
+        """The rows of lines ``low`` to ``high`` (both included) of one file; those of the messages ``wanted`` alone."""
+        return pl.concat([self._rows([]), *self._slabs(file, low, high, wanted)])
+
+    def stamps(self, file: int) -> pl.DataFrame:
+        """``masked`` and ``own`` of the lines of one file that state a time, in order."""
+        rows = stored_rows.scan(self.lines[file]).select("masked", own=cells.own_time(self.year_at))
+        return rows.drop_nulls("own").collect()
+
+    @cached_property
+    def _bases(self) -> dict[int, int]:
+        """The least source of each file."""
+        return dict(self.sources.group_by("file").agg(pl.col("source").min()).iter_rows())
+
+    @cached_property
+    def _untimed(self) -> frozenset[int]:
+        """Files of which no line states a time."""
+        return frozenset(self.spans.filter(pl.col("first_at").is_null())["file"].to_list())
+
+    def _slabs(
+        self,
+        file: int,
+        low: int,
+        high: int,
+        wanted: pl.Series | None = None,
+    ) -> Iterator[pl.DataFrame]:
+        """The rows of lines of one file, which may be large, as :func:`slabs.read_slabs` gives them."""
+        for rows in slabs.read_slabs(
+            self.lines[file], low, high, self.year_at, wanted, is_timed=file not in self._untimed
+        ):
+            base = pl.lit(self._bases.get(file, 0), pl.UInt32)
+            yield rows.with_columns(file=pl.lit(file, pl.UInt32), source=pl.col("source") + base).select(_ROW)
+
+    def _rows(self, files: Sequence[int]) -> pl.DataFrame:
+        """All rows of some files."""
+        lines = [self.lines[file] for file in files]
+        place = np.repeat(np.arange(len(files)), [one.size for one in lines])
+        file, base = (
+            pl.Series(numbers, dtype=pl.UInt32).gather(place)
+            for numbers in (list(files), [self._bases.get(f, 0) for f in files])
+        )
+        at = cells.own_time(self.year_at).forward_fill().over("file")
+        rows = stored_rows.read(lines, tuple(tables.COLUMNS))
+        return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(_ROW)
+
+
+def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
+    """The artifacts with log lines, by path, so that the order of upload changes nothing."""
+    return sorted(
+        (p for p in parsed if p.kind in LOG_KINDS and p.columns is not None and p.uniques is not None),
+        key=lambda p: p.path,
+    )
+
+
+def build(
+    parsed: Sequence[Parsed],
+    nodes: Iterable[str] = (),
+    node_of: Mapping[int, str] | None = None,
+    as_of: int | None = None,
+) -> LogTable:
+    """Joins the column files of a job. ``nodes``: names in an inventory; ``node_of``: rank to node, from a
+    description; ``as_of``: when the evidence was taken (ns), which dates a job whose stamps have no year.
+    """
+    nodes = tuple(nodes)
+    logs = log_artifacts(parsed)
+    paths = [p.path for p in logs]
+    merged, is_cut = messages.merge_messages([stored_rows.messages_of(p) for p in logs])
+    writers = without_job_name(
+        [with_scheme(p.sources, paths) for p in logs], lambda p: merged["example"].str.contains(p).any()
+    )
+    logs = [replace(p, sources=own_sources) for p, own_sources in zip(logs, writers, strict=True)]
+    rows = [
+        (number, s.node if s else None, s.rank if s else None)
+        for number, p in enumerate(logs)
+        for s in (p.sources or (None,))
+    ]
+    schema = {"file": pl.UInt32, "node": pl.String, "rank": pl.Int64}
+    source_table = pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
+    bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
+    source_table = homes.settle_homes(_without_doubtful_nodes(source_table, logs, nodes), paths, nodes, node_of or {})
+    year_at = _year_at(logs, as_of)
+    lines = tuple(stored_rows.lines_of(p) for p in logs)
+    found, spans = cells.cells_of_files(lines, bases, year_at, merged["masked"] if is_cut else None, logs)
+    return LogTable(
+        files=tuple(p.path for p in logs),
+        lines=lines,
+        sources=source_table,
+        messages=merged,
+        is_cut=is_cut,
+        cells=found,
+        spans=spans,
+        year_at=year_at,
+        system_files=frozenset(n for n, p in enumerate(logs) if p.kind == Kind.KERNEL),
+        undated=frozenset(n for n, p in enumerate(logs) if p.facts.get("is_undated")),
+    )
+
+
+def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:
+    """``sources`` without doubtful nodes.
+
+    A name read from a line ("Xid 61: …" looks like a host and its message) yields to the node that the file's path
+    names, unless it occurs in other files or in an inventory. A path's doubtful name counts only if there are others:
+    alone it is the directory of the whole job, and so is the beginning of others ("run7" beside "run7-worker-3").
+    """
+    told = [(n, s) for n, p in enumerate(logs) for s in p.sources if s.node and s.how in ("path", "inventory")]
+    sure = [(number, s) for number, s in told if s.confidence > MAX_DOUBTFUL_CONFIDENCE]
+    weak = {str(s.node) for _, s in told if s.confidence <= MAX_DOUBTFUL_CONFIDENCE}
+    own, known = {number: str(s.node) for number, s in sure}, {*nodes, *(str(s.node) for _, s in sure)}
+    names = sources["node"].drop_nulls().unique().to_list()
+    begun = Counter(name[: mark.start()] for name in names for mark in re.finditer(r"[-_.]", name))
+    shared = {name for name in weak if begun[name] > homes.THRESHOLDS.shared}
+    if len(weak) >= 2:
+        known |= weak - shared
+    doubtful = sorted(weak - known)
+    named = pl.col("file").replace_strict(own, default=None, return_dtype=pl.String)
+    is_strange = named.is_not_null() & pl.col("node").is_not_null() & ~pl.col("node").is_in(sorted(known))
+    return sources.with_columns(
+        node=pl.when(is_strange).then(named).when(pl.col("node").is_in(doubtful)).then(None).otherwise(pl.col("node"))
+    )
+
+
+def _year_at(logs: Sequence[Parsed], as_of: int | None) -> int | None:
+    """Some time of the job whose stamp has a year, or ``as_of`` if none has; None if no stamp needs it: all have one,
+    or those without one already lie in the half year around it, so that no other year is nearer.
+    """
+    if not any(p.facts.get("has_yearless", True) for p in logs):
+        return None
+    time, is_bare = pl.col("time"), (pl.col("flags") & YEARLESS) > 0
+    stated = [p.facts["stamps"] for p in logs if "stamps" in p.facts]
+    found = [pl.DataFrame(stated, schema=dict.fromkeys(("full", "first", "last"), pl.Int64), orient="row")]
+    lines = [stored_rows.lines_of(p) for p in logs if "stamps" not in p.facts]
+    for group in cells.file_groups([one.size for one in lines]):
+        read = [lines[file] for file in group]  # a single one may be large
+        stamps = stored_rows.scan(read[0]) if len(read) == 1 else stored_rows.read(read, ("time", "flags")).lazy()
+        stamps = stamps.select(
+            full=time.filter(~is_bare).max(),
+            first=time.filter(is_bare).min(),
+            last=time.filter(is_bare).max(),
+        )
+        found.append(stamps.collect(engine="streaming"))
+    rows = pl.concat(found)
+    at, first, last = rows["full"].max() or as_of, rows["first"].min(), rows["last"].max()
+    if not isinstance(at, int) or not isinstance(first, int) or not isinstance(last, int):
+        return None
+    is_near = at - first <= _HALF_YEAR and last - at <= _HALF_YEAR
+    return None if is_near else at
+
+
+def event_id(template: str, signature: str) -> str:
+    """A stable short id of (template, signature): the same in every job and for every order of reading."""
+    return hashlib.blake2b(f"{signature}\n{template}".encode(), digest_size=8).hexdigest()

@@ -1,0 +1,1 @@
+"""Which ranks made the others wait, and what to evict (ByteRobust)."""

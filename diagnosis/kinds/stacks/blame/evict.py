@@ -1,0 +1,58 @@
+"""Over-eviction: the parallel group that explains the outliers best (ByteRobust, section 5.1, figure 7).
+
+One faulty rank stalls its whole group, so the machines of the group that the outliers share are evicted together: this
+costs a few healthy machines and saves hours of searching.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from diagnosis.kinds.stacks.ranks.layout import Layout
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """``groups`` of one kind, together ``ranks``. ``coverage`` = |O∩g|/|O|, ``precision`` = |O∩g|/|g|."""
+
+    kind: str
+    groups: tuple[tuple[int, ...], ...]
+    ranks: frozenset[int]
+    coverage: float
+    precision: float
+
+    @property
+    def order(self) -> tuple[float, float, int]:
+        """Better first: coverage, precision (of equal coverage the smaller group has more), fewer groups."""
+        return (-self.coverage, -self.precision, len(self.groups))
+
+    @property
+    def score(self) -> float:
+        """In [0, 1]: coverage reduced by low precision, for display; the choice is made by :attr:`order`."""
+        return round(self.coverage * (0.5 + 0.5 * self.precision), 4)
+
+
+def candidates(outliers: Iterable[int], layout: Layout, *, limit: int = 24) -> list[Candidate]:
+    """Single groups that touch an outlier, and per kind the union that covers all; best first. O(kinds × world
+    size)."""
+    odd = frozenset(outliers)
+    if not odd or not layout.is_known:
+        return []
+    found: list[Candidate] = []
+    for kind in layout.kinds():
+        touched = [g for g in layout.groups(kind) if not odd.isdisjoint(g)]
+        for g in touched:
+            hit = len(odd.intersection(g))
+            found.append(Candidate(kind, (g,), frozenset(g), hit / len(odd), hit / len(g)))
+        if len(touched) > 1:
+            union = frozenset(r for g in touched for r in g)
+            found.append(
+                Candidate(kind, tuple(touched), union, len(odd & union) / len(odd), len(odd & union) / len(union))
+            )
+    return sorted(found, key=lambda c: (c.order, c.kind))[:limit]
+
+
+def tied_candidates(found: list[Candidate]) -> list[Candidate]:
+    """Candidates as good as the best that would evict other ranks: a human decides between them."""
+    return [c for c in found[1:] if c.order == found[0].order and c.ranks != found[0].ranks] if found else []

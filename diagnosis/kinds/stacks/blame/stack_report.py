@@ -1,0 +1,330 @@
+"""Findings of all kinds of stack evidence, joined into the report's ``stacks`` object."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from itertools import combinations
+from typing import Any
+
+from diagnosis.kinds.stacks.blame import evict
+from diagnosis.kinds.stacks.blame.blame import MAX_MISSING_SHARE, ranks_text
+from diagnosis.kinds.stacks.blame.collectives import Verdict
+from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Outcome
+from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, icicle, icicle_rows
+from diagnosis.kinds.stacks.ranks.identify import Process
+from diagnosis.kinds.stacks.ranks.layout import Layout
+from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED
+
+_MAX_GROUPS = 200
+_SOURCE_TEXT = {
+    "stacks": "stacks",
+    "flight_recorder": "Flight Recorder",
+    "watchdog": "watchdog lines",
+    "ras": "NCCL RAS",
+}
+
+
+@dataclass(slots=True)
+class Accusation:
+    """The evidence against one rank (or a node without a known rank), by kind."""
+
+    rank: int | None
+    node: str | None
+    scores: dict[str, float] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+
+    @property
+    def score(self) -> float:
+        """Independent kinds of evidence that agree strengthen each other: 1 - Π(1 - s)."""
+        doubt = 1.0
+        for s in self.scores.values():
+            doubt *= 1.0 - s
+        return round(1.0 - doubt, 4)
+
+
+@dataclass(slots=True)
+class Findings:
+    """All findings before the sentences are made."""
+
+    rounds: int = 1
+    notes: list[str] = field(default_factory=list)
+    layout: Layout = field(default_factory=Layout)
+    processes: list[Process] = field(default_factory=list)
+    artifacts: dict[int, str] = field(default_factory=dict)
+    node_of: dict[int, str] = field(default_factory=dict)
+    outcome: Outcome | None = None
+    collectives: Verdict | None = None
+    recorded: list[int] = field(default_factory=list)
+    unrecorded: list[int] = field(default_factory=list)
+    accused: dict[tuple[int | None, str | None], Accusation] = field(default_factory=dict)
+
+    def accuse(self, rank: int | None, node: str | None, score: float, reason: str, source: str) -> None:
+        """Add one reason; the best score of each kind of evidence counts."""
+        node = node or (self.node_of.get(rank) if rank is not None else None)
+        accusation = self.accused.setdefault((rank, None if rank is not None else node), Accusation(rank, node))
+        accusation.scores[source] = max(score, accusation.scores.get(source, 0.0))
+        if reason not in accusation.reasons:
+            accusation.reasons.append(reason)
+
+
+def to_report(found: Findings) -> dict[str, Any]:
+    """The ``stacks`` object of ``docs/report.md``, with ``suspects`` for the fusion. JSON-able and deterministic."""
+    ranked = sorted(
+        found.accused.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node or "")
+    )
+    strong = _agreed_accusations(ranked, found.notes)
+    suspects = [a.rank for a in strong if a.rank is not None]
+    outcome = found.outcome
+    groups = outcome.shown.groups if outcome else []
+    outliers = sorted({*(outcome.verdict.outliers if outcome and outcome.verdict.ranks else ()), *suspects})
+    candidates = outcome.candidates if outcome and set(outcome.verdict.outliers) >= set(suspects) else []
+    candidates = candidates or evict.candidates(outliers, found.layout)
+    if not suspects:
+        candidates = []
+    evict_ranks = sorted({*(candidates[0].ranks if candidates else outliers if suspects else ()), *suspects})
+    nodes = list(dict.fromkeys(a.node for a in strong if a.node))
+    evict_nodes = list(dict.fromkeys([*nodes, *_nodes(evict_ranks, found.node_of)]))
+    missing = outcome.shown.missing if outcome else found.unrecorded
+    failed = outcome.shown.failed if outcome else []
+    empty = outcome.shown.empty if outcome else []
+    _note_absent(found, missing, outcome.shown.absent if outcome else len(missing), failed, empty)
+    return {
+        "suspect_ranks": suspects,
+        "suspect_nodes": nodes,
+        "evict_ranks": evict_ranks,
+        "evict_nodes": evict_nodes,
+        "groups": [_group_row(g) for g in groups[:_MAX_GROUPS]],
+        "missing_ranks": missing[:MAX_LISTED],
+        "failed_ranks": failed,
+        "empty_ranks": empty,
+        "outlier_ranks": outliers,
+        "headline": _headline(_reason(found), nodes) if suspects or nodes else _reason(found),
+        "reason": _reason(found),
+        "rule": outcome.verdict.rule if outcome else "collectives" if found.collectives else "none",
+        "rounds": found.rounds,
+        "is_moving": bool(outcome and outcome.is_moving),
+        "explained_by": _candidate_row(candidates[0]) if candidates else None,
+        "candidates": [_candidate_row(c) for c in candidates[:24]],
+        "tie": [_candidate_row(c) for c in evict.tied_candidates(candidates)[:8]],
+        "votes": [{**_candidate_row(c), "rounds": n} for c, n in (outcome.votes if outcome else ())][:16],
+        "layout": {
+            **found.layout.sizes,
+            "order": found.layout.order,
+            "world_size": found.layout.world_size,
+            "source": found.layout.source,
+        },
+        "collectives": _collective_rows(found),
+        "notes": found.notes,
+        "icicle": icicle_rows(icicle(groups)) if groups else [],
+        "ranks": [
+            {
+                "rank": p.rank,
+                "node": found.node_of.get(p.rank or 0),
+                "path": p.path,
+                "line": p.dump.line,
+                "round": p.round,
+                "status": p.dump.status,
+            }
+            for p in found.processes
+        ],
+        "suspects": _suspects(strong, ranked),
+    }
+
+
+def _agreed_accusations(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
+    """The accused: those of the strongest kind of evidence. Disagreements are reported."""
+    by_source: dict[str, set[int]] = {}
+    for a in ranked:
+        for source, score in a.scores.items():
+            if score > 0 and a.rank is not None:
+                by_source.setdefault(source, set()).add(a.rank)
+    names = sorted(by_source)
+    notes += [
+        f"{_SOURCE_TEXT[one]} accuse rank {fold_ranks(by_source[one])}, "
+        f"{_SOURCE_TEXT[other]} rank {fold_ranks(by_source[other])}: they disagree, so a human should decide."
+        for one, other in combinations(names, 2)
+        if not by_source[one] & by_source[other]
+    ]
+    if not ranked:
+        return []
+    best = ranked[0].score
+    several = {a.rank for a in ranked if sum(s > 0 for s in a.scores.values()) > 1}
+    if several:  # ranks that two kinds of evidence accuse come before those that one accuses
+        return [a for a in ranked if a.rank in several or a.score >= best - 0.02]
+    return [a for a in ranked if a.score >= min(0.6, best - 0.2)]
+
+
+def _reason(found: Findings) -> str:
+    parts = []
+    if found.outcome:
+        parts.append(found.outcome.verdict.reason)
+    if found.collectives:
+        verdict = found.collectives
+        source = "Flight Recorder" if found.recorded else "Watchdog lines"
+        for word, ranks in (("host", verdict.host), ("device", verdict.device)):
+            if ranks:
+                first = min(ranks)
+                verb = "is stuck on its" if len(ranks) == 1 else "are stuck on their"
+                parts.append(f"{source}: {ranks_text(ranks)} {verb} {word}: rank {first} {ranks[first]}.")
+        if verdict.mismatch and not verdict.host and not verdict.device:
+            first = min(verdict.mismatch)
+            parts.append(f"{source}: {ranks_text(verdict.mismatch)} {verdict.mismatch[first]}.")
+        if not verdict.ranks and found.recorded:
+            parts.append("Flight Recorder: no rank is missing from a collective or behind its peers.")
+    parts += [
+        f"RAS: {a.node or ''} {r}."
+        for a in found.accused.values()
+        for s in [a.scores.get("ras")]
+        if s
+        for r in a.reasons[-1:]
+    ][:3]
+    return " ".join(parts) or "The stack evidence could not be compared."
+
+
+def _headline(reason: str, nodes: list[str]) -> str:
+    """The first clause of the reason, with the nodes: the title of an incident."""
+    first = re.split(r"(?<=\w\))\.|[;.](?:\s|$)", reason, maxsplit=1)[0].rstrip(".")
+    where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    return f"{first} ({where})." if where else f"{first}."
+
+
+def _note_rounds(found: Findings) -> None:
+    """The ranks that are missing in some rounds: rounds are compared in their common ranks."""
+    if found.rounds < 2:
+        return
+    seen: dict[int, set[int]] = {}
+    for p in found.processes:
+        seen.setdefault(p.round, set()).add(p.rank if p.rank is not None else -1)
+    everyone = set().union(*seen.values())
+    partial = [
+        f"round {at + 1} lacks {ranks_text(lacking)}"
+        for at, ranks in sorted(seen.items())
+        if (lacking := everyone - ranks)
+    ]
+    if partial:
+        shown = "; ".join(partial[:4]) + (f"; {len(partial) - 4} more rounds lack some" if len(partial) > 4 else "")
+        found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
+
+
+def _note_absent(found: Findings, missing: list[int], absent: int, failed: list[int], empty: list[int]) -> None:
+    _note_rounds(found)
+    if missing:
+        share = f"{absent} of {found.layout.world_size} ranks"
+        text = f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
+        if absent > MAX_MISSING_SHARE * (found.layout.world_size or 1):
+            text += " So many are not accused: the upload is not complete, or the layout is another job's."
+        found.notes.append(text)
+    if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
+        total = len({p.rank for p in found.processes})
+        which = f" (rank {fold_ranks(cut)})" if len(cut) <= 32 else ""
+        found.notes.append(
+            f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
+        )
+    if failed:
+        found.notes.append(
+            f"The dump of rank {fold_ranks(failed)} failed in the tool itself; that proves nothing about the rank."
+        )
+    if empty:
+        found.notes.append(
+            f"The dump of rank {fold_ranks(empty)} is empty: the process may have been gone, or the tool was not "
+            "allowed to read it."
+        )
+
+
+def _group_row(g: Group) -> dict[str, Any]:
+    return {
+        "ranks": g.ranks,
+        "folded": fold_ranks(g.ranks),
+        "frames": [f.label for f in g.frames],
+        "key": list(g.key),
+        "dominant": g.dominant,
+        "activity": g.activity.kind,
+        "what": g.activity.what,
+        "dimension": g.activity.dim,
+    }
+
+
+def _candidate_row(c: evict.Candidate) -> dict[str, Any]:
+    return {
+        "kind": c.kind,
+        "groups": [fold_ranks(g) for g in c.groups[:16]],
+        "ranks": len(c.ranks),
+        "score": c.score,
+        "coverage": round(c.coverage, 4),
+        "precision": round(c.precision, 4),
+    }
+
+
+def _collective_rows(found: Findings) -> dict[str, Any] | None:
+    v = found.collectives
+    if v is None:
+        return None
+    return {
+        "host_stuck": sorted(v.host),
+        "device_stuck": sorted(v.device),
+        "mismatched": sorted(v.mismatch),
+        "collective": v.collective,
+        "ranks_with_dump": fold_ranks(found.recorded),
+        "ranks_without_dump": found.unrecorded[:MAX_LISTED],
+    }
+
+
+def _nodes(ranks: Iterable[int], node_of: dict[int, str]) -> list[str]:
+    return list(dict.fromkeys(node_of[r] for r in ranks if r in node_of))
+
+
+def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[str, Any]]:
+    """For the fusion: each accused rank, and each node with the best of its ranks; weak ones with half their score."""
+    named = {id(a) for a in strong}
+    rows: list[dict[str, Any]] = []
+    by_node: dict[str, list[Accusation]] = {}
+    for a in ranked[:256]:
+        if a.rank is not None:
+            rows.append(
+                {
+                    "entity": f"rank {a.rank}",
+                    "kind": "rank",
+                    "score": _shown_score(a, named),
+                    "from": ["stacks"],
+                    "evidence": sorted(s for s, score in a.scores.items() if score > 0),
+                    "reasons": [_reason_sentence([a.rank], r) for r in a.reasons[:6]],
+                    "node": a.node,
+                    "ranks": [a.rank],
+                    "suspect": id(a) in named,
+                }
+            )
+        if a.node:
+            by_node.setdefault(a.node, []).append(a)
+    nodes: list[dict[str, Any]] = [
+        {
+            "entity": node,
+            "kind": "node",
+            "score": max(_shown_score(a, named) for a in accusations),
+            "from": ["stacks"],
+            "reasons": _reasons_of(accusations)[:6],
+            "ranks": sorted(a.rank for a in accusations if a.rank is not None),
+            "suspect": any(id(a) in named for a in accusations),
+        }
+        for node, accusations in by_node.items()
+    ]
+    return [*sorted(nodes, key=lambda n: -float(n["score"])), *rows]
+
+
+def _shown_score(a: Accusation, named: set[int]) -> float:
+    return a.score if id(a) in named else round(0.5 * a.score, 4)
+
+
+def _reasons_of(accusations: list[Accusation]) -> list[str]:
+    """Each reason once, with all the node's ranks that share it."""
+    ranks: dict[str, list[int]] = {}
+    for a in accusations:
+        for reason in a.reasons:
+            ranks.setdefault(reason, []).extend([] if a.rank is None else [a.rank])
+    return [_reason_sentence(r, reason) for reason, r in ranks.items()]
+
+
+def _reason_sentence(ranks: list[int], reason: str) -> str:
+    subject = ranks_text(ranks) if ranks else "a process"
+    return f"{subject}: {reason}" if reason.startswith("its ") else f"{subject} {reason}"

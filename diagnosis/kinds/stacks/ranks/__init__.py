@@ -1,0 +1,1 @@
+"""Processes become ranks with a layout; equal stacks become groups."""

@@ -1,0 +1,300 @@
+"""The activity of a rank, from its frames: waiting for peers, for its GPU, computing, or busy on its host. In a hang
+most ranks wait in communication for the few that are not there. The *kind* of the innermost known frame identifies
+these, not a list of known failures: a frame of a communication library is a wait, for every framework.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final
+
+from diagnosis.kinds.stacks.read.stack_frames import Frame
+
+COMM: Final = "comm"  # in a collective or point-to-point call: waits for peers
+DEVICE: Final = "device"  # waits for its own GPU, which may itself wait for peers
+COMPUTE: Final = "compute"  # inside the model or the optimizer
+HOST: Final = "host"  # data loading, storage, locks, sleep, sub-processes: waits for no peer
+LOCAL: Final = "local"  # code that no rule knows; certainly no communication
+NOTHING: Final = "nothing"  # no frames
+
+
+@dataclass(frozen=True, slots=True)
+class Activity:
+    """``kind`` as above; ``what`` in words; ``dim`` the parallel dimension whose group is waited for (``""``: any);
+    ``to`` the pipeline neighbour (``prev``, ``next``, ``""``: unknown); ``frame`` the frame that decided."""
+
+    kind: str
+    what: str
+    dim: str = ""
+    to: str = ""
+    frame: str = ""
+
+
+_COLLECTIVE = re.compile(
+    r"^_?(?:all_?reduce|all_?gather|reduce_?scatter|all_?to_?all)(?:_|$)|^_?(?:batch_)?i?send_?i?recv|_all_?reduce"
+    r"|_all_?gather"
+    r"|_reduce_?scatter|_all_?to_?all|^monitored_barrier|^(?:send|recv)_(?:forward|backward)|broadcast_object_list"
+    r"|_object_list$|reduce_scatter_tensor",
+    re.IGNORECASE,
+)
+_SHORT_COLLECTIVE = re.compile(
+    r"^_?(?:i?send|i?recv|reduce|gather|scatter|broadcast|bcast|barrier|wait|synchronize|wait_tensor|_?wait_for\w*"
+    r"|join)$",
+    re.IGNORECASE,
+)
+_COMM_FILE = re.compile(
+    r"torch/distributed/(?!elastic|checkpoint|run\.py|launch)|distributed_c10d|_functional_collectives"
+    r"|p2p_communication|tensor_parallel/mappings|deepspeed/comm"
+    r"|(?:^|[/_.])(?:nccl|rccl|hccl|mscclpp?|gloo|mpi|mpi4py|horovod|oneccl|xccl|ucx|ucp|comm|communicator"
+    r"|collectives?)(?:[/_.]|$)",
+    re.IGNORECASE,
+)
+_COMM_NATIVE = re.compile(
+    r"\b(?:pnccl|nccl|rccl|hccl|Hccl)[A-Z_]|ProcessGroup(?:NCCL|Gloo|MPI|HCCL|UCC)|c10d::|\bgloo::|\bMPI_|\bucp_"
+    r"|\bibv_|WorkNCCL|WorkHCCL|\bncclCommWatchdog"
+)
+#: Of a framework that no rule knows: code about parallelism whose name says that it waits or exchanges.
+_PARALLEL_FILE = re.compile(
+    r"^(?!.*(?:checkpoint|elastic|launch)).*(?:distributed|parallel|pipe(?:line|lining)?|p2p|fsdp|ddp|zero|mesh"
+    r"|comm)[\w]*(?:/|\.py|$)",
+    re.IGNORECASE,
+)
+_WAITING_NAME = re.compile(r"(?:^|_)(?:wait|recv|receive|send|exchange|barrier|p2p)(?:_|$)", re.IGNORECASE)
+_BARE_WAIT = re.compile(r"^_?(?:wait|barrier|i?send|i?recv|send_?recv|exchange|wait_all)$", re.IGNORECASE)
+_EXCHANGING_NAME = re.compile(
+    r"(?:^|_)(?:sync|synchronize|allreduce|allgather|reduce|gather|scatter|broadcast|flush)(?:_|$|ed$|s$)",
+    re.IGNORECASE,
+)
+_GRAD_SYNC = re.compile(
+    r"grad(?:ient)?s?_?sync|sync_?grad|reduce_gradients|allreduce_grad|reduce_grads|_wait_for_computation_stream"
+    r"|wait_for_unshard|_unshard|finalize_model_grads",
+    re.IGNORECASE,
+)
+_DEVICE = re.compile(
+    r"^(?:cuda|hip|aclrt)?(?:Stream|Device|Event)Synchronize|^cu(?:Ctx|Stream|Event)Synchronize|^aclrtSynchronize"
+    r"|^synchronize$|^item$|^_?local_scalar_dense"
+    r"|^_engine_run_backward$|^run_backward$|^cudaMemcpy\b|^tolist$|^current_stream$",
+    re.IGNORECASE,
+)
+_DEVICE_FILE = re.compile(
+    r"torch/(?:cuda|npu|xpu|autograd/(?:__init__|graph))|torch/_tensor|torch_npu|libcudart|libcuda|libamdhip"
+    r"|libascendcl"
+)
+
+#: First match of (file, function) wins, scanning frames from the innermost on. ``None`` matches anything.
+_HOST_WORK: tuple[tuple[str, re.Pattern[str] | None, re.Pattern[str] | None], ...] = (
+    (
+        "waiting for its data loader",
+        re.compile(
+            r"torch/utils/data/dataloader|/data_?loaders?[/.]|(?:^|/)data(?:_?loader|set|_iter\w*|_pipeline)?s?\.py"
+            r"|prefetch|webdataset|streaming/base|mosaicml|dali|tf/data|datasets/(?:iterable|arrow)",
+            re.IGNORECASE,
+        ),
+        None,
+    ),
+    (
+        "waiting for its data loader",
+        None,
+        re.compile(
+            r"get_batch|next_batch|fetch_batch|_next_data|_try_get_data|load_batch|next_data|data_iter", re.IGNORECASE
+        ),
+    ),
+    (
+        "reading or writing a checkpoint",
+        re.compile(
+            r"checkpoint|torch/serialization|safetensors|filesystem_(?:async|writer)|torchsnapshot|ocdbt|tensorstore",
+            re.IGNORECASE,
+        ),
+        None,
+    ),
+    (
+        "reading or writing a checkpoint",
+        None,
+        re.compile(
+            r"(?:save|load|write|read)_(?:checkpoint|state|shard|model)|torch_save|write_(?:data|preloaded)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "waiting for storage or the network",
+        re.compile(
+            r"(?:^|/)(?:boto3|botocore|s3fs|fsspec|gcsfs|urllib3?|requests|http/client|aiohttp|hdfs|pyarrow"
+            r"|smart_open|socket\.py|ssl\.py)",
+            re.IGNORECASE,
+        ),
+        None,
+    ),
+    ("waiting for a sub-process", re.compile(r"(?:^|/)subprocess\.py|(?:^|/)popen_\w+\.py"), None),
+    ("collecting garbage", None, re.compile(r"^(?:gc_?collect|collect_garbage|gc_)", re.IGNORECASE)),
+    (
+        "compiling kernels",
+        re.compile(
+            r"torch/_(?:inductor|dynamo)|triton/(?:compiler|runtime)|torch/utils/cpp_extension|ninja", re.IGNORECASE
+        ),
+        None,
+    ),
+    (
+        "writing its log or metrics",
+        re.compile(r"(?:^|/)logging/|(?:^|/)wandb|tensorboard|mlflow|(?:^|/)loguru", re.IGNORECASE),
+        None,
+    ),
+)
+_COMPUTE = re.compile(
+    r"torch/(?:nn|optim|autograd/function|_ops|_compile|amp|fx)|transformer_engine|flash_attn|apex"
+    r"|megatron/core/(?:transformer|models|fusions|optimizer|ssm|tensor_parallel/layers)"
+    r"|/models?[/.]|modeling_|xformers|cutlass|triton|(?:^|/)(?:optimizer|layers?|attention|mlp|moe|experts?|router"
+    r"|module)\w*\.py|libtorch_(?:cuda|cpu)|libcublas|libcudnn",
+    re.IGNORECASE,
+)
+_COMPUTE_NAME = re.compile(
+    r"^(?:forward|__call__|_call_impl|_wrapped_call_impl|optimizer_step|backward|apply)$|gemm|layer_?norm|attention",
+    re.IGNORECASE,
+)
+#: Waiting functions of the interpreter: the calling frame decides, not these.
+_INTERPRETER_WAIT = re.compile(
+    r"(?:^|/)(?:threading|queue|selectors|contextlib|functools|c10d_logger|_bootstrap|runpy|connection|queues"
+    r"|synchronize|context|process|errors/__init__|inspect|weakref)\.py$|^<frozen"
+)
+_DIMENSIONS = (
+    (
+        "pp",
+        re.compile(
+            r"p2p_communication|(?:send|recv)_(?:forward|backward)|pipe/p2p|:\w*p2p|exec_(?:send|recv)"
+            r"|:(?:batch_)?i?send|:i?recv|send_?recv",
+            re.IGNORECASE,
+        ),
+    ),
+    ("ep", re.compile(r"\bmoe\b|moe[/_]|token_dispatch|expert|all_?to_?all", re.IGNORECASE)),
+    (
+        "cp",
+        re.compile(
+            r"context_parallel|ring_attn|ring_attention|ulysses|attn_with_cp|sequence_parallel/(?:ring|layer)",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "tp",
+        re.compile(
+            r"tensor_parallel|on_this_tp_rank|tensor_model_parallel|_along_(?:first|last)_dim|vocab_parallel|(?:Row"
+            r"|Column)Parallel|\btp_",
+            re.IGNORECASE,
+        ),
+    ),
+    (
+        "dp",
+        re.compile(
+            r"data_parallel|grad(?:ient)?s?_?sync|param_and_grad_buffer|finalize_model_grads|_?fsdp|zero/stage"
+            r"|stage_?[123]|reduce_gradients|distrib_optimizer|distributed_optimizer|allreduce_gradients|ddp",
+            re.IGNORECASE,
+        ),
+    ),
+)
+_TO_PREV = re.compile(
+    r"recv_forward(?!_)|send_backward(?!_)|send_backward_recv_forward|recv_activation|send_grads?|_recv_prev"
+    r"|recv_prev|fwd_recv|get_fwd_recv",
+    re.IGNORECASE,
+)
+_TO_NEXT = re.compile(
+    r"recv_backward|send_forward(?!_)|send_forward_recv_backward|recv_grads?|send_activation|send_next|bwd_recv"
+    r"|get_bwd_recv",
+    re.IGNORECASE,
+)
+_READ_NAME = re.compile(
+    r"^(?:read|write|pread|pwrite|fsync|open|close|stat|poll|select|epoll_wait|futex|nanosleep|clock_nanosleep"
+    r"|sleep|acquire|wait|get|put|join|lock|flock|recv|recv_into|send|connect|accept|readinto|readline)$"
+)
+
+
+_STRICT: Final = 2
+_LOOSE: Final = 1
+
+
+def _communicates(frame: Frame) -> int:
+    """2 for a call of a communication library or named after a collective, 1 for code around one (gradient sync),
+    else 0."""
+    name, file = frame.name, frame.file
+    if frame.is_native:
+        return _STRICT if _COMM_NATIVE.search(frame.function) else 0
+    if "multiprocessing/" in file or frame.base in {"socket.py", "connection.py", "ssl.py"}:
+        return 0
+    if _COLLECTIVE.search(name):
+        return _STRICT
+    if _COMM_FILE.search(file) and (_SHORT_COLLECTIVE.match(name) or "distributed_c10d" in file):
+        return _STRICT
+    if _PARALLEL_FILE.search(file) and _WAITING_NAME.search(name):
+        return _STRICT
+    if _BARE_WAIT.match(name) and _COMPUTE.search(file):
+        return _LOOSE  # a layer waits only for peers (ring attention, pipelined experts)
+    return _LOOSE if _GRAD_SYNC.search(name) or (_PARALLEL_FILE.search(file) and _EXCHANGING_NAME.search(name)) else 0
+
+
+def _innermost_call(frames: tuple[Frame, ...]) -> int | None:
+    """The innermost strict communication call: frames above it (a logger, a callback) run inside it."""
+    return next((at for at, f in enumerate(frames) if _communicates(f) == _STRICT), None)
+
+
+def call_site(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
+    """Compared frames without the varying ones inside one communication call. A rank that waits in a receive is in
+    ``batch_isend_irecv`` or in ``wait``, sometimes with a callback on top. From the innermost strict call on, the
+    library's frames are skipped up to the one that the framework called.
+    """
+    start = _innermost_call(frames)
+    if start is None:
+        return frames
+    at = start
+    for further in range(start + 1, len(frames)):
+        frame = frames[further]
+        if _communicates(frame) == _STRICT or _COMM_FILE.search(frame.file):
+            if not _INTERPRETER_WAIT.search(frame.file):
+                at = further
+        elif not _INTERPRETER_WAIT.search(frame.file):
+            break
+    return frames[at:]
+
+
+def _dimension(frames: tuple[Frame, ...], start: int) -> tuple[str, str]:
+    """The group that the call at ``start`` waits for: the nearest caller that names a dimension."""
+    dim = ""
+    to = ""
+    for frame in frames[start : start + 7]:
+        named = f"{frame.file}:{frame.name}"
+        if not dim:
+            dim = next((d for d, pattern in _DIMENSIONS if pattern.search(named)), "")
+        if dim == "pp" and not to:
+            to = "prev" if _TO_PREV.search(frame.name) else "next" if _TO_NEXT.search(frame.name) else ""
+        if dim and (dim != "pp" or to):
+            break
+    return dim, to
+
+
+def activity(frames: tuple[Frame, ...]) -> Activity:
+    """The activity of a stack (innermost first). The innermost known frame decides; O(frames)."""
+    if not frames:
+        return Activity(NOTHING, "no frames")
+    device: Activity | None = None
+    call = _innermost_call(frames)
+    for at, frame in enumerate(frames):
+        if at == call or (call is None and _communicates(frame)):
+            dim, to = _dimension(frames, at)
+            name = next((f.name for f in frames[at:] if not f.is_native), frame.name) if frame.is_native else frame.name
+            return Activity(COMM, f"in {name}", dim, to, frame.label)
+        if call is not None:
+            continue
+        if _DEVICE.search(frame.name) and (frame.is_native or _DEVICE_FILE.search(frame.file)):
+            device = device or Activity(DEVICE, f"waiting for its GPU in {frame.name}", frame=frame.label)
+            if not frame.is_native:
+                return device
+            continue  # a native wait may belong to a collective: the caller decides
+        if frame.is_native or _INTERPRETER_WAIT.search(frame.file):
+            continue
+        for what, file, name_pattern in _HOST_WORK:
+            if (file is None or file.search(frame.file)) and (name_pattern is None or name_pattern.search(frame.name)):
+                return Activity(HOST, what, frame=frame.label)
+        if _COMPUTE.search(frame.file) or _COMPUTE_NAME.search(frame.name):
+            return Activity(COMPUTE, f"computing in {frame.name}", frame=frame.label)
+        return device or Activity(LOCAL, f"in {frame.name}", frame=frame.label)
+    first = frames[0]
+    if device:
+        return device
+    return Activity(HOST if _READ_NAME.match(first.name) else LOCAL, f"in {first.name}", frame=first.label)

@@ -1,0 +1,1 @@
+"""Dumps of each tool become frames of threads."""

@@ -1,0 +1,219 @@
+"""Reads one stack artifact into one :class:`~diagnosis.model.Parsed`."""
+
+from __future__ import annotations
+
+import codecs
+import hashlib
+import io
+import json
+import re
+from collections.abc import Buffer, Iterator
+from itertools import islice
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from diagnosis.kinds.stacks.read import bundles, flight_recorder, prefixes, pyspy, ras, unpickle
+from diagnosis.kinds.stacks.read.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
+from diagnosis.model import Kind, Parsed, ParseHints
+
+#: JSON dumps and Flight Recorder pickles are read as a whole; a full ring buffer of a large job is far below this.
+MAX_WHOLE_BYTES = 256 * 1024 * 1024
+_STACK_NAME = re.compile(
+    r"(?:^|/)(?:[^/]*(?:stack|py-?spy|backtrace|flight|nccl_trace|fr_trace|_dump_)[^/]*)(?:/|$)", re.IGNORECASE
+)
+_RANK_NAME = re.compile(r"rank[-_]?\d+[^/]*$", re.IGNORECASE)
+_PICKLE = re.compile(rb"^\x80[\x02-\x05]")
+_WHOLE_JSON = re.compile(rb"^\xef?\xbb?\xbf?\s*\[\s*\{|^\xff\xfe|^\xfe\xff")
+_HEAD_LINES = 8  # a few warnings of sudo or ptrace may precede the dump, but not a page of prose or of log
+
+
+def _text(head: bytes) -> str:
+    if head.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        return head.decode("utf-16", "replace")
+    return head.decode("utf-8-sig", "replace")
+
+
+def sniff(head: bytes, path: str) -> str | None:
+    """The stack format that ``head`` (the first kilobytes of ``path``) begins, or None.
+
+    A training log may *contain* a faulthandler dump; it is a stack artifact only if the dump begins the file.
+    """
+    if _PICKLE.match(head):
+        return "flight_recorder"
+    text = _text(head)
+    start = text.lstrip()
+    if not start:
+        return "empty" if _STACK_NAME.search(path) and _RANK_NAME.search(path) else None
+    if start[0] == "[" and '"thread_id"' in start and '"frames"' in start:
+        return "py-spy json"
+    if start[0] == "{":
+        if '"communicators' in start and ('"nccl_version"' in start or '"ras"' in start):
+            return "ras json"
+        if ('"pg_config"' in start or '"pg_status"' in start or '"collective_seq_id"' in start) and (
+            '"version"' in start or '"entries"' in start
+        ):
+            return "flight_recorder json"
+        return None
+    if ras.TEXT.search(start[:4000]) and "Communicators" in text:
+        return "ras"
+    # Blanks before the first line may be part of its label (`srun --label` sets numbers to the right).
+    lines = [bundles.clean(x) for x in islice((x for x in text.splitlines() if x.strip()), _HEAD_LINES)]
+    if labels := prefixes.label_pattern(lines):
+        lines = [(m[2] or "") if (m := labels.match(x)) else x for x in lines]
+    for at, line in enumerate(lines):
+        name = bundles.format_of(line)
+        if name == "py-spy json" and '"frames"' not in text:
+            continue
+        if name and not _looks_like_log(lines[:at]):
+            # the last lines of a process that died, in its output: the log engine reads them
+            is_death = line.startswith("Fatal Python error") and not _STACK_NAME.search(path)
+            return None if is_death else name
+    return None
+
+
+_LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
+
+
+def _looks_like_log(lines: list[str]) -> bool:
+    return sum(bool(_LOG_LINE.search(x)) for x in lines) >= 2
+
+
+class _CountingReader(io.RawIOBase):
+    """Counts and digests the bytes, so that the artifact is read once."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream = stream
+        self.digest = hashlib.sha256()
+        self.count = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Buffer) -> int:
+        view = memoryview(buffer)
+        data = self._stream.read(len(view))
+        view[: len(data)] = data
+        self.digest.update(data)
+        self.count += len(data)
+        return len(data)
+
+
+def _lines(stream: io.BufferedReader[_CountingReader], seen: list[int]) -> Iterator[str]:
+    """Decoded lines, cut at ``MAX_LINE`` so that one endless line stays small. ``seen[0]`` counts physical lines."""
+    first = stream.peek(2)[:2]
+    wide = first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
+    source: Any = io.TextIOWrapper(stream, "utf-16", "replace", newline="\n") if wide else stream
+    fresh = True
+    try:
+        while piece := source.readline(bundles.MAX_JSON_LINE):
+            text = piece if isinstance(piece, str) else piece.decode("utf-8", "replace")
+            if fresh:
+                seen[0] += 1
+                yield text.removeprefix("\ufeff") if seen[0] == 1 else text
+            fresh = text.endswith("\n")
+    finally:
+        if wide:
+            source.detach()  # a text wrapper closes its stream when it is deleted
+
+
+_FORMAT_TEXT = {
+    "flight_recorder": "a Flight Recorder dump",
+    "flight_recorder json": "a Flight Recorder dump in JSON",
+    "ras json": "NCCL RAS in JSON",
+    "ras": "an NCCL RAS report",
+}
+
+
+def _read_structured(kind: str, whole: bytes) -> dict[str, object]:
+    """:raises ValueError: the error, as the end of a sentence."""
+    if len(whole) > MAX_WHOLE_BYTES:
+        raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB, which no ring buffer is")
+    if kind == "flight_recorder":
+        return {"flight_recorder": flight_recorder.read_pickle(whole)}
+    text = _text(whole)
+    if kind == "flight_recorder json":
+        return {"flight_recorder": flight_recorder.read_json(text)}
+    return {"ras": (ras.read_json(text) if kind == "ras json" else ras.read_text(text)).facts()}
+
+
+def _json_dumps(text: str) -> list[Dump]:
+    """One process, or several that follow each other. :raises ValueError: neither."""
+    try:
+        return pyspy.from_json(text)
+    except json.JSONDecodeError as error:
+        if not error.msg.startswith("Extra data"):
+            raise
+        return bundles.read_text(iter(text.splitlines(keepends=True)))[0]
+
+
+def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
+    """Read one artifact of stack evidence in any format. Never raises on bad content.
+
+    ``facts`` holds ``format``, the interned dumps of :meth:`~diagnosis.kinds.stacks.read.stack_frames.Table.facts`, or
+    ``flight_recorder``/``ras``. Time and memory are linear in the *distinct* stacks plus one row a thread.
+    """
+    counting = _CountingReader(stream)
+    buffered = io.BufferedReader(counting, 1 << 18)
+    head = buffered.peek(1 << 16)[: 1 << 16]
+    kind = sniff(bytes(head), path)
+    lines = [0]
+    skipped: str | None = None
+    notes: list[str] = []
+    facts: dict[str, object] = {}
+    dumps: list[Dump] = []
+    if kind in {"flight_recorder", "flight_recorder json", "ras json", "ras"}:
+        whole = buffered.read(MAX_WHOLE_BYTES + 1)
+        lines[0] = 0 if kind == "flight_recorder" else whole.count(b"\n")
+        try:
+            facts |= _read_structured(kind, whole)
+            read = facts.get("flight_recorder")
+            if isinstance(read, dict) and (count := read.pop("left_out", 0)):
+                notes.append(f"Its {count:,} oldest entries were left out; the newest show where a rank is.")
+        except unpickle.HostilePickle as error:
+            skipped = (
+                f"Refused: this pickle is hostile, {error}. A Flight Recorder dump holds plain data only; nothing "
+                "was run. "
+                "Find out where the file comes from."
+            )
+            facts["hostile"] = True
+        except (ValueError, RecursionError, TypeError, KeyError, OverflowError) as error:
+            skipped = f"Not readable as {_FORMAT_TEXT[kind]}: {error}. Collect it again from the rank."
+    elif kind == "empty" or not head:
+        dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
+    elif kind == "py-spy json" and _WHOLE_JSON.match(head):
+        whole = buffered.read(MAX_WHOLE_BYTES + 1)
+        lines[0] = whole.count(b"\n")
+        try:
+            if len(whole) > MAX_WHOLE_BYTES:
+                raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB")
+            dumps = _json_dumps(_text(whole))
+        except (ValueError, RecursionError, TypeError) as error:
+            dumps = [Dump(status=TRUNCATED, error=f"not a complete py-spy JSON dump ({error})")]
+            notes.append(f"The JSON could not be read: {error}. Dump the rank again with `py-spy dump --json`.")
+    else:
+        dumps, formats, strange = bundles.read_text(_lines(buffered, lines))
+        kind = kind or next(iter(formats), "text")
+        if strange:
+            notes.append(f"{strange} line(s) belong to no stack and were left out.")
+    while buffered.read(1 << 20):
+        pass  # the digest covers all bytes, also those that were not needed
+    facts["format"] = kind
+    if dumps:
+        facts |= Table().facts(dumps)
+    elif not skipped and not {"flight_recorder", "ras"} & set(facts):
+        skipped = (
+            "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, "
+            "Flight Recorder or NCCL RAS."
+        )
+    if dumps and all(d.status != OK for d in dumps):
+        notes.append(f"No process could be read: {dumps[0].error or dumps[0].status}.")
+    return Parsed(
+        path=path,
+        kind=Kind.STACK,
+        sha256=counting.digest.hexdigest(),
+        bytes=counting.count,
+        lines=lines[0],
+        skipped=skipped,
+        notes=tuple(notes),
+        facts=facts,
+    )

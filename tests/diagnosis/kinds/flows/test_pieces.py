@@ -1,0 +1,159 @@
+"""A capture that is read in pieces, of any size and in any order, has the same report as one in memory."""
+
+from __future__ import annotations
+
+import io
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import polars as pl
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from polars.testing import assert_frame_equal
+
+from diagnosis.kinds.flows import diagnose_flows
+from diagnosis.kinds.flows.capture import pieces
+from diagnosis.kinds.flows.capture.arrays import idle_gaps
+from diagnosis.kinds.flows.capture.capture import Flows, join_group
+from diagnosis.kinds.flows.steps.segment import bursts_of, moved_before
+from diagnosis.model import Runner
+from tests.diagnosis.kinds.flows.helpers import parsed
+from tests.diagnosis.kinds.flows.simulate import Job, Slow, noisy, simulate, together
+
+JOBS: dict[str, list[Job]] = {
+    "pipelines of which a machine is slow": [
+        Job(tp=4, pp=2, dp=4, microbatches=6, steps=24, gpus=4, slow=(Slow("gpu", 8, 14, 1.6, dp=1),))
+    ],
+    "two jobs at once": [Job(tp=2, pp=2, dp=4, gpus=2, steps=16), Job(tp=1, pp=1, dp=8, gpus=1, steps=20, gap=0.05)],
+    "experts": [Job(tp=1, pp=1, dp=8, ep=4, gpus=1, steps=16)],
+    "weights gathered layer by layer": [Job(tp=1, pp=1, dp=8, gpus=1, mode="zero3", steps=16)],
+}
+
+
+def report_of(
+    records: pl.DataFrame, rows: list[dict[str, Any]], work: Path, parts: int = 1, runner: Runner | None = None
+) -> tuple[str, list[pl.DataFrame]]:
+    """The report and its tables, of records in several files."""
+    files = []
+    for number, part in enumerate(np.array_split(np.arange(records.height), parts)):
+        buffer = io.BytesIO()
+        records[part].write_parquet(buffer)
+        files.append(parsed(buffer.getvalue(), work / str(number)))
+    report = diagnose_flows(files, inventory=rows, tables=work / "tables", runner=runner)
+    tables = [pl.read_parquet(path) for path in sorted((work / "tables").glob("*.parquet"))]
+    del report["captures"]
+    return json.dumps(report, sort_keys=True), tables
+
+
+def assert_same(found: tuple[str, list[pl.DataFrame]], whole: tuple[str, list[pl.DataFrame]]) -> None:
+    """The reports are equal; of their tables, which hold sums of seconds, to the last digits."""
+    assert found[0] == whole[0]
+    for one, other in zip(found[1], whole[1], strict=True):
+        assert_frame_equal(one, other, rel_tol=1e-5, abs_tol=1e-6)
+
+
+@pytest.mark.parametrize("what", JOBS)
+def test_the_report_is_the_same_for_every_size_of_the_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, what: str
+) -> None:
+    captures = together(*JOBS[what])
+    records = (
+        noisy(captures[0].records, loss=0.05, split=0.05, merge=0.05, twice=0.05)
+        if len(captures) == 1
+        else pl.concat([c.records for c in captures])
+    )
+    rows = [row for c in captures for row in c.inventory]
+    whole = report_of(records, rows, tmp_path / "whole")
+    assert json.loads(whole[0])["jobs"][0]["steps"]
+
+    for size in (records.height // 2, 701, 97):
+        monkeypatch.setattr(pieces, "PIECE_ROWS", size)
+        assert_same(report_of(records, rows, tmp_path / str(size)), whole)
+
+
+def test_the_report_is_the_same_for_several_files_and_leaves_none_behind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    capture = simulate(Job(tp=1, pp=1, dp=8, gpus=1, steps=12))
+    twice = pl.concat([capture.records, capture.records.sample(fraction=0.3, seed=1)]).sample(
+        fraction=1.0, shuffle=True, seed=2
+    )
+    whole = report_of(twice, capture.inventory, tmp_path / "whole")
+    assert json.loads(whole[0])["duplicates"] > 0
+
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 250)
+    assert_same(report_of(twice, capture.inventory, tmp_path / "cut", parts=3), whole)
+    assert all(path.suffix == ".parquet" for path in (tmp_path / "cut" / "tables").iterdir())
+
+
+def test_records_of_another_year_are_left_out_of_any_piece(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    capture = simulate(Job(tp=1, pp=1, dp=4, gpus=1, steps=12))
+    astray = capture.records.head(1).with_columns(pl.col("start_time") + 400 * 86_400.0)
+    records = pl.concat([capture.records, astray])
+    whole = report_of(records, capture.inventory, tmp_path / "whole")
+    assert "1 record lies more than 30 days" in whole[0]
+
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 100)
+    assert_same(report_of(records, capture.inventory, tmp_path / "cut"), whole)
+
+
+@pytest.mark.parametrize("equal", [0.7, 1.0])
+def test_many_records_of_the_earliest_start_are_read_in_pieces(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, equal: float
+) -> None:
+    records = simulate(Job(tp=1, pp=1, dp=4, gpus=1, steps=12)).records.sort("start_time")
+    share = pl.int_range(pl.len()) < equal * pl.len()
+    records = records.with_columns(pl.when(share).then(pl.col("start_time").min()).otherwise("start_time"))
+    whole = report_of(records, [], tmp_path / "whole")
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 100)
+    assert_same(report_of(records, [], tmp_path / "cut"), whole)
+
+
+def flows_of(rows: list[tuple[int, int, int]]) -> Flows:
+    """Records of start, length, sender; tenths of a second, and bytes by their number."""
+    rows = sorted(rows)
+    start = np.array([at for at, _, _ in rows]) / 10
+    end = start + np.array([length for _, length, _ in rows]) / 10
+    who = np.array([sender for _, _, sender in rows], np.int32)
+    nothing = np.zeros(len(rows), bool)
+    size = 1000.0 + np.arange(len(rows)) % 3
+    return Flows(start, end, who, who + 1, size, who * 0, who * 0 - 1, nothing, nothing)
+
+
+RECORDS = st.lists(st.tuples(st.integers(0, 300), st.integers(0, 12), st.integers(0, 4)), min_size=1, max_size=80)
+
+
+@given(rows=RECORDS, size=st.integers(1, 90))
+@settings(max_examples=150, deadline=None)
+def test_gaps_bursts_volumes_and_groups_are_those_of_all_records(rows: list[tuple[int, int, int]], size: int) -> None:
+    flows = flows_of(rows)
+    moments = np.array([-1.0, 3.3, 17.0, 99.0])
+
+    def found() -> list[Any]:
+        bursts = bursts_of(flows, has_bytes=True)
+        groups = [member for group in flows.grouped(flows.src - 1, 4)() for member in join_group(group)[1].src.tolist()]
+        gaps = idle_gaps(flows.start, flows.end)
+        assert len(bursts.start) == len(bursts.stop) == len(bursts.total) - 1
+        return [
+            *(column.tolist() for column in (*gaps, bursts.start, bursts.stop, bursts.total)),
+            moved_before(flows, moments, has_bytes=True).tolist(),
+            sorted(groups),
+        ]
+
+    whole = found()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(pieces, "PIECE_ROWS", size)
+        assert found() == whole
+
+
+def test_a_full_disk_is_an_error_of_the_machine(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: int) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 10)
+    monkeypatch.setattr("os.posix_fallocate", full)
+    with pytest.raises(OSError, match="No space left"):
+        pieces.Disk(tmp_path).empty(11, np.float64)

@@ -1,0 +1,38 @@
+"""Which place explains groups and pairs that are slow at the same time."""
+
+from __future__ import annotations
+
+import polars as pl
+
+from diagnosis.kinds.flows.capture.capture import Capture, Place
+from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.slow.slow_reasons import explain
+from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport
+from diagnosis.kinds.flows.steps.transfers import Transfers
+from diagnosis.kinds.flows.tell.suspects import suspects
+from tests.diagnosis.kinds.flows.test_stragglers import capture
+
+#: Pairs of members: two across the leaves, one below each leaf.
+UNITS = ((0, 2), (1, 3), (0, 1), (2, 3))
+
+
+def told(leaf_of: dict[int, str]) -> tuple[SlowReport, Capture]:
+    """What explains that the first two pairs are slow and the others are not."""
+    _, _, whole = capture()
+    places = {m: Place(f"n{m}", "", leaf_of[m]) for m in range(4)}
+    whole = Capture(whole.flows, whole.names[:4], [], 0.0, places=places)
+    crossed = [frozenset({leaf_of[a], leaf_of[b]}) for a, b in UNITS]
+    cells = pl.DataFrame({"unit": [0, 1, 2, 3], "first": [0.0] * 4, "last": [9.0] * 4})
+    table = Transfers(cells, pl.DataFrame(), [frozenset(pair) for pair in UNITS], crossed)
+    ((owner, slow),) = explain([Episode(1.0, 8.0, (0, 1), (2, 3), 3.0, 0)], [table], [Layout(None, 1, 4)], whole)
+    assert owner is None
+    return slow, whole
+
+
+def test_what_only_pairs_between_the_two_leaves_have_is_their_link_and_no_switch() -> None:
+    slow, whole = told({0: "leaf0", 1: "leaf0", 2: "leaf1", 3: "leaf1"})
+    assert (slow.kind, slow.link, slow.candidates) == ("slow_switch", "leaf0-leaf1", ["leaf0", "leaf1"])
+    assert "crosses the link leaf0-leaf1 needed" in slow.reason
+    assert [(row["kind"], row["entity"], row["score"]) for row in suspects([], [slow], whole, [])] == [
+        ("link", "leaf0-leaf1", 0.9)
+    ]

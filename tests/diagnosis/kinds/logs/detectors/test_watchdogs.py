@@ -1,0 +1,44 @@
+"""Ranks that the state of collective watchdogs points at."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from diagnosis.kinds.logs.compare.detectors import watchdogs
+from tests.diagnosis.cases import case_of, case_of_files
+from tests.diagnosis.synthetic import Job
+
+
+def stuck(op: str, tmp_path: Path) -> list[tuple[str, str]]:
+    """Sixteen ranks whose watchdogs report number 90; those of node 3 with ``op``."""
+    job = Job(nodes=8, gpus=2, iterations=12)
+    for rank in range(16):
+        said = op if rank == 6 else "ALLREDUCE"
+        text = (
+            f"[rank{rank}]: [PG ID 1 PG GUID 7(default_pg) Rank {rank}] Watchdog caught collective operation timeout: "
+            f"WorkNCCL(SeqNum=90, OpType={said}, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+        )
+        job.say(job.ends + 600, rank // 2, text)
+    return [(clue.node, clue.tells) for clue in watchdogs.look(case_of(job, tmp_path))]
+
+
+def test_the_rank_that_called_something_else_is_seen_and_shows_the_cause(tmp_path: Path) -> None:
+    assert stuck("BROADCAST", tmp_path) == [("gpu-0003", "framework.collective.mismatch")]
+
+
+def test_ranks_that_agree_prove_nothing(tmp_path: Path) -> None:
+    assert stuck("ALLREDUCE", tmp_path) == []
+
+
+def test_ranks_that_wrote_nothing_are_part_of_the_world(tmp_path: Path) -> None:
+    """A launcher's log showed four of 24 ranks; rank 0 was accused because the other three reported the time-out."""
+    job = Job(nodes=4, gpus=1, iterations=12)
+    job.say(job.ends - 1, 0, "[rank0]: lr schedule: cosine")
+    for node, rank in ((1, 9), (2, 17), (3, 23)):
+        work = "WorkNCCL(SeqNum=90, OpType=ALLREDUCE, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+        text = f"[rank{rank}]: [Rank {rank}] Watchdog caught collective operation timeout: {work}"
+        job.say(job.ends + 600, node, text)
+    files = {path: data.decode().splitlines() for path, data in job.files().items()}
+    kept = {path: [line for line in lines if not re.search(r"\[rank[123]\]", line)] for path, lines in files.items()}
+    assert list(watchdogs.look(case_of_files(tmp_path, kept, job.hints().nodes))) == []

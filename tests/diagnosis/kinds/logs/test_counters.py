@@ -1,0 +1,104 @@
+"""Progress in a house style or another language: an even growth next to a measurement, under any names."""
+
+import io
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from diagnosis import ParseHints, parse
+from diagnosis.kinds.logs.pace import counters, progress
+from diagnosis.kinds.logs.rows import events
+
+
+def found(lines: Iterable[str], work: Path) -> progress.Progress:
+    data = "".join(f"{line}\n" for line in lines).encode()
+    parsed = parse(io.BytesIO(data), "n1.log", ParseHints(), work)
+    return progress.find_progress(events.build([parsed]), lambda path, offset, length: data[offset : offset + length])
+
+
+def at(second: float) -> str:
+    return f"2026-03-01 08:{int(second) // 60:02d}:{second % 60:06.3f}"
+
+
+STYLES: dict[str, Callable[[int], str]] = {
+    "german": lambda n: f'zeit={at(8.1 * n)} stufe=INFO rang=0 text="Schritt {n} fertig, Verlust {3 - n / 99:.4f}"',
+    "chinese": lambda n: f"[{at(8.1 * n)}] [信息] 第 {n} 步完成，用时 8.{n % 10} 秒，损失 {3 - n / 99:.4f}",
+    "dotted": lambda n: f'zeit=01.03.2026-08:{n:02d}:18,362 rang=0 text="Schritt {n} fertig, Verlust {3 - n / 99:.4f}"',
+    "house": lambda n: f"{at(8.1 * n)};n1;>>{n} of 90000;{3 - n / 99:.3f};tok 81204",
+    "tens": lambda n: f"{at(8.1 * n)} | tick {10 * n} | xent {3 - n / 99:.3f}",
+    "quoted": lambda n: f'{at(8.1 * n)} | train_inner | {{"epoch": 1, "loss": "2.{n:02d}", "num_updates": "{n}"}}',
+}
+
+
+@pytest.mark.parametrize("style", STYLES)
+def test_a_counter_is_found_whatever_it_is_called(style: str, tmp_path: Path) -> None:
+    told = found((STYLES[style](n) for n in range(31, 51)), tmp_path)
+    assert (told.kind, told.last) == ("iteration", 500 if style == "tens" else 50)
+    assert told.beats.height == 20
+
+
+NO_COUNTERS: dict[str, Callable[[int], str]] = {
+    "a clock": lambda n: f"{at(10 * n)} alive for {10 * n} s at load 0.{n}",
+    "a clock in milliseconds": lambda n: f"{at(10 * n)} alive for {10_000 * n} ms at load 0.{n}",
+    "no measurement": lambda n: f"{at(8.1 * n)} poll {n} of socket 7",
+    "no even growth": lambda n: f"{at(8.1 * n)} held {n * n} of memory, 0.{n} share",
+    "a fall": lambda n: f"{at(8.1 * n)} queue {(7 * n) % 5} deep, 0.{n} share",
+    "checkpoints": lambda n: f"{at(8.1 * n)} loaded part {n} in 0.{n}",
+}
+
+
+@pytest.mark.parametrize("name", NO_COUNTERS)
+def test_what_does_not_count_is_no_progress(name: str, tmp_path: Path) -> None:
+    assert found((NO_COUNTERS[name](n) for n in range(1, 30)), tmp_path).kind == "none"
+
+
+def test_a_known_word_goes_before_an_unknown_one(tmp_path: Path) -> None:
+    lines = [f"{at(n)} step {n} loss 0.{n}\n{at(n)} kiste {100 + n} gewicht 0.{n}" for n in range(1, 20)]
+    assert found(lines, tmp_path).last == 19
+
+
+def test_a_restart_does_not_hide_a_counter(tmp_path: Path) -> None:
+    told = found((STYLES["german"](n) for n in [*range(20, 40), *range(30, 60)]), tmp_path)
+    assert told.last == 59
+
+
+def test_a_few_lines_are_not_enough_to_tell(tmp_path: Path) -> None:
+    assert found((STYLES["house"](n) for n in range(3)), tmp_path).kind == "none"
+
+
+def test_numbers_are_found_between_what_other_masks_hide() -> None:
+    (pattern,) = counters._patterns("a=<HOST>:<NUM>,<NUM> (b)  <NUM> <PATH> <NUM>")
+    match = pattern.search("a=01.03.2026-10:10:18,362 (b) 1.5e-05 /x/y 7")
+    assert match and match.groups() == ("18", "362", "1.5e-05")
+    assert pattern.search("a=n1:ten,11 (b) 12") is None
+    assert counters._patterns("no <NUM> beside <HOST> <NUM>") == []
+
+
+@pytest.mark.parametrize("cuts", [1, 3])
+def test_the_last_progress_of_all_machines_counts_however_their_lines_are_cut(tmp_path: Path, cuts: int) -> None:
+    """More machines than are read print more lines than the one that prints last."""
+    data: dict[str, bytes] = {}
+    for node in range(progress.FILES_READ + 3):
+        steps = range(40) if node else range(30, 52)
+        lines = [f"2026-03-01 08:00:{step:02d} iteration {step} loss 2.5\n" for step in steps]
+        for cut in range(cuts):
+            data[f"gpu-{node:04d}/rank-{cut}.log"] = "".join(lines[cut::cuts]).encode()
+    parsed = [parse(io.BytesIO(text), path, ParseHints(), tmp_path / path) for path, text in data.items()]
+
+    told = progress.find_progress(
+        events.build(parsed), lambda path, offset, length: data[path][offset : offset + length]
+    )
+
+    assert told.last == 51
+    assert sorted(set(told.beats["n"])) == [*range(40), 51]
+
+
+def test_a_usage_text_with_a_printed_list_takes_no_time(tmp_path: Path) -> None:
+    choices = ",".join(map(str, range(1, 41)))
+    lines = [f"{at(n)} usage: train.py [--layers {{{choices}}}] [--lr 0.{n}]" for n in range(1, 30)]
+    assert found(lines, tmp_path).kind == "none"  # it backtracked for longer than anybody lives
+
+
+def test_numbers_joined_by_commas_count_each_for_itself(tmp_path: Path) -> None:
+    assert found([f"{at(n)} kiste:{n},{3 - n / 99:.4f},7" for n in range(31, 51)], tmp_path).last == 50

@@ -1,0 +1,126 @@
+"""Progress, and events that a job survived: whole small jobs, from their lines."""
+
+import io
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pytest
+
+from diagnosis import Kind, ParseHints, parse, report
+from diagnosis.kinds.logs.pace import progress
+from diagnosis.pipeline import diagnose
+
+
+def told(folder: Path, **files: str) -> dict[str, Any]:
+    kept = {f"{name}.log": text.encode() for name, text in files.items()}
+    parsed = [
+        parse(io.BytesIO(data), path, ParseHints(kind=Kind.LOG), folder / path) for path, data in sorted(kept.items())
+    ]
+    found = report.to_json(diagnose(parsed, read=lambda path, at, size: kept[path][at : at + size]))
+    return dict(found["logs"])
+
+
+def steps(count: int, line: str) -> str:
+    return "".join(f"2026-03-01 08:{k // 60:02d}:{k % 60:02d} {line.format(k)}\n" for k in range(1, count + 1))
+
+
+@pytest.mark.parametrize(
+    ("line", "is_progress"),
+    [
+        ("INFO - fairseq2.checkpoint - Train Metrics (step 4755) - loss: 2.08", True),
+        ("INFO - fairseq2.trainer - saving checkpoint at step 4755", False),
+        ("INFO wrote /mnt/weka/run7/ckpt/iter50", False),
+        ("INFO iteration 50/ 900 loss 2.1", True),
+        ("Epoch 0 itr 3768/9364: lr: 5e-05 loss_h: 2.3", True),
+    ],
+)
+def test_the_name_of_a_module_proves_nothing_about_a_counter_and_a_path_holds_none(
+    line: str, is_progress: bool
+) -> None:
+    assert progress.names_counter(line) is is_progress
+
+
+def test_a_loop_of_many_short_epochs_counts_in_them(tmp_path: Path) -> None:
+    end = "2026-03-01 08:02:00 torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 2.50 GiB\n"
+    assert told(tmp_path, rank_0=steps(40, "finished outer epoch #{}, loss = 9.1") + end)["iteration"] == 41
+
+
+def test_an_exception_that_python_ignored_in_a_destructor_is_no_failure(tmp_path: Path) -> None:
+    lines = (
+        "Exception ignored in: <function Run.__del__ at 0x7f78bd>",
+        "Traceback (most recent call last):",
+        '  File "/opt/lib/tracker.py", line 88, in __del__',
+        "BrokenPipeError: [Errno 32] Broken pipe",
+    )
+    text = steps(40, "iteration {} loss 2.1") + "\n".join(lines) + "\n"
+    assert not told(tmp_path, rank_0=text)["is_failure"]
+    assert told(tmp_path, rank_1=steps(40, "iteration {} loss 2.1") + "\n".join(lines[1:]) + "\n")["is_failure"]
+
+
+def test_stamps_of_month_and_day_in_brackets_are_times(tmp_path: Path) -> None:
+    text = "".join(f"[04/24 16:{k:02d}:51 libai]: iteration {k} loss 2.1\n" for k in range(10, 50))
+    kept = {"rank_0.log": text.encode()}
+    parsed = parse(io.BytesIO(kept["rank_0.log"]), "rank_0.log", ParseHints(kind=Kind.LOG), tmp_path)
+    assert parsed.lines == 40
+    found = report.to_json(diagnose([parsed], read=lambda path, at, size: kept[path][at : at + size]))
+    assert found["job"]["attempts"][0]["t0"] is not None
+
+
+def test_the_process_that_lustre_states_first_is_no_error_code(tmp_path: Path) -> None:
+    lines = (
+        f"Mar  1 08:00:0{k} cn{k} kernel: LNetError: {90000 + 7 * k}:0:(o2iblnd_cb.c:3455:kiblnd()) Timed out tx: 1 s"
+        for k in range(5)
+    )
+    parsed = parse(io.BytesIO("\n".join(lines).encode()), "kern.log", ParseHints(kind=Kind.LOG), tmp_path)
+    assert parsed.uniques is not None
+    assert pl.read_parquet(parsed.uniques)["masked"].n_unique() == 1
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("Iter(train) [    25/28600]  lr: 2.0000e-05  time: 2.7  loss: 8.8", 25),
+        ("  4%|          | 171/3700 [31:42, 10.68s/it]", 171),
+        ("Train:   0%|          | 5/11300 [3.76s/it]", 5),
+        ("{'loss': 9.3, 'global_step/max_steps': '5/11300'}", 5),
+        ("[info] 反復 1460/17200 損失 3.77", 1460),
+        ("스텝=35 손실=8.51", 35),
+    ],
+)
+def test_the_counter_is_known_in_the_forms_of_frameworks_and_languages(line: str, number: int) -> None:
+    found = progress.counter(line)
+    assert found is not None
+    assert found[1] == number
+    assert progress.names_counter(line)
+
+
+def test_a_report_about_a_pod_accuses_the_machine_below_it(tmp_path: Path) -> None:
+    pods = [f"llm-worker-{k}" for k in range(4)]
+    events = "".join(
+        f"2026-03-01T08:00:00Z Normal Scheduled pod/{pod} Successfully assigned ml/{pod} to K7QXM0{k}\n"
+        for k, pod in enumerate(pods)
+    )
+    monitor = "2026-03-01 08:05:00 ERROR replica check: digest differs on 1 of 4 ranks: rank 2 (llm-worker-2)\n"
+    files = {pod: steps(60, "step {} loss 2.1") + (monitor if pod == pods[0] else "") for pod in pods}
+    found = told(tmp_path, events=events, **files)
+    assert found["nodes"][0]["node"] == "K7QXM02"
+    assert not {node["node"] for node in found["nodes"]} & set(pods)
+
+
+def test_an_unknown_error_that_nothing_follows_is_caught_if_its_writer_wrote_on(tmp_path: Path) -> None:
+    error = "2026-03-01 08:00:02 ERROR telemetry could not attach: status 7\n"
+    before = "2026-03-01 08:00:00 INFO preparing\n2026-03-01 08:00:01 INFO tasks: 12\n"
+    after = [f"2026-03-01 08:00:0{n} INFO {word}\n" for n, word in enumerate(("rollout", "sampler", "prompts"), 3)]
+    assert told(tmp_path / "a", rank_0=before + error + "".join(after))["outcome"] == "unknown"
+    assert told(tmp_path / "b", rank_0=before + error + "".join(after[:2]))["outcome"] == "failed"
+    ends = "".join(after) + "2026-03-01 08:00:09 failed (exitcode: 1) local_rank: 0\n"
+    assert told(tmp_path / "c", rank_0=before + error + ends)["outcome"] == "failed"
+
+
+def test_a_complaint_of_a_script_about_the_environment_is_caught_if_the_model_was_built(tmp_path: Path) -> None:
+    complaint = "_STATUS=System has unsupported driver (CUDA_ERROR_SYSTEM_DRIVER_MISMATCH) cuInit()=803\n"
+    built = "[rank0]: building model ...\n[rank0]: > number of parameters 8030261248\n"
+    end = "[rank0]: torch.OutOfMemoryError: CUDA out of memory. Tried to allocate 3.00 GiB.\n"
+    assert told(tmp_path / "a", job=complaint + built + end)["id"] == "user.memory.cuda_oom"
+    assert told(tmp_path / "b", job=built + complaint)["id"] == "user.environment.incompatible"

@@ -1,0 +1,28 @@
+"""Counters of progress in lines."""
+
+from __future__ import annotations
+
+import polars as pl
+import pytest
+
+from diagnosis.kinds.logs.pace import progress
+
+
+@pytest.mark.parametrize(
+    ("line", "number"),
+    [
+        ("iter: 121,000  loss: 2.11", 121_000),
+        ("iter 12,345,678 | loss 2.11", 12_345_678),
+        ("step 12, 345 samples", 12),
+        ("iteration 7,12", 7),
+    ],
+)
+def test_a_counter_may_have_commas_between_thousands(line: str, number: int) -> None:
+    found = progress.counter(line)
+    assert found is not None and found[1] == number
+
+
+def test_a_counter_goes_on_in_another_wording_of_its_line() -> None:
+    beats = pl.DataFrame({"masked": [1] * 6 + [2] * 3 + [3] * 3, "n": [*range(10, 16), 7, 8, 9, 2, 3, 4]})
+    beats = beats.with_columns(file=pl.lit(0), line=pl.int_range(pl.len()))
+    assert set(progress._agreeing_beats(beats)["masked"]) == {1, 2}

@@ -1,0 +1,33 @@
+"""How many other nodes a headline counts after the cause."""
+
+from __future__ import annotations
+
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from diagnosis.kinds.logs.decide import sentences
+from diagnosis.model import Role
+from diagnosis.result import LogEvent
+
+
+@pytest.mark.parametrize(
+    ("nodes", "of_nodes", "listed", "others"),
+    [
+        (4, 4, ("a", "b", "c", "d"), 3),
+        (3, 4, ("b", "c", "d"), 3),
+        (1024, 1024, ("b", "c"), 1023),  # the culprit is one of those whose names are not listed
+        (500, 1024, ("b", "c"), 500),
+    ],
+)
+def test_a_headline_counts_the_other_nodes_without_the_culprit(
+    nodes: int, of_nodes: int, listed: tuple[str, ...], others: int
+) -> None:
+    root = LogEvent("1", "link down", "root", node_names=("a",), nodes=1, of_nodes=of_nodes, first_at=1.0)
+    reaction = LogEvent(
+        "2", "timeout", Role.CASCADE.value, nodes=nodes, of_nodes=of_nodes, node_names=listed, first_at=31.0
+    )
+    logs = cast("Any", SimpleNamespace(events=(root, reaction)))
+
+    assert sentences._aftermath(logs, (root,)) == f" {others:,} other nodes followed 30 s later."

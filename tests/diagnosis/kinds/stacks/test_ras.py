@@ -1,0 +1,171 @@
+"""NCCL RAS reports in both forms."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from diagnosis.kinds.stacks import diagnose_stacks
+from diagnosis.kinds.stacks.read import ras
+from tests.diagnosis.kinds.stacks.simulate import parse
+
+TEXT = """NCCL version 2.28.3 compiled with CUDA 12.8
+CUDA runtime version 12080, driver version 12080
+
+Job summary
+===========
+
+  Nodes  Processes         GPUs  Processes     GPUs
+(total)   per node  per process    (total)  (total)
+      4          8            1         31       31
+
+Communicators... (0.01s)
+=============
+
+Group     Comms     Nodes     Ranks     Ranks     Ranks    Status  Errors
+    #  in group  per comm  per node  per comm  in group
+    0         1         4         8        32        32   RUNNING  INCOMPLETE,MISMATCH
+
+Errors
+======
+
+DEAD
+  1 job process is considered dead (unreachable via the RAS network)
+  Process 3487984 on node 172.16.64.213 managing GPU 5
+
+#0-0 (27a079b828ff1a75) INCOMPLETE
+  Missing communicator data from 1 rank
+  Rank 5 -- GPU 5 managed by process 3487984 on node 172.16.64.213
+
+Warnings
+========
+
+#0-0 (27a079b828ff1a75) MISMATCH
+  Communicator ranks have different AllReduce operation counts
+  30 ranks have launched up to operation 6650
+  Rank 7 has launched up to operation 60 -- GPU 3 managed by process 1650386 on node node1
+"""
+
+
+def rank(number, count, host="n0", **more):
+    return {
+        "rank": number,
+        "host": host,
+        "pid": 100 + number,
+        "cuda_dev": number,
+        "nvml_dev": number,
+        "collective_counts": {"AllReduce": count},
+        "status": {
+            "init_state": 7,
+            "async_error": 0,
+            "finalize_called": False,
+            "destroy_flag": False,
+            "abort_flag": False,
+        },
+        **more,
+    }
+
+
+def report(ranks, missing=(), size=4):
+    comm = {
+        "hash": "0xabc",
+        "secondary_hash": "0x1",
+        "size": size,
+        "ranks_count": len(ranks),
+        "missing_ranks_count": len(missing),
+        "ranks": ranks,
+        "missing_ranks": list(missing),
+    }
+    return {
+        "nccl_version": "2.28.9",
+        "cuda_runtime_version": 12080,
+        "timestamp": "x",
+        "communicators_count": 1,
+        "communicators": [comm],
+        "ras": {"collection_time_sec": 0.1, "timeouts_count": 0},
+    }
+
+
+def gone(number, dead=True):
+    return {
+        "rank": number,
+        "host": "n3",
+        "pid": 100 + number,
+        "cuda_dev": 3,
+        "nvml_dev": 3,
+        "status": {"unresponsive": True, "considered_dead": dead},
+    }
+
+
+def test_a_dead_process_of_the_text_report_is_named_with_its_node_and_rank_in_the_communicator():
+    parsed = parse(TEXT, "ras/status.txt")
+    assert parsed.facts["format"] == "ras"
+    dead, behind = ras.judge([parsed.facts["ras"]], 32)[:2]
+    assert (dead.rank, dead.node, dead.score) == (5, "172.16.64.213", 0.9)
+    assert "dead" in dead.reason
+    assert (behind.rank, behind.node) == (7, "node1")
+    assert "6,650" in behind.reason
+
+
+def test_one_snapshot_of_a_mismatch_is_weak_and_counts_that_do_not_move_are_strong():
+    first = parse(json.dumps(report([rank(0, 90), rank(1, 90), rank(2, 40), rank(3, 90)])), "ras/1.json").facts["ras"]
+    moved = parse(json.dumps(report([rank(0, 95), rank(1, 95), rank(2, 50), rank(3, 95)])), "ras/2.json").facts["ras"]
+    assert ras.judge([first], 4)[0].score < 0.5
+    assert ras.judge([first, first], 4)[0].score >= 0.8
+    assert ras.judge([first, moved], 4)[0].score < 0.5
+
+
+def test_a_silent_rank_is_less_certain_than_a_dead_one():
+    ranks = [rank(0, 9), rank(1, 9), rank(2, 9)]
+    dead = parse(json.dumps(report(ranks, [gone(3)])), "a.json").facts["ras"]
+    silent = parse(json.dumps(report(ranks, [gone(3, dead=False)])), "a.json").facts["ras"]
+    assert ras.judge([dead], 4)[0].score > ras.judge([silent], 4)[0].score >= 0.7
+
+
+def test_ranks_of_a_small_communicator_are_not_global():
+    found = ras.judge(
+        [parse(json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2)], size=3)), "a.json").facts["ras"]], 64
+    )
+    assert (found[0].rank, found[0].node) == (None, "n3")
+    got = diagnose_stacks(
+        [parse(json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2)], size=3)), "a.json")], world_size=64
+    )
+    assert got["suspect_nodes"] == ["n3"]
+    assert got["suspect_ranks"] == []
+
+
+def test_the_comma_that_one_release_forgets_is_put_back():
+    text = json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2), gone(3)]), indent=1).replace(
+        '"rank": 2,', '"rank": 2', 1
+    )
+    broken = text.replace('"ranks_count": 2,', '"ranks_count": 2', 1)
+    for damaged in (broken, text):
+        with pytest.raises(ValueError, match="delimiter"):
+            json.loads(damaged)
+        assert [s["rank"] for s in ras.read_json(damaged).comms[0]["silent"]] == [2, 3]
+
+
+def test_a_healthy_report_accuses_nobody():
+    got = diagnose_stacks([parse(json.dumps(report([rank(r, 9) for r in range(4)])), "a.json")])
+    assert got["suspect_ranks"] == got["suspect_nodes"] == []
+
+
+def test_other_json_is_refused_with_a_sentence():
+    parsed = parse('{"communicators": 3, "nccl_version": "x"}', "a.json")
+    assert "has no communicators" in parsed.skipped
+
+
+def test_ranks_of_the_communicator_that_holds_every_process_are_the_jobs() -> None:
+    polls = [report([rank(r, 440 if r == 2 else 500) for r in range(4)]) for _ in range(2)]
+    parsed = [parse(json.dumps(p), f"ras-{at}.json") for at, p in enumerate(polls)]
+    assert diagnose_stacks(parsed)["suspect_ranks"] == [2]
+
+
+def test_a_range_of_ranks_a_node_does_not_hide_the_size() -> None:
+    text = TEXT.replace("     4          8 ", "     4        7-8 ").replace(
+        "   4         8        32 ", "   4       7-8        32 "
+    )
+    read = ras.read_text(text)
+    assert (read.gpus, read.comms[0]["size"]) == (31, 32)
+    assert 5 in diagnose_stacks([parse(text, "ras.txt")])["suspect_ranks"]
