@@ -7,6 +7,7 @@ from typing import Any
 from allauth.account import forms
 from allauth.account.adapter import DefaultAccountAdapter
 from allauth.mfa.adapter import DefaultMFAAdapter, get_adapter
+from allauth.mfa.base.views import IndexView
 from django import forms as django_forms
 from django.conf import settings
 from django.http import HttpRequest, HttpResponse
@@ -15,10 +16,13 @@ from django.urls import reverse
 
 from ingest.roles import role_names
 from ingest.services import tokens_revoke
+from triage.models import InitialPassword
 from triage.sealing import seal, unseal
+from triage.services.initial_passwords import initial_password_of
+from triage.services.sessions import session_begin
 
-#: in a session: its person has a second step
-_HAS_STEP = "has_second_step"
+#: in a session: its person has a second step; has the password that Faultline made
+_HAS_STEP, _HAS_INITIAL = "has_second_step", "has_initial_password"
 
 
 class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth ships no types
@@ -40,8 +44,18 @@ class AccountAdapter(DefaultAccountAdapter):  # type: ignore[misc]  # allauth sh
         uid, _, rest = key.partition("-")
         return settings.SITE_URL.rstrip("/") + reverse("account_reset_password_from_key", args=[uid, rest])
 
+    def pre_login(self, request: HttpRequest, user: Any, **more: Any) -> HttpResponse | None:
+        """Refuse a password that Faultline made long ago, and note a newer one in the session."""
+        initial = initial_password_of(user)
+        if initial is not None and initial.is_expired:
+            return _expired(request)
+        if initial is not None:
+            request.session[_HAS_INITIAL] = True
+        response: HttpResponse | None = super().pre_login(request, user, **more)
+        return response
+
     def get_password_change_redirect_url(self, request: HttpRequest) -> str:
-        return reverse("account_change_password")
+        return "/" if request.session.pop(_HAS_INITIAL, False) else reverse("account_change_password")
 
     def format_email_subject(self, subject: str) -> str:
         return f"Faultline: {subject}"
@@ -72,11 +86,29 @@ class SecondStepAdapter(DefaultMFAAdapter):  # type: ignore[misc]
         return not needs_second_step(authenticator.user)
 
 
+class SecondStepPage(IndexView):  # type: ignore[misc]
+    """Whether the second step is on; who needs it cannot switch it off."""
+
+    def get_context_data(self, **kwargs: Any) -> dict[str, Any]:
+        is_needed = needs_second_step(self.request.user)
+        return {**super().get_context_data(**kwargs), "is_needed": is_needed}
+
+
 def needs_second_step(user: Any) -> bool:
     """Whether ``FAULTLINE_SECOND_STEP`` asks this person for a second step."""
     if settings.SECOND_STEP == "managers":
         return not role_names(user).isdisjoint(("manager", "admin"))
     return bool(settings.SECOND_STEP == "everybody")
+
+
+def has_initial_password(request: HttpRequest) -> bool:
+    """Whether the signed-in person still has the password that Faultline made. No query for others."""
+    if not request.session.get(_HAS_INITIAL) or not request.user.is_authenticated:
+        return False
+    if initial_password_of(request.user) is None:
+        del request.session[_HAS_INITIAL]
+        return False
+    return True
 
 
 def lacks_second_step(request: HttpRequest) -> bool:
@@ -105,12 +137,24 @@ class SignIn(forms.LoginForm):  # type: ignore[misc]
             self.data = self.data.copy()
             self.data["login"] = self.data["username"]
 
+    def login(self, request: HttpRequest, redirect_url: str | None = None) -> HttpResponse:
+        response: HttpResponse = super().login(request, redirect_url)
+        if request.user.is_authenticated:
+            session_begin(request)  # allauth has set an end of its own
+        return response
+
 
 class _Revoking(django_forms.Form):
     """Optionally revokes API tokens: useful after a leak, unwanted at a routine change of the password."""
 
     revoke_tokens = django_forms.BooleanField(required=False)
     user: Any
+
+    def clean_password1(self) -> str:
+        password: str = self.cleaned_data["password1"]
+        if self.user.check_password(password):
+            raise django_forms.ValidationError("This is the password that you have: choose another one.")
+        return password
 
     def save(self) -> None:
         super().save()  # type: ignore[misc]
@@ -134,6 +178,16 @@ class ResetPassword(forms.ResetPasswordForm):  # type: ignore[misc]
         email: str = super().clean_email()
         self.users = [user for user in self.users if user.has_usable_password()]
         return email
+
+
+def _expired(request: HttpRequest) -> HttpResponse:
+    days = InitialPassword.VALID_FOR.days
+    sentence = (
+        f"It was made for you more than {days} days ago, and you have not chosen your own. Ask an administrator to "
+        "make a new one (faultline manage ensure, as before)."
+    )
+    context = {"code": 403, "title": "This password has expired", "sentence": sentence}
+    return render(request, "triage/error.html", context, status=403)
 
 
 def no_password(request: HttpRequest) -> HttpResponse:

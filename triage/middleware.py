@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Callable
-from typing import ClassVar
+from typing import ClassVar, NamedTuple
 
 from django.conf import settings
 from django.contrib import messages
@@ -17,8 +17,9 @@ from django.urls import reverse
 from diagnosis.plain import visible, visible_json
 from ingest.spans import span
 from ingest.tracing import current_trace, of_request, tracing
-from triage.account_adapters import lacks_second_step
+from triage.account_adapters import has_initial_password, lacks_second_step
 from triage.security_log import note_refusal
+from triage.services.sessions import session_renew
 from triage.views.site import healthz, metrics, unusable
 
 log = logging.getLogger(__name__)
@@ -112,40 +113,70 @@ class VisibleText:
 
 
 class Guarded:
-    """Keeps other sites from embedding answers, notes refusals in the log, and leads people who need a second step and
-    have none to the page that switches it on (``FAULTLINE_SECOND_STEP``). Tokens need none.
+    """Keeps other sites from embedding answers, notes refusals in the log, keeps sessions that are used, and leads
+    people who must do something first (:data:`_DUTIES`) to its page. Programs with tokens need nothing.
     """
-
-    #: what people without their second step may open: to switch it on, to prove who they are, to sign out
-    _OPEN = ("/account/second-step/", "/account/confirm/", "/sign-out/", "/sign-in/")
 
     def __init__(self, get_response: Callable[[HttpRequest], HttpResponseBase]) -> None:
         self.get_response = get_response
 
     def __call__(self, request: HttpRequest) -> HttpResponseBase:
-        lacks_step = not request.path_info.startswith(self._OPEN) and lacks_second_step(request)
-        response = _to_second_step(request) if lacks_step else self.get_response(request)
+        duty = None
+        if settings.SESSION_COOKIE_NAME in request.COOKIES:
+            session_renew(request)
+            duty = next((duty for duty in _DUTIES if duty.holds_for(request)), None)
+        is_open = duty is None or request.path_info.startswith((*_ALWAYS_OPEN, duty.opens))
+        response = self.get_response(request) if duty is None or is_open else _to_duty(request, duty)
         if response.status_code in (401, 403):
             note_refusal(request, response.status_code)
         response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         return response
 
 
-def _to_second_step(request: HttpRequest) -> HttpResponse:
-    place = reverse("mfa_activate_totp")
+class Duty(NamedTuple):
+    """What a person must do before anything else: who has it, where, which pages stay open, and in words."""
+
+    code: str
+    holds_for: Callable[[HttpRequest], bool]
+    page: str
+    opens: str
+    sentence: str
+
+
+#: what everybody may open: to prove who they are, to sign out
+_ALWAYS_OPEN = ("/account/confirm/", "/sign-out/", "/sign-in/")
+_DUTIES = (
+    Duty(
+        "initial_password",
+        has_initial_password,
+        "account_change_password",
+        "/account/password/",
+        "Your password was made for you: choose your own to continue.",
+    ),
+    Duty(
+        "second_step",
+        lacks_second_step,
+        "mfa_activate_totp",
+        "/account/second-step/",
+        "Your account needs a second step at sign-in: switch it on to continue.",
+    ),
+)
+
+
+def _to_duty(request: HttpRequest, duty: Duty) -> HttpResponse:
+    place = reverse(duty.page)
     if request.path_info.startswith("/api/"):
-        sentence = f"Your account needs a second step at sign-in: switch it on at {place}."
         problem = {
             "type": "about:blank",
             "title": "Forbidden",
             "status": 403,
-            "code": "second_step",
-            "detail": sentence,
+            "code": duty.code,
+            "detail": f"{duty.sentence} The page for it is {place}.",
         }
         return JsonResponse(problem, status=403, content_type="application/problem+json")
     if "HX-Request" in request.headers:
         return HttpResponse(headers={"HX-Redirect": place})
-    messages.info(request, "Your account needs a second step at sign-in: switch it on to continue.")
+    messages.info(request, duty.sentence)
     return redirect(place)
 
 

@@ -10,9 +10,11 @@ from typing import Any
 
 from allauth.account.signals import password_changed, password_reset
 from allauth.mfa.signals import authenticator_added, authenticator_removed
+from allauth.usersessions.models import UserSession
 from django.apps import apps
 from django.contrib.auth.signals import user_logged_in, user_logged_out, user_login_failed
-from django.db.models.signals import post_migrate, post_save
+from django.contrib.sessions.models import Session
+from django.db.models.signals import post_delete, post_migrate, post_save
 from django.dispatch import receiver
 from django.http import HttpRequest
 
@@ -30,6 +32,7 @@ from triage.services.outbox import routes_wake
 from triage.services.ownership import team_follow
 from triage.services.retention import old_evidence_condense, old_evidence_remove
 from triage.services.role_groups import roles_make
+from triage.services.sessions import oldest_sessions_end, session_begin, sessions_tidy
 
 post_migrate.connect(roles_make, sender=apps.get_app_config("triage"), dispatch_uid="triage.roles")
 
@@ -90,8 +93,21 @@ def deliver(**_: Any) -> None:
 @receiver(tidied, dispatch_uid="triage.routes.tidy")
 def tidy(**_: Any) -> None:
     deliveries_tidy()
+    sessions_tidy()
     old_evidence_remove()
     old_evidence_condense()
+
+
+@receiver(user_logged_in, dispatch_uid="triage.session.begin")
+def begin_session(user: Any, request: HttpRequest, **_: Any) -> None:
+    oldest_sessions_end(person=user)
+    session_begin(request)
+
+
+@receiver(post_delete, sender=UserSession, dispatch_uid="triage.session.end")
+def end_session(instance: UserSession, **_: Any) -> None:
+    """Whoever deletes the row, also at ``/admin/``, ends the session."""
+    Session.objects.filter(session_key=instance.session_key).delete()
 
 
 @receiver(user_login_failed, dispatch_uid="triage.security.failed")

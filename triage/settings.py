@@ -51,6 +51,7 @@ INSTALLED_APPS = [
     "allauth",
     "allauth.account",
     "allauth.mfa",
+    "allauth.usersessions",
 ]
 
 MIDDLEWARE = [
@@ -155,15 +156,17 @@ WHITENOISE_KEEP_ONLY_HASHED_FILES = True  # pages name no others, and each would
 USE_TZ = True
 TIME_ZONE = "UTC"
 LANGUAGE_CODE = "en"
-# only one language: translation would cost time in every part of a page
-USE_I18N = False
+USE_I18N = False  # only one language: translation would cost time in every part of a page
 
 SESSION_COOKIE_SECURE = CSRF_COOKIE_SECURE = SECURE_SSL_REDIRECT = IS_BEHIND_TLS
 SESSION_COOKIE_HTTPONLY = True
 # With this prefix browsers take a cookie only from this host, by https, for all its paths.
 _COOKIE_PREFIX = "__Host-" if IS_BEHIND_TLS else ""
 SESSION_COOKIE_NAME, CSRF_COOKIE_NAME = f"{_COOKIE_PREFIX}sessionid", f"{_COOKIE_PREFIX}csrftoken"
-SESSION_COOKIE_AGE = 3600 * env_int("FAULTLINE_SESSION_HOURS", 336, minimum=1)
+#: seconds from the sign-in, and without use, after which a session ends; 0: only after the former
+SESSION_MAX_S = 3600 * env_int("FAULTLINE_SESSION_HOURS", 336, minimum=1)
+SESSION_IDLE_S = 60 * env_int("FAULTLINE_SESSION_IDLE_MINUTES", 4320)
+SESSION_COOKIE_AGE = min(SESSION_MAX_S, SESSION_IDLE_S or SESSION_MAX_S)
 SESSION_COOKIE_SAMESITE = CSRF_COOKIE_SAMESITE = "Lax"
 SECURE_HSTS_SECONDS = 31_536_000 if IS_BEHIND_TLS else 0
 SECURE_HSTS_INCLUDE_SUBDOMAINS = SECURE_HSTS_PRELOAD = IS_BEHIND_TLS
@@ -266,7 +269,6 @@ FOLLOWERS_TAKE = env_list("FAULTLINE_FOLLOWERS_TAKE", "stacks")
 
 # Hosts and networks that webhooks may call although they are not public or use plain http.
 ROUTES_ALLOW = env_list("FAULTLINE_ROUTES_ALLOW")
-
 # A language model that summarises evidence: an endpoint in OpenAI's form, such as https://host/v1. Empty: off.
 SUMMARY_URL = env_str("FAULTLINE_SUMMARY_URL")
 SUMMARY_MODEL = env_str("FAULTLINE_SUMMARY_MODEL")
@@ -386,16 +388,12 @@ MAILERS = {
     else {"BACKEND": "triage.unsent_mail.Backend"}
 }
 
+_LOG_FORMAT = env_choice("FAULTLINE_LOG_FORMAT", ("plain", "json"))
 LOGGING = {
     "version": 1,
     "disable_existing_loggers": False,
     "formatters": {"plain": {"()": "ingest.tracing.PlainFormatter"}, "json": {"()": "ingest.tracing.JsonFormatter"}},
-    "handlers": {
-        "stderr": {
-            "class": "logging.StreamHandler",
-            "formatter": env_choice("FAULTLINE_LOG_FORMAT", ("plain", "json")),
-        }
-    },
+    "handlers": {"stderr": {"class": "logging.StreamHandler", "formatter": _LOG_FORMAT}},
     # a run has one line of its own (ingest.services.run_lines); Celery's two for each message say less
     "loggers": {name: {"level": "WARNING"} for name in ("celery.app.trace", "celery.worker.strategy")},
     "root": {"handlers": ["stderr"], "level": env_str("FAULTLINE_LOG_LEVEL", "INFO")},

@@ -8,6 +8,7 @@ from django.contrib.auth.views import LogoutView
 from django.urls import path
 
 from triage import account_adapters
+from triage.views.sessions import sessions
 
 urlpatterns = [
     path("sign-in/", views.login, name="account_login"),
@@ -23,9 +24,10 @@ urlpatterns = [
     path("sign-out/", LogoutView.as_view(), name="logout"),
     path("account/password/", views.password_change, name="account_change_password"),
     path("account/password/none/", account_adapters.no_password, name="account_set_password"),
+    path("account/sessions/", sessions, name="usersessions_list"),
     path("account/confirm/", views.reauthenticate, name="account_reauthenticate"),
     path("account/confirm/code/", second_step.reauthenticate, name="mfa_reauthenticate"),
-    path("account/second-step/", second_step.index, name="mfa_index"),
+    path("account/second-step/", account_adapters.SecondStepPage.as_view(), name="mfa_index"),
     path("account/second-step/on/", totp.activate_totp, name="mfa_activate_totp"),
     path("account/second-step/off/", totp.deactivate_totp, name="mfa_deactivate_totp"),
     path("account/second-step/codes/", codes.view_recovery_codes, name="mfa_view_recovery_codes"),

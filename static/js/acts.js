@@ -115,6 +115,13 @@ const context = (event) => /** @type {CustomEvent} */ (event).detail.ctx;
 const isAct = (ctx) => ctx.request.method === "POST";
 
 // A whole page cannot replace a part of this one: a refusal is quoted, and a signed-out person gets a message.
+// what a page asks for by itself is no use of the session by a person
+const UNATTENDED = "[data-live], [hx-trigger^='every'], [hx-trigger^='load delay']";
+document.addEventListener("htmx:config:request", (event) => {
+  const ctx = context(event);
+  if (ctx.sourceElement.matches(UNATTENDED)) ctx.request.headers["Faultline-Unattended"] = "1";
+});
+
 document.addEventListener("htmx:after:request", (event) => {
   const ctx = context(event),
     answer = ctx.response.raw;

@@ -99,7 +99,7 @@ function follow(head, body, answer) {
       const query = new URLSearchParams(location.search);
       query.set("cursor", cursor);
       const askedAt = performance.now();
-      const reply = await fetch(`${head.dataset.liveLog}?${query}`);
+      const reply = await fetch(`${head.dataset.liveLog}?${query}`, { headers: { "Faultline-Unattended": "1" } });
       if (!reply.ok) throw new Error(String(reply.status));
       /** @type {Answer} */
       const answer = await reply.json();

@@ -38,6 +38,7 @@ FURTHER = {
         f"{_RUN}/compare/?with=sample-healthy-ddp-a",
         "/replay/?machines=n0+n1+n2+n3&pp=1&k=2",
         "/account/tokens/",
+        "/account/sessions/",
         "/api/docs/",
         "/help/",
         "/help/integrations/",

@@ -70,6 +70,8 @@ RULES: dict[str, Rule] = {
     "GET /account/second-step/codes/new/": Rule(ALL, is_bare=True),
     "GET /account/second-step/codes/download/": Rule(ALL, is_bare=True),
     "GET /account/services/": Rule(ALL, "administer"),
+    "GET /account/sessions/": Rule(ALL),
+    "POST /account/sessions/": post(ALL, end="1"),
     "GET /account/tokens/": Rule(ALL),
     "POST /account/tokens/": post(ALL, name="x", scopes=["read"]),
     "GET /api/docs/": Rule(ALL),

@@ -19,6 +19,7 @@ from django.test import Client
 
 from ingest.services import token_create
 from tests.factories import make_user
+from tests.pages import page_text
 from tests.patience import WORK_S
 from tests.triage.test_sign_in import is_in, sign_in, switched_on
 from triage.places import ROOT
@@ -45,6 +46,7 @@ def test_who_needs_a_second_step_can_open_nothing_else_before_it_is_on(client: C
     assert client.get("/jobs/", HTTP_HX_REQUEST="true")["HX-Redirect"] == ON
     switched_on(client)
     assert is_in(client) and client.get("/api/v1/jobs/").status_code == 200
+    assert "Switch off" not in page_text(client.get("/account/second-step/"))
     off = client.post("/account/second-step/off/", follow=True)
     assert "it stays on" in off.content.decode()
     assert Authenticator.objects.filter(type="totp").exists()

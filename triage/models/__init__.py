@@ -1,5 +1,6 @@
 """Tables of the triage layer: diagnoses, incidents, decisions of people, saved views, routes."""
 
+from triage.models.account import InitialPassword
 from triage.models.incident import Diagnosis, Finding, Group, GroupRule, Incident, Suspect
 from triage.models.knowledge import ClassifierVersion, CustomRule
 from triage.models.review import Activity, Decision
@@ -18,6 +19,7 @@ __all__ = [
     "Group",
     "GroupRule",
     "Incident",
+    "InitialPassword",
     "Reference",
     "Route",
     "SavedView",

@@ -4,7 +4,6 @@ nothing.
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, Literal
@@ -35,6 +34,7 @@ from triage.domain.wanted_setup import (
     given_fields,
 )
 from triage.models import Activity, Route
+from triage.services.initial_passwords import initial_password_make, initial_password_of
 from triage.services.routes import route_change, route_save
 
 type Kind = Literal["cluster", "team", "person", "service", "token", "route"]
@@ -106,28 +106,31 @@ def _person(wanted: WantedPerson, by: Any) -> Ensured:
     if person is None:
         person = get_user_model()(username=wanted.username)
         made = _password_set(person, wanted.password, where)
-        person.save()
+    elif (former := initial_password_of(person)) is not None and former.is_expired:
+        made = initial_password_make(person=person)
     fields = given_fields(wanted, "email", "is_active")
     if wanted.roles is not UNSET:
         is_admin = "admin" in wanted.roles
         fields |= {"is_staff": is_admin, "is_superuser": is_admin}
     if by is not None and by.pk == person.pk and False in (fields.get("is_active"), fields.get("is_superuser")):
         raise _refusal(where, "this is you: let another administrator take your role or disable you")
-    changes = _change(person, fields)
+    changes = ["password"] if made else []
+    changes += _change(person, fields)
     changes += _membership(person, wanted.roles, wanted.teams, where)
     return Ensured("person", wanted.username, is_new, tuple(changes), made)
 
 
 def _password_set(person: Any, given: str | UnsetType, where: str) -> str:
-    """Set the given password, or a random one, which is returned."""
-    made = secrets.token_urlsafe(12) if given is UNSET else ""
-    password = made or str(given)
+    """Set the given password, or a random one, which is returned; saves the person."""
+    if isinstance(given, UnsetType):
+        return initial_password_make(person=person)
     try:
-        validate_password(password, person)
+        validate_password(given, person)
     except ValidationError as error:
         raise _refusal(where, " ".join(error.messages).rstrip(".")) from None
-    person.set_password(password)
-    return made
+    person.set_password(given)
+    person.save()
+    return ""
 
 
 def _service(wanted: WantedService, by: Any) -> Ensured:
