@@ -15,6 +15,15 @@ ABILITIES: dict[str, frozenset[str]] = {
 #: scope of a token -> the ability that its user needs, too
 ABILITY_OF_SCOPE = {"upload": "upload", "review": "review", "manage": "routes", "administer": "administer"}
 
+#: scope of a token -> what it allows, for the person who chooses it
+SCOPE_ALLOWS = {
+    "upload": "send evidence",
+    "read": "read jobs, incidents and logs",
+    "review": "decide on incidents, comment and assign",
+    "manage": "make and change routes",
+    "administer": "make people, teams, clusters, service accounts and tokens",
+}
+
 
 def role_names(user: Any) -> frozenset[str]:
     """The names of the user's roles; a superuser is an admin. One query per user object, which then caches them."""

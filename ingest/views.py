@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.conf import settings
@@ -20,7 +21,7 @@ from ingest.forms import DescriptionForm, JobForm, initial_values
 from ingest.models import Job, Run, ServiceAccount, Team, Token
 from ingest.parameters import whole
 from ingest.refusals import Refused, translate_storage_errors
-from ingest.roles import ABILITY_OF_SCOPE, can
+from ingest.roles import ABILITY_OF_SCOPE, SCOPE_ALLOWS, can
 from ingest.services import accounts
 
 
@@ -206,7 +207,7 @@ def service_accounts(request: HttpRequest) -> HttpResponse:
         "accounts": rows,
         "teams": Team.objects.all(),
         "roles": accounts.ROLES,
-        "scopes": [choice for choice in Token.Scope.choices if choice[0] != Token.Scope.ADMINISTER],
+        "scopes": _scope_rows(scope for scope in Token.Scope if scope != Token.Scope.ADMINISTER),
         "form": posted if error else {},
         "secret": secret,
         "error": error,
@@ -234,7 +235,12 @@ def _revoke(request: HttpRequest, among: QuerySet[Token], back: str) -> HttpResp
     return redirect(back)
 
 
-def _scopes_for(user: Any) -> list[tuple[str, Any]]:
+def _scopes_for(user: Any) -> list[tuple[str, Any, str]]:
     """Scopes that allow this person anything."""
     abilities = {scope: ABILITY_OF_SCOPE.get(scope.value, "") for scope in Token.Scope}
-    return [(scope.value, scope.label) for scope, ability in abilities.items() if not ability or can(user, ability)]
+    return _scope_rows(scope for scope, ability in abilities.items() if not ability or can(user, ability))
+
+
+def _scope_rows(scopes: Iterable[Token.Scope]) -> list[tuple[str, Any, str]]:
+    """Value, label and what it allows."""
+    return [(scope.value, scope.label, SCOPE_ALLOWS[scope.value]) for scope in scopes]

@@ -257,3 +257,9 @@ def test_a_token_is_shown_once_and_can_be_revoked_by_its_owner_alone(visitor: Cl
     token.refresh_from_db()
     assert token.revoked_at is not None
     assert visitor.post("/account/tokens/", {"name": "x", "scopes": ["everything"]}).status_code == 422
+
+
+def test_whoever_makes_a_token_reads_what_each_scope_allows(visitor: Client) -> None:
+    page = page_text(visitor.get("/account/tokens/"))
+    assert "<b>Upload</b>: send evidence. <b>Read</b>: read jobs, incidents and logs." in page
+    assert "Administer" not in page, "an engineer has no use for it"
