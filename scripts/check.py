@@ -117,6 +117,7 @@ STAGES = (
     Stage("unit tests of scripts of pages", [*_DENO_TEST, "tests/page_scripts"], service=_deno),
     Stage("format of scripts of pages", ["oxfmt", "--check", *_SCRIPTS]),
     Stage("lines of pages", [PYTHON, "-m", "scripts.lines"]),
+    Stage("density", [PYTHON, "-m", "scripts.density"]),
     Stage("format of templates", ["djade", "--check", "--target-version", "6.0", *_TEMPLATES]),
 )
 
