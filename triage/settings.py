@@ -10,6 +10,7 @@ from django.utils.csp import CSP
 from redis.backoff import NoBackoff
 from redis.retry import Retry
 
+from triage import settings_api
 from triage.environment import (
     env_bool,
     env_choice,
@@ -329,44 +330,8 @@ CELERY_BROKER_TRANSPORT_OPTIONS = {
     "socket_connect_timeout": 5,
 }
 
-REST_FRAMEWORK = {
-    "DEFAULT_AUTHENTICATION_CLASSES": [
-        "ingest.authentication.TokenAuthentication",
-        "rest_framework.authentication.SessionAuthentication",
-    ],
-    "DEFAULT_PERMISSION_CLASSES": ["rest_framework.permissions.IsAuthenticated"],
-    "DEFAULT_SCHEMA_CLASS": "drf_spectacular.openapi.AutoSchema",
-    "DEFAULT_RENDERER_CLASSES": ["rest_framework.renderers.JSONRenderer"],
-    "DEFAULT_PARSER_CLASSES": ["ingest.api.parsers.Json"],
-    "EXCEPTION_HANDLER": "ingest.problems.problem_json",
-    "TEST_REQUEST_DEFAULT_FORMAT": "json",
-}
-SPECTACULAR_SETTINGS = {
-    "TITLE": "Faultline",
-    "VERSION": VERSION,
-    "SERVERS": [{"url": "/", "description": "The site that shows this document"}],
-    "OAS_VERSION": "3.1.0",
-    "ENFORCE_NON_BLANK_FIELDS": True,
-    "GET_LIB_DOC_EXCLUDES": "ingest.api.schema.classes_for_programmers",
-    "SERVE_INCLUDE_SCHEMA": False,
-    "SERVE_PERMISSIONS": ["rest_framework.permissions.IsAuthenticated"],
-    "POSTPROCESSING_HOOKS": ["drf_spectacular.hooks.postprocess_schema_enums", "ingest.api.schema.problems"],
-    "ENUM_NAME_OVERRIDES": {
-        "DestinationEnum": "triage.api.routes.KINDS",
-        "OutcomeEnum": "ingest.models.Outcome",
-        "IncidentStateEnum": "triage.models.Incident.State",
-        "RunStateEnum": "ingest.models.Run.State",
-        "ArtifactStateEnum": "ingest.models.Artifact.State",
-        "UploadStateEnum": "ingest.models.Upload.State",
-        "DiagnosisStateEnum": "ingest.api.serializers.DIAGNOSIS_STATES",
-        "StepStateEnum": "ingest.api.serializers.STEP_STATES",
-    },
-    "SWAGGER_UI_DIST": "SIDECAR",
-    # its links would lie inside of buttons, which no reader of screens can tell apart
-    "SWAGGER_UI_SETTINGS": {"deepLinking": False},
-    "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
-    "REDOC_DIST": "SIDECAR",
-}
+REST_FRAMEWORK = settings_api.REST_FRAMEWORK
+SPECTACULAR_SETTINGS = settings_api.SPECTACULAR_SETTINGS
 
 # E-mails (the weekly digest) are sent by SMTP if a server is named, else not sent.
 SITE_URL = env_str("FAULTLINE_SITE_URL", f"http://localhost:{env_str('FAULTLINE_PORT', '8000')}")
