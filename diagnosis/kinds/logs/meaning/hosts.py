@@ -9,7 +9,8 @@ from typing import Final
 import polars as pl
 
 HOST = "<HOST>"
-_ADDRESS: Final = re.compile(r"[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
+#: An IPv6 address, or a time. It begins where its digits begin: other beginnings would be tried in vain.
+_ADDRESS: Final = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
 #: Names with a scheme; what counts processes and is no name.
 _NAME_WITH_SCHEME: Final = re.compile(r"(?=.*[0-9])(?=.*[A-Za-z])[A-Za-z0-9][A-Za-z0-9._-]{2,62}[A-Za-z0-9]")
 _NUMBERED_PROCESS: Final = re.compile(r"(?i)(?:rank|rang|task|proc\w*|step|gpu|npu|cuda|device|epoch|stage)[-_.]?\d+$")
@@ -39,9 +40,10 @@ def _replaced(texts: pl.Series, names: Iterable[str], by: str) -> pl.Series:
 
 
 def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
-    """Nodes whose name or address occurs in ``text`` as a word. ``nodes`` maps names and addresses to nodes."""
+    """Nodes whose name or address occurs in ``text`` as a word. ``nodes`` maps names and addresses to nodes. O(words),
+    however many nodes there are.
+    """
     words = WORD.findall(text)
-    if any(":" in name for name in nodes):  # IPv6
-        words += [word.strip(".:[]") for word in _ADDRESS.findall(text)]
+    words += [word.strip(".:[]") for word in _ADDRESS.findall(text)]
     named = (next((nodes[name] for name in (word, word.partition(".")[0]) if name in nodes), None) for word in words)
     return {node for node in named if node is not None}

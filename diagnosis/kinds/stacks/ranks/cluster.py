@@ -96,16 +96,20 @@ def _is_part(part: list[str], whole: list[str], *, is_outer: bool) -> bool:
 
 def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:
     """Joins a stack to another one that communicates if it is only deeper: both are at the same point, slightly earlier
-    or later.
+    or later. Looks only at the depths of other stacks: one may be 50,000 calls deep.
     """
     kept: dict[tuple[str, ...], Group] = {}
+    depths: list[int] = []  # of those that are kept, from the smallest
     for key in sorted(groups, key=lambda k: (len(k), k)):
         group = groups[key]
-        outer = next((kept[key[n:]] for n in range(1, len(key)) if key[n:] in kept), None)
+        parts = (key[-depth:] for depth in reversed(depths))
+        outer = next((kept[part] for part in parts if part in kept), None)
         if outer is not None and outer.activity.kind == COMM == group.activity.kind:
             outer.ranks += group.ranks
         else:
             kept[key] = group
+            if len(key) not in depths[-1:]:
+                depths.append(len(key))
     return list(kept.values())
 
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+
 import polars as pl
 import pytest
 
@@ -39,3 +41,17 @@ def test_names_of_any_length_and_characters_end_no_diagnosis() -> None:
     names = ["1a" * 20_000, "n7(", "n7[", "n\n7x", "٣gpu", "n7\\"] + [f"{'a1' * 30}{letter}" for letter in "bcdefgh"]
     lines = pl.Series(["n7( failed", "plain"])
     assert hosts.anonymise_hosts(lines, names).to_list() == lines.to_list()
+
+
+class _NotWalked(dict[str, str]):
+    """Names may be looked up, not searched one after the other."""
+
+    def __iter__(self) -> Iterator[str]:
+        raise AssertionError("all names were walked")
+
+
+def test_machines_that_a_line_names_are_looked_up_however_many_there_are() -> None:
+    known = _NotWalked({"n7": "n7", "fd00::7": "n8", "10.0.0.9": "n9"})
+    line = "08:00:05 n7.rack2: lost [fd00::7]: and 10.0.0.9, ab:cd"
+    assert hosts.names_in(line, known) == {"n7", "n8", "n9"}
+    assert hosts.names_in("8" * 2_000 + ": lost", known) == set()
