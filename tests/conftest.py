@@ -49,6 +49,7 @@ TESTS_ON_SQLITE_ALONE = frozenset(
         "ingest/test_bad_input.py::test_thousands_of_members_are_read_in_few_units_of_work",
         "ingest/test_collectors_hostile.py::test_a_hundred_thousand_sources_get_a_sentence_and_the_limit_of_files",
         "ingest/test_workers.py::test_files_that_libraries_cannot_handle_cost_themselves_alone",
+        "triage/test_hostile_corpus.py::test_an_upload_of_all_of_them_is_settled_and_diagnosed",
         "triage/test_routes.py::test_a_real_worker_delivers_and_tries_again",
     }
 )
