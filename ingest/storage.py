@@ -10,6 +10,7 @@ import contextlib
 import hashlib
 import os
 import shutil
+import tempfile
 import weakref
 from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
@@ -200,9 +201,8 @@ def directory_take(key: str, folder: Path, names: Sequence[str]) -> None:
     """
     existing = [name for name in names if (folder / name).exists()]
     storage = storages["parsed"]
-    if isinstance(storage, FileSystemStorage):  # a remote store checks its bytes itself
-        sums.write(folder, existing)
-        existing = [name for name in names if name in existing or name == sums.NAME]
+    sums.write(folder, existing)
+    existing = [name for name in names if name in existing or name == sums.NAME]
     if isinstance(storage, FileSystemStorage) and len(existing) == sum(1 for _ in folder.iterdir()):
         target = Path(storage.path(key))
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -217,7 +217,7 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
 
     The copy is in ``work``; without ``work`` it is in the directory of local copies and later calls use it.
 
-    Raises :class:`ingest.sums.Changed` for a local file that is not what was stored.
+    Raises :class:`ingest.sums.Changed` for a file that is not what was stored.
     """
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
@@ -226,25 +226,52 @@ def directory_get(key: str, names: Iterable[str], work: Path | None = None) -> P
         return folder
     target = (work or temp_files.copies_dir()) / key
     target.mkdir(parents=True, exist_ok=True)
-    for name in names:
-        if (target / name).exists():
-            os.utime(target / name)  # marks it as used
-            continue
-        part = target / f".{name}.{uuid4().hex}"
-        with contextlib.suppress(FileNotFoundError):  # not every artifact has all of them
-            with storage.open(f"{key}/{name}", "rb") as source, part.open("wb") as copy:
-                shutil.copyfileobj(source, copy, BLOCK_BYTES)
-            part.replace(target / name)  # concurrent readers see either no file or the complete one
+    missing = [name for name in names if not _is_used(target / name)]
+    if missing:
+        for name in (sums.NAME, *missing):
+            _copy(storage, f"{key}/{name}", target / name)
+        try:
+            sums.check_folder(target, missing)
+        except sums.Changed:  # the next reader fetches what is made again
+            for name in (sums.NAME, *missing):
+                (target / name).unlink(missing_ok=True)
+            raise
     return target
 
 
-def directory_check(key: str, *, max_bytes: int = sums.MAX_BYTES) -> None:
-    """Check the local files of ``key/``, and those of its ranges. Raises :class:`ingest.sums.Changed`."""
+def _is_used(copy: Path) -> bool:
+    """Whether a local copy exists, and marks it as used."""
+    try:
+        os.utime(copy)
+    except FileNotFoundError:
+        return False
+    return True
+
+
+def _copy(storage: Storage, key: str, target: Path) -> None:
+    """Fetch a stored file if it is there; not every artifact has all of them."""
+    part = target.with_name(f".{target.name}.{uuid4().hex}")
+    with contextlib.suppress(FileNotFoundError):
+        with storage.open(key, "rb") as source, part.open("wb") as copy:
+            shutil.copyfileobj(source, copy, BLOCK_BYTES)
+        part.replace(target)  # concurrent readers see either no file or the complete one
+
+
+def directory_check(key: str, *, max_bytes: int = sums.MAX_BYTES, is_remote_read: bool = False) -> None:
+    """Check the files of ``key/``, and those of its ranges; in a remote store only with ``is_remote_read``, because
+    that fetches them. Raises :class:`ingest.sums.Changed`.
+    """
     storage = storages["parsed"]
     if isinstance(storage, FileSystemStorage):
         folder = Path(storage.path(key))
         for place in (folder, *(path.parent for path in folder.glob(f"*/{sums.NAME}"))):
             sums.check_folder(place, PARSED_FILES, max_bytes=max_bytes)
+    elif is_remote_read:
+        ranges = storage.listdir(key)[0]
+        for place in (key, *(f"{key}/{name}" for name in ranges)):
+            with tempfile.TemporaryDirectory(dir=temp_files.copies_dir()) as work:
+                folder = directory_get(place, PARSED_FILES, Path(work))
+                sums.check_folder(folder, PARSED_FILES, max_bytes=max_bytes)
 
 
 def directory_delete(key: str, names: Iterable[str]) -> None:

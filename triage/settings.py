@@ -128,6 +128,7 @@ CACHES = {
 
 # These two entries move blobs and column files to any S3-compatible store.
 _BUCKET = env_str("FAULTLINE_S3_BUCKET")
+_S3_ENCRYPTION = env_choice("FAULTLINE_S3_ENCRYPTION", ("", "AES256", "aws:kms"))
 
 
 def _store(name: str) -> dict[str, Any]:
@@ -138,6 +139,7 @@ def _store(name: str) -> dict[str, Any]:
             "endpoint_url": env_str("FAULTLINE_S3_ENDPOINT") or None,
             "file_overwrite": True,  # replaces whole objects; object names are unique
             "max_memory_size": 8 << 20,  # larger objects are spooled to disk
+            "object_parameters": {"ServerSideEncryption": _S3_ENCRYPTION} if _S3_ENCRYPTION else {},
         }
         return {"BACKEND": "ingest.object_store.ObjectStore", "OPTIONS": options}
     return {"BACKEND": "django.core.files.storage.FileSystemStorage", "OPTIONS": {"location": str(DATA_DIR / name)}}

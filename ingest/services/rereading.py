@@ -42,9 +42,11 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
 
 
 def is_usable(artifact: Artifact) -> bool:
-    """Whether the artifact's column files exist, are what was stored, and have the format of this engine."""
+    """Whether the artifact's column files exist, are what was stored, and have the format of this engine. A remote
+    store sends them all for that.
+    """
     try:
-        storage.directory_check(artifact.parsed_key)
+        storage.directory_check(artifact.parsed_key, is_remote_read=True)
         with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.FILE_NAME}", "rb") as file:
             return bool(json.load(file).get("format") == parsed.FORMAT)
     except (OSError, ValueError):

@@ -7,18 +7,21 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.files.base import ContentFile
 from django.core.files.storage import storages
 from django.utils import timezone
 from rest_framework.test import APIClient
 
 from diagnosis.kinds.logs.rows import stored_rows
-from ingest import selectors, services, storage
+from ingest import selectors, services, storage, sums
 from ingest.models import Artifact, Blob, Run
+from ingest.services import rereading
 from ingest.services.sweeping import sweep, tidy
 from tests.archives import tar_of
 from tests.factories import make_job, make_user
 from tests.ingest.conftest import LOG, sha
 from tests.pages import page_text
+from triage.services import doctor
 
 pytestmark = pytest.mark.django_db(transaction=True)
 BUCKET = "faultline"
@@ -68,6 +71,7 @@ def test_a_log_is_kept_parsed_and_read_back_by_range(store: Any) -> None:
     assert {key.rpartition("/")[2] for key in keys(store) if key.startswith("parsed/")} == {
         "columns.parquet",
         "uniques.parquet",
+        "sums.json",
         "parsed.json",
     }, "a small log is read in one piece, and counted when its job is diagnosed"
     assert storage.blob_range(sha(LOG), 100, 50) == LOG[100:150]
@@ -91,6 +95,36 @@ def test_a_log_that_was_read_in_ranges_is_read_back_from_their_files(store: Any,
         assert (table["offset"] + table["length"] + 1).to_list() == [n + 1 for n, byte in enumerate(LOG) if byte == 10]
     services.artifact_delete(artifact=artifact)
     assert not [key for key in keys(store) if key.startswith("parsed/")]
+
+
+@pytest.mark.parametrize("unit_bytes", [2_000, 1 << 20])
+def test_changed_column_files_are_noticed_named_and_made_again(
+    store: Any, settings: Any, tmp_path: Path, unit_bytes: int
+) -> None:
+    settings.PARSE_UNIT_BYTES = unit_bytes
+    job = make_job()
+    services.artifact_receive(job=job, path="a.log", chunks=[LOG])
+    key = next(key for key in reversed(keys(store)) if key.endswith("/columns.parquet"))
+    stored = store.Object(key).get()["Body"].read()
+    wrong = bytearray(stored)
+    wrong[len(wrong) // 2] ^= 1
+    store.put_object(Key=key, Body=bytes(wrong))
+    found = doctor.evidence()
+    assert found.state == "problem" and f"a.log of {job.slug} (changed)" in found.sentence
+    with pytest.raises(sums.Changed):
+        selectors.parsed_for(job.attempts.get(), tmp_path)
+    assert rereading.artifacts_reread(job=job) == 1
+    (columns,) = selectors.parsed_for(job.attempts.get(), tmp_path)
+    assert columns.lines == 200
+    assert doctor.evidence().state == "ok"
+
+
+def test_the_store_is_asked_to_encrypt_if_the_setting_says_so(store: Any, monkeypatch: pytest.MonkeyPatch) -> None:
+    from triage.settings import _store
+
+    monkeypatch.setattr("triage.settings._S3_ENCRYPTION", "aws:kms")
+    storages.create_storage(_store("blobs")).save("a", ContentFile(b"x"))
+    assert store.Object("blobs/a").server_side_encryption == "aws:kms"
 
 
 def test_a_window_of_a_log_asks_the_store_for_no_more_than_the_window(store: Any, monkeypatch: Any) -> None:

@@ -255,3 +255,36 @@ def test_workers_that_are_too_busy_for_the_first_question_are_asked_again(
 @pytest.mark.django_db(transaction=True)
 def test_workers_tell_which_queues_they_serve(worker: Any) -> None:
     wait_for(lambda: doctor.workers().state == "ok", lambda: doctor.workers().sentence)
+
+
+LOCAL = {"HOST": "", "ENGINE": "django.db.backends.sqlite3"}
+
+
+@pytest.mark.parametrize(
+    ("database", "queue", "variables", "said"),
+    [
+        (LOCAL, "unix:///data/valkey.sock", {}, ""),
+        ({"HOST": "localhost"}, "redis://127.0.0.1:6379/0", {"FAULTLINE_S3_ENDPOINT": "http://127.0.0.1:9000"}, ""),
+        (LOCAL, "rediss://queue.example:6379/0", {"FAULTLINE_S3_ENDPOINT": "https://s3.example"}, ""),
+        (LOCAL, "redis://:word@queue.example:6379/0", {}, "the queue (REDIS_URL: rediss://)"),
+        (LOCAL, "unix:///q", {"FAULTLINE_S3_ENDPOINT": "http://s3.example"}, "the store (FAULTLINE_S3_ENDPOINT"),
+        (LOCAL, "unix:///q", {"FAULTLINE_SMTP_HOST": "mail", "FAULTLINE_SMTP_TLS": "0"}, "the mail server"),
+        ({"HOST": "db.example"}, "unix:///q", {}, "the database (DATABASE_URL: ?sslmode=verify-full)"),
+    ],
+)
+def test_what_crosses_a_network_without_tls_is_named(
+    settings: Any, monkeypatch: pytest.MonkeyPatch, database: Any, queue: str, variables: dict[str, str], said: str
+) -> None:
+    monkeypatch.setattr(doctor, "_is_database_encrypted", lambda: False)
+    monkeypatch.setitem(settings.DATABASES, "default", database)
+    settings.REDIS_URL = queue
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+    found = doctor.transport()
+    assert (found.state, said in found.sentence) == ("warning" if said else "ok", True)
+    assert "word" not in found.sentence
+
+
+def test_postgresql_says_whether_its_connection_is_encrypted() -> None:
+    if connection.vendor == "postgresql":
+        assert doctor._is_database_encrypted() is False

@@ -17,6 +17,7 @@ from datetime import timedelta
 from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Literal
+from urllib.parse import urlsplit
 from uuid import uuid4
 
 import redis
@@ -33,7 +34,7 @@ from django.utils import timezone
 from ingest import storage, sums
 from ingest.models import Artifact, Run
 from ingest.services import machines
-from triage.environment import env_str
+from triage.environment import env_bool, env_str
 from triage.places import version
 from triage.selectors.health import LONG_S
 from triage.serve.newer import TODO, newer_sentence, unknown_migration
@@ -245,6 +246,41 @@ def exposure() -> Finding:
     return Finding("ok", "TLS is on, debugging and the demonstration's people are off")
 
 
+def transport() -> Finding:
+    """Whether what crosses a network between the parts is encrypted."""
+    open_to = []
+    if _is_elsewhere(settings.DATABASES["default"].get("HOST", "")) and not _is_database_encrypted():
+        open_to.append("the database (DATABASE_URL: ?sslmode=verify-full)")
+    queue_url = urlsplit(settings.REDIS_URL)
+    if queue_url.scheme == "redis" and _is_elsewhere(queue_url.hostname or ""):
+        open_to.append("the queue (REDIS_URL: rediss://)")
+    for name, what in (("FAULTLINE_S3_ENDPOINT", "the store"), ("FAULTLINE_SUMMARY_URL", "the language model")):
+        url = urlsplit(env_str(name))
+        if url.scheme == "http" and _is_elsewhere(url.hostname or ""):
+            open_to.append(f"{what} ({name}: https://)")
+    if _is_elsewhere(env_str("FAULTLINE_SMTP_HOST")) and not env_bool("FAULTLINE_SMTP_TLS", True):
+        open_to.append("the mail server (FAULTLINE_SMTP_TLS: 1)")
+    if not open_to:
+        return Finding("ok", "what other machines get is encrypted on its way")
+    return Finding(
+        "warning",
+        f"without TLS on a network: {', '.join(open_to)}",
+        "Set what stands in brackets (/help/operations/#tls-between-the-parts). Containers of one machine need it not.",
+    )
+
+
+def _is_elsewhere(host: str) -> bool:
+    """Whether this host is another one; an empty name or a path is a socket of this machine."""
+    return bool(host) and not host.startswith("/") and host not in _LOCAL and not host.startswith("127.")
+
+
+def _is_database_encrypted() -> bool:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT ssl FROM pg_stat_ssl WHERE pid = pg_backend_pid()")
+        row = cursor.fetchone()
+    return bool(row and row[0])
+
+
 def disk() -> Finding:
     folder = Path(settings.DATA_DIR)
     if not os.access(folder, os.W_OK):
@@ -286,7 +322,7 @@ def evidence() -> Finding:
         count += 1
         try:
             storage.blob_check(sha256, size_bytes, max_bytes=sums.ANY_BYTES, is_remote_read=True)
-            storage.directory_check(key, max_bytes=sums.ANY_BYTES)
+            storage.directory_check(key, max_bytes=sums.ANY_BYTES, is_remote_read=True)
         except FileNotFoundError as error:
             what = "changed" if isinstance(error, sums.Changed) else "lost"
             changed.append(f"{path} of {job} ({what})")
@@ -311,8 +347,8 @@ def _redis() -> redis.Redis:
 
 #: in the order of the report: the cause of a failure is above its consequences
 CHECKS: tuple[Callable[[], Finding], ...] = (
-    versions, database, migrations, queue, workers, waiting, running, store, clocks, secrets, seals, exposure, disk,
-    directory, traces, pages,
+    versions, database, migrations, queue, workers, waiting, running, store, clocks, secrets, seals, exposure,
+    transport, disk, directory, traces, pages,
 )  # fmt: skip
 #: what to do if a check itself fails, by its name
 _REMEDIES = {

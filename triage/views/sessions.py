@@ -21,7 +21,7 @@ def sessions(request: HttpRequest) -> HttpResponse:
     if request.method != "POST":
         shown = sessions_of(request.user, this_key=this_key)
         context = {"sessions": shown, "has_others": any(not one.is_this for one in shown)}
-        context |= {"max_hours": settings.SESSION_MAX_S // 3600, "idle_s": settings.SESSION_IDLE_S}
+        context |= {"max_s": settings.SESSION_MAX_S, "idle_s": settings.SESSION_IDLE_S}
         return render(request, "account/sessions.html", context)
     if "others" in request.POST:
         count = other_sessions_end(person=request.user, kept_key=this_key)
