@@ -1,10 +1,45 @@
-"""Checks the contents of an archive against its directory: repeated names, files that the directory omits."""
+"""What is wrong with the contents of an archive: repeated names, files that its directory omits, how it is told."""
 
 from __future__ import annotations
 
 import io
 import zipfile
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
+
+#: Members of one upload that are left out with a sentence each; further ones are counted.
+MAX_SENTENCES: Final = 200
+
+
+class Problems:
+    """Tells what is wrong with one upload: a sentence a member, and one for each archive, with all about it."""
+
+    def __init__(self, tell: Callable[[str, str], None]) -> None:
+        self._tell = tell
+        self._archives: dict[str, list[str]] = {}
+        self._told = 0
+
+    def of_member(self, path: str, sentence: str) -> None:
+        self._told += 1
+        if self._told <= MAX_SENTENCES:
+            self._tell(path, sentence)
+
+    def of_archive(self, path: str, sentence: str) -> None:
+        """Add to the sentence of an archive, which :meth:`close` tells. The same again adds nothing."""
+        if path not in self._archives and len(self._archives) >= MAX_SENTENCES:
+            self._told += 1
+            return
+        sentences = self._archives.setdefault(path, [])
+        if sentence not in sentences:
+            sentences.append(sentence)
+
+    def close(self, path: str) -> None:
+        """Tell the sentences of the archives. ``path``: of the upload."""
+        if self._told > MAX_SENTENCES:
+            more = self._told - MAX_SENTENCES
+            self.of_archive(path, f"{more:,} more members were left out for reasons like those of the first ones.")
+        for archive, sentences in self._archives.items():
+            self._tell(archive, " ".join(sentences))
 
 
 class UniqueNames:

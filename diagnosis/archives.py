@@ -20,7 +20,7 @@ from contextlib import closing
 from dataclasses import dataclass
 from typing import Any, BinaryIO, Final
 
-from diagnosis.archive_contents import UniqueNames, count_unlisted, stated_entries
+from diagnosis.archive_contents import Problems, UniqueNames, count_unlisted, stated_entries
 from diagnosis.archive_streams import (
     BLOCK_BYTES,
     DAMAGE_ERRORS,
@@ -131,7 +131,8 @@ def walk(
     try:
         yield from state.open(source, path, "", 0, lambda: source.count)
     except Refused as refusal:
-        state.on_problem(path, str(refusal))
+        state.problems.of_archive(path, str(refusal))
+    state.problems.close(path)
 
 
 class _Walk:
@@ -139,7 +140,7 @@ class _Walk:
 
     def __init__(self, limits: Limits, on_problem: OnProblem) -> None:
         self.limits = limits
-        self.on_problem = on_problem
+        self.problems = Problems(on_problem)
         self.members = 0
         self.out_bytes = 0
 
@@ -154,7 +155,7 @@ class _Walk:
         if not kind:
             yield from self._emit(path, stream)
         elif depth >= self.limits.depth:
-            self.on_problem(
+            self.problems.of_archive(
                 path,
                 f"This archive is more than {self.limits.depth} levels deep in others: it was left out. Send it alone.",
             )
@@ -175,11 +176,11 @@ class _Walk:
         head = read_head(metered, HEAD_BYTES)
         inner = ChainedReader(head, metered)
         if not head and metered.damage:
-            self.on_problem(path, metered.damage)
+            self.problems.of_archive(path, metered.damage)
         elif format_of(head, path) == "tar":  # a compressed tar counts as one level, as people do
             yield from self._tar(inner, path, prefix, depth, sent)
             if metered.damage:
-                self.on_problem(path, metered.damage)
+                self.problems.of_archive(path, metered.damage)
         elif format_of(head, path):
             yield from self.open(inner, path, prefix, depth + 1, sent)
         else:
@@ -189,9 +190,10 @@ class _Walk:
         try:
             archive = Tar(ForwardReader(stream, stream.length()))
         except _READ_ERRORS as error:
-            self.on_problem(path, f"The archive cannot be opened ({error_text(error)}): send it again.")
+            self.problems.of_archive(path, f"The archive cannot be opened ({error_text(error)}): send it again.")
             return
         count, names, skipped, is_cut = 0, UniqueNames(), archive.skipped, False
+        damaged_after: int | None = None
         with closing(archive):
             while True:
                 before = skipped.bytes
@@ -199,14 +201,10 @@ class _Walk:
                     info = archive.next()
                 except _READ_ERRORS as error:
                     kept = f"after {count:,} members ({error_text(error)})"
-                    self.on_problem(path, f"The archive breaks off {kept}: send it again to get the rest.")
+                    self.problems.of_archive(path, f"The archive breaks off {kept}: send it again to get the rest.")
                     return
-                if skipped.bytes > before:
-                    self.on_problem(
-                        path,
-                        f"The archive is damaged after its member {count:,}: {skipped.bytes - before:,} bytes were "
-                        "passed over, in which at least one file was lost. Send it again.",
-                    )
+                if skipped.bytes > before and damaged_after is None:
+                    damaged_after = count
                 if info is None:
                     break
                 is_cut = info.is_overlong
@@ -214,10 +212,16 @@ class _Walk:
                     count += 1
                     yield from self._tar_member(archive, info, prefix, depth, sent, names)
         if count == 0:
-            self.on_problem(path, "The archive holds no files: nothing to read in it.")
-        elif not skipped.end_marks and not is_cut:
-            problem = f"The archive ends after {count:,} members without its end mark: it may have been cut"
-            self.on_problem(path, f"{problem} there. Compare the number with the original, and send it again if it is.")
+            self.problems.of_archive(path, "The archive holds no files: nothing to read in it.")
+        elif damaged_after is None and not skipped.end_marks and not is_cut:
+            problem = f"The archive ends after {count:,} members without its end mark: it may have been cut there."
+            advice = "Compare the number with the original, and send it again if it is."
+            self.problems.of_archive(path, f"{problem} {advice}")
+        if damaged_after is not None:
+            lost = f"{skipped.bytes:,} bytes in all were passed over, in which at least one file was lost"
+            self.problems.of_archive(
+                path, f"The archive is damaged after its member {damaged_after:,}: {lost}. Send it again."
+            )
         self._report_duplicates(path, names)
 
     def _tar_member(
@@ -234,11 +238,15 @@ class _Walk:
             name = names.unique(name)
         if name and not info.isreg():
             kind = "link" if info.issym() or info.islnk() else "device or pipe" if info.isdev() else "special entry"
-            self.on_problem(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
+            self.problems.of_member(name, f"This is a {kind}, not a file: it was left out. Pack the file itself.")
         elif name and info.size < 0:
-            self.on_problem(name, f"Its header states {info.size:,} bytes: it was left out. Send the archive again.")
+            self.problems.of_member(
+                name, f"Its header states {info.size:,} bytes: it was left out. Send the archive again."
+            )
         elif name and info.issparse() and (info.is_overlong or not info.has_plausible_map()):
-            self.on_problem(name, "The map of this sparse file is damaged: it was left out. Pack it without --sparse.")
+            self.problems.of_member(
+                name, "The map of this sparse file is damaged: it was left out. Pack it without --sparse."
+            )
         elif name:
             metered = LimitedReader(archive.content(info), name, self.limits.ratio, sent)
             yield from self._member(metered, name, depth, sent)
@@ -257,19 +265,21 @@ class _Walk:
                     raise Refused(self._too_many())
                 archive = zipfile.ZipFile(file)
             except (*_READ_ERRORS, NotImplementedError) as error:
-                self.on_problem(path, f"The zip archive cannot be opened ({error_text(error)}): send it again, whole.")
+                self.problems.of_archive(
+                    path, f"The zip archive cannot be opened ({error_text(error)}): send it again, whole."
+                )
                 return
             with archive:
                 infos = [info for info in archive.infolist() if not info.is_dir() or info.file_size]
                 if not infos:
-                    self.on_problem(path, "The archive holds no files: nothing to read in it.")
+                    self.problems.of_archive(path, "The archive holds no files: nothing to read in it.")
                 names = UniqueNames()
                 for info in infos:
                     if name := self._name(info.filename, prefix):
                         yield from self._zip_member(archive, info, names.unique(name), depth)
                 self._report_duplicates(path, names)
                 if lost := count_unlisted(file, archive):
-                    self.on_problem(
+                    self.problems.of_archive(
                         path,
                         f"{lost:,} more {'file lies' if lost == 1 else 'files lie'} in this zip archive that its "
                         "directory does not list (an archive put behind another, or a file deleted from it): left "
@@ -279,14 +289,16 @@ class _Walk:
     def _zip_member(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, depth: int) -> Iterator[Member]:
         mode = info.external_attr >> 16
         if info.flag_bits & 1:
-            self.on_problem(name, "This is encrypted: it was left out. Pack it without a password.")
+            self.problems.of_member(name, "This is encrypted: it was left out. Pack it without a password.")
         elif stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-            self.on_problem(name, "This is a link or a device, not a file: it was left out. Pack the file itself.")
+            self.problems.of_member(
+                name, "This is a link or a device, not a file: it was left out. Pack the file itself."
+            )
         else:
             try:
                 content = archive.open(info)
             except (*_READ_ERRORS, NotImplementedError, RuntimeError) as error:
-                self.on_problem(
+                self.problems.of_member(
                     name, f"This member cannot be opened ({error_text(error)}): it was left out. Pack it again."
                 )
                 return
@@ -306,7 +318,7 @@ class _Walk:
         except Refused as refusal:
             if self.is_spent:
                 raise
-            self.on_problem(name, str(refusal))
+            self.problems.of_member(name, str(refusal))
 
     def _emit(self, path: str, stream: Any, damage: Callable[[], str] = lambda: "") -> Iterator[Member]:
         self.members += 1
@@ -326,14 +338,14 @@ class _Walk:
         if names.duplicates:
             first = f"{names.example!r} the first" if names.duplicates > 1 else f"{names.example!r}"
             problem = f"{names.duplicates:,} members have the name of an earlier one, {first}"
-            self.on_problem(path, f"{problem}: all were kept, the later ones as “name~2”, “name~3” and so on.")
+            self.problems.of_archive(path, f"{problem}: all were kept, the later ones as “name~2”, “name~3” and so on.")
 
     def _name(self, raw: str, prefix: str) -> str:
         try:
             return prefix + clean_path(raw)
         except ValueError as error:
             shown = "".join(c if c.isprintable() else "�" for c in raw)[:200]
-            self.on_problem(prefix + shown, str(error))
+            self.problems.of_member(prefix + shown, str(error))
             return ""
 
     def _too_many(self) -> str:

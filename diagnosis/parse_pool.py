@@ -14,6 +14,7 @@ from __future__ import annotations
 import codecs
 import ctypes
 import gc
+import io
 import multiprocessing
 import os
 import shutil
@@ -25,7 +26,7 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import chain
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, BinaryIO, Final
 
 from diagnosis import faults, sniff
 from diagnosis.kinds.logs.read import hashing, lines
@@ -42,7 +43,7 @@ MAX_WORKERS: Final = 8
 _BATCHES_PER_WORKER: Final = 2
 #: Maximum number of files of a batch, and of bytes of each and of all.
 _MAX_BATCH_FILES: Final = 256
-_MAX_SMALL_BYTES: Final = 4 << 20
+MAX_SMALL_BYTES: Final = 4 << 20
 _MAX_BATCH_BYTES: Final = 20 << 20
 _LOST_PROCESS: Final = (
     "The process that read this file was ended by the system: it was left out. Split it or give more memory."
@@ -57,19 +58,26 @@ _spare: Final[list[ProcessPoolExecutor]] = []
 
 @dataclass(frozen=True, slots=True)
 class Task:
-    """One plain ``file`` of ``size`` bytes, called ``path``; its tables are written below ``work``."""
+    """One plain ``file`` of ``size`` bytes, called ``path``; its tables are written below ``work``. ``data``: its bytes
+    if they are in memory already; then ``file`` is not read.
+    """
 
     file: Path
     path: str
     hints: ParseHints
     work: Path
     size: int = 0
+    data: bytes | None = None
+
+    def open(self) -> BinaryIO:
+        """Its bytes as a stream. Raises ``OSError``."""
+        return self.file.open("rb") if self.data is None else io.BytesIO(self.data)
 
 
 def parse_one(task: Task) -> Parsed | str:
     """The parsed file, or a sentence with the reason why it was left out. Raises if the machine caused the error."""
     try:
-        stream = task.file.open("rb")
+        stream = task.open()
     except OSError as error:
         return f"The file cannot be read ({error.strerror}): it was left out."
     with stream:
@@ -149,7 +157,7 @@ def batches(tasks: Iterable[Task]) -> Iterator[list[Task]]:
     """Large files alone, small ones together, in order."""
     batch, size_so_far = list[Task](), 0
     for task in tasks:
-        is_large = task.size > _MAX_SMALL_BYTES
+        is_large = task.size > MAX_SMALL_BYTES
         if batch and (is_large or size_so_far + task.size > _MAX_BATCH_BYTES or len(batch) == _MAX_BATCH_FILES):
             yield batch
             batch, size_so_far = [], 0
@@ -189,11 +197,11 @@ def read_together(batch: Sequence[Task], *, has_own_tables: bool = False) -> dic
 def _read_small(task: Task, kinds: LogKinds) -> SmallLog | None:
     """A file that can be read together with others."""
     try:
-        with task.file.open("rb") as stream:
-            data = stream.read(_MAX_SMALL_BYTES + 1)
+        with task.open() as stream:
+            data = stream.read(MAX_SMALL_BYTES + 1)
     except OSError:
         return None
-    if not data or len(data) > _MAX_SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
+    if not data or len(data) > MAX_SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
         return None
     kind = kinds.of(data[: sniff.HEAD_BYTES], task.path)
     is_so = kind is not None and task.hints.kind in (None, kind)

@@ -13,6 +13,7 @@ from diagnosis.model import LOG_KINDS, Kind
 _DIGITS: Final = re.compile("[0-9]+")
 #: Number of bytes that decide for further files of a name.
 _CHECKED_BYTES: Final = 1 << 10
+_AS_ZERO: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 
 
@@ -35,20 +36,30 @@ def log_kind(head: bytes, path: str) -> Kind | None:
 
 class LogKinds:
     """:func:`log_kind` of many files. Of files whose names differ in numbers only, the first decides; others are of its
-    kind if their first lines are, too.
+    kind if their first lines are, too. First lines that differ in numbers only are looked at once.
     """
 
     def __init__(self) -> None:
         self._kinds: dict[str, Kind] = {}
+        self._starts: dict[str, tuple[bytes, Kind | None]] = {}
 
     def of(self, head: bytes, path: str) -> Kind | None:
         """The kind of a file that begins with ``head``."""
         name = _DIGITS.sub("0", path)
         kind = self._kinds.get(name)
-        if kind is None or log_kind(head[:_CHECKED_BYTES], path) is not kind:
+        if kind is None or self._of_start(head[:_CHECKED_BYTES], path, name) is not kind:
             kind = log_kind(head, path)
         if kind is not None:
             self._kinds[name] = kind
+        return kind
+
+    def _of_start(self, start: bytes, path: str, name: str) -> Kind | None:
+        form = start.translate(_AS_ZERO)
+        known = self._starts.get(name)
+        if known is not None and known[0] == form:
+            return known[1]
+        kind = log_kind(start, path)
+        self._starts[name] = form, kind
         return kind
 
 

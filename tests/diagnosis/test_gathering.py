@@ -74,3 +74,13 @@ PATHS = {
 def test_what_a_path_says_of_its_writer(path: str) -> None:
     says = from_path(path)
     assert (says.node, says.rank, says.local_rank, says.attempt) == PATHS[path]
+
+
+def test_small_members_share_a_file_and_their_tables(tmp_path: Path) -> None:
+    members = {f"rank-{n}.log": b"iteration %d loss 2.5\n" % n for n in range(100)}
+    (tmp_path / "job.tar.gz").write_bytes(tar_of(members))
+    work = tmp_path / "work"
+    work.mkdir()
+    found = gather([tmp_path / "job.tar.gz"], work)
+    assert {parsed.path: found.read(parsed.path, 0, 1000) for parsed in found.parsed} == members
+    assert sum(file.is_file() for file in work.rglob("*")) <= 5

@@ -18,6 +18,7 @@ import pytest
 import zstandard
 
 from diagnosis import ParseHints, archives, gathering, parse
+from diagnosis.archive_contents import MAX_SENTENCES
 from tests import archives as archives_of
 
 LOG = b"line one\nline two\n" * 100
@@ -71,6 +72,24 @@ def test_a_tar_that_was_cut_between_two_members_is_distinguished_from_a_whole_on
     found, (sentence,) = opened(bytes(data[: headers(data)[3]]))
     assert list(found) == ["n0.log", "n1.log", "n2.log"]
     assert "without its end mark" in sentence
+
+
+def test_all_about_one_archive_is_one_sentence() -> None:
+    data = tar()
+    second, third = headers(data)[2:4]
+    _, (sentence,) = opened(bytes(data[:second] + bytes([1]) * 4096 + data[second:third] + b"garbage!" * 640))
+    assert "damaged after its member 2" in sentence
+
+
+def test_so_many_bad_members_are_told_and_the_rest_counted() -> None:
+    links = b""
+    for number in range(MAX_SENTENCES + 5):
+        link = tarfile.TarInfo(f"l{number}")
+        link.type, link.linkname = tarfile.SYMTYPE, "/etc/passwd"
+        links += link.tobuf()
+    _, said = opened(links + bytes(1024))
+    assert len(said) == MAX_SENTENCES + 1
+    assert said[-1].startswith("5 more members")
 
 
 @pytest.mark.parametrize("inside", [100, 700])

@@ -109,7 +109,7 @@ def test_processes_are_started_for_many_bytes_in_several_files_only() -> None:
 
 
 def test_small_files_share_a_batch_and_large_ones_stand_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(parse_pool, "_MAX_SMALL_BYTES", 10)
+    monkeypatch.setattr(parse_pool, "MAX_SMALL_BYTES", 10)
     sizes = (4, 5, 20, 6, 3, 0)
     tasks = [Task(Path(str(n)), str(n), ParseHints(), Path("work"), size) for n, size in enumerate(sizes)]
     found = [[task.path for task in batch] for batch in parse_pool.batches(tasks)]

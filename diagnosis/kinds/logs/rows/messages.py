@@ -38,11 +38,12 @@ def merge_messages(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
     is_cut = False
     for batch in _batches(logs):
         more = stored_rows.read(batch, list(_SCHEMA))
-        first = more.select(_STATED).unique("masked", keep="first", maintain_order=True)
-        stated.append(first.join(pl.concat(one.select("masked") for one in stated), on="masked", how="anti"))
+        stated.append(more.select(_STATED))
         counted.append(more.select(_COUNTED))
         if sum(one.height for one in counted) > _MAX_ROWS:
             counted = [_counts(counted)]
+        if sum(one.height for one in stated) > MAX_MESSAGES:
+            stated = [_distinct(stated)]
         if sum(one.height for one in stated) > MAX_MESSAGES:
             merged = _merge_counts(stated, counted)
             kept = _most_frequent(merged)
@@ -53,7 +54,11 @@ def merge_messages(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
 
 def _merge_counts(stated: Sequence[pl.DataFrame], counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
     """The texts of messages with their worst level and their lines."""
-    return pl.concat(stated).join(_counts(counted), on="masked", maintain_order="left").select(_SCHEMA.keys())
+    return _distinct(stated).join(_counts(counted), on="masked", maintain_order="left").select(_SCHEMA.keys())
+
+
+def _distinct(stated: Sequence[pl.DataFrame]) -> pl.DataFrame:
+    return pl.concat(stated).unique("masked", keep="first", maintain_order=True)
 
 
 def _counts(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
