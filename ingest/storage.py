@@ -268,9 +268,9 @@ def directory_check(key: str, *, max_bytes: int = sums.MAX_BYTES, is_remote_read
             sums.check_folder(place, PARSED_FILES, max_bytes=max_bytes)
     elif is_remote_read:
         ranges = storage.listdir(key)[0]
-        for place in (key, *(f"{key}/{name}" for name in ranges)):
+        for part_key in (key, *(f"{key}/{name}" for name in ranges)):
             with tempfile.TemporaryDirectory(dir=temp_files.copies_dir()) as work:
-                folder = directory_get(place, PARSED_FILES, Path(work))
+                folder = directory_get(part_key, PARSED_FILES, Path(work))
                 sums.check_folder(folder, PARSED_FILES, max_bytes=max_bytes)
 
 
