@@ -31,6 +31,14 @@ def test_prometheus_accepts_the_rules_and_they_alert(act: str, file: str) -> Non
     assert done.returncode == 0, done.stdout + done.stderr
 
 
+def test_each_alert_is_tested_where_it_is_raised_and_where_it_is_silent() -> None:
+    cases = yaml.safe_load((FOLDER / "alerts_test.yaml").read_text())["tests"]
+    tried = [row for case in cases for row in case["alert_rule_test"]]
+    names = {rule["alert"] for rule in RULES}
+    assert {row["alertname"] for row in tried if row["exp_alerts"]} == names
+    assert {row["alertname"] for row in tried if not row["exp_alerts"]} == names
+
+
 @pytest.fixture
 def lines(db: None, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """All lines of /metrics of an installation with two parts, to which one request came."""

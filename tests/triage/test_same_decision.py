@@ -1,12 +1,15 @@
-"""The same decision again writes nothing: by the API, on pages, for many incidents, and at the same time."""
+"""The same decision or act again writes nothing: by the API, on pages, for many incidents, and at the same time."""
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from datetime import timedelta
 from typing import Any
 
 import pytest
+import time_machine
 from django.db import connection
+from django.utils import timezone
 
 from tests.factories import api_of, make_incident, make_user
 from tests.pages import page_text
@@ -116,3 +119,36 @@ def test_the_same_decision_many_times_at_once_is_one_decision_and_one_message(ev
         repeats = list(pool.map(decide, range(16)))
     assert repeats.count(False) == 1
     assert written() == (1, 1, 1)
+
+
+ACTS = {
+    "act": [{"act": "snoozed", "hours": "24"}, {"act": "resolved"}],
+    "assign": [{"assignee": "me"}, {"assignee": ""}],
+    "comment": [{"body": "DCGM says so"}, {"body": "It says more"}],
+}
+
+
+@pytest.mark.parametrize("name", ACTS)
+def test_an_act_that_is_sent_twice_within_seconds_is_written_once(eve: Any, client: Any, name: str) -> None:
+    incident = make_incident()
+    decision_make(incident=incident, by=eve, **CONFIRM)
+    client.force_login(eve)
+    address, count = f"/incidents/{incident.pk}/{name}/", Activity.objects.count()
+    one, other = ACTS[name]
+    with time_machine.travel(timezone.now(), tick=False) as clock:
+        for form, expected in ((one, 1), (one, 1), (other, 2), (one, 3)):
+            clock.shift(timedelta(seconds=1))
+            client.post(address, form)
+            assert Activity.objects.count() == count + expected
+        clock.shift(timedelta(minutes=1))
+        client.post(address, one)
+        assert Activity.objects.count() == count + 4, "a minute later it is meant"
+
+
+def test_the_second_click_offers_to_undo_the_first(eve: Any, client: Any) -> None:
+    incident = make_incident()
+    client.force_login(eve)
+    for _ in range(2):
+        page = page_text(client.post(f"/incidents/{incident.pk}/assign/", {"assignee": "me"}, follow=True))
+    act = Activity.objects.get(kind="assigned")
+    assert str(act.request_id) in page

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import uuid
 from datetime import datetime
 from typing import Any
 
@@ -80,6 +81,9 @@ class GroupRule(models.Model):
 
 class Incident(models.Model):
     """One failed, hung or slow episode of one attempt. The primary key is the number that people use."""
+
+    #: of the answer of an act that was done a moment ago: the id of the former act, which stands
+    repeats: uuid.UUID | None = None
 
     class State(models.TextChoices):
         AWAITING_REVIEW = "awaiting_review", "awaiting review"

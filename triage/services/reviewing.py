@@ -20,6 +20,7 @@ from triage.domain import standing
 from triage.models import Activity, Decision, Incident, Route
 from triage.services.announcing import activities_announce
 from triage.services.learning import learning_consider
+from triage.services.repeats import act_repeated, is_same_time
 
 MAX_REASON = 2000
 MAX_COMMENT = 20_000
@@ -147,9 +148,10 @@ def incident_act(
 ) -> Incident:
     """``actioned``, ``resolved``, ``reopened``, ``snoozed`` (until a time) or ``woken``.
 
+    The same act again within seconds writes nothing; ``repeats`` of the answer is the former one's id.
     ``heard_from``: the route from whose destination it came, which gets no message about it; ``who`` did it there.
     """
-    incident = _lock(incident)
+    incident, reason = _lock(incident), reason.strip()[:MAX_REASON]
     before, resolved_at = incident.state, incident.resolved_at
     slept_until = incident.snoozed_until
     if act in standing.LATER_STATES:
@@ -168,6 +170,11 @@ def incident_act(
         incident.snoozed_until = None
     else:
         raise ReviewError(f"There is no act {act!r}: use actioned, resolved, reopened, snoozed or woken.")
+    is_same_state = incident.state == before and is_same_time(incident.snoozed_until, slept_until)
+    if is_same_state and (former := act_repeated(incident, act, by, reason=reason)):
+        incident = _lock(incident)
+        incident.repeats = former
+        return incident
     incident.save(update_fields=["state", "resolved_at", "repaired_s", "snoozed_until"])
     data: dict[str, Any] = {"before": before, "after": incident.state}
     if act in ("snoozed", "woken"):
@@ -176,7 +183,7 @@ def incident_act(
         data["resolved_at"] = _iso(resolved_at)
     if heard_from is not None:
         data |= {"heard_from": heard_from.pk, "who": who}
-    log_act(incident, act, by, request_id=request_id, reason=reason.strip()[:MAX_REASON], **data)
+    log_act(incident, act, by, request_id=request_id, reason=reason, **data)
     return incident
 
 
@@ -184,10 +191,15 @@ def incident_act(
 def incident_assign(
     *, incident: Incident, assignee: AbstractBaseUser | None, by: Any, request_id: uuid.UUID | None = None
 ) -> Incident:
-    """Assign the incident to a person who may see it, or to nobody. Raises ReviewError for anybody else."""
+    """Assign the incident to a person who may see it, or to nobody. Raises ReviewError for anybody else. ``repeats`` of
+    the answer is the id of the same act a moment ago; then nothing is written.
+    """
     incident = _lock(incident)
     _require_access(assignee, [incident])
-    before = incident.assignee
+    before, name = incident.assignee, assignee.get_username() if assignee else ""
+    incident.repeats = act_repeated(incident, "assigned", by, after=name)
+    if incident.repeats:
+        return incident
     incident.assignee = assignee  # type: ignore[assignment]
     incident.save(update_fields=["assignee"])
     log_act(
@@ -196,20 +208,21 @@ def incident_assign(
         by,
         request_id=request_id,
         before=before.get_username() if before else "",
-        after=assignee.get_username() if assignee else "",
+        after=name,
     )
     return incident
 
 
 @transaction.atomic
 def comment_add(*, incident: Incident, body: str, by: Any) -> None:
-    """Add a comment in Markdown."""
-    body = body.strip()
+    """Add a comment in Markdown. The same one again within seconds writes nothing."""
+    incident, body = _lock(incident), body.strip()
     if not body:
         raise ReviewError("The comment is empty: write something first.")
     if len(body) > MAX_COMMENT:
         raise ReviewError(f"The comment has {len(body):,} characters; at most {MAX_COMMENT:,} are kept.")
-    log_act(incident, "commented", by, body=body)
+    if not act_repeated(incident, "commented", by, body=body):
+        log_act(incident, "commented", by, body=body)
 
 
 @transaction.atomic

@@ -174,13 +174,13 @@ def act(request: HttpRequest, number: int) -> HttpResponse:
         until = timezone.now() + timedelta(hours=hours) if 0 < hours < 9000 else _day(request)
     request_id, reason = uuid.uuid4(), request.POST.get("reason", "")
     try:
-        reviewing.incident_act(
+        done = reviewing.incident_act(
             incident=found, act=name, by=request.user, reason=reason, until=until, request_id=request_id
         )
     except ReviewError as error:
         complain(request, str(error))
     else:
-        say(request, f"#{number} is {name}.", undo=request_id)
+        say(request, f"#{number} is {name}.", undo=done.repeats or request_id)
     return back(request, reverse("incident", args=[number]))
 
 
@@ -202,11 +202,12 @@ def assign(request: HttpRequest, number: int) -> HttpResponse:
     try:
         if name and person is None:
             raise reviewing.unknown_person(name)
-        reviewing.incident_assign(incident=found, assignee=person, by=request.user, request_id=request_id)
+        done = reviewing.incident_assign(incident=found, assignee=person, by=request.user, request_id=request_id)
     except ReviewError as error:
         complain(request, str(error))
         return back(request, reverse("incident", args=[number]))
-    say(request, f"Assigned to {person.get_username()}." if person else "Nobody is assigned now.", undo=request_id)
+    words = f"Assigned to {person.get_username()}." if person else "Nobody is assigned now."
+    say(request, words, undo=done.repeats or request_id)
     return back(request, reverse("incident", args=[number]))
 
 
