@@ -19,6 +19,7 @@ from ingest.spans import span
 from ingest.tracing import current_trace, of_request, tracing
 from triage.account_adapters import has_initial_password, lacks_second_step
 from triage.security_log import note_refusal
+from triage.selectors.moves import slug_after_move
 from triage.services.sessions import session_renew
 from triage.views.site import healthz, metrics, unusable
 
@@ -127,10 +128,23 @@ class Guarded:
             duty = next((duty for duty in _DUTIES if duty.holds_for(request)), None)
         is_open = duty is None or request.path_info.startswith((*_ALWAYS_OPEN, duty.opens))
         response = self.get_response(request) if duty is None or is_open else _to_duty(request, duty)
+        if response.status_code == 404 and (address := _address_after_move(request)):
+            return redirect(address)
         if response.status_code in (401, 403):
             note_refusal(request, response.status_code)
         response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
         return response
+
+
+def _address_after_move(request: HttpRequest) -> str:
+    """The same page of a job that was moved since the link was made; empty if there is none."""
+    match = request.resolver_match
+    slug = match.kwargs.get("slug", "") if match else ""
+    before, found, after = request.get_full_path().partition(f"/jobs/{slug}/")
+    if not slug or not found or request.method not in ("GET", "HEAD") or not request.user.is_authenticated:
+        return ""
+    now = slug_after_move(request.user, slug)
+    return f"{before}/jobs/{now}/{after}" if now else ""
 
 
 class Duty(NamedTuple):

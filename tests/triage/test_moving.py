@@ -89,3 +89,23 @@ def test_a_manager_moves_a_job_on_its_page_and_takes_it_back(client, lead, job):
     assert (job.slug, job.cluster.slug) == ("h100--night", "h100")
     assert Activity.objects.filter(kind="moved", data__undoes=str(act.request_id)).exists()
     assert "nothing to undo" in page_text(client.post(reverse("undo", args=[act.request_id]), follow=True))
+
+
+def test_links_to_the_former_id_lead_to_the_job_for_whoever_sees_it(client, lead, job):
+    moved(api_of(lead, "review"), "a100")
+    client.force_login(lead)
+    answer = client.get("/jobs/h100--night/logs/0/a.log?line=7")
+    assert (answer.status_code, answer["Location"]) == (302, "/jobs/a100--night/logs/0/a.log?line=7")
+    answer = api_of(lead, "read").get("/api/v1/jobs/h100--night/")
+    assert (answer.status_code, answer["Location"]) == (302, "/api/v1/jobs/a100--night/")
+    assert client.post("/jobs/h100--night/move/", {"cluster": "h100"}).status_code == 404
+    client.force_login(make_user("stranger", "manager"))
+    assert client.get("/jobs/h100--night/").status_code == 404
+
+
+def test_the_former_id_belongs_to_a_job_that_takes_it(client, lead, job):
+    moved(api_of(lead, "review"), "a100")
+    make_job("h100--night", name="Another", cluster=make_cluster("h100"))
+    client.force_login(lead)
+    assert "Another" in page_text(client.get("/jobs/h100--night/"))
+    assert client.get("/jobs/h100--night/logs/0/a.log").status_code == 404, "the log of another job is none of its"
