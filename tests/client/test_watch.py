@@ -9,6 +9,7 @@ import shutil
 import signal
 import socket
 import subprocess
+import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -25,7 +26,10 @@ from faultline.slurm import jobs_of, line_of, node_line_of
 from ingest import services
 from ingest.models import Artifact, Job, Upload
 from ingest.services import collecting
+from tests.client.followed import evidence
+from tests.client.test_slurm_guides import printed
 from tests.client.told import told
+from tests.docs.guides import ROOT
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from triage.serve.children import free_port
 
@@ -256,3 +260,39 @@ def test_a_real_slurm_tells_how_its_jobs_end(real_slurm: Path, live_server: Any,
     )
     lines = [line for line in told() if "JobId=2" in line or "n1" in line]
     assert any("error: Node n1 went down: XID 79" in line for line in lines)
+
+
+def test_slurms_own_scancel_loses_neither_the_rest_of_the_output_nor_the_end(
+    real_slurm: Path, live_server: Any, token: str
+) -> None:
+    """The batch script of the guide, as it is printed; its step says its last line when Slurm ends it."""
+    (real_slurm / "logs/1").mkdir(parents=True)
+    command_line = printed("live", "exec faultline run").replace('"/logs/', f'"{real_slurm}/logs/')
+    train, script = real_slurm / "train.sh", real_slurm / "job.sh"
+    train.write_text(
+        "#!/bin/sh\ntrap 'echo iteration 2 the last line; exit 143' TERM\necho iteration 1\nsleep 1000 & wait\n"
+    )
+    follower = f'#!/bin/sh\nPYTHONPATH="{ROOT}/client" exec "{sys.executable}" -m faultline "$@"\n'
+    (real_slurm / "faultline").write_text(follower)
+    for program in (train, real_slurm / "faultline"):
+        program.chmod(0o755)
+    script.write_text(
+        f"#!/bin/sh\nexport PATH={real_slurm}:$PATH FAULTLINE_URL={live_server.url} FAULTLINE_TOKEN={token}\n"
+        f"{command_line}"
+    )
+    said("sbatch", "-J", "llama", "-o", str(real_slurm / "out.log"), "-D", str(real_slurm), str(script))
+    wait_for(
+        lambda: Upload.objects.filter(path="output.log", offset_bytes__gt=0).exists(),
+        lambda: said("scontrol", "show", "job") + (real_slurm / "out.log").read_text(),
+    )
+    said("scancel", "1")
+    wait_for(lambda: Job.objects.filter(declared_outcome="cancelled").exists(), (real_slurm / "out.log").read_text)
+    wait_for(lambda: "output.log" in evidence(), "the rest is sent")
+    kept = evidence()["output.log"]
+    for line in (
+        b"iteration 1\n",
+        b"iteration 2 the last line\n",
+        b"STEP 1.0 ON n1 CANCELLED",
+        b"with exit code 143\n",
+    ):
+        assert line in kept, kept
