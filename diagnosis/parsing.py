@@ -25,6 +25,7 @@ from diagnosis.kinds.logs.read.tables import combine, write_tables
 from diagnosis.kinds.logs.rows import cells
 from diagnosis.model import Kind, Parsed, ParseHints, Part, Source
 from diagnosis.recognise import kind_of
+from diagnosis.unread_forms import HEAD_BYTES, form_of
 
 #: A log with more lines than this is counted when it is read, which spares its diagnosis from reading all of them.
 MIN_COUNTED_LINES = 1 << 17
@@ -164,7 +165,7 @@ def _parse_log(kind: Kind, tee: CheckedStream, head: bytes, path: str, hints: Pa
     reader.logs[0].is_whole = not is_range
     columns, uniques = reader.finish()
     parsed = Parsed(path, kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
-    parsed = _described_log(parsed, reader.logs[0], notes, encoding)
+    parsed = _described_log(parsed, reader.logs[0], notes, encoding, head[mark : mark + HEAD_BYTES])
     parsed.facts["ends"] = reader.ends().stored()
     if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
@@ -197,9 +198,11 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
     notes: list[str] = []
     reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
     digests: list[tuple[str, int]] = []
+    heads: list[bytes] = []
 
     def taken(log: SmallLog) -> bytes:
         data, log.data = log.data, b""
+        heads.append(data[:HEAD_BYTES])
         digests.append((hashlib.sha256(data).hexdigest(), len(data)))
         return data
 
@@ -221,7 +224,7 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
     for number, (log, told, (columns, uniques)) in enumerate(zip(logs, reader.logs, files, strict=True)):
         part = None if has_own_tables else Part(number, line, message, told.messages)
         parsed = Parsed(log.path, log.kind, *digests[number], columns=columns, uniques=uniques, part=part)
-        parsed = _described_log(parsed, told, notes, "utf-8")
+        parsed = _described_log(parsed, told, notes, "utf-8", heads[number])
         if not has_own_tables:
             facts = parsed.facts | {"edges": list(edges[number]), "stamps": years[number]}
             parsed = replace(parsed, cells=reader.work / "cells.parquet", facts=facts)
@@ -230,8 +233,8 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
     return found
 
 
-def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str) -> Parsed:
-    """``parsed`` with the facts of its lines."""
+def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str, head: bytes) -> Parsed:
+    """``parsed`` with the facts of its lines; ``head``: its first bytes."""
     folded = (_MERGED_MESSAGES,) if log.folded_lines else ()
     long = (_LONG_LINES,) if log.has_long else ()
     since = (_since_boot(log.since_boot, log.boot),) if log.since_boot else ()
@@ -245,6 +248,8 @@ def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str
         "folded_lines": log.folded_lines,
         "has_headers": log.has_headers,
     }
+    if not log.has_headers:
+        facts["form"] = form_of(encodings.decode(head[: len(head) - len(head) % 2], encoding))
     sources = settle_labels(log.sources.all, log.counts)
     return replace(parsed, lines=log.lines, notes=(*notes, *folded, *long, *since), sources=sources, facts=facts)
 

@@ -95,7 +95,8 @@ def diagnose(
         budgets=(budgets := Budgets(parsed, alarm, left_out)),
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
-    inputs = tuple(_input(p) for p in sorted(every, key=lambda p: p.path))
+    unread = {p.path: p for p in unread_files(parsed, logs)}
+    inputs = tuple(_input(p, is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
     stack_part = _run_guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), budgets)
     stack_suspects = localize.of_report(stack_part, "stacks")
@@ -264,7 +265,7 @@ def make_advice(
     return advice.advise(parts)
 
 
-def _input(p: Parsed) -> dict[str, Any]:
+def _input(p: Parsed, *, is_unread: bool) -> dict[str, Any]:
     return {
         "path": p.path,
         "kind": p.kind.value,
@@ -272,6 +273,7 @@ def _input(p: Parsed) -> dict[str, Any]:
         "lines": p.lines,
         "bytes": p.bytes,
         "skipped": p.skipped,
+        "unread": f"Not recognised: {_unread_reason(p)}" if is_unread else None,
         "notes": list(p.notes),
     }
 
@@ -312,14 +314,16 @@ def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Pa
 def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[str]:
     """What is said of :func:`unread_files`."""
     unread = unread_files(parsed, logs)
-    out = [
-        f"{p.path} was not recognised: no line of {p.lines:,} states a time, a level, a writer or progress. "
-        "Nothing was concluded from it."
-        for p in unread[:MAX_NAMED_FILES]
-    ]
+    out = [f"{p.path} was not recognised: {_unread_reason(p)}" for p in unread[:MAX_NAMED_FILES]]
     if len(unread) > MAX_NAMED_FILES:
         out.append(f"{len(unread) - MAX_NAMED_FILES} more files were not recognised.")
     return out
+
+
+def _unread_reason(p: Parsed) -> str:
+    lines = "1 line" if p.lines == 1 else f"{p.lines:,} lines"
+    form = p.facts.get("form", "text")
+    return f"{form} of {lines} without a time, a level, a writer or progress. Nothing was concluded from it."
 
 
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from diagnosis.__main__ import main
+from diagnosis.unread_forms import form_of
 
 TABLE = "alpha beta gamma\n" + "".join(f"{n} {n * 7 % 13} {n * 5 % 11}\n" for n in range(40))
 
@@ -24,7 +25,9 @@ def test_a_text_without_any_sign_of_a_log_is_named_as_unread(
     path = tmp_path / "numbers.txt"
     path.write_text(TABLE)
     report = told(path, capsys)
-    assert any("numbers.txt was not recognised" in str(line) for line in report["missing"])  # type: ignore[attr-defined]
+    why = "a table of 41 lines without a time, a level, a writer or progress. Nothing was concluded from it."
+    assert f"numbers.txt was not recognised: {why}" in report["missing"]  # type: ignore[operator]
+    assert report["inputs"][0]["unread"] == f"Not recognised: {why}"  # type: ignore[index]
     assert "Not enough evidence" in str(report["headline"])
 
 
@@ -33,6 +36,7 @@ def test_a_log_with_times_is_not_called_unread(tmp_path: Path, capsys: pytest.Ca
     path.write_text("".join(f"2026-03-02 08:15:{n:02d} INFO loading shard {n}\n" for n in range(40)))
     report = told(path, capsys)
     assert not any("not recognised" in str(line) for line in report["missing"])  # type: ignore[attr-defined]
+    assert report["inputs"][0]["unread"] is None  # type: ignore[index]
 
 
 def test_a_known_message_without_a_header_is_not_called_unread(
@@ -42,3 +46,20 @@ def test_a_known_message_without_a_header_is_not_called_unread(
     path.write_text(f"{TABLE}RuntimeError: CUDA error: an illegal memory access was encountered\n")
     report = told(path, capsys)
     assert not any("not recognised" in str(line) for line in report["missing"])  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize(
+    ("head", "form"),
+    [
+        (TABLE, "a table"),
+        ("PID %CPU CMD\n1 0.0 init\n27 1.4 python3 train.py --x\n", "a table"),
+        ("node,rate,state\na,1,up\nb,2,up\nc,3,up\n", "a table"),
+        ('{"traceEvents": []}', "a trace of a profiler (Chrome's trace format)"),
+        ('[{"a": 1}]', "JSON"),
+        ("<html>", "XML"),
+        ("We saw it stop.\nThen it went on again.\nNobody knows why it did.\nThe end is near.\n", "text"),
+        ("", "text"),
+    ],
+)
+def test_the_form_of_an_unknown_text_is_named(head: str, form: str) -> None:
+    assert form_of(head) == form

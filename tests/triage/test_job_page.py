@@ -74,3 +74,37 @@ def test_a_file_can_be_taken_out_by_an_engineer_only(client, ada, incident):
     client.post(url)
     assert not Artifact.objects.filter(pk=artifact.pk).exists()
     assert client.post(url).status_code == 404
+
+
+def test_the_files_page_says_what_was_read_and_what_was_not_and_why(client, ada, incident):
+    attempt, diagnosis = incident.attempt, incident.diagnosis
+    kinds = {"gpu-19/nvidia-smi.txt": "state", "ps.txt": "log", "train.log": "log", "flows.csv": "flow"}
+    for number, (path, kind) in enumerate(kinds.items()):
+        blob = Blob.objects.create(sha256=f"{number:064d}", size_bytes=number)
+        Artifact.objects.create(attempt=attempt, path=path, blob=blob, state="parsed", kind=kind, lines=1200)
+    Artifact.objects.filter(path="gpu-19/nvidia-smi.txt").update(notes=["nvidia-smi -q: 14 facts were read."])
+    why = "Not recognised: a table of 1,200 lines."
+    inputs = [{"path": path, "kind": kind, "skipped": None, "unread": None} for path, kind in kinds.items()]
+    inputs[1]["unread"] = why
+    diagnosis.report["inputs"] = inputs
+    diagnosis.save()
+    page = budget(client, "/jobs/llama/files/", 9)
+    for words in ("report of a machine", "Nvidia-smi -q: 14 facts were read.", "network flows", "1,200 records", why):
+        assert words in page
+    assert page.count("not recognised</span>") == 1
+    assert "Nothing was concluded from 1 of 4 files" in page_text(client.get("/jobs/llama/"))
+    unused = page_text(client.get("/jobs/llama/files/?state=unused"))
+    assert "ps.txt" in unused and "train.log" not in unused
+    parsed = page_text(client.get("/jobs/llama/files/?state=parsed"))
+    assert "train.log" in parsed and ">ps.txt<" not in parsed
+
+
+def test_a_file_of_a_former_attempt_has_the_reason_of_its_own_diagnosis(client, ada, incident):
+    attempt, diagnosis = incident.attempt, incident.diagnosis
+    blob = Blob.objects.create(sha256="0" * 64, size_bytes=1)
+    Artifact.objects.create(attempt=attempt, path="ps.txt", blob=blob, state="parsed", kind="log", lines=1)
+    diagnosis.report["inputs"] = [{"path": "ps.txt", "kind": "log", "skipped": None, "unread": "Not recognised: text."}]
+    diagnosis.save()
+    later = attempt.job.attempts.create(number=attempt.number + 1)
+    Artifact.objects.create(attempt=later, path="ps.txt", blob=blob, state="parsed", kind="log", lines=1)
+    assert budget(client, "/jobs/llama/files/", 10).count("Not recognised: text.") == 1

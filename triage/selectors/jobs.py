@@ -8,16 +8,12 @@ from typing import Any
 from django.db.models import Count, Exists, F, OuterRef, Q, QuerySet, Subquery
 
 from diagnosis.model import LOG_KINDS
-from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload
 from ingest.models.outcome import ENDS, Outcome
 from triage.models import Diagnosis, Incident
 from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 50
-FILES_PAGE_SIZE = 200
-#: a page computes no digest of a larger file
-_MAX_DIGEST_BYTES = 256 << 10
 _OPEN_STATES = (Run.State.QUEUED, Run.State.RUNNING)
 
 
@@ -47,6 +43,16 @@ class JobView:
     @property
     def report(self) -> dict[str, Any]:
         return self.diagnosis.report if self.diagnosis else {}
+
+    @property
+    def file_count(self) -> int:
+        """How many files the diagnosis was given."""
+        return len(self.report.get("inputs", ()))
+
+    @property
+    def unused_count(self) -> int:
+        """From how many of them nothing was concluded."""
+        return sum(bool(row.get("unread") or row["skipped"]) for row in self.report.get("inputs", ()))
 
     @property
     def has_logs(self) -> bool:
@@ -133,34 +139,6 @@ def job_view(job: Job, *, attempt: int | None = None, with_timeline: bool = Fals
         incidents=list(job.incidents.filter(is_withdrawn=False).select_related("attempt")),
         diagnosis=(diagnoses if with_timeline else diagnoses.defer("timeline")).first(),
     )
-
-
-def artifact_page(
-    job: Job, *, words: str = "", state: str = "", page: int = 1
-) -> tuple[list[Artifact], int, dict[str, int]]:
-    """A job's files by path, how many match, and how many of each state match the words. Two queries."""
-    files = Artifact.objects.filter(attempt__job=job, is_superseded=False)
-    if words:
-        files = files.filter(path__icontains=words)
-    counts = list(files.order_by().values_list("state").annotate(n=Count("pk"), kept=Count("kept")))
-    tally = {state: n for state, n, _ in counts}
-    if state:
-        files = files.filter(state=state)
-    start = (max(page, 1) - 1) * FILES_PAGE_SIZE
-    rows = files.select_related("attempt", "blob").order_by("attempt__number", "path")
-    total = tally.get(state, 0) if state else sum(tally.values())
-    tally["condensed"] = sum(kept for _, _, kept in counts)
-    shown = list(rows[start : start + FILES_PAGE_SIZE])
-    for row in shown:
-        if row.state != Artifact.State.REMOVED:
-            row.problem = _changed_bytes(row) or row.problem
-    return shown, total, tally
-
-
-def _changed_bytes(row: Artifact) -> str:
-    """A sentence if the stored bytes are not those that arrived. Of a larger file it is known by its size, or once it
-    was read."""
-    return storage.blob_problem(row.blob_id, row.blob.size_bytes, max_bytes=_MAX_DIGEST_BYTES)
 
 
 def artifact_for(job: Job, attempt: int, path: str) -> Artifact | None:

@@ -44,6 +44,7 @@ _STATE = {
     "parsing": ("blue", "dot"),
     "parsed": ("green", "check"),
     "skipped": ("amber", "none"),
+    "not_recognised": ("amber", "question"),
 }
 _ROLE = {"root": "red", "cascade": "amber", "teardown": "", "confirmation": "blue", "advice": "", "benign": ""}
 _SYMPTOM = {"crash": ("red", "crash"), "hang": ("amber", "hang"), "slow": ("blue", "slow")}

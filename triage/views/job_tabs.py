@@ -17,9 +17,10 @@ from triage.selectors.answers import answer_of
 from triage.selectors.comparing import comparison
 from triage.selectors.cost import job_cost
 from triage.selectors.events import LEVELS, SORTS, Filter, job_events
+from triage.selectors.files import PAGE_SIZE, UNUSED, file_page
 from triage.selectors.flows import captures_attached, flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
-from triage.selectors.jobs import FILES_PAGE_SIZE, artifact_page, job_runs
+from triage.selectors.jobs import job_runs
 from triage.selectors.stacks import stacks_view
 from triage.services.attaching import capture_proposals
 
@@ -64,16 +65,16 @@ def _stacks(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 
 def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     words, state, number = request.GET.get("words", ""), request.GET.get("state", ""), whole(request.GET.get("page"), 1)
-    files, total, tally = artifact_page(job, words=words, state=state, page=number)
+    found = file_page(job, view, words=words, state=state, page=number)
     return {
-        "files": files,
-        "total": total,
-        "tally": tally,
+        "files": found.rows,
+        "total": found.total,
+        "tally": found.tally,
         "words": words,
         "state": state,
-        "states": Artifact.State.choices,
+        "states": [*Artifact.State.choices, (UNUSED, "nothing concluded")],
         "page_number": number,
-        "has_next": number * FILES_PAGE_SIZE < total,
+        "has_next": number * PAGE_SIZE < found.total,
     }
 
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 from diagnosis.evidence import MAX_FACTS, Fact, Place
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
@@ -27,8 +27,19 @@ _MIN_LOG_LINES: Final = 4
 _PROMPT: Final = re.compile(
     r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
 )
+#: Sections of one file of which a note tells.
+MAX_NAMED_SECTIONS: Final = 20
 _WORD: Final = re.compile(r"[^\W_]+")
 _HOST: Final = re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]{1,80})\s*$")
+
+
+class Section(NamedTuple):
+    """One section of a file: its first line (1-based), its number of lines, its format (None: not known), its facts."""
+
+    first_line: int
+    lines: int
+    form: Format | None
+    facts: int
 
 
 def sniff(head: bytes, path: str) -> bool:
@@ -41,13 +52,15 @@ def parse(data: bytes, path: str) -> Parsed:
     """The facts of one file, section by section. Never raises on content. O(bytes)."""
     text = _text(data) or ""
     facts: list[Fact] = []
-    titles: list[str] = []
+    parts: list[Section] = []
     host = _host(text, path)
     for first_line, form, section in _sections(text):
-        found = entries(form.shape, section, form)
-        facts += [_fact(entry, host, first_line) for entry in found[: MAX_FACTS - len(facts)]]
-        titles.append(form.id)
-    known = list(dict.fromkeys(titles))
+        before = len(facts)
+        if form is not None:
+            found = entries(form.shape, section, form)
+            facts += [_fact(entry, host, first_line) for entry in found[: MAX_FACTS - before]]
+        parts.append(Section(first_line, section.count("\n"), form, len(facts) - before))
+    known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
     stored = [(f.place.name, f.name, f.value, f.line, f.part) for f in facts]
     return Parsed(
         path,
@@ -55,7 +68,7 @@ def parse(data: bytes, path: str) -> Parsed:
         hashlib.sha256(data).hexdigest(),
         len(data),
         lines=text.count("\n") + (not text.endswith("\n")),
-        notes=(_note(known, len(facts)),),
+        notes=_notes(parts),
         facts={"formats": known, "states": stored},
     )
 
@@ -66,9 +79,22 @@ def facts_of(parsed: Parsed) -> list[Fact]:
     return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
 
 
-def _note(formats: list[str], count: int) -> str:
-    titles = ", ".join(form.title for form in load() if form.id in formats)
-    return f"A state report, not a log ({titles}): {count:,} facts were read and judged by their values."
+def _notes(parts: Sequence[Section]) -> tuple[str, ...]:
+    """What was read of each section, and which sections nobody knows; one sentence each."""
+    if len(parts) == 1:
+        return (_of_section(parts[0]),)
+    told = [f"From line {part.first_line:,}: {_of_section(part)}" for part in parts[:MAX_NAMED_SECTIONS]]
+    if len(parts) > MAX_NAMED_SECTIONS:
+        told.append(f"And {len(parts) - MAX_NAMED_SECTIONS:,} more sections.")
+    return tuple(told)
+
+
+def _of_section(part: Section) -> str:
+    if part.form is None:
+        lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
+        return f"not recognised, {lines}; nothing was concluded from them."
+    facts = "1 fact was" if part.facts == 1 else f"{part.facts:,} facts were"
+    return f"{part.form.title}: {facts} read."
 
 
 def _fact(entry: Entry, host: str, first_line: int) -> Fact:
@@ -77,15 +103,24 @@ def _fact(entry: Entry, host: str, first_line: int) -> Fact:
     return Fact.of(place, entry.path, entry.value, line, entry.part)
 
 
-def _sections(text: str) -> Iterator[tuple[int, Format, str]]:
-    """First line, format and text of each section. A prompt with a command begins one; parts without a known sign
-    belong to nobody.
+def _sections(text: str) -> Iterator[tuple[int, Format | None, str]]:
+    """First line, format and text of each section. A prompt with a command begins one. Nobody knows a part without a
+    known sign: its format is None.
     """
     starts = [0, *(found.start() for found in _PROMPT.finditer(text))]
+    line = 1
     for begin, end in zip(starts, [*starts[1:], len(text)], strict=True):
         section = text[begin:end]
-        if (form := format_of(section)) is not None:
-            yield text.count("\n", 0, begin) + 1, form, section
+        form = format_of(section)
+        if form is not None or _has_output(section):
+            yield line, form, section
+        line += section.count("\n")
+
+
+def _has_output(section: str) -> bool:
+    """Whether anything follows the prompt, if the section begins with one."""
+    found = _PROMPT.match(section)
+    return bool(section[found.end() if found else 0 :].strip())
 
 
 def _text(data: bytes) -> str | None:

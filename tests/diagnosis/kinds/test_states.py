@@ -9,7 +9,7 @@ import pytest
 from diagnosis.kinds import states
 from diagnosis.kinds.checks import Result
 from diagnosis.kinds.states import bad_values, formats, judgement, shapes
-from diagnosis.kinds.states.report_sections import facts_of
+from diagnosis.kinds.states.report_sections import MAX_NAMED_SECTIONS, facts_of
 from diagnosis.model import Kind
 from diagnosis.recognise import kind_of
 
@@ -133,3 +133,22 @@ def test_deep_and_long_documents_are_bounded() -> None:
     assert facts_of(states.parse(deep.encode(), "a.json"))[:1] != []
     many = "NodeName=a b\n" + "".join(f"Key{number}=1\n" for number in range(shapes.MAX_FACTS + 10))
     assert len(facts_of(states.parse(many.encode(), "a.txt"))) == shapes.MAX_FACTS
+
+
+def test_a_paste_is_told_section_by_section_and_no_section_is_dropped_silently() -> None:
+    ibstat = next(form for form in formats.load() if form.id == "ibstat").example
+    smi = next(form for form in formats.load() if form.id == "nvidia-smi").example
+    paste = f"root@gpu-22:~# ibstat\n{ibstat}root@gpu-22:~# ps\n1 init\nroot@gpu-22:~# nvidia-smi -q\n{smi}"
+    unknown = 2 + ibstat.count("\n")
+    assert states.parse(paste.encode(), "paste.txt").notes == (
+        f"From line 1: ibstat: {len(facts_of(states.parse(ibstat.encode(), 'a')))} facts were read.",
+        f"From line {unknown}: not recognised, 2 lines; nothing was concluded from them.",
+        f"From line {unknown + 2}: nvidia-smi -q: 1 fact was read.",
+    )
+
+
+def test_sections_without_number_give_a_bounded_number_of_notes() -> None:
+    sign = next(form for form in formats.load() if form.id == "nvidia-smi").example
+    notes = states.parse((sign + "$ ps\n1 init\n" * 5_000).encode(), "paste.txt").notes
+    assert len(notes) == MAX_NAMED_SECTIONS + 1
+    assert notes[-1] == "And 4,981 more sections."

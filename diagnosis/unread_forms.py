@@ -1,0 +1,54 @@
+"""What a text looks like that no reader knows, in words: a table, JSON, XML, a known format that is not read."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from typing import Final
+
+#: Bytes at the beginning of a file that are looked at.
+HEAD_BYTES: Final = 4_096
+_MIN_ROWS: Final = 3
+_MIN_COLUMNS: Final = 3
+#: Rows of a table have one number of cells, but for titles and wrapped ones.
+_EQUAL_SHARE: Final = 0.8
+#: Cells of a table between spaces are mostly numbers; those of prose are not.
+_NUMBER_SHARE: Final = 0.4
+_SEPARATORS: Final = (",", "\t", ";", "|")
+#: A word at the beginning of a format that is known but not read, and its name.
+_KNOWN: Final = (('"traceEvents"', "a trace of a profiler (Chrome's trace format)"),)
+
+
+def form_of(head: str) -> str:
+    """The form of a text that begins with ``head``: ``"a table"``, ``"JSON"``, ``"XML"``, ``"text"`` or the name of a
+    known format.
+    """
+    head = head[:HEAD_BYTES]
+    for word, name in _KNOWN:
+        if word in head:
+            return name
+    begin = head.lstrip()[:1]
+    if begin in ("{", "["):
+        return "JSON"
+    if begin == "<":
+        return "XML"
+    whole_lines = head.rpartition("\n")[0]
+    rows = [line for line in whole_lines.splitlines() if line.strip()]
+    return "a table" if len(rows) >= _MIN_ROWS and _is_table(rows) else "text"
+
+
+def _is_table(rows: Sequence[str]) -> bool:
+    if any(_is_even([row.count(mark) + 1 for row in rows]) for mark in _SEPARATORS):
+        return True
+    cells = [row.split() for row in rows]
+    columns = len(cells[0])
+    if columns < _MIN_COLUMNS or any(len(row) < columns for row in cells):
+        return False
+    words = [word for row in cells[1:] for word in row[:columns]]
+    numbers = sum(any(letter.isdigit() for letter in word) for word in words)
+    return numbers >= _NUMBER_SHARE * len(words)
+
+
+def _is_even(counts: Sequence[int]) -> bool:
+    columns, rows = Counter(counts).most_common(1)[0]
+    return columns >= _MIN_COLUMNS and rows >= _EQUAL_SHARE * len(counts)

@@ -1,0 +1,119 @@
+"""A job's files for their page: kind, state, what was read, and what was not."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from django.db.models import Count, OuterRef, Q, Subquery
+
+from diagnosis.model import Kind
+from ingest import storage
+from ingest.models import Artifact, Job
+from triage.models import Diagnosis
+from triage.selectors.jobs import JobView
+
+PAGE_SIZE: Final = 200
+#: choice of the page: files from which nothing was concluded
+UNUSED: Final = "unused"
+#: state on the page of a file that was read as a log, and in which the diagnosis recognised nothing
+UNREAD: Final = "not_recognised"
+#: a page computes no digest of a larger file
+_MAX_DIGEST_BYTES: Final = 256 << 10
+#: kind -> its words, and what its lines are called
+_KINDS: Final[Mapping[str, tuple[str, str]]] = {
+    Kind.LOG: ("log", "line"),
+    Kind.KERNEL: ("kernel log", "line"),
+    Kind.SCHEDULER: ("messages of the scheduler", "line"),
+    Kind.FLOW: ("network flows", "record"),
+    Kind.STACK: ("stacks", "line"),
+    Kind.INVENTORY: ("list of nodes", "line"),
+    Kind.LAYOUT: ("layout of ranks", "line"),
+    Kind.STATE: ("report of a machine", "line"),
+    Kind.OTHER: ("no text", "line"),
+}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRow:
+    """One file. ``state``: its own, or :data:`UNREAD`; ``unread``: why nothing was concluded from it, else empty."""
+
+    artifact: Artifact
+    unread: str
+
+    @property
+    def state(self) -> str:
+        return UNREAD if self.unread else str(self.artifact.state)
+
+    @property
+    def kind(self) -> str:
+        if self.unread:
+            return "unknown"
+        return _KINDS.get(self.artifact.kind, ("", ""))[0]
+
+    @property
+    def unit(self) -> str:
+        return _KINDS.get(self.artifact.kind, ("", "line"))[1]
+
+
+@dataclass(frozen=True, slots=True)
+class FilePage:
+    """One page of files; ``total``: how many match; ``tally``: how many of each state match the words."""
+
+    rows: list[FileRow]
+    total: int
+    tally: Mapping[str, int]
+
+
+def file_page(job: Job, view: JobView, *, words: str = "", state: str = "", page: int = 1) -> FilePage:
+    """A job's files by path. Two queries, one more for a job with several attempts."""
+    unread = _unread_files(job, view)
+    is_unread = Q(pk__in=())
+    for attempt, paths in unread.items():
+        is_unread |= Q(attempt=attempt, path__in=tuple(paths), state=Artifact.State.PARSED)
+    files = Artifact.objects.filter(attempt__job=job, is_superseded=False)
+    if words:
+        files = files.filter(path__icontains=words)
+    by_state = files.order_by().values_list("state")
+    counts = list(by_state.annotate(n=Count("pk"), kept=Count("kept"), odd=Count("pk", filter=is_unread)))
+    tally = {name: n - odd for name, n, _, odd in counts}
+    tally["condensed"] = sum(kept for _, _, kept, _ in counts)
+    tally[UNUSED] = sum(odd for _, _, _, odd in counts) + tally.get(Artifact.State.SKIPPED, 0)
+    total = tally.get(state, 0) if state else sum(n for _, n, _, _ in counts)
+    if state == UNUSED:
+        files = files.filter(is_unread | Q(state=Artifact.State.SKIPPED))
+    elif state:
+        files = files.filter(state=state).exclude(is_unread)
+    start = (max(page, 1) - 1) * PAGE_SIZE
+    shown = files.select_related("attempt", "blob").order_by("attempt__number", "path")[start : start + PAGE_SIZE]
+    return FilePage([_row(artifact, unread) for artifact in shown], total, tally)
+
+
+def _row(artifact: Artifact, unread: Mapping[int, Mapping[str, str]]) -> FileRow:
+    if artifact.state != Artifact.State.REMOVED:
+        artifact.problem = _changed_bytes(artifact) or artifact.problem
+    is_parsed = artifact.state == Artifact.State.PARSED
+    return FileRow(artifact, unread.get(artifact.attempt_id, {}).get(artifact.path, "") if is_parsed else "")
+
+
+def _unread_files(job: Job, view: JobView) -> dict[int, dict[str, str]]:
+    """Of each attempt the files in which its latest diagnosis recognised nothing, with the reason."""
+    if view.attempt is None:
+        return {}
+    inputs = {view.attempt.pk: view.report.get("inputs")}
+    if len(view.attempts) > 1:
+        newest = Diagnosis.objects.filter(attempt=OuterRef("attempt")).values("pk")[:1]
+        others = Diagnosis.objects.filter(job=job, pk=Subquery(newest)).exclude(attempt=view.attempt)
+        inputs |= dict(others.values_list("attempt_id", "report__inputs"))
+    return {attempt: _reasons(rows or ()) for attempt, rows in inputs.items()}
+
+
+def _reasons(inputs: Any) -> dict[str, str]:
+    return {row["path"]: row["unread"] for row in inputs if row.get("unread")}
+
+
+def _changed_bytes(row: Artifact) -> str:
+    """A sentence if the stored bytes are not those that arrived. Of a larger file it is known by its size, or once it
+    was read."""
+    return storage.blob_problem(row.blob_id, row.blob.size_bytes, max_bytes=_MAX_DIGEST_BYTES)
