@@ -38,19 +38,26 @@ ON_SQLITE_ALONE = frozenset(
         "ingest": "collector_senders isolation otlp_attributes ranges reading_together s3 same_as_the_command_line "
         "temp_files tracing",
         "triage": "assistant chart_tables chat checks_page comparing cost cost_line events flows_attached flows_page "
-        "flows_ports instant judging live_log log_search logs oidc on_call outbound records_page replay_page rules "
-        "running_page server sign_in stacks_page start_up strip timeline visible_text watched_incident wording",
+        "flows_ports help instant judging live_log log_search logs oidc on_call outbound records_page replay_page "
+        "rules running_page server sign_in stacks_page start_up strip timeline visible_text watched_incident wording",
     }.items()
     for name in names.split()
 )
-#: Single tests of the same kind in files that run on both: what thousands of files cost, readers that end, deliveries.
+#: Single tests of the same kind in files that run on both: what thousands of files cost, readers and brokers that end,
+#: real workers whose queries other tests send, deliveries, Django's own checks.
 TESTS_ON_SQLITE_ALONE = frozenset(
     {
         "ingest/test_bad_input.py::test_thousands_of_members_are_read_in_few_units_of_work",
         "ingest/test_collectors_hostile.py::test_a_hundred_thousand_sources_get_a_sentence_and_the_limit_of_files",
+        "ingest/test_ends.py::test_a_reader_that_is_killed_again_and_again_costs_no_file",
+        "ingest/test_parts.py::test_real_workers_do_parts",
         "ingest/test_workers.py::test_files_that_libraries_cannot_handle_cost_themselves_alone",
+        "ingest/test_workers.py::test_what_was_uploaded_while_the_broker_was_away_is_read_when_it_is_back",
+        "triage/test_deriving.py::test_parts_and_then_the_whole_leave_what_the_whole_alone_leaves",
+        "triage/test_doctor.py::test_workers_tell_which_queues_they_serve",
         "triage/test_hostile_corpus.py::test_an_upload_of_all_of_them_is_settled_and_diagnosed",
         "triage/test_routes.py::test_a_real_worker_delivers_and_tries_again",
+        "triage/test_second_step_needed.py::test_djangos_check_of_deployments_has_nothing_to_say_without_a_mail_server",
     }
 )
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
