@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 import signal
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -75,14 +77,35 @@ def test_what_was_uploaded_while_the_broker_was_away_is_read_when_it_is_back(
     until(lambda: parsed() == 3)
 
 
-def test_files_that_libraries_cannot_handle_cost_themselves_alone(job: Job, start_worker: Any) -> None:
-    start_worker(FAULTLINE_READING_MEMORY_BYTES=str(1 << 30))
-    hostile = {"flows.parquet": PANICKING_PARQUET, "nested.parquet": nested_parquet(5000)}
+#: Python runs this before a program: whatever opens the file of this digest in a reader, reads the address 0.
+_CRASHES = """
+import ctypes, sys
+
+def crash(event, arguments):
+    if event == "open" and str(arguments[0]).endswith("{digest}"):
+        ctypes.string_at(0)
+
+if "ingest.isolation.forkserver" in sys.orig_argv:
+    sys.addaudithook(crash)
+"""
+
+
+def test_files_that_libraries_cannot_handle_cost_themselves_alone(job: Job, start_worker: Any, tmp_path: Path) -> None:
+    hostile = {
+        "crash.log": LOG + b"crash\n",
+        "flows.parquet": PANICKING_PARQUET,
+        "nested.parquet": nested_parquet(5000),
+    }
+    digest = hashlib.sha256(hostile["crash.log"]).hexdigest()
+    (tmp_path / "sitecustomize.py").write_text(_CRASHES.replace("{digest}", digest))
+    start_worker(FAULTLINE_READING_MEMORY_BYTES=str(1 << 30), PYTHONPATH=str(tmp_path))
     members = {"a.log": LOG, **hostile, "z.log": LOG + b"more\n"}
     services.artifact_receive(job=job, path="all.tar.gz", chunks=[tar_of(members)])
-    until(lambda: Artifact.objects.exclude(settled_at=None).count() == 4)
+    until(lambda: Artifact.objects.exclude(settled_at=None).count() == 5)
     said = {artifact.path: (artifact.state, artifact.problem) for artifact in Artifact.objects.all()}
     assert [said["a.log"], said["z.log"]] == [("parsed", "")] * 2
+    assert said["crash.log"][0] == "failed"
+    assert "The process that read this crashed (Segmentation fault): it was left out." in said["crash.log"][1]
     assert said["flows.parquet"][0] in ("skipped", "failed")
     assert "cannot be read" in said["flows.parquet"][1]
     assert said["nested.parquet"][0] == "skipped"
