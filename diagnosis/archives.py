@@ -119,15 +119,22 @@ def clean_path(name: str) -> str:
 
 
 def walk(
-    file: BinaryIO, path: str, *, limits: Limits | None = None, on_problem: OnProblem | None = None
+    file: BinaryIO,
+    path: str,
+    *,
+    limits: Limits | None = None,
+    on_problem: OnProblem | None = None,
+    spent_bytes: int = 0,
 ) -> Iterator[Member]:
     """Every file within ``file``, which is named ``path``: the file itself if plain, decompressed, or its members.
 
     A member's path is the one inside the archive; of an archive inside an archive, ``inner.zip/member``. Order is the
     archive's. Content raises only :class:`Refused` from a member's ``stream``: drop that member and continue.
+    ``spent_bytes``: what an earlier walk read of members that this one's caller does not read again.
     """
     source = CountingReader(file)
     state = _Walk(limits or Limits(), on_problem or (lambda _path, _sentence: None))
+    state.out_bytes = spent_bytes
     try:
         yield from state.open(source, path, "", 0, lambda: source.count)
     except Refused as refusal:

@@ -15,15 +15,21 @@ _FOLDER = "slots"
 #: how many processes of this worker may do long work at once; None outside a worker: no limit
 _count: int | None = None
 _owner = 0
+_is_alone = False
 
 
 def configure(processes_of_worker: int) -> None:
     """Called once by the worker, before it forks its processes. A single process does long work, too."""
-    global _count, _owner  # facts of the worker, known to its forks
-    _count, _owner = max(1, processes_of_worker - 1), os.getpid()
+    global _count, _owner, _is_alone  # facts of the worker, known to its forks
+    _count, _owner, _is_alone = max(1, processes_of_worker - 1), os.getpid(), processes_of_worker == 1
     for path in temp_files.folder(_FOLDER).iterdir():
         if not processes.id_and_start(int(path.name.partition("-")[0])):
             path.unlink(missing_ok=True)
+
+
+def is_alone() -> bool:
+    """Whether this worker has one process, which keeps none free of long work."""
+    return _is_alone
 
 
 def take() -> Slot | None:

@@ -117,15 +117,27 @@ def _kept(result: Parsed, folder: str) -> dict[str, Any]:
     }
 
 
-def unpack(worker: Any, *, source: str, path: str, limits: archives.Limits, folder: str) -> None:
-    """Copy every member of an archive into ``folder`` and report it: ``taken`` gets rows ``["member", path, file,
-    sha256, bytes, note]`` and ``["problem", path, sentence]`` in the archive's order, some at a time.
+def unpack(
+    worker: Any,
+    *,
+    source: str,
+    path: str,
+    limits: archives.Limits,
+    folder: str,
+    begin: int = 0,
+    spent_bytes: int = 0,
+) -> None:
+    """Copy every member of an archive into ``folder`` and report it: ``taken`` gets rows ``["member", number, path,
+    file, sha256, bytes, note]`` and ``["problem", path, sentence]`` in the archive's order, some at a time.
+
+    The first ``begin`` members, which had ``spent_bytes``, were reported before: they are passed over.
     """
     rows: list[list[Any]] = []
     waiting = count = 0
 
     def problem(name: str, sentence: str) -> None:
-        rows.append(["problem", name, sentence])
+        if count >= begin:
+            rows.append(["problem", name, sentence])
 
     def hand_over() -> None:
         nonlocal waiting
@@ -136,10 +148,17 @@ def unpack(worker: Any, *, source: str, path: str, limits: archives.Limits, fold
 
     with Path(source).open("rb") as file:
         for member in archives.walk(
-            cast("BinaryIO", _SeekableProgressFile(file, worker)), path, limits=limits, on_problem=problem
+            cast("BinaryIO", _SeekableProgressFile(file, worker)),
+            path,
+            limits=limits,
+            on_problem=problem,
+            spent_bytes=spent_bytes,
         ):
-            copy = Path(folder) / f"{count:09d}"
-            count += 1
+            number, count = count, count + 1
+            worker.advance(1)
+            if number < begin:
+                continue
+            copy = Path(folder) / f"{number:09d}"
             digest, size = hashlib.sha256(), 0
             try:
                 with copy.open("wb") as out:
@@ -152,7 +171,7 @@ def unpack(worker: Any, *, source: str, path: str, limits: archives.Limits, fold
                 copy.unlink()
                 problem(member.path, str(refusal))
                 continue
-            rows.append(["member", member.path, str(copy), digest.hexdigest(), size, member.note])
+            rows.append(["member", number, member.path, str(copy), digest.hexdigest(), size, member.note])
             waiting += size
             if len(rows) >= _MAX_FILES_TOGETHER or waiting > _MAX_BYTES_TOGETHER:
                 hand_over()

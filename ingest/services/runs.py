@@ -77,7 +77,7 @@ def _span_of(run: Run) -> tuple[str, str, spans.Attributes]:
 def _work_do(work: Work, act: Callable[[Work], None]) -> None:
     run = work.run
     try:
-        RunLog.objects.filter(run=run).delete()
+        work.forget_log(run.parameters.get(Run.UNPACKED, {}).get("log_rows", 0))
         act(work)
         work.close_log()
         run_succeed(run)
@@ -223,6 +223,7 @@ def run_retry(*, run: Run) -> bool:
     Claims go on counting: who held an earlier one may still be at work, and must not write.
     """
     parameters = {**ends.after_progress(run.parameters), Run.WAITS: run.tries}  # none of its own tries counts any more
+    parameters.pop(Run.UNPACKED, None)
     values = {"state": Run.State.QUEUED, "error": "", "sent_at": None, "ended_at": None, "parameters": parameters}
     ended = Run.objects.filter(pk=run.pk, state__in=(Run.State.FAILED, Run.State.CANCELLED), tries=run.tries)
     if not ended.update(**values):

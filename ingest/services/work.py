@@ -20,6 +20,8 @@ SHORT_S = 3.0
 MAX_LOG_ROWS = 200
 #: work that holds its turn for longer than this, while short work waits, is long
 TURN_S = 10.0
+#: and long work that can go on later gives its slot to other long work after this
+LONG_TURN_S = 30.0
 _PROGRESS_EVERY_S = 1.0
 _CHECK_EVERY_S = 2.0
 
@@ -115,6 +117,22 @@ class Work:
         waiting = Run.objects.filter(state=Run.State.QUEUED, is_long=False).exclude(kind=Run.Kind.PART)
         return waiting.exclude(job_id=self.run.job_id).exists()
 
+    def give_way(self, overhead_s: float = 0.0) -> None:
+        """Raises :class:`Postponed` if others wait that this work keeps from their turn: short work where a single
+        process does all, or long work that needs its slot. ``overhead_s``: what beginning again costs; a turn is
+        longer than that.
+        """
+        worked_s = time.monotonic() - self._began - overhead_s
+        is_alone = slots.is_alone() and worked_s > max(SHORT_S, overhead_s)
+        if is_alone and self._is_short_work_waiting():
+            raise Postponed(is_long=True)
+        if self.slot is not None and worked_s > max(LONG_TURN_S, overhead_s) and self._is_long_work_waiting():
+            raise Postponed(is_long=True)
+
+    def _is_long_work_waiting(self) -> bool:
+        waiting = Run.objects.filter(state=Run.State.QUEUED, is_long=True)
+        return waiting.exclude(job_id=self.run.job_id).exists()
+
     def write(self, **values: object) -> None:
         if self.run.started_at is not None and is_overdue(self.run):
             raise Refused(RUN_TOO_LONG.format(seconds=settings.RUN_LIMIT_S))
@@ -147,10 +165,17 @@ class Work:
             self.write()
             RunLog.objects.create(run=self.run, level=level, message=message, path=path[:1000])
 
-    def forget_log(self) -> None:
-        """Delete its sentences: the work begins again."""
-        self._rows = 0
-        RunLog.objects.filter(run=self.run).delete()
+    @property
+    def log_rows(self) -> int:
+        """How many sentences it wrote, or left out because there were too many."""
+        return self._rows
+
+    def forget_log(self, keep: int = 0) -> None:
+        """Delete its sentences, except the first ``keep``: the work begins again where it had written those."""
+        self._rows = keep
+        rows = RunLog.objects.filter(run=self.run).order_by("pk")
+        kept = list(rows.values_list("pk", flat=True)[: min(keep, MAX_LOG_ROWS)])
+        rows.exclude(pk__in=kept).delete()
 
     def close_log(self) -> None:
         if self._rows > MAX_LOG_ROWS:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -11,11 +12,12 @@ from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
 from ingest import services, slots, storage
-from ingest.models import Artifact, Job, Run, Upload
+from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.services import engine_calls, unpacking
 from ingest.services.artifact_parsing import artifacts_parse
 from ingest.services.work import Work
 from tests.archives import tar_of
+from tests.factories import make_job
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COUNT = 600
@@ -89,7 +91,7 @@ def test_they_are_read_in_few_runs_with_few_calls_of_the_engine(sent: Run, monke
 
 
 def test_an_archive_gives_its_turn_back_between_batches_and_no_file_is_there_twice(
-    sent: Run, monkeypatch: pytest.MonkeyPatch
+    sent: Run, stored: Counter[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     with monkeypatch.context() as busy:  # its share is used when the first batch is there, and others hold the slots
         busy.setattr(Work, "is_share_used", property(lambda _: Artifact.objects.exists()))
@@ -100,8 +102,63 @@ def test_an_archive_gives_its_turn_back_between_batches_and_no_file_is_there_twi
     assert (sent.state, sent.is_long, sent.own_tries, len(first_ids)) == (Run.State.QUEUED, True, 0, 500)
     assert Upload.objects.get().state == Upload.State.RECEIVED
 
+    stored.clear()
     services.run_do(sent.pk, unpacking.upload_unpack)
+    assert sum(stored.values()) <= COUNT - 500  # it goes on where it stopped
     rows = dict(Artifact.objects.values_list("pk", "path"))
     assert first_ids < set(rows)
     assert sorted(rows.values()) == sorted(MEMBERS)
     assert Upload.objects.get().state == Upload.State.SETTLED
+
+
+def test_a_single_process_gives_way_to_short_work_of_others_and_goes_on_later(
+    sent: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)
+    monkeypatch.setattr(slots, "is_alone", lambda: True)
+    monkeypatch.setattr("ingest.services.work.SHORT_S", 0.0)
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    sent.refresh_from_db()
+    assert (sent.state, Artifact.objects.count()) == (Run.State.QUEUED, 500)
+
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    assert Artifact.objects.count() == COUNT
+
+
+def test_a_long_run_gives_its_slot_to_another_long_one(sent: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    Run.objects.create(job=make_job(), kind=Run.Kind.UNPACK, is_long=True)
+    monkeypatch.setattr("ingest.services.work.LONG_TURN_S", 0.0)
+    services.run_do(sent.pk, unpacking.upload_unpack, slots.take())
+    sent.refresh_from_db()
+    assert (sent.state, Artifact.objects.count()) == (Run.State.QUEUED, 500)
+
+
+def test_members_that_were_not_recorded_are_read_again(sent: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as full:
+        full.setattr(unpacking, "artifacts_add", _disk_is_full)
+        services.run_do(sent.pk, unpacking.upload_unpack)
+    assert not Artifact.objects.exists()
+
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    assert Artifact.objects.count() == COUNT
+
+
+def _disk_is_full(**_: Any) -> None:
+    raise OSError(errno.ENOSPC, "no space left on device")
+
+
+def test_sentences_about_members_are_there_once_after_several_turns(job: Job, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
+    monkeypatch.setattr(unpacking, "_BATCH_SIZE", 10)
+    members = {f"{'../' if n % 7 == 3 else ''}{n}.log": b"%d\n" % n for n in range(40)}
+    services.artifact_receive(job=job, path="all.tar", chunks=[tar_of(members)])
+    run = Run.objects.get(kind=Run.Kind.UNPACK)
+    with monkeypatch.context() as busy:
+        busy.setattr(Work, "is_share_used", property(lambda _: Artifact.objects.exists()))
+        busy.setattr(slots, "take", lambda: None)
+        services.run_do(run.pk, unpacking.upload_unpack)
+    assert Artifact.objects.count() == 10
+    services.run_do(run.pk, unpacking.upload_unpack)
+    assert Artifact.objects.count() == 34
+    assert sorted(RunLog.objects.values_list("path", flat=True)) == sorted(n for n in members if n.startswith("../"))
+    assert Upload.objects.get().problem.startswith("6 of 40")
