@@ -302,13 +302,17 @@ def _attempt(a: Attempt) -> dict[str, Any]:
 
 def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
     """Texts from which nothing was concluded: no line states a time, a level or a writer, no counter grows, and no
-    message is known. They are not healthy: they are not read.
+    message is known. They are not healthy: they are not read. Beside a log with progress a plain text may be of the
+    same program and is compared with it; tables, JSON and the like are not.
     """
     plain = [p for p in parsed if p.kind in LOG_KINDS and p.lines and not p.facts.get("has_headers", True)]
-    if logs is None or logs.timeline.get("iterations"):
+    if logs is None:
         return []
     told = {line.file for event in logs.events if event.signature for line in event.lines}
-    return [p for p in plain if p.path not in told]
+    silent = [p for p in plain if p.path not in told | logs.progress_files]
+    if not logs.progress_files:
+        return silent
+    return [p for p in silent if p.facts.get("form", "text") != "text"]
 
 
 def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[str]:

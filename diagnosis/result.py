@@ -127,7 +127,8 @@ class Indicator:
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
     """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group (of
-    `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis."""
+    `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis. ``progress_files``: paths of the logs
+    whose lines count iterations or epochs."""
 
     is_failure: bool
     outcome: str
@@ -144,6 +145,7 @@ class LogDiagnosis:
     attempt: int = 0
     attempts: tuple[Attempt, ...] = ()
     timeline: dict[str, Any] = field(default_factory=dict)
+    progress_files: frozenset[str] = frozenset()
     clocks: tuple[dict[str, Any], ...] = ()
     missing: tuple[str, ...] = ()
     clues: tuple[Clue, ...] = ()

@@ -48,6 +48,21 @@ def test_a_known_message_without_a_header_is_not_called_unread(
     assert not any("not recognised" in str(line) for line in report["missing"])  # type: ignore[attr-defined]
 
 
+def test_beside_a_log_with_progress_a_table_is_unread_and_a_log_of_counters_alone_is_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    steps = "".join(f"2026-03-02 08:15:{n:02d} INFO iteration {n} loss 2.5\n" for n in range(40))
+    texts = {
+        "train.log": steps,
+        "numbers.txt": TABLE,
+        "bare.log": "".join(f"iteration {n} loss 2\n" for n in range(40)),
+    }
+    for name, text in texts.items():
+        (tmp_path / name).write_text(text)
+    inputs = told(tmp_path, capsys)["inputs"]
+    assert [row["path"] for row in inputs if row["unread"]] == ["numbers.txt"]  # type: ignore[attr-defined]
+
+
 @pytest.mark.parametrize(
     ("head", "form"),
     [

@@ -89,7 +89,7 @@ def test_the_files_page_says_what_was_read_and_what_was_not_and_why(client, ada,
     diagnosis.report["inputs"] = inputs
     diagnosis.save()
     page = budget(client, "/jobs/llama/files/", 9)
-    for words in ("report of a machine", "Nvidia-smi -q: 14 facts were read.", "network flows", "1,200 records", why):
+    for words in ("report of a machine", "nvidia-smi -q: 14 facts were read.", "network flows", "1,200 records", why):
         assert words in page
     assert page.count("not recognised</span>") == 1
     assert "Nothing was concluded from 1 of 4 files" in page_text(client.get("/jobs/llama/"))

@@ -74,6 +74,7 @@ def conclude(case: Case) -> LogDiagnosis:
         indicators=tuple(run("indicators", lambda: _indicators(case, lead), [])),
         fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
         timeline=timeline.build_timeline(case, roles, [n.node for n in where.nodes], odd),
+        progress_files=_progress_files(case),
         clocks=case.clocks.told,
         missing=(*mixed.mixed_jobs_sentences(case), *sentences.missing_evidence(case)),
         observed=(*sentences.observed_facts(case, when, where, lead), *sentences.odd_iterations(odd)),
@@ -81,6 +82,10 @@ def conclude(case: Case) -> LogDiagnosis:
         culprits=where.culprits,
         clues=run("reasons", lambda: explain.clues(case, roots, classification, where, verdict), ()),
     )
+
+
+def _progress_files(case: Case) -> frozenset[str]:
+    return frozenset(case.table.files[file] for file in case.progress.beats["file"].unique())
 
 
 def _healthy(case: Case) -> LogDiagnosis:
@@ -97,6 +102,7 @@ def _healthy(case: Case) -> LogDiagnosis:
         answer="no failure, so nobody is at fault",
         events=tuple(_events(case, [], roles, set())),
         timeline=timeline.build_timeline(case, roles, []),
+        progress_files=_progress_files(case),
         clocks=case.clocks.told,
         missing=(*mixed.mixed_jobs_sentences(case), *sentences.missing_evidence(case)),
         observed=sentences.healthy_facts(case),
