@@ -12,7 +12,19 @@ from typing import Any
 
 import pytest
 
-from tests.docs.guides import DOCUMENTS, ELSEWHERE, NEEDS, ROOT, SITES, TOKEN, Needs, commands, commands_to_run, fences
+from tests.docs.guides import (
+    DOCUMENTS,
+    ELSEWHERE,
+    FOLDERS,
+    NEEDS,
+    ROOT,
+    SITES,
+    TOKEN,
+    Needs,
+    commands,
+    commands_to_run,
+    fences,
+)
 from tests.patience import WORK_S
 
 #: says which command failed; `set -e` alone ends without a word
@@ -48,7 +60,8 @@ def site(live_server: Any, worker: Any) -> tuple[str, str]:
     from ingest.services import token_create
     from tests.factories import make_user
 
-    _, secret = token_create(user=make_user("engineer", "engineer"), name="guide", scopes=["upload", "read"])
+    admin = make_user("engineer", "engineer", "admin")
+    _, secret = token_create(user=admin, name="guide", scopes=["upload", "read", "administer"])
     return live_server.url, secret
 
 
@@ -68,6 +81,8 @@ def follow(reader: Path) -> Callable[..., str]:
                 script = script.replace(printed, url)
             script = script.replace(TOKEN, token)
             env["FAULTLINE_TOKEN"] = token
+        for printed in FOLDERS:
+            script = script.replace(printed, f" {reader}{printed.strip()}")
         argv = ["bash", "-c", script]
         done = subprocess.run(argv, cwd=reader, env=env, capture_output=True, text=True, timeout=WORK_S, check=False)
         assert done.returncode == 0, f"{document}\n{done.stdout}\n{done.stderr}"
