@@ -109,8 +109,10 @@ def test_a_queue_being_worked_on_is_left_alone(engineer: Page, samples_ready: No
     assert asked == []
     page.keyboard.press("Escape")
     expect(page.locator(".bulkbar")).not_to_be_visible()
-    with page.expect_response(lambda response: response.url.endswith("/"), timeout=PATIENCE_S * 1000):
+    with page.expect_response(lambda response: response.url.endswith("/"), timeout=PATIENCE_S * 1000) as answered:
         page.clock.run_for("00:06")
+    sent = answered.value.request.headers
+    assert sent["faultline-unattended"] == "1", "or a page that is left open would keep its session for ever"
 
 
 def test_counts_of_a_long_list_appear_without_moving_its_rows(engineer: Page, samples_ready: None) -> None:
