@@ -2,7 +2,8 @@
 
 A block of shell begins with ```` ```sh ````. `tests/docs/test_guides.py` runs the commands of a document from top to
 bottom in one shell, exactly as they are printed, except addresses and the token (:data:`SITES`, :data:`TOKEN`), which
-every reader replaces, and :data:`FOLDERS`, which lie below the reader's folder. A command that cannot run there is in :data:`ELSEWHERE`, with the reason and the test that covers it.
+every reader replaces, and :data:`FOLDERS`, which lie below the reader's folder. A command that cannot run there is in
+:data:`ELSEWHERE`, with the reason and the test that covers it.
 """
 
 from __future__ import annotations
