@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from diagnosis.model import OnStage
 
 EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
-_COMMANDS = ("learn", "templates", "diagnose")
+_COMMANDS = ("learn", "templates", "formats", "diagnose")
 
 
 class UsageError(Exception):
@@ -63,6 +63,7 @@ def _parser() -> argparse.ArgumentParser:
     templates = commands.add_parser("templates", help="the template of every line of one file, as CSV")
     templates.add_argument("path", type=Path, metavar="PATH")
     templates.add_argument("--out", type=Path, required=True, metavar="FILE.csv")
+    commands.add_parser("formats", help="the table of all formats that are read, as Markdown")
     return parser
 
 
@@ -87,8 +88,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
     work = Path(tempfile.mkdtemp(prefix="faultline-"))
     try:
         options = _parser().parse_args(given)
-        command = {"diagnose": _diagnose, "learn": _learn, "templates": _templates}[options.command]
-        return command(options, work)
+        commands = {"diagnose": _diagnose, "learn": _learn, "templates": _templates, "formats": _formats}
+        return commands[options.command](options, work)
     except (UsageError, FileNotFoundError) as error:
         from diagnosis.plain import visible
 
@@ -202,6 +203,13 @@ def _learn(options: argparse.Namespace, work: Path) -> int:
         shutil.rmtree(place, ignore_errors=True)
     pool.save(options.out)
     print(f"{options.out}: {len(pool.jobs)} healthy jobs", file=sys.stderr)
+    return EXIT_DIAGNOSED
+
+
+def _formats(options: argparse.Namespace, work: Path) -> int:
+    from diagnosis.kinds import format_table
+
+    print(format_table.as_markdown(), end="")
     return EXIT_DIAGNOSED
 
 

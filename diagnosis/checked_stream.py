@@ -52,6 +52,14 @@ class CheckedStream(io.RawIOBase):
         while self.read(1 << 20):
             pass
 
+    def broken_off(self) -> str:
+        """A sentence for an early end."""
+        until = f"after {self.passed:,} bytes" if self.passed else "at its beginning"
+        return (
+            f"The data breaks off {until} ({self.broke}): the file is truncated or damaged. What came before was "
+            "read; copy the file again to get the rest."
+        )
+
     @property
     def sha256(self) -> str:
         return self._digest.hexdigest()

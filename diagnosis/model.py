@@ -37,6 +37,11 @@ class Kind(StrEnum):
     OTHER = "other"
 
 
+def kind_named(name: str) -> str:
+    """The member of :class:`Kind` with this value; ``name`` itself for the kinds that only the table knows."""
+    return Kind(name) if name in Kind else name
+
+
 #: The kinds whose lines are read as logs.
 LOG_KINDS: Final = (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER)
 
@@ -123,7 +128,7 @@ class ParseHints:
 
     attempt: int = 0
     time_zone: str = "UTC"
-    kind: Kind | None = None
+    kind: str | None = None
     offset: int = 0
     bytes_total: int | None = None
     node: str | None = None
@@ -155,7 +160,7 @@ class Parsed:
     """
 
     path: str
-    kind: Kind
+    kind: str
     sha256: str = ""
     bytes: int = 0
     lines: int = 0

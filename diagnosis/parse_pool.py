@@ -28,10 +28,12 @@ from itertools import chain
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
-from diagnosis import faults, sniff
+from diagnosis import faults
+from diagnosis.kinds.evidence_kind import HEAD_BYTES
+from diagnosis.kinds.logs.log_parsing import SmallLog, parse_together
 from diagnosis.kinds.logs.read import hashing, lines
 from diagnosis.model import Parsed, ParseHints
-from diagnosis.parsing import SmallLog, parse, parse_together
+from diagnosis.parsing import parse
 from diagnosis.recognise import LogKinds
 
 #: Bytes of a file list from which further processes are started. Loading the engine again and learning the messages in
@@ -203,7 +205,7 @@ def _read_small(task: Task, kinds: LogKinds) -> SmallLog | None:
         return None
     if not data or len(data) > MAX_SMALL_BYTES or data.startswith(codecs.BOM_UTF8) or not lines.is_plain(data):
         return None
-    kind = kinds.of(data[: sniff.HEAD_BYTES], task.path)
+    kind = kinds.of(data[:HEAD_BYTES], task.path)
     is_so = kind is not None and task.hints.kind in (None, kind)
     return SmallLog(task.path, kind, data, task.hints.node, task.work) if kind and is_so else None
 

@@ -7,7 +7,7 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Any
 
-from diagnosis.model import Kind, Parsed, Source
+from diagnosis.model import Parsed, Source, kind_named
 
 #: Increased when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
 FORMAT = 1
@@ -22,7 +22,7 @@ def save(parsed: Parsed, directory: Path) -> Path:
     directory.mkdir(parents=True, exist_ok=True)
     data: dict[str, Any] = asdict(parsed)
     data["format"] = FORMAT
-    data["kind"] = parsed.kind.value
+    data["kind"] = str(parsed.kind)
     for name in _TABLES:
         file: Path | None = getattr(parsed, name)
         if file is not None and file.parent.resolve() != directory.resolve():
@@ -40,7 +40,7 @@ def load(directory: Path) -> Parsed:
     data = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     if data.pop("format", None) != FORMAT:
         raise ValueError(f"{directory} was parsed by another version of the engine; parse the artifact again")
-    data["kind"] = Kind(data["kind"])
+    data["kind"] = kind_named(data["kind"])
     data["notes"] = tuple(data["notes"])
     data["sources"] = tuple(Source(**source) for source in data["sources"])
     for name in _TABLES:

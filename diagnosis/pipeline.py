@@ -20,7 +20,7 @@ from diagnosis.conclusion.reasons import reasons
 from diagnosis.conclusion.slowdowns import MIN_LOST_GPU_S
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
-from diagnosis.kinds import checks, flows, kind_analyses, stacks
+from diagnosis.kinds import checks, flows, kind_table, stacks
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.scene import Given
 from diagnosis.kinds.logs.decide import attempts
@@ -160,7 +160,7 @@ def diagnose(
 
 def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[checks.Result]:
     """What state reports and the outputs of checks show: bad values, else the outcome of the check."""
-    bad = kind_analyses.analyse(parsed)
+    bad = kind_table.analyse(parsed)
     judged = {result.path for result in bad}
     return bad + [result for result in checks.read_results(parsed, read) if result.path not in judged]
 
@@ -268,7 +268,7 @@ def make_advice(
 def _input(p: Parsed, *, is_unread: bool) -> dict[str, Any]:
     return {
         "path": p.path,
-        "kind": p.kind.value,
+        "kind": str(p.kind),
         "sha256": p.sha256,
         "lines": p.lines,
         "bytes": p.bytes,
@@ -331,7 +331,7 @@ def _unread_reason(p: Parsed) -> str:
 
 
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:
-    out = list(logs.missing) if logs else ["No log lines were found, so stage, iteration and category are unknown."]
+    out = list(logs.missing) if logs else ["No log lines were found, so stage and iteration are unknown."]
     skipped = [p for p in parsed if p.skipped and p.bytes]
     out += [f"{p.path} was not used: {p.skipped}" for p in skipped[:MAX_NAMED_FILES]]
     if len(skipped) > MAX_NAMED_FILES:

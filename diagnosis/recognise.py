@@ -5,10 +5,9 @@ from __future__ import annotations
 import re
 from typing import Final
 
-from diagnosis import sniff
-from diagnosis.kinds import kind_table, stacks
+from diagnosis.kinds import kind_table
 from diagnosis.kinds.logs.read import encodings, wrapped
-from diagnosis.model import LOG_KINDS, Kind
+from diagnosis.model import LOG_KINDS
 
 _DIGITS: Final = re.compile("[0-9]+")
 #: Number of bytes that decide for further files of a name.
@@ -17,18 +16,11 @@ _AS_ZERO: Final = bytes.maketrans(b"123456789", b"0" * 9)
 _DATED_FROM_BOOT: Final = re.compile(rb"(?m)^(?:<[0-9]+>)?\[ *[0-9]{1,8}\.[0-9]{6}\]")
 
 
-def kind_of(head: bytes, path: str) -> Kind:
-    """The kind of a file that begins with ``head``."""
-    if stacks.sniff(head, path):
-        return Kind.STACK
-    return kind_table.kind_of(head, path) or sniff.sniff(head, path)
-
-
-def log_kind(head: bytes, path: str) -> Kind | None:
+def log_kind(head: bytes, path: str) -> str | None:
     """The kind of a log, which begins with ``head``, whose lines are independent: in UTF-8 and not wrapped by a
     collector. None for other files.
     """
-    kind = kind_of(head, path)
+    kind = kind_table.kind_of(head, path)
     encoding, mark = encodings.encoding_of(head)
     is_plain = kind in LOG_KINDS and encoding == "utf-8" and not wrapped.is_wrapped(encodings.decode(head[mark:]))
     return kind if is_plain else None
@@ -40,10 +32,10 @@ class LogKinds:
     """
 
     def __init__(self) -> None:
-        self._kinds: dict[str, Kind] = {}
-        self._starts: dict[str, tuple[bytes, Kind | None]] = {}
+        self._kinds: dict[str, str] = {}
+        self._starts: dict[str, tuple[bytes, str | None]] = {}
 
-    def of(self, head: bytes, path: str) -> Kind | None:
+    def of(self, head: bytes, path: str) -> str | None:
         """The kind of a file that begins with ``head``."""
         name = _DIGITS.sub("0", path)
         kind = self._kinds.get(name)
@@ -53,7 +45,7 @@ class LogKinds:
             self._kinds[name] = kind
         return kind
 
-    def _of_start(self, start: bytes, path: str, name: str) -> Kind | None:
+    def _of_start(self, start: bytes, path: str, name: str) -> str | None:
         form = start.translate(_AS_ZERO)
         known = self._starts.get(name)
         if known is not None and known[0] == form:

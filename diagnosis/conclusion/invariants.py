@@ -116,7 +116,7 @@ def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str
 
 #: Outcomes that each condition allows; the others allow all.
 _OUTCOMES: Final = {
-    "failed": ("failed",),
+    "failed": ("failed", "unknown"),  # unknown: only a report shows a broken part
     "hung": ("failed", "cancelled", "running"),
     "recovered": ("succeeded",),
     "cancelled": ("cancelled",),

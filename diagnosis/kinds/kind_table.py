@@ -1,46 +1,40 @@
-"""The kinds of evidence, one package each: how its files are recognised and parsed. What they mean stands in
-:mod:`kind_analyses`, so that a change of rules needs no new parse.
-
-A kind is a row of :data:`TABLE`. Logs, flows, stacks, inventories and layouts still have their rows in
-:mod:`diagnosis.parsing` and move here one after the other.
-"""
+"""The table of all kinds of evidence. A new kind is a package of this folder and a row here."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from dataclasses import dataclass
-from typing import Final
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Final
 
-from diagnosis.kinds import states
-from diagnosis.model import Kind, Parsed
+from diagnosis.kinds import binary, descriptions, flows, logs, stacks, states
+from diagnosis.kinds.evidence_kind import EvidenceKind
+from diagnosis.model import Parsed
 
+if TYPE_CHECKING:
+    from diagnosis.kinds.checks import Result
 
-@dataclass(frozen=True, slots=True)
-class EvidenceKind:
-    """One kind of evidence.
-
-    ``sniff`` says whether a file that begins with these bytes is of this kind; ``parse`` makes one ``Parsed`` of the
-    whole file and never raises on content.
-    """
-
-    kind: Kind
-    sniff: Callable[[bytes, str], bool]
-    parse: Callable[[bytes, str], Parsed]
-    #: bytes of a file that are read; further ones are left out with a sentence
-    max_bytes: int
+#: In the order in which they are asked: the last one takes every file.
+TABLE: Final = (stacks.KIND, states.KIND, flows.KIND, binary.KIND, descriptions.KIND, logs.KIND)
 
 
-TABLE: Final = (EvidenceKind(Kind.STATE, states.sniff, states.parse, states.MAX_BYTES),)
-
-
-def kind_of(head: bytes, path: str) -> Kind | None:
-    """The kind of a file that begins with ``head``, if a row of the table recognises it."""
+def kind_of(head: bytes, path: str) -> str:
+    """The id of the kind of a file that begins with ``head``."""
     for row in TABLE:
-        if row.sniff(head, path):
-            return row.kind
-    return None
+        if (found := row.recognise(head, path)) is not None:
+            return found
+    raise AssertionError("the last row takes every file")
 
 
-def row_of(kind: Kind) -> EvidenceKind | None:
-    """The row of a kind; None for the kinds that have none yet."""
-    return next((row for row in TABLE if row.kind is kind), None)
+def row_of(kind: str) -> EvidenceKind:
+    """The row of a kind. Raises ``KeyError``."""
+    for row in TABLE:
+        if kind in row.ids:
+            return row
+    raise KeyError(kind)
+
+
+def analyse(parsed: Sequence[Parsed]) -> list[Result]:
+    """What the files of all kinds show, in the order of the table."""
+    found: list[Result] = []
+    for row in TABLE:
+        found += row.analyse([one for one in parsed if one.kind in row.ids and one.skipped is None])
+    return found

@@ -15,6 +15,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis.kinds.kind_table import kind_of
+from diagnosis.kinds.logs.log_parsing import time_zone
 from diagnosis.kinds.logs.meaning import signatures, stages, words
 from diagnosis.kinds.logs.pace import progress
 from diagnosis.kinds.logs.read import encodings, lines, wrapped
@@ -24,8 +26,7 @@ from diagnosis.kinds.logs.read.sources import Sources, settle_labels
 from diagnosis.live.meanings import MAX_LINE_CHARS, Meaning, examples, meanings
 from diagnosis.live.news import empty_observation
 from diagnosis.model import LOG_KINDS, Level
-from diagnosis.parsing import time_zone
-from diagnosis.recognise import LogKinds, kind_of
+from diagnosis.recognise import LogKinds
 
 #: Maximum number of lines with a counter that are read: the last ones of a range. The time between two of them is
 #: divided by the counts between them, so a job that counts more often has the same step.

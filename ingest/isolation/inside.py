@@ -12,11 +12,12 @@ from pathlib import Path
 from typing import Any, BinaryIO, cast
 
 import diagnosis.kinds.logs.read.reader  # noqa: F401  # loaded once, before readers are forked
-from diagnosis import archives, merge, parse, sniff
+from diagnosis import archives, merge, parse
 from diagnosis import parsed as parsed_files
 from diagnosis.budgets import CpuAlarm
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
+from diagnosis.kinds.evidence_kind import HEAD_BYTES
 from diagnosis.live.observe import Range, observe
 from diagnosis.model import Parsed, ParseHints, ReadRange
 from diagnosis.parse_pool import Task, read_together
@@ -81,7 +82,7 @@ def observe_ranges(worker: Any, *, ranges: Sequence[dict[str, Any]], time_zone: 
 def _range_of(*, source: str, start: int, length: int, path: str) -> Range:
     try:
         with Path(source).open("rb") as file:
-            head = file.read(sniff.HEAD_BYTES)
+            head = file.read(HEAD_BYTES)
             file.seek(start)
             return Range(path, head, file.read(length), start)
     except FileNotFoundError:
@@ -110,7 +111,7 @@ def _shallow(result: Parsed) -> dict[str, Any]:
 def _kept(result: Parsed, folder: str) -> dict[str, Any]:
     parsed_files.save(result, Path(folder))
     return {
-        "kind": result.kind.value,
+        "kind": str(result.kind),
         "lines": result.lines,
         "skipped": result.skipped,
         "notes": list(result.notes),

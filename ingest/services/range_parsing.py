@@ -9,7 +9,9 @@ from pathlib import Path
 from django.db import transaction
 from django.utils import timezone
 
-from diagnosis import ParseHints, sniff
+from diagnosis import ParseHints
+from diagnosis.kinds import kind_table
+from diagnosis.kinds.evidence_kind import HEAD_BYTES
 from ingest import storage, sums, temp_files
 from ingest.models import Artifact
 from ingest.services import parse_results
@@ -36,8 +38,8 @@ def range_parse(work: Work) -> None:
 
 def _read(artifact: Artifact, hints: ParseHints, work: Work, folder: Path) -> None:
     offset, length = work.run.parameters["offset"], work.run.parameters["length"]
-    head = storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES)
-    hints = replace(hints, kind=sniff.sniff(head, artifact.path), offset=offset)
+    head = storage.blob_range(artifact.blob_id, 0, HEAD_BYTES)
+    hints = replace(hints, kind=kind_table.kind_of(head, artifact.path), offset=offset)
     result = artifact_read(artifact, work, hints, folder, length=length)
     work.run.parameters["lines"] = result["lines"]
     work.write(parameters=work.run.parameters)  # raises if another worker holds the range now

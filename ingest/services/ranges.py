@@ -9,7 +9,7 @@ from typing import BinaryIO
 from django.conf import settings
 from django.db import transaction
 
-from diagnosis import sniff
+from diagnosis.kinds.evidence_kind import HEAD_BYTES
 from diagnosis.recognise import is_divisible
 from ingest import storage
 from ingest.models import Artifact, Run
@@ -24,7 +24,7 @@ def is_worth_cutting(artifact: Artifact) -> bool:
     """Whether the file is a log large enough for several workers. Reads only its head."""
     if not is_large(artifact):
         return False
-    return is_divisible(storage.blob_range(artifact.blob_id, 0, sniff.HEAD_BYTES), artifact.path)
+    return is_divisible(storage.blob_range(artifact.blob_id, 0, HEAD_BYTES), artifact.path)
 
 
 def is_large(artifact: Artifact) -> bool:

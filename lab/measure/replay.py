@@ -17,10 +17,10 @@ from typing import NamedTuple
 import polars as pl
 
 from diagnosis import ParseHints, parse
+from diagnosis.kinds.kind_table import kind_of
 from diagnosis.live import judge, learn, new_state, record
 from diagnosis.live.observe import Range, observe
 from diagnosis.model import LOG_KINDS
-from diagnosis.recognise import kind_of
 from lab.measure.evidence import members
 
 LOOK_S = 5.0

@@ -9,7 +9,8 @@ from typing import Any
 
 import pytest
 
-from diagnosis import Parsed, ParseHints, merge, parse, parsing, report
+from diagnosis import Parsed, ParseHints, merge, parse, report
+from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.pace import progress
 from diagnosis.kinds.logs.rows import cells, events, slabs
 from diagnosis.model import Kind
@@ -57,8 +58,8 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
     whole = told(failed_job(), tmp_path / "whole")
     files = failed_job().files()
 
-    monkeypatch.setattr(parsing, "MIN_COUNTED_LINES", 5)
-    monkeypatch.setattr(parsing, "_RANGES_AT_A_TIME", 2)
+    monkeypatch.setattr(log_parsing, "MIN_COUNTED_LINES", 5)
+    monkeypatch.setattr(log_parsing, "_RANGES_AT_A_TIME", 2)
     monkeypatch.setattr(cells, "MAX_LINES", 7)
     monkeypatch.setattr(slabs, "LINES_BEFORE", 2)
     parsed = [in_pieces(path, data, size, tmp_path / str(n)) for n, (path, data) in enumerate(sorted(files.items()))]

@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from diagnosis import Kind, ParseHints, parse
+from diagnosis.kinds.binary import binary_reason
+from diagnosis.kinds.kind_table import kind_of
 from diagnosis.recognise import is_divisible
-from diagnosis.sniff import binary_reason, sniff
 
 HEADS = {
     ("job.json", b'{"job_id": "a", "nodes": [{"name": "n1", "ip": "10.0.0.1"}], "world_size": 8}'): Kind.INVENTORY,
@@ -27,7 +28,7 @@ HEADS = {
 
 @pytest.mark.parametrize(("path", "head"), HEADS)
 def test_kinds(path: str, head: bytes) -> None:
-    assert sniff(head, path) is HEADS[path, head]
+    assert kind_of(head, path) is HEADS[path, head]
 
 
 @pytest.mark.parametrize("text", ["naïve Größe\n" * 50, "漢字の記録\n" * 50, "plain\x1b[31m red\x1b[0m\n" * 9])

@@ -12,10 +12,11 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, BinaryIO
 
+from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceKind, Format, read_stream
 from diagnosis.kinds.flows.jobs.stated import StatedLayout
-from diagnosis.model import OnStage, Parsed, ParseHints, Runner, ignore_progress
+from diagnosis.model import Kind, OnStage, Parsed, ParseHints, Runner, ignore_progress
 
-__all__ = ["diagnose_flows", "parse_flow", "sniff", "timeline_view"]
+__all__ = ["KIND", "diagnose_flows", "parse_flow", "sniff", "timeline_view"]
 
 
 def sniff(head: bytes, path: str) -> str | None:
@@ -61,3 +62,24 @@ def timeline_view(table: Path, t0: float, t1: float, width: int = 400) -> dict[s
     from diagnosis.kinds.flows.steps import rank_lanes  # noqa: PLC0415  # heavy: polars, SciPy
 
     return rank_lanes.timeline_view(table, t0, t1, width)
+
+
+def recognise(head: bytes, path: str) -> str | None:
+    """``Kind.FLOW`` for flow records."""
+    return Kind.FLOW if sniff(head[:HEAD_BYTES], path) else None
+
+
+def list_formats() -> list[Format]:
+    """The formats of flows."""
+    timeline = "jobs, parallel groups, steps, who is slow"
+    return [
+        Format(
+            "flow records as CSV or JSON lines (nfdump, Zeek, goflow2, own)", timeline, "ts,src,dst,bytes,duration_us"
+        ),
+        Format("flow records as Parquet", timeline),
+        Format("packet capture (pcap, pcapng)", timeline),
+        Format("flow logs of clouds (VPC, NSG, Google)", timeline),
+    ]
+
+
+KIND = EvidenceKind((Kind.FLOW,), "network flows", recognise, read_stream(parse_flow), formats=list_formats)

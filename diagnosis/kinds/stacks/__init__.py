@@ -8,13 +8,14 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
+from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_stream
 from diagnosis.kinds.stacks.read.dump_reading import parse_stack, sniff
-from diagnosis.model import Parsed
+from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
     from diagnosis.kinds.stacks.ranks.layout import Layout
 
-__all__ = ["diagnose_stacks", "find_layout", "parse_stack", "sniff"]
+__all__ = ["KIND", "diagnose_stacks", "find_layout", "parse_stack", "sniff"]
 
 
 def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
@@ -29,3 +30,26 @@ def find_layout(parsed: Iterable[Parsed], *given: Any) -> Layout:
     from diagnosis.kinds.stacks.ranks import dump_sources  # noqa: PLC0415  # heavy, see above
 
     return dump_sources.find_layout(list(parsed), *given)
+
+
+def recognise(head: bytes, path: str) -> str | None:
+    """``Kind.STACK`` for stack dumps."""
+    return Kind.STACK if sniff(head, path) else None
+
+
+def list_formats() -> list[Format]:
+    """The formats of stacks."""
+    waits = "who waits, and for whom"
+    return [
+        Format("py-spy dump, text or JSON", waits, "Process 41: python train.py"),
+        Format("pystack", waits, "Traceback for thread 41 (python) [Has the GIL] (most recent call last):"),
+        Format("faulthandler", waits, "Thread 0x00007f (most recent call first):"),
+        Format("gdb", waits, "#0  0x00007f in ncclAllReduce () from libnccl.so"),
+        Format(
+            "Flight Recorder, pickle or JSON", "which rank lacks which collective", '{"version": "2.4", "entries": []}'
+        ),
+        Format("NCCL RAS, text or JSON", "ranks that are behind or do not answer", ""),
+    ]
+
+
+KIND = EvidenceKind((Kind.STACK,), "stack dumps", recognise, read_stream(parse_stack), formats=list_formats)

@@ -8,10 +8,10 @@ import pytest
 
 from diagnosis.kinds import states
 from diagnosis.kinds.checks import Result
+from diagnosis.kinds.kind_table import kind_of
 from diagnosis.kinds.states import bad_values, formats, judgement, shapes
 from diagnosis.kinds.states.report_sections import MAX_NAMED_SECTIONS, facts_of
 from diagnosis.model import Kind
-from diagnosis.recognise import kind_of
 
 
 def results(text: str, path: str = "gpu-19/report.txt") -> list[Result]:

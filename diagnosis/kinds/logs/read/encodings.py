@@ -39,3 +39,9 @@ codecs.register_error("faultline-latin1", _as_latin1)
 def decode(raw: bytes, encoding: str = "utf-8") -> str:
     """Text of ``raw``; never raises."""
     return raw.decode(encoding, "faultline-latin1" if encoding == "utf-8" else "replace")
+
+
+def begin_of(head: bytes) -> str:
+    """The text at the beginning of a file, of which ``head`` may end within a character."""
+    encoding, mark = encoding_of(head)
+    return decode(head[mark : len(head) - len(head) % 2 if mark != 3 else None], encoding)

@@ -14,7 +14,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import Parsed, ParseHints, merge, parse, parsed, parsing
+from diagnosis import Parsed, ParseHints, merge, parse, parsed
+from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.read import joined
 from diagnosis.kinds.logs.read.tables import COLUMNS
 from diagnosis.kinds.logs.rows import stored_rows
@@ -128,4 +129,4 @@ def test_joining_reads_no_lines(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert one.columns and one.columns.name == joined.NAME
     assert one.lines == 300
     assert one.cells and pl.read_parquet(one.cells)["n"].sum() == 300
-    assert one.lines < parsing.MIN_COUNTED_LINES
+    assert one.lines < log_parsing.MIN_COUNTED_LINES

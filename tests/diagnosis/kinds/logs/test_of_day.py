@@ -7,9 +7,9 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis import Kind, ParseHints, parse
+from diagnosis.kinds.logs.log_parsing import SmallLog, parse_together
 from diagnosis.kinds.logs.rows import clocks, events
 from diagnosis.model import Parsed
-from diagnosis.parsing import SmallLog, parse_together
 
 
 def _log(folder: Path, name: str, *lines: str, hints: ParseHints | None = None) -> Parsed:

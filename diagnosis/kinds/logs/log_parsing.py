@@ -1,0 +1,245 @@
+"""Reads logs: one file, several small ones together, or the ranges of a large one, which are merged."""
+
+from __future__ import annotations
+
+import hashlib
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import accumulate
+from pathlib import Path
+from typing import Any, BinaryIO, cast
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from diagnosis.kinds.evidence_kind import EvidenceFile
+from diagnosis.kinds.logs.read import encodings, joined, lines, wrapped
+from diagnosis.kinds.logs.read.described import Log
+from diagnosis.kinds.logs.read.prepared import prepare_files
+from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
+from diagnosis.kinds.logs.read.sources import Sources, settle_labels, unsettle_labels
+from diagnosis.kinds.logs.read.tables import combine, write_tables
+from diagnosis.kinds.logs.rows import cells
+from diagnosis.model import Parsed, Part, Source
+from diagnosis.unread_forms import HEAD_BYTES, form_of
+
+#: A log with more lines than this is counted when it is read, which spares its diagnosis from reading all of them.
+MIN_COUNTED_LINES = 1 << 17
+#: Ranges whose messages and counts are joined at a time.
+_RANGES_AT_A_TIME = 32
+_MERGED_MESSAGES = (
+    "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
+    "were kept longest. All lines can be read."
+)
+_LONG_LINES = (
+    f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
+)
+
+
+def parse_log(file: EvidenceFile) -> Parsed:
+    """The lines of a log or of one range of it. Writes ``columns.parquet`` and ``uniques.parquet`` below ``work``.
+    Memory is bounded by the block size; linear in bytes.
+    """
+    tee, head, path, hints, work = file.stream, file.head, file.path, file.hints, file.work
+    notes: list[str] = []
+    encoding, mark = encodings.encoding_of(head)
+    is_wrapped = _is_wrapped(head[mark:], encoding, notes)
+    mark = 0 if hints.offset else mark
+    if encoding != "utf-8":
+        notes.append(f"The text is {encoding.upper()}; byte offsets count the original bytes.")
+    tee.read(mark)
+    reader = LogReader([Sources(path, hints.node)], work, time_zone=time_zone(hints.time_zone, notes))
+    stream = cast("BinaryIO", tee)
+    reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
+    if tee.broke:
+        notes.append(tee.broken_off())
+    is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
+    reader.logs[0].is_whole = not is_range
+    columns, uniques = reader.finish()
+    parsed = Parsed(path, file.kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
+    parsed = _described_log(parsed, reader.logs[0], notes, encoding, head[mark : mark + HEAD_BYTES])
+    parsed.facts["ends"] = reader.ends().stored()
+    if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
+        return parsed
+    return cells.store_counts(parsed, cells.counts_of(parsed), work / "cells.parquet")
+
+
+def _has_final_times(log: Parsed) -> bool:
+    """Whether no other file or range can move its times: the year of stamps without one comes from the whole job."""
+    return not log.facts["has_yearless"]
+
+
+@dataclass(slots=True)
+class SmallLog:
+    """A plain log (:func:`diagnosis.recognise.log_kind`, ``lines.is_plain``, not empty) that is read with others.
+    ``data`` is gone once it is joined with theirs.
+    """
+
+    path: str
+    kind: str
+    data: bytes
+    node: str | None
+    work: Path
+
+
+def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool) -> list[Parsed]:
+    """:func:`parse` of several small logs, whose lines are read as one block. Their tables are written into the
+    ``work`` of each, if each ``has_own_tables``, or else together into that of the first. Raises ``ValueError`` if one
+    has too many messages.
+    """
+    notes: list[str] = []
+    reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
+    digests: list[tuple[str, int]] = []
+    heads: list[bytes] = []
+
+    def taken(log: SmallLog) -> bytes:
+        data, log.data = log.data, b""
+        heads.append(data[:HEAD_BYTES])
+        digests.append((hashlib.sha256(data).hexdigest(), len(data)))
+        return data
+
+    reader.take(prepare_files(map(taken, logs), reader.time_zone))
+    if any(told.messages > MAX_MESSAGES for told in reader.logs):
+        raise ValueError("a log with many different messages is read alone")
+    for log in logs if has_own_tables else logs[:1]:
+        log.work.mkdir(parents=True, exist_ok=True)
+    if has_own_tables:
+        files = reader.finish_apart([log.work for log in logs])
+    else:
+        rows, sizes = reader.columns(), [told.lines for told in reader.logs]
+        files = [write_tables(rows, reader.uniques(), reader.work)] * len(logs)
+        bases = list(accumulate((len(told.sources.all) for told in reader.logs), initial=0))
+        counts, edges = cells.of_rows(rows, sizes, bases[:-1])
+        counts.write_parquet(reader.work / "cells.parquet", compression="lz4", statistics=False)
+        years = cells.years(rows, sizes)
+    found, line, message = [], 0, 0
+    for number, (log, told, (columns, uniques)) in enumerate(zip(logs, reader.logs, files, strict=True)):
+        part = None if has_own_tables else Part(number, line, message, told.messages)
+        parsed = Parsed(log.path, log.kind, *digests[number], columns=columns, uniques=uniques, part=part)
+        parsed = _described_log(parsed, told, notes, "utf-8", heads[number])
+        if not has_own_tables:
+            facts = parsed.facts | {"edges": list(edges[number]), "stamps": years[number]}
+            parsed = replace(parsed, cells=reader.work / "cells.parquet", facts=facts)
+        found.append(parsed)
+        line, message = line + told.lines, message + told.messages
+    return found
+
+
+def _described_log(parsed: Parsed, log: Log, notes: Sequence[str], encoding: str, head: bytes) -> Parsed:
+    """``parsed`` with the facts of its lines; ``head``: its first bytes."""
+    folded = (_MERGED_MESSAGES,) if log.folded_lines else ()
+    long = (_LONG_LINES,) if log.has_long else ()
+    since = (_since_boot(log.since_boot, log.boot),) if log.since_boot else ()
+    facts: dict[str, Any] = {
+        "encoding": encoding,
+        "source_lines": log.counts,
+        "year": log.year,
+        "has_yearless": log.has_yearless,
+        "is_undated": log.of_day > 0 and not log.has_dates,
+        "used_year": log.used_year,
+        "folded_lines": log.folded_lines,
+        "has_headers": log.has_headers,
+    }
+    if not log.has_headers:
+        facts["form"] = form_of(encodings.decode(head[: len(head) - len(head) % 2], encoding))
+    sources = settle_labels(log.sources.all, log.counts)
+    return replace(parsed, lines=log.lines, notes=(*notes, *folded, *long, *since), sources=sources, facts=facts)
+
+
+def _is_wrapped(head: bytes, encoding: str, notes: list[str]) -> bool:
+    text = encodings.decode(head[: len(head) - len(head) % 2 if encoding != "utf-8" else None], encoding)
+    if not wrapped.is_wrapped(text):
+        return False
+    notes.append(
+        "The log is an export of the journal; each record's message, time and host were read."
+        if wrapped.is_export(text)
+        else "Each line is a JSON object; its message, time, level and host were read."
+        if text.lstrip().startswith('{"')
+        else "A collector put names before each line; they were read as the line's machine and rank."
+    )
+    return True
+
+
+def _since_boot(count: int, boot: int | None) -> str:
+    told = f"{count:,} {'line states' if count == 1 else 'lines state'} seconds since boot only"
+    if boot is None:
+        return f"{told}, and no line states the time of the boot: they have no time. Take the log with dmesg -T."
+    return f"{told}; they were dated by lines that also state the time of day."
+
+
+def time_zone(name: str, notes: list[str]) -> str:
+    """A zone name that polars accepts; falls back to UTC with a note."""
+    if name in ("", "UTC"):
+        return "UTC"
+    try:
+        ZoneInfo(name)
+        pl.Series([0]).cast(pl.Datetime("ns")).dt.replace_time_zone(name)
+    except Exception:  # zoneinfo and polars raise different types for the same thing
+        notes.append(f"The time zone {name!r} is not known; UTC was used. Give a name such as Europe/Berlin.")
+        return "UTC"
+    return name
+
+
+def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = None) -> Parsed:
+    """Joins consecutive byte ranges of one plain file, in order, without their lines: the columns of each stay where
+    they are, or will be in ``files``, seen from where the result will be (:mod:`joined`). Associative;
+    raises ``ValueError`` for no parts or parts that are no ranges. Memory: messages and counts of some ranges.
+    """
+    if not parts or any(part.columns is None or part.uniques is None for part in parts):
+        raise ValueError("only the parsed ranges of one log can be merged, at least one")
+    if len(parts) == 1:
+        return parts[0]
+    work.mkdir(parents=True, exist_ok=True)
+    year = next((part.facts["year"] for part in parts if part.facts.get("year")), None)
+    used = [part.facts.get("used_year") for part in parts if part.facts.get("used_year")]
+    target = year or (used[0] if used else None)
+    is_counted = all(map(_has_final_times, parts))
+    sources: dict[Source, int] = {}
+    of_source: list[int] = []
+    tables: list[pl.DataFrame] = []
+    ranges: list[joined.Range] = []
+    counts: list[cells.Counts] = []
+    before = 0
+    for part_number, part in enumerate(parts):
+        assert part.columns is not None and part.uniques is not None
+        remap = []
+        for source, count in zip(part.sources, part.facts["source_lines"], strict=True):
+            place = sources.setdefault(unsettle_labels(source), len(sources))
+            of_source += [0] * (len(sources) - len(of_source))
+            of_source[place] += count
+            remap.append(place)
+        file = files[part_number] if files else os.path.relpath(part.columns.resolve(), work.resolve())
+        ranges += joined.ranges_of(part, file, remap)
+        if is_counted:
+            counts.append(cells.with_sources(cells.counts_of(part), remap))
+        tables.append(pl.read_parquet(part.uniques).with_columns(pl.col("first_line") + before))
+        before += part.lines
+        if len(tables) == _RANGES_AT_A_TIME:
+            tables = [combine(tables)]
+            counts = [cells.join_counts(counts)] if is_counted else []
+    columns, uniques = work / joined.NAME, work / "uniques.parquet"
+    joined.write(ranges, len(sources), target, columns)
+    combine(tables).write_parquet(uniques)
+    facts = {
+        **parts[0].facts,
+        "source_lines": of_source,
+        "year": year,
+        "has_yearless": not is_counted,
+        "used_year": None if is_counted else target,
+        "folded_lines": sum(part.facts.get("folded_lines", 0) for part in parts),
+        "has_headers": any(part.facts.get("has_headers", True) for part in parts),
+    }
+    facts.pop("ends", None)
+    merged = Parsed(
+        path=parts[0].path,
+        kind=parts[0].kind,
+        bytes=sum(part.bytes for part in parts),
+        lines=before,
+        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        sources=settle_labels(list(sources), of_source),
+        facts=facts,
+        columns=columns,
+        uniques=uniques,
+    )
+    return cells.store_counts(merged, cells.join_counts(counts), work / "cells.parquet") if is_counted else merged
