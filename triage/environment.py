@@ -51,8 +51,8 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
     return value
 
 
-def reading_memory_bytes() -> int:
-    """The default memory limit of one reading: a share of this machine's (or container's) memory, at least 1 GiB.
+def diagnosing_memory_bytes() -> int:
+    """The default memory limit of one diagnosis: a share of this machine's (or container's) memory, at least 1 GiB.
 
     All worker processes of a machine with up to five cores can use it at the same time.
     """

@@ -12,6 +12,7 @@ from redis.retry import Retry
 
 from triage import settings_api
 from triage.environment import (
+    diagnosing_memory_bytes,
     env_bool,
     env_choice,
     env_int,
@@ -19,7 +20,6 @@ from triage.environment import (
     env_pairs,
     env_secret,
     env_str,
-    reading_memory_bytes,
 )
 from triage.places import RESOURCES, data_dir, version
 
@@ -239,7 +239,8 @@ PARSE_UNIT_BYTES = env_int("FAULTLINE_PARSE_UNIT_BYTES", 64 * 2**20, minimum=2**
 # limit), and some for each MB of evidence. Logs take 0.01 s a MB, the densest flow records (Parquet, 10 bytes each) 0.4
 # s; the rest is for slow processors. A run has many calls; the last limit is for one try of a run.
 READING_IS_APART = env_bool("FAULTLINE_READING_IS_APART", True)
-READING_MEMORY_BYTES = env_int("FAULTLINE_READING_MEMORY_BYTES", reading_memory_bytes())
+READING_MEMORY_BYTES = env_int("FAULTLINE_READING_MEMORY_BYTES", 2**30)
+DIAGNOSING_MEMORY_BYTES = env_int("FAULTLINE_DIAGNOSING_MEMORY_BYTES", diagnosing_memory_bytes())
 DASK = env_str("FAULTLINE_DASK")
 READING_SILENCE_S = env_int("FAULTLINE_READING_SILENCE_S", 600, minimum=1)
 READING_LIMIT_S = env_int("FAULTLINE_READING_LIMIT_S", 6 * 3600, minimum=1)

@@ -21,6 +21,8 @@ from ingest.services.work import Work
 #: of ``READING_CPU_S``, what a call gets that is no reading of one file. The engine limits each of the three parts of a
 #: diagnosis itself; condensing diagnoses several times; files that were read together are read alone afterwards.
 _SHARES: Final = {"diagnose_job": 3.0, "condense_job": 12.0, "read_files": 0.25}
+#: calls whose memory grows with a whole job or file; all others read it in blocks
+_OF_WHOLE_JOBS: Final = frozenset(("diagnose_job", "condense_job", "learn_job", "join_ranges", "do_part"))
 #: compressed tables have few bytes for each row: a row counts as a line of text would
 _BYTES_PER_ROW: Final = 100
 
@@ -138,4 +140,6 @@ def limits(name: str, input_bytes: int) -> Limits | None:
         return None
     cpu_s = settings.READING_CPU_S * _SHARES.get(name, 1.0) + settings.READING_CPU_S_PER_MB * input_bytes / 1_000_000
     silence_s, wall_s = settings.READING_SILENCE_S, settings.READING_LIMIT_S
-    return Limits(settings.READING_MEMORY_BYTES, silence_s, wall_s, cpu_s if settings.READING_CPU_S else 0.0)
+    is_of_job = name in _OF_WHOLE_JOBS
+    memory_bytes = settings.DIAGNOSING_MEMORY_BYTES if is_of_job else settings.READING_MEMORY_BYTES
+    return Limits(memory_bytes, silence_s, wall_s, cpu_s if settings.READING_CPU_S else 0.0)

@@ -17,6 +17,7 @@ from diagnosis.model import JobHints, ParseHints
 from ingest import processes
 from ingest.isolation import End, Limits, ReaderLost, call
 from ingest.isolation.client import Keeper
+from ingest.services import engine_calls
 from tests.archives import tar_of
 from tests.ingest.conftest import LOG
 from tests.patience import PATIENCE_S, WORK_S, wait_for
@@ -233,6 +234,16 @@ def test_an_archive_is_unpacked_similar_in_a_process_apart_and_in_the_worker(tmp
         handlers = {"beat": lambda: None, "taken": taken[name].extend}
         said = {"source": str(tmp_path / "all.tar.gz"), "path": "all.tar.gz", "limits": archives.Limits()}
         call("unpack", handlers, limits, **said, folder=str(tmp_path / name))
-    apart, here = ([[row[0], row[1], *row[3:]] for row in taken[name]] for name in ("apart", "here"))
+    apart, here = ([[*row[:3], *row[4:]] for row in taken[name]] for name in ("apart", "here"))
     assert apart == here
     assert [row[0] for row in apart] == ["member", "problem", "member"]
+
+
+@pytest.mark.parametrize("name", ["read_file", "unpack", "observe_ranges"])
+def test_reading_one_file_has_a_limit_of_its_own(name: str, settings: Any) -> None:
+    settings.READING_IS_APART = True
+    settings.READING_MEMORY_BYTES, settings.DIAGNOSING_MEMORY_BYTES = 10, 20
+    of_file, of_job = engine_calls.limits(name, 1), engine_calls.limits("diagnose_job", 1)
+    assert of_file is not None
+    assert of_job is not None
+    assert (of_file.memory_bytes, of_job.memory_bytes) == (10, 20)
