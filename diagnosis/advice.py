@@ -8,17 +8,19 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
 from diagnosis.kinds.stacks.blame.blame import ranks_text
 from diagnosis.ladder import Ladder, Rule, load
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, tried_actions, was_tried
 
+THRESHOLDS: Final = thresholds.of("advice")
+LIMITS: Final = thresholds.limits("advice")
+
 SAFE_NAME = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
-_NETWORK_WINDOW_S = 300.0
 
 
 def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
@@ -31,7 +33,7 @@ def facts_of(parts: Mapping[str, Any], rungs: Ladder) -> dict[str, Any]:
     leaf = str((told or logs).get("subcategory") or "")
     category = str((told or logs).get("category") or "")
     fused = _accused_rows(parts)
-    nodes = [s for s in fused if s.get("kind") == "node" and float(s.get("score") or 0) >= 0.5]
+    nodes = [s for s in fused if s.get("kind") == "node" and float(s.get("score") or 0) >= THRESHOLDS.accused]
     logged = [n["node"] for n in logs.get("nodes") or () if n.get("suspect", True)]
     culprits = [str(s["entity"]) for s in nodes] or ([] if fused or told else [str(n) for n in logged])
     slow = {
@@ -128,7 +130,7 @@ def _alerts(events: Iterable[Mapping[str, Any]], rungs: Ladder) -> int:
         stamps.sort()
         start = 0
         for end, at in enumerate(stamps):
-            while at - stamps[start] > _NETWORK_WINDOW_S:
+            while at - stamps[start] > THRESHOLDS.network_s:
                 start += 1
             best = max(best, end - start + 1)
     return best
@@ -194,7 +196,9 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
             {
                 "id": c,
                 "title": rungs.checks[c]["title"],
-                "command": rungs.checks[c]["command"].format(gpus_per_node=job.get("gpus_per_node") or 8),
+                "command": rungs.checks[c]["command"].format(
+                    gpus_per_node=job.get("gpus_per_node") or LIMITS.gpus_per_node
+                ),
             }
             for c in fired.checks
         ],
@@ -211,8 +215,8 @@ def _fill(text: str, facts: Mapping[str, Any]) -> str:
     def said(m: re.Match[str]) -> str:
         value = facts.get(m[1], "")
         if isinstance(value, (list, tuple)):
-            shown = ", ".join(str(v) for v in value[:5])
-            return shown + (f" and {len(value) - 5} more" if len(value) > 5 else "") or "none"
+            shown = ", ".join(str(v) for v in value[: LIMITS.shown])
+            return shown + (f" and {len(value) - LIMITS.shown} more" if len(value) > LIMITS.shown else "") or "none"
         return str(value).replace("_", " ") or "unknown"
 
     filled = re.sub(r"\{(\w+)\}", said, text)

@@ -8,18 +8,14 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.stacks.blame.stack_cause import cause as stack_cause
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
 
-#: Weight of each kind of evidence, measured on the practice sets (docs/log-engine.md).
-SOURCE_TRUST: Final = {"logs": 0.95, "stacks": 0.9, "flows": 0.85}
-MIN_ACCUSED_SCORE: Final = 0.5
-#: The highest score of an entity that is ranked and not accused.
-MAX_RANKED_SCORE: Final = MIN_ACCUSED_SCORE - 0.01
+THRESHOLDS: Final = thresholds.of("localize")
+
 #: Verdicts of the logs without a cause.
 _WITHOUT_CAUSE: Final = ("unknown", "framework.collective.timeout")
-HINT_FACTOR: Final = 0.5
 MAX_SUSPECTS: Final = 32
 
 
@@ -41,10 +37,10 @@ def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | 
     for row in (part or {}).get("suspects") or []:
         if row.get("how") == "ceased" and not hangs:
             continue  # for a crash, the member that fell silent first proves little
-        score = float(row.get("score") or 0.0) * (HINT_FACTOR if is_beside and row.get("how") != "ceased" else 1.0)
+        score = float(row.get("score") or 0.0) * (THRESHOLDS.hint if is_beside and row.get("how") != "ceased" else 1.0)
         ranks = tuple(int(r) for r in row.get("ranks") or [])
-        is_suspect = bool(row.get("suspect", score >= MIN_ACCUSED_SCORE)) and not (
-            is_beside and score < MIN_ACCUSED_SCORE
+        is_suspect = bool(row.get("suspect", score >= THRESHOLDS.accused)) and not (
+            is_beside and score < THRESHOLDS.accused
         )
         reasons = tuple(str(r) for r in row.get("reasons") or [])
         sources = tuple(row.get("from") or (source,))
@@ -60,7 +56,9 @@ def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnos
     if found is None or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
         return logs
     leaf = taxonomy.load().get(found[0])
-    other = (logs.verdict.id, min(logs.verdict.confidence, 0.2)) if logs.verdict.confidence > 0 else None
+    other = (
+        (logs.verdict.id, min(logs.verdict.confidence, THRESHOLDS.replaced)) if logs.verdict.confidence > 0 else None
+    )
     reason = f"The stacks show the cause: {stack_part.get('headline') or stack_part.get('reason')}"
     return replace(
         logs,
@@ -83,15 +81,15 @@ def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
                 best[source] = max(best.get(source, 0.0), min(s.score, 1.0))
         missed = 1.0
         for source, score in best.items():
-            missed *= 1.0 - SOURCE_TRUST.get(source, 0.8) * score
+            missed *= 1.0 - THRESHOLDS.trust.get(source, THRESHOLDS.other_trust) * score
         ordered = sorted(same, key=lambda s: -s.score)
         reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
         ranks = tuple(sorted({r for s in same for r in s.ranks}))
         # two kinds of evidence that only rank may accuse together
         score = 1.0 - missed
-        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= MIN_ACCUSED_SCORE)
+        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= THRESHOLDS.accused)
         # one scale over all kinds: ranked entities stay below accused ones
-        score = max(score, MIN_ACCUSED_SCORE) if is_suspect else min(score, MAX_RANKED_SCORE)
+        score = max(score, THRESHOLDS.accused) if is_suspect else min(score, THRESHOLDS.ranked)
         joined.append(Suspect(entity, kind, score, tuple(sorted(best)), reasons, ranks, is_suspect))
     joined.sort(key=lambda s: (-round(s.score, 6), s.kind, s.entity))
     return tuple(joined[:MAX_SUSPECTS])

@@ -9,15 +9,14 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, faults, inventory, localize
+from diagnosis import advice, faults, inventory, localize, thresholds
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
-from diagnosis.conclusion import next_check
+from diagnosis.conclusion import next_check, slowdowns
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
-from diagnosis.conclusion.slowdowns import MIN_LOST_GPU_S
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
@@ -29,6 +28,8 @@ from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import logs_json
 from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
+
+THRESHOLDS: Final = thresholds.of("slowdowns")
 
 log = logging.getLogger(__name__)
 
@@ -48,7 +49,7 @@ def diagnose(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     tables: Path | None = None,
-    min_gpu_s: float = MIN_LOST_GPU_S,
+    min_gpu_s: float = slowdowns.THRESHOLDS.lost_gpu_s,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
     aside: Aside = partial,

@@ -1,4 +1,4 @@
-"""The numbers by which the log engine decides, from ``knowledge/thresholds.toml``, each with its reason. And limits of
+"""The numbers by which the engine decides, from ``knowledge/thresholds*.toml``, each with its reason. And limits of
 reading and listing, from ``knowledge/limits.toml``, which decide nothing. Thresholds are data so that one command can
 move each of them and print the effect (``python -m lab.measure ablate --kind threshold``).
 """
@@ -8,7 +8,13 @@ from __future__ import annotations
 import tomllib
 from functools import cache
 from importlib import resources
-from typing import Any
+from typing import Any, Final
+
+#: The files of each set of tables. No two sections have one name.
+FILES: Final = {
+    "thresholds": ("thresholds", "thresholds_flows", "thresholds_joined", "thresholds_live"),
+    "limits": ("limits",),
+}
 
 
 class Table:
@@ -23,8 +29,9 @@ class Table:
 
 @cache
 def _tables(name: str) -> dict[str, Table]:
-    text = resources.files("diagnosis").joinpath("knowledge", f"{name}.toml").read_text(encoding="utf-8")
-    return {section: Table(rows) for section, rows in tomllib.loads(text).items()}
+    folder = resources.files("diagnosis").joinpath("knowledge")
+    texts = [folder.joinpath(f"{file}.toml").read_text(encoding="utf-8") for file in FILES[name]]
+    return {section: Table(rows) for text in texts for section, rows in tomllib.loads(text).items()}
 
 
 def of(section: str) -> Table:
@@ -38,5 +45,5 @@ def limits(section: str) -> Table:
 
 
 def sections() -> tuple[str, ...]:
-    """The modules that decide by thresholds, in the order of the file."""
+    """The modules that decide by thresholds, in the order of the files."""
     return tuple(_tables("thresholds"))

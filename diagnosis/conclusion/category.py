@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.evidence import Finding
 from diagnosis.kinds.checks import weigh
 from diagnosis.kinds.checks.check_outputs import Result
@@ -13,9 +13,9 @@ from diagnosis.kinds.stacks.blame.stack_cause import cause
 from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
+THRESHOLDS: Final = thresholds.of("category")
+
 NONE: Final = "none"
-#: How sure a category is that only the flows' silence shows.
-FLOWS_ONLY_P: Final = 0.35
 #: Conditions without a current problem.
 CONDITIONS_WITHOUT_PROBLEM: Final = ("healthy", "running", "recovered", "unknown")
 
@@ -40,7 +40,7 @@ def _shares_from_evidence(
     if logs is not None and logs.is_failure:
         if logs.verdict.id in (NONE, UNKNOWN):
             owed = next((f.category for f in findings if f.what == "flows_ceased" and f.category), "")
-            return [(owed, FLOWS_ONLY_P)] if owed else [(UNKNOWN, 0.0)]
+            return [(owed, THRESHOLDS.flows_only)] if owed else [(UNKNOWN, 0.0)]
         rows = [(logs.verdict.id, logs.verdict.confidence)]
         if logs.verdict.runner_up is not None:
             rows.append(logs.verdict.runner_up)
@@ -49,16 +49,18 @@ def _shares_from_evidence(
         slow = [f for f in findings if f.source == "flows" and f.what == "slow" and f.places]
         if slow:
             best = max(slow, key=lambda f: f.p)
-            return cap_shares([(best.category or "performance.step", max(0.5, best.p)), ("performance.step", 1.0)])
+            return cap_shares(
+                [(best.category or "performance.step", max(THRESHOLDS.named, best.p)), ("performance.step", 1.0)]
+            )
         alarm = next((f.category for f in findings if f.source == "watch"), None)
         if alarm is None or any(f.what == "slow" and f.source != "watch" for f in findings):
-            return [("performance.step", 0.8)]
-        return [(alarm, 0.0 if alarm == UNKNOWN else 0.5)]
+            return [("performance.step", THRESHOLDS.slow)]
+        return [(alarm, 0.0 if alarm == UNKNOWN else THRESHOLDS.alarm)]
     if condition in CONDITIONS_WITHOUT_PROBLEM:
-        sure = logs.verdict.confidence if logs is not None else 0.5
+        sure = logs.verdict.confidence if logs is not None else THRESHOLDS.no_logs
         return [(NONE, round(sure, 4))]
     if condition == "cancelled":
-        return [("platform.scheduler.cancelled", 0.6)]
+        return [("platform.scheduler.cancelled", THRESHOLDS.cancelled)]
     found = cause(stacks)
     return [(UNKNOWN, 0.0)] if found is None else [found]
 

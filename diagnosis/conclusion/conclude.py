@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import msgspec
 
+from diagnosis import thresholds
 from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
@@ -19,8 +20,8 @@ from diagnosis.kinds.checks.check_outputs import Result
 from diagnosis.model import JobHints
 from diagnosis.result import LogDiagnosis, Suspect
 
-#: Share of a slow stretch for which somebody must have delayed the job to be accused of it.
-MIN_COVERED_SHARE: Final = 0.5
+THRESHOLDS: Final = thresholds.of("conclude")
+
 #: Links of the chain.
 MAX_CHAIN: Final = 40
 
@@ -33,7 +34,7 @@ def conclude(
     *,
     hints: JobHints | None = None,
     gpus: int | None = None,
-    min_gpu_s: float = slowdowns.MIN_LOST_GPU_S,
+    min_gpu_s: float = slowdowns.THRESHOLDS.lost_gpu_s,
     results: Sequence[Result] = (),
 ) -> Conclusion:
     """Join the findings of logs, flows, stacks and the uploader.
@@ -135,7 +136,7 @@ def _covers_a_stretch(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool
         for t, u in sorted((f.at or 0.0, f.until or f.at or 0.0) for f in rows):
             covered += max(0.0, min(u, end) - max(t, until))
             until = max(until, min(u, end))
-        if covered >= MIN_COVERED_SHARE * (end - begin):
+        if covered >= THRESHOLDS.covered * (end - begin):
             return True
     return False
 

@@ -9,18 +9,20 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.conclusion.findings import places_of, rank_place
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import PLACE_KINDS, Finding, Place
 from diagnosis.model import Role
 from diagnosis.result import LogDiagnosis, Suspect
 
+THRESHOLDS: Final = thresholds.of("fault")
+LIMITS: Final = thresholds.limits("fault")
+
 #: Maximum number of entries of ``seen`` and ``fault``.
 MAX_LISTED: Final = 64
 #: A larger set of candidates is not useful.
 MAX_CANDIDATES: Final = 8
-#: Candidates have at least this share of the highest score.
-MIN_SCORE_SHARE: Final = 0.4
 
 
 def find_faults(
@@ -107,7 +109,7 @@ def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
     if not rows:
         return []
     top = max(s.score for s in rows)
-    same = [s for s in rows if s.score >= MIN_SCORE_SHARE * top]
+    same = [s for s in rows if s.score >= THRESHOLDS.share * top]
     if top <= 0 or len(same) > MAX_CANDIDATES:
         return []
     return same
@@ -158,7 +160,7 @@ def places_seen(
 def _place(suspect: Suspect) -> Place:
     if suspect.kind == "rank":
         digits = "".join(ch for ch in suspect.entity if ch.isdigit())
-        rank = suspect.ranks[0] if suspect.ranks else int(digits) if 0 < len(digits) < 9 else None
+        rank = suspect.ranks[0] if suspect.ranks else int(digits) if 0 < len(digits) < LIMITS.digits else None
         return Place("rank", str(rank) if rank is not None else suspect.entity, rank)
     return Place(suspect.kind, suspect.entity, suspect.ranks[0] if len(suspect.ranks) == 1 else None)
 

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import Finding, Place
 from diagnosis.kinds.checks.check_outputs import Result
@@ -16,10 +17,12 @@ from diagnosis.model import JobHints, Role
 from diagnosis.plain import times_as_long
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
+THRESHOLDS: Final = thresholds.of("findings")
+
 #: Maximum number of findings of one kind in a conclusion; the report's events keep all.
 MAX_FINDINGS: Final = 12
-#: So many iterations do not end at one time.
-MIN_SHARED_TIMES: Final = 3
+#: Maximum number of findings of flows about slow places.
+MAX_SLOW_FINDINGS: Final = 48
 #: Maximum characters of a line.
 MAX_QUOTE_CHARS: Final = 400
 #: Maximum number of places of one finding.
@@ -142,7 +145,7 @@ def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
             link = row.get("link")
             places = [Place("link", str(link))] if link else [Place("switch", n) for n in names]
             found.append(_slow_finding(row, places))
-    return found[: 4 * MAX_FINDINGS]
+    return found[:MAX_SLOW_FINDINGS]
 
 
 def of_last_messages(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[Finding]:
@@ -244,7 +247,7 @@ def _last_progress(logs: LogDiagnosis) -> Finding | None:
         return None
     last = max(known, key=lambda b: (b["t"], b["n"]))
     # If all have one time, it is that of a line before them: their own lines state none.
-    is_own = len(known) < MIN_SHARED_TIMES or any(b["t"] != last["t"] for b in known)
+    is_own = len(known) < THRESHOLDS.shared_times or any(b["t"] != last["t"] for b in known)
     at = float(last["t"]) if is_own else None
     return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)
 
@@ -257,7 +260,7 @@ def _slow_finding(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
         at=float(row["t0"]),
         until=float(row["t1"]),
         places=tuple(places[:MAX_PLACES]),
-        p=float(row.get("confidence") or 0.5),
+        p=float(row.get("confidence") or THRESHOLDS.unstated),
         category=_CATEGORY_OF_MEASURE.get(str(row.get("measure")), "performance.network"),
         amount=float(row.get("factor") or 1.0),
     )

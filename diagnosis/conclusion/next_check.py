@@ -6,14 +6,15 @@ import re
 from collections.abc import Sequence
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault
 from diagnosis.evidence import Place
 from diagnosis.kinds.checks.check_outputs import Result
 from diagnosis.kinds.checks.check_table import Check, Outcome, load
-from diagnosis.kinds.checks.weigh import CHECKED_KINDS, PRIOR_P, posterior
+from diagnosis.kinds.checks.weigh import CHECKED_KINDS, posterior
 
-#: A culprit or a category below this probability is in doubt.
-MIN_SURE_P: Final = 0.9
+THRESHOLDS: Final = thresholds.of("next_check")
+
 #: Maximum number of checks in a conclusion.
 MAX_CHECKS: Final = 3
 #: Names come from evidence: nothing else enters a command line.
@@ -34,13 +35,13 @@ def choose_checks(
     Each is ``{id, title, command, cost, cost_s, target: {kind, name, rank}, outcomes: [{id, says, p}]}``, ``p`` being
     the probability that the target is at fault after that outcome.
     """
-    is_sure = bool(fault) and fault[0].p >= MIN_SURE_P and categories[0][1] >= MIN_SURE_P
+    is_sure = bool(fault) and fault[0].p >= THRESHOLDS.sure and categories[0][1] >= THRESHOLDS.sure
     if condition not in PROBLEM_CONDITIONS or condition == "cancelled" or is_sure:
         return ()
     accused = [f for f in fault if f.place.kind in CHECKED_KINDS]
     shown = [place for place, _ in seen if place.kind == "node"]
     target = accused[0].place if accused else shown[0] if len(shown) == 1 else None
-    before = accused[0].p if accused else PRIOR_P
+    before = accused[0].p if accused else thresholds.of("weigh").prior
     done = {(r.check.id, r.target) for r in results}
     names = [name for name, _ in categories]
     out = []

@@ -16,8 +16,6 @@ from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("sentences")
-#: an alternative below this probability is not worth a sentence
-_MIN_P: Final = 0.02
 _MAX_SHOWN: Final = 3
 
 
@@ -43,7 +41,7 @@ def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
         out = [f"Probable cause: {title} ({percent(p)} sure)."]
     else:
         out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]
-    if others and others[0][1] > _MIN_P:
+    if others and others[0][1] > THRESHOLDS.alternative:
         other, other_p = others[0]
         group = _group_text((first, p), others[0])
         out.append(f"It may also be {tree.get(other).title} ({percent(other_p)}){group}.")

@@ -6,6 +6,7 @@ from collections.abc import Mapping, Sequence
 from itertools import pairwise
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import Fault, Slowdown
 from diagnosis.evidence import Place
@@ -16,8 +17,9 @@ from diagnosis.model import AlarmNote
 from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
 
-#: Probability from which a fault is stated; below it, it is one of several.
-MIN_STATED_P: Final = 0.5
+THRESHOLDS: Final = thresholds.of("sentence")
+LIMITS: Final = thresholds.limits("sentence")
+
 MAX_LISTED: Final = 4
 #: What an alarm says of the running job.
 _ALARM_SENTENCES: Final = {
@@ -123,7 +125,7 @@ def cost_text(row: Slowdown) -> str:
 def gpu_hours(gpu_s: float) -> str:
     """A cost in words, in the unit of all pages."""
     hours = gpu_s / 3600
-    if hours < 0.005:
+    if hours < LIMITS.hours:
         return "less than 0.01 GPU-hours"
     return f"{amount(hours)} GPU-hours"
 
@@ -133,7 +135,7 @@ def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
     if not fault or contains_name(text, fault[0].place.name):
         return text
     lead = fault[0]
-    if lead.p >= MIN_STATED_P:
+    if lead.p >= THRESHOLDS.stated:
         return f"{text} Most probably at fault: {place_text(lead.place)}."
     same = [f for f in fault if f.p >= lead.p - 1e-6]
     shown = ", ".join(place_text(f.place) for f in same[:MAX_LISTED])

@@ -10,24 +10,11 @@ from typing import Any, Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.stats import spread
 
-#: GPU-seconds beyond the usual from which a slowdown is reported; the site may set another value.
-MIN_LOST_GPU_S: Final = 20.0
-#: Slow steps with at most this many usual ones between them belong to one stretch.
-MAX_USUAL_BETWEEN: Final = 2
-#: A stretch of this many slow steps is no noise; fewer must take as long as this many usual steps.
-MIN_SLOW_STEPS: Final = 3
-STANDSTILL_FACTOR: Final = 8.0
-#: Half as long is enough if flows show who caused it.
-STANDSTILL_FACTOR_NAMED: Final = 4.0
-#: Share of the least cost that is enough then.
-NAMED_COST_SHARE: Final = 0.25
-#: The flows show the logs' stretch if they have this share of its steps.
-MIN_SEEN_SHARE: Final = 0.5
-#: A finding about more than this share of the steps is about the job, not about a stretch of it.
-MAX_SPAN_SHARE: Final = 0.6
+THRESHOLDS: Final = thresholds.of("slowdowns")
 
 
 def of_flows(
@@ -52,7 +39,7 @@ def of_flows(
         usual = float(np.median(np.delete(lengths, slow))) if len(slow) < len(lengths) else float(np.median(lengths))
         ranks = gpus or len(job.get("members") or ()) or None
         named = [d for d in rows if d.get("kind") != "slow_step"]
-        spans = [span for d in named if (span := _span(steps, d)) and len(span) <= MAX_SPAN_SHARE * len(steps)]
+        spans = [span for d in named if (span := _span(steps, d)) and len(span) <= THRESHOLDS.span * len(steps)]
         sure = set(_slow_numbers(steps, [d for d in named if d.get("shares")]))
         shift = step_offset(steps, iterations)
         for part in _parts(slow, spans):
@@ -104,7 +91,7 @@ def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], min_gpu
     for stretch in flows:
         same = [other for other in kept if other.source == "logs" and _overlap(stretch, other)]
         lead = max(same, key=lambda s: s.lost_s, default=None)
-        if lead is not None and stretch.count >= MIN_SEEN_SHARE * lead.count:
+        if lead is not None and stretch.count >= THRESHOLDS.seen * lead.count:
             kept[kept.index(lead)] = replace(stretch, is_over=lead.is_over and stretch.is_over)
         elif lead is None and is_reportable(stretch, min_gpu_s) and not any(_overlap(stretch, other) for other in kept):
             kept.append(stretch)
@@ -117,18 +104,18 @@ def step_offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping
     """
     ends = np.array([float(s["end"]) for s in steps])
     rows = [(int(r["n"]), float(r["t"])) for r in iterations if r.get("t") is not None]
-    if len(ends) < 3 or len(rows) < 3:
+    if min(len(ends), len(rows)) < THRESHOLDS.matched:
         return 0
     n, t = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
     if np.all(t == np.floor(t)):
-        t = t + 0.5  # stamps without a fraction
+        t = t + 1 / 2  # stamps without a fraction
     inside = (t >= ends[0]) & (t <= ends[-1])
-    if inside.sum() < 3:
+    if inside.sum() < THRESHOLDS.matched:
         return 0
     nearest = np.abs(ends[None, :] - t[inside][:, None]).argmin(axis=1) + 1
     differences = n[inside] - nearest
     middle = float(np.median(differences))
-    steady = spread(differences) <= 2.0 and abs(middle) > 1.0  # a line may be printed late
+    steady = spread(differences) <= THRESHOLDS.steady and abs(middle) > 1.0  # a line may be printed late
     return round(middle) if steady else 0
 
 
@@ -137,8 +124,8 @@ def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
     enough if flows show who caused it.
     """
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
-    least = min_gpu_s * (NAMED_COST_SHARE if stretch.is_named else 1.0)
-    return (stretch.count >= MIN_SLOW_STEPS or stretch.is_standstill) and lost >= least
+    least = min_gpu_s * (THRESHOLDS.named_cost if stretch.is_named else 1.0)
+    return (stretch.count >= THRESHOLDS.steps or stretch.is_standstill) and lost >= least
 
 
 def _span(steps: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[int]:
@@ -146,7 +133,7 @@ def _span(steps: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[in
     start = np.array([float(s["start"]) for s in steps])
     end = np.array([float(s["end"]) for s in steps])
     inside = np.minimum(end, float(row["t1"])) - np.maximum(start, float(row["t0"]))
-    return [int(k) for k in np.flatnonzero(inside > 0.5 * (end - start))]
+    return [int(k) for k in np.flatnonzero(inside > THRESHOLDS.covered * (end - start))]
 
 
 def _slow_numbers(steps: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[int]:
@@ -155,7 +142,7 @@ def _slow_numbers(steps: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str
         return []
     lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
     covered = sorted({k for row in rows for k in _span(steps, row)})
-    limit = 1.15 * float(np.median(lengths))
+    limit = THRESHOLDS.longer * float(np.median(lengths))
     return [k for k in covered if lengths[k] > limit]
 
 
@@ -164,7 +151,7 @@ def _parts(slow: Sequence[int], spans: Sequence[Sequence[int]] = ()) -> list[lis
     parts: list[list[int]] = [[slow[0]]]
     for k in slow[1:]:
         before = parts[-1][-1]
-        if k - before <= MAX_USUAL_BETWEEN + 1 or any(span[0] <= before and k <= span[-1] for span in spans):
+        if k - before <= THRESHOLDS.usual_between + 1 or any(span[0] <= before and k <= span[-1] for span in spans):
             parts[-1].append(k)
         else:
             parts.append([k])
@@ -183,7 +170,7 @@ def _stretch(
 ) -> Slowdown:
     slow_lengths = lengths[list(part)]
     lost = float(np.maximum(lengths[list(whole)] - usual, 0.0).sum())
-    standstill = STANDSTILL_FACTOR_NAMED if is_named else STANDSTILL_FACTOR
+    standstill = THRESHOLDS.standstill_named if is_named else THRESHOLDS.standstill
     return Slowdown(
         "flows",
         (whole[0] + 1, whole[-1] + 1),
@@ -202,6 +189,6 @@ def _stretch(
 def _overlap(one: Slowdown, other: Slowdown) -> bool:
     """By time if both have times, else by the numbers of the steps."""
     if None not in (one.at, one.until, other.at, other.until):
-        slack = 0.1 * (one.until - one.at)  # type: ignore[operator]
-        return bool(one.at - slack <= other.until and other.at - slack <= one.until)  # type: ignore[operator]
+        slack = THRESHOLDS.slack * (one.until - one.at)  # type: ignore[operator]
+        return bool(one.at - slack <= other.until and other.at - slack <= one.until)
     return one.steps[0] <= other.steps[1] and other.steps[0] <= one.steps[1]

@@ -22,7 +22,7 @@ from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture.capture import load_capture
 from diagnosis.kinds.flows.slow.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays
 from diagnosis.kinds.flows.slow.slowness import slow_steps
-from diagnosis.kinds.flows.slow.stragglers import MIN_STEPS, is_judged, join_stretches, probabilities, stretches
+from diagnosis.kinds.flows.slow.stragglers import THRESHOLDS, is_judged, join_stretches, probabilities, stretches
 from diagnosis.kinds.flows.steps.windows import align_windows
 from diagnosis.kinds.flows.tell.engine import analyse
 from diagnosis.model import ParseHints
@@ -83,15 +83,17 @@ def cases(recording: Recording) -> list[Case]:
             continue
         right = _right_candidates(recording, delays) if hit else (-1,)
         all_cases += _case(recording.name, delays, list(stretch.steps), right, 1.0, is_whole=True)
-        for _ in range(DRAWS if len(stretch.steps) > MIN_STEPS else 0):
-            part = dice.choice(stretch.steps, int(dice.integers(MIN_STEPS, len(stretch.steps) + 1)), replace=False)
+        for _ in range(DRAWS if len(stretch.steps) > THRESHOLDS.steps else 0):
+            part = dice.choice(
+                stretch.steps, int(dice.integers(THRESHOLDS.steps, len(stretch.steps) + 1)), replace=False
+            )
             all_cases += _case(recording.name, delays, sorted(part.tolist()), right, 1.0 / DRAWS)
     near_fault = np.convolve(mask, np.ones(5), "same") > 0
     for _ in range(DRAWS):
-        first, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(MIN_STEPS, 13))
+        first, length = int(dice.integers(2, max(3, len(mask) - 12))), int(dice.integers(THRESHOLDS.steps, 13))
         run = [k for k in range(first, first + length) if k < len(mask) and not near_fault[k] and k in delays.steps]
         run = [k for k in run if np.abs(injected - (k + 1)).min() > 1]
-        if len(run) >= MIN_STEPS:
+        if len(run) >= THRESHOLDS.steps:
             all_cases += _case(recording.name, delays, run, (-1,), 1.0 / DRAWS)
     return all_cases
 

@@ -2,7 +2,7 @@
 
 Four kinds: a ``detector`` is a row of the tables of detectors and fallbacks; a ``step`` is a public function whose
 neutral answer follows from its annotation (its own argument, None, False or nothing); a ``rules`` family is the first
-part of signature ids; a ``threshold`` is a row of ``knowledge/thresholds.toml``. Deciding modules are those that
+part of signature ids; a ``threshold`` is a row of ``knowledge/thresholds*.toml``. Deciding modules are those that
 ``diagnosis.pipeline`` reaches and ``diagnosis.parsing`` does not, so logs need no second parsing.
 """
 
@@ -150,7 +150,8 @@ def _data_files(module: str, source: str) -> set[Path]:
     knowledge = _ROOT / "diagnosis" / "knowledge"
     if module == _NUMBERS:
         return set()
-    found = {knowledge / f"{table}.toml" for use, table in _NUMBER_TABLES.items() if use in source}
+    used = [tables.FILES[table] for use, table in _NUMBER_TABLES.items() if use in source]
+    found = {knowledge / f"{file}.toml" for files in used for file in files}
     for package in _DATA_PACKAGE.findall(source):
         folders = [_ROOT.joinpath(*package.split("."))]
         folders += [knowledge] if package == "diagnosis" else []
@@ -164,11 +165,13 @@ def limits() -> list[str]:
 
 
 def thresholds(factor: float) -> list[Switch]:
-    """Every number of ``knowledge/thresholds.toml``, times ``factor`` (whole ones by one at least)."""
+    """Every number of ``knowledge/thresholds*.toml``, times ``factor`` (whole ones by one at least). Lists and tables of
+    numbers, which were fitted together, are not moved."""
     return [
         Switch("threshold", f"{section}.{name}", section, name, _scaled(value, factor))
         for section in tables.sections()
         for name, value in vars(tables.of(section)).items()
+        if isinstance(value, int | float)
     ]
 
 

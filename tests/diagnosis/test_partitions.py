@@ -53,7 +53,7 @@ def in_pieces(path: str, data: bytes, size: int, work: Path) -> Parsed:
 def test_the_report_is_the_same_for_every_size_of_the_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
-    monkeypatch.setattr(progress, "LINES_PER_FILE", 12)
+    monkeypatch.setattr(progress.LIMITS, "lines", 12)
     monkeypatch.setattr(events, "PLACES", 3)
     whole = told(failed_job(), tmp_path / "whole")
     files = failed_job().files()

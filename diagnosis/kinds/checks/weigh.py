@@ -6,25 +6,22 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
 from typing import Final
 
-from diagnosis import taxonomy
+from diagnosis import taxonomy, thresholds
 from diagnosis.kinds.checks.check_outputs import Result
 from diagnosis.result import Suspect
 
-#: Probability from which a suspect is accused (as in ``diagnosis.localize``).
-MIN_ACCUSED_P: Final = 0.5
+THRESHOLDS: Final = thresholds.of("weigh")
+
 #: Kinds of suspects that a check is about.
 CHECKED_KINDS: Final = ("node", "switch", "link")
-#: Prior probability of a machine without evidence against it, and of a category that nothing names.
-PRIOR_P: Final = 0.05
-#: No probability is 0 or 1.
-MIN_P: Final = 0.01
-MAX_P: Final = 0.99
 
 
 def posterior(p: float, ratio: float) -> float:
     """A probability after evidence of this likelihood ratio."""
-    odds = min(max(p, MIN_P), MAX_P) / (1.0 - min(max(p, MIN_P), MAX_P)) * ratio
-    return min(max(odds / (1.0 + odds), MIN_P), MAX_P)
+    odds = (
+        min(max(p, THRESHOLDS.least), THRESHOLDS.most) / (1.0 - min(max(p, THRESHOLDS.least), THRESHOLDS.most)) * ratio
+    )
+    return float(min(max(odds / (1.0 + odds), THRESHOLDS.least), THRESHOLDS.most))
 
 
 def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> tuple[Suspect, ...]:
@@ -36,7 +33,7 @@ def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> t
         if not result.target or result.outcome.ratio == 1.0:
             continue
         key = (result.kind, result.target)
-        old = rows.get(key) or Suspect(result.target, result.kind, PRIOR_P, (), is_suspect=False)
+        old = rows.get(key) or Suspect(result.target, result.kind, THRESHOLDS.prior, (), is_suspect=False)
         new = posterior(old.score, result.outcome.ratio)
         rows[key] = _with_score(old, new, result.sentence, "check")
         if new < old.score:
@@ -51,27 +48,27 @@ def _share_among_others(rows: dict[tuple[str, str], Suspect], tested: tuple[str,
     others = {k: s for k, s in rows.items() if s.kind in CHECKED_KINDS and k != tested and s.score > 0}
     total = sum(s.score for s in others.values())
     for key, row in others.items():
-        score = min(max(0.9, row.score), row.score + freed * row.score / total)
+        score = min(max(THRESHOLDS.inherited, row.score), row.score + freed * row.score / total)
         rows[key] = _with_score(row, score, f"A check cleared {tested[1]}, which was likelier before.", "check")
 
 
 def _with_score(row: Suspect, score: float, reason: str, source: str) -> Suspect:
     reasons = tuple(dict.fromkeys((reason, *row.reasons)))
     sources = tuple(dict.fromkeys((*row.sources, source)))
-    return replace(row, score=round(score, 4), is_suspect=score >= MIN_ACCUSED_P, reasons=reasons, sources=sources)
+    return replace(row, score=round(score, 4), is_suspect=score >= THRESHOLDS.accused, reasons=reasons, sources=sources)
 
 
 def update_categories(rows: Sequence[tuple[str, float]], results: Iterable[Result]) -> list[tuple[str, float]]:
     """Categories after the results, most probable first; the rest counts as a further category."""
     weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
-    rest = max(1.0 - sum(weights.values()), PRIOR_P)
+    rest = max(1.0 - sum(weights.values()), THRESHOLDS.prior)
     moved = False
     for result in results:
         ratios: Mapping[str, float] = result.outcome.categories
         for head, ratio in ratios.items():
             matching = [name for name in weights if name == head or name.startswith(f"{head}.")]
             if not matching and ratio > 1.0 and result.outcome.adds:
-                weights[result.outcome.adds] = PRIOR_P
+                weights[result.outcome.adds] = THRESHOLDS.prior
                 matching = [result.outcome.adds]
             for name in matching:
                 weights[name] *= ratio

@@ -30,7 +30,9 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
     """The first error after which the job made no progress for some time."""
     usual = count_interval_s(state) or 0.0
     for row in own.get("rows", ()):
-        survived = (state["advanced_at"] or 0.0) > row["seen_at"] + hang.HANG_COUNTS * usual + hang.HANG_SLACK_S
+        survived = (state["advanced_at"] or 0.0) > row[
+            "seen_at"
+        ] + hang.THRESHOLDS.counts * usual + hang.THRESHOLDS.slack_s
         if not survived:
             return Alarm(id, f"{row['title']}: {row['text']}", row["seen_at"], row["category"])
     return None

@@ -5,30 +5,18 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.live.attention import is_catching_up, open_alarm, quiet_s, silence_s
 from diagnosis.live.beat import count_interval_s, spread, step_s
 from diagnosis.live.news import Alarm, News, Pause
 from diagnosis.live.watches import rhythm
 
+THRESHOLDS: Final = thresholds.of("hang")
+
 id: Final = "hang"
 why: Final = "a job that waits for a rank that never comes prints nothing more, and its own pauses say what is normal"
 category: Final = "unknown"
 
-#: Usual times between counts, and seconds for transport and reading, without progress before the alarm.
-HANG_COUNTS: Final = 3.0
-HANG_SLACK_S: Final = 8.0
-#: Number of advances of the counter before its step time is known.
-MIN_ADVANCES: Final = 5
-#: Number of pauses of a kind that show how long no line comes in it.
-MIN_PAUSES: Final = 2
-#: Times the longest silence of these that the next may be silent: of many gaps between lines the longest varies much.
-SILENCE_FACTOR: Final = 3.0
-#: Seconds that a stage may take when the job enters it for the first time.
-FIRST_STAGE_S: Final[Mapping[str, float]] = {"evaluation": 900.0, "checkpoint_save": 900.0, "shutdown": 900.0}
-LAUNCH_S: Final = 1800.0
-#: Counts at which frameworks evaluate and save. The first pause at one of them may be an evaluation that no line
-#: announces; a job that passed a multiple without a pause, or in a stage that it announced, makes no other there.
-ROUND_COUNTS: Final = (100, 200, 250, 500, 1_000, 2_000, 2_500, 5_000, 10_000)
 #: Pauses without announcement that are remembered, and pauses of each stage.
 MAX_PAUSES: Final = 16
 MAX_STAGE_TIMES: Final = 32
@@ -51,8 +39,8 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
             if is_longer:  # an evaluation that no line announced was part of it
                 own["pauses"] = pauses = [*pauses, whole][-MAX_PAUSES:]
             passed += [unit for unit in _round_units(pause.after, state["interval"]) if unit not in passed]
-        elif usual is not None and state["advances"] >= MIN_ADVANCES:
-            if pause.seconds > HANG_COUNTS * usual + HANG_SLACK_S:
+        elif usual is not None and state["advances"] >= THRESHOLDS.advances:
+            if pause.seconds > THRESHOLDS.counts * usual + THRESHOLDS.slack_s:
                 own["pauses"] = pauses = [*pauses, whole][-MAX_PAUSES:]
             else:
                 own["longest"] = max(own.get("longest", 0.0), pause.seconds)
@@ -77,7 +65,7 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
         return open_alarm(state, id)
     if silence_s(state, now) <= allowed_s(own, state):
         return _quiet(own, state, now)
-    if state["advanced_at"] is None and quiet_s(state, now) <= SILENCE_FACTOR * max(
+    if state["advanced_at"] is None and quiet_s(state, now) <= THRESHOLDS.silence * max(
         state["quiets"].values(), default=0.0
     ):
         return None  # its lines have no counter that grows, but they go on
@@ -100,34 +88,35 @@ def _quiet(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alar
 def quiet_allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float | None:
     """How long no line may come in the present pause; None if no such pause is known."""
     usual = count_interval_s(state)
-    if usual is None or state["advances"] < MIN_ADVANCES:
+    if usual is None or state["advances"] < THRESHOLDS.advances:
         return None
     stage, kinds = state["stage"] or "training", [_recurring_pauses(own, state)]
-    if stage in FIRST_STAGE_S:
+    if stage in THRESHOLDS.first_stage_s:
         if not kinds[0] and _first_round_s(own, state):
             return None
         kinds = [*filter(None, kinds), rhythm.former_pauses(own.get("stages", {}), stage)]
     elif stage != "training":
         return None
-    if min(map(len, kinds)) < MIN_PAUSES:
+    if min(map(len, kinds)) < THRESHOLDS.pauses:
         return None
     return float(
-        max(HANG_COUNTS * usual, SILENCE_FACTOR * max(row[-1] for known in kinds for row in known)) + HANG_SLACK_S
+        max(THRESHOLDS.counts * usual, THRESHOLDS.silence * max(row[-1] for known in kinds for row in known))
+        + THRESHOLDS.slack_s
     )
 
 
 def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
     """How long the job may go without progress: until its present stage began, and what this stage may take."""
     usual = count_interval_s(state)
-    if usual is None or state["advances"] < MIN_ADVANCES:
-        return LAUNCH_S
-    least = HANG_COUNTS * usual * (1 + spread(state)) + HANG_SLACK_S
+    if usual is None or state["advances"] < THRESHOLDS.advances:
+        return float(THRESHOLDS.launch_s)
+    least = THRESHOLDS.counts * usual * (1 + spread(state)) + THRESHOLDS.slack_s
     stage = state["stage"] or "training"
     if stage == "training" and state["is_last"] and not own.get("stages", {}).get("evaluation"):
         stage = "shutdown"
     passed = _before_stage_s(state)
     if stage != "training":
-        if stage not in FIRST_STAGE_S:  # no evaluation follows a launch before its first steps
+        if stage not in THRESHOLDS.first_stage_s:  # no evaluation follows a launch before its first steps
             return float(max(least, passed + _stage_s(own, state, stage)))
         known, began, passed = _recurring_pauses(own, state), passed, passed + _stage_s(own, state, stage)
         if not known:  # an evaluation that no line announces may be part of it
@@ -138,7 +127,10 @@ def allowed_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
         return float(
             max(least, passed, rhythm.max_pause_s(both)) if both else max(least, passed + _recurring_s(own, state))
         )
-    return float(passed + max(least, 1.6 * own.get("longest", 0.0) + HANG_SLACK_S / 2, _unannounced_s(own, state)))
+    return float(
+        passed
+        + max(least, THRESHOLDS.longest * own.get("longest", 0.0) + THRESHOLDS.slack_s / 2, _unannounced_s(own, state))
+    )
 
 
 def _before_stage_s(state: Mapping[str, Any]) -> float:
@@ -152,10 +144,10 @@ def _before_stage_s(state: Mapping[str, Any]) -> float:
 def _stage_s(own: Mapping[str, Any], state: Mapping[str, Any], stage: str) -> float:
     """How long an announced stage may take."""
     known = rhythm.former_pauses(own.get("stages", {}), stage)
-    first = FIRST_STAGE_S.get(stage, LAUNCH_S)
+    first = THRESHOLDS.first_stage_s.get(stage, THRESHOLDS.launch_s)
     pause = rhythm.limit_s(known, state["iteration"], state["interval"]) if known else first
     # a launch takes what the cluster takes
-    return float(pause if stage in FIRST_STAGE_S else max(pause, LAUNCH_S / 2))
+    return float(pause if stage in THRESHOLDS.first_stage_s else max(pause, THRESHOLDS.launch_s / 2))
 
 
 def is_pause_likely(state: Mapping[str, Any]) -> bool:
@@ -171,7 +163,7 @@ def _unannounced_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
 def is_expected(state: Mapping[str, Any], pause: Pause) -> bool:
     """Whether the time between two counts is an evaluation that was to be expected, and no slow step."""
     usual = count_interval_s(state)
-    if usual is None or pause.seconds <= HANG_COUNTS * usual + HANG_SLACK_S:
+    if usual is None or pause.seconds <= THRESHOLDS.counts * usual + THRESHOLDS.slack_s:
         return False
     return is_pause_likely({**state, "iteration": pause.after})
 
@@ -197,7 +189,7 @@ def _first_round_s(own: Mapping[str, Any], state: Mapping[str, Any]) -> float:
         return 0.0
     skipped = _unreached_sign(own, state)
     fresh = [unit for unit in _round_units(n, interval) if unit not in own.get("passed", ()) and unit * skipped <= 0]
-    return FIRST_STAGE_S["evaluation"] if fresh else 0.0
+    return THRESHOLDS.first_stage_s["evaluation"] if fresh else 0.0
 
 
 def _unreached_sign(own: Mapping[str, Any], state: Mapping[str, Any]) -> int:
@@ -211,12 +203,14 @@ def _unreached_sign(own: Mapping[str, Any], state: Mapping[str, Any]) -> int:
     stages = own.get("stages", {})
     reached = [
         unit
-        for stage in FIRST_STAGE_S
+        for stage in THRESHOLDS.first_stage_s
         for row in rhythm.former_pauses(stages, stage)
         for unit in _round_units(int(row[0]), 1)
     ]
     ones = sum(unit > 0 for unit in reached)
-    return -1 if ones == len(reached) >= MIN_PAUSES else 1 if len(reached) >= MIN_PAUSES > 0 == ones else 0
+    return (
+        -1 if ones == len(reached) >= THRESHOLDS.pauses else 1 if len(reached) >= THRESHOLDS.pauses > 0 == ones else 0
+    )
 
 
 def _is_recurrence(n: int, after: int, pauses: Any, interval: int) -> bool:
@@ -224,10 +218,10 @@ def _is_recurrence(n: int, after: int, pauses: Any, interval: int) -> bool:
     if n == after or (after > 0 and abs(n - after) % after < interval):
         return True
     distances = [abs(after - row[0]) for row in pauses if row[0] != after]
-    return any((n - after) % step < interval for step in distances if step >= 10 * interval)
+    return any((n - after) % step < interval for step in distances if step >= THRESHOLDS.rhythm * interval)
 
 
 def _round_units(n: int, interval: int) -> list[int]:
     """The round numbers of iterations that ``n`` completes; negative ones if the first iteration is called 0."""
-    units = [unit for unit in ROUND_COUNTS if unit >= 5 * interval and n > 0]
+    units = [unit for unit in THRESHOLDS.round_counts if unit >= THRESHOLDS.round * interval and n > 0]
     return [u for u in units if n % u == 0] + [-u for u in units if interval == 1 and (n + 1) % u == 0]

@@ -6,7 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.live.news import Alarm, News
+from diagnosis.stats import MAD_TO_SIGMA
+
+THRESHOLDS: Final = thresholds.of("losses")
 
 id: Final = "loss"
 why: Final = "a run that diverged wastes every further step, and its own loss says what is noise"
@@ -15,12 +19,6 @@ category: Final = "user.numerics"
 #: Files whose losses are kept, and losses of each that give the usual one.
 MAX_FILES: Final = 8
 MAX_USUAL_LOSSES: Final = 64
-MIN_USUAL_LOSSES: Final = 24
-#: Losses in turn that are an alarm: half precision skips single steps.
-MIN_IN_TURN: Final = 3
-#: A spike: above the median by so many robust spreads, and by this share of it.
-SPIKE_SPREADS: Final = 10.0
-SPIKE_SHARE: Final = 0.3
 #: After so many high losses they are the usual ones.
 MAX_HIGH_LOSSES: Final = 400
 
@@ -51,10 +49,10 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """The first file with such losses."""
     for file in own.get("files", {}).values():
-        if file["bad"] >= MIN_IN_TURN:
+        if file["bad"] >= THRESHOLDS.in_turn:
             text = f"The loss is not a finite number since iteration {file['n']:,}."
             return Alarm(id, text, file["since"], category)
-        if file["high"] >= MIN_IN_TURN:
+        if file["high"] >= THRESHOLDS.in_turn:
             usual = median(file["usual"])
             text = f"The loss jumped to {file['value']:.4g} at iteration {file['n']:,}; before it was {usual:.4g}."
             return Alarm(id, text, file["since"], category)
@@ -63,8 +61,8 @@ def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm 
 
 def _spike_limit(usual: Sequence[float]) -> float | None:
     """The loss above which it is a spike; None while the usual one is not known."""
-    if len(usual) < MIN_USUAL_LOSSES:
+    if len(usual) < THRESHOLDS.usual:
         return None
     middle = median(usual)
-    spread = 1.4826 * median(abs(value - middle) for value in usual)
-    return middle + max(SPIKE_SPREADS * spread, SPIKE_SHARE * abs(middle))
+    spread = MAD_TO_SIGMA * median(abs(value - middle) for value in usual)
+    return float(middle + max(THRESHOLDS.spreads * spread, THRESHOLDS.share * abs(middle)))

@@ -11,18 +11,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.live.attention import is_catching_up
 from diagnosis.live.news import Alarm, News
 
-#: Windows of a stage from which its history is known.
-MIN_WINDOWS: Final = 6
-#: Outside training it takes as many times more lines as the stage came less often than this: of eight saves of several
-#: windows each, it may be chance that none printed warnings. A job that saves every minute has hardly any window of
-#: training alone.
-OFTEN_VISITS: Final = 60
+THRESHOLDS: Final = thresholds.of("rates")
+
 LAUNCH: Final = "launch"
-#: Quiet windows after which an alarm ends.
-QUIET_WINDOWS: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,7 +74,7 @@ class Rate:
             own["is_open"] = own.get("is_open", False) or len(own["hits"]) >= self.windows_in_turn
             own["many"] += 1
             own["quiet"], own["waits"][stage] = 0, max(count, own["waits"].get(stage, 0))
-        elif own["quiet"] + 1 < QUIET_WINDOWS:
+        elif own["quiet"] + 1 < THRESHOLDS.quiet:
             own["quiet"] += 1
         else:
             if own["many"] <= self.windows_in_turn:  # what passed at once is usual in this job
@@ -94,8 +89,8 @@ class Rate:
         windows = own["windows"].get(stage, 0)
         least = float(self.min_lines)
         if stage != "training":
-            least *= max(1.0, OFTEN_VISITS / max(own["visits"].get(stage, 0), 1))
-        return bool(windows >= MIN_WINDOWS and count >= max(least, self.factor * own["most"].get(stage, 0)))
+            least *= max(1.0, THRESHOLDS.often / max(own["visits"].get(stage, 0), 1))
+        return bool(windows >= THRESHOLDS.windows and count >= max(least, self.factor * own["most"].get(stage, 0)))
 
 
 def touched_stages(state: Mapping[str, Any], news: News) -> list[str]:
@@ -116,10 +111,7 @@ BURST: Final = Rate(
     why="a job in trouble prints errors that no rule knows, many times more than it ever did",
     category="unknown",
     tally="errors",
-    window_s=30.0,
-    min_lines=20,
-    factor=4.0,
-    windows_in_turn=1,
+    **THRESHOLDS.burst,
     text="error lines",
 )
 RETRIES: Final = Rate(
@@ -127,9 +119,6 @@ RETRIES: Final = Rate(
     why="storage and links that begin to fail are tried again before anything breaks",
     category="unknown",
     tally="retries",
-    window_s=60.0,
-    min_lines=12,
-    factor=3.0,
-    windows_in_turn=2,
+    **THRESHOLDS.retries,
     text="lines about retries",
 )

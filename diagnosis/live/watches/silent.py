@@ -5,8 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.live.attention import is_catching_up, open_alarm
 from diagnosis.live.news import Alarm, News
+
+THRESHOLDS: Final = thresholds.of("silent")
 
 id: Final = "silent"
 why: Final = "a machine that is lost writes nothing, and its own gaps say how long it is usually quiet"
@@ -14,14 +17,6 @@ category: Final = "hardware.host.lost"
 
 #: Nodes that are kept.
 MAX_NODES: Final = 4_096
-#: Ranges from which a node's gaps are known; least seconds without a line; counts of the job without one, and in
-#: addition times its longest gap.
-MIN_RANGES: Final = 40
-MIN_SILENCE_S: Final = 20.0
-MIN_SILENT_COUNTS: Final = 4
-GAP_FACTOR: Final = 2.0
-#: Silence of more than this share of the nodes is no silence of one.
-MAX_SILENT_SHARE: Final = 0.34
 MAX_NAMED: Final = 4
 
 
@@ -39,18 +34,18 @@ def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
 
 def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
     """Nodes that have been silent for long while the job goes on and most others write."""
-    known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= MIN_RANGES}
+    known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= THRESHOLDS.ranges}
     if is_catching_up(state, now):
         return open_alarm(state, id)
-    if len(known) < 3 or state["stage"] not in (None, "training"):
+    if len(known) < THRESHOLDS.nodes or state["stage"] not in (None, "training"):
         return None
     count = own["count"]
     silent_nodes = sorted(
         name
         for name, (last, at, gap, _) in known.items()
-        if count - last > MIN_SILENT_COUNTS + GAP_FACTOR * gap and now - at > MIN_SILENCE_S
+        if count - last > THRESHOLDS.counts + THRESHOLDS.gaps * gap and now - at > THRESHOLDS.silence_s
     )
-    if not silent_nodes or len(silent_nodes) > MAX_SILENT_SHARE * len(known):
+    if not silent_nodes or len(silent_nodes) > THRESHOLDS.share * len(known):
         return None
     since = min(known[name][1] for name in silent_nodes)
     writing = sum(1 for name, row in known.items() if name not in silent_nodes and row[1] > since)

@@ -12,17 +12,14 @@ from typing import Any, Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import last_messages, shows_turns
 
-#: The capture continues for this many usual steps after the last one: the job did not end with the capture.
-MIN_STEPS_AFTER: Final = 3.0
-#: Number of steps before the end that are analysed.
-STEPS_BEFORE: Final = 3
-#: A member that has not answered for this share of a usual step blocks the others.
-MIN_OWED_SHARE: Final = 0.25
+THRESHOLDS: Final = thresholds.of("ceased")
+
 #: Maximum number of rows.
 MAX_LISTED: Final = 64
 
@@ -35,11 +32,11 @@ def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[s
     transfers. It shows little about a crash: survivors receive data until connections close.
     """
     usual = float(np.median(steps.seconds))
-    if capture.span_s - float(steps.end[-1]) < MIN_STEPS_AFTER * usual or not shows_turns(job, steps, capture):
+    if capture.span_s - float(steps.end[-1]) < THRESHOLDS.steps_after * usual or not shows_turns(job, steps, capture):
         return []
-    since = float(steps.start[-min(STEPS_BEFORE, len(steps))])
+    since = float(steps.start[-min(THRESHOLDS.steps_before, len(steps))])
     found: dict[str, dict[str, Any]] = {}
-    until = float(steps.end[-1]) + MIN_STEPS_AFTER * usual  # what comes later closes connections
+    until = float(steps.end[-1]) + THRESHOLDS.steps_after * usual  # what comes later closes connections
     words = last_messages(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
     for src, dst, sent, received in words.select("src", "dst", "spoke", "heard").iter_rows():
         name = capture.machine(src)
@@ -48,7 +45,7 @@ def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[s
         if received - sent > row["unanswered_s"]:
             row["unanswered_s"], row["by"] = received - sent, capture.machine(dst)
     for row in found.values():
-        row["owes"] = bool(row["unanswered_s"] >= MIN_OWED_SHARE * usual)
+        row["owes"] = bool(row["unanswered_s"] >= THRESHOLDS.owed * usual)
     rows = sorted(found.values(), key=lambda r: (not r["owes"], r["last_at"], -r["unanswered_s"], r["name"]))
     return [
         row | {"last_at": capture.at(row["last_at"]), "unanswered_s": round(row["unanswered_s"], 4)}

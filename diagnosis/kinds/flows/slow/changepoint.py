@@ -7,15 +7,23 @@ advance together as one array.
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 import numpy.typing as npt
 from scipy.special import gammaln
+
+from diagnosis import thresholds
+from diagnosis.stats import MAD_TO_SIGMA
+
+THRESHOLDS: Final = thresholds.of("changepoint")
+LIMITS: Final = thresholds.limits("changepoint")
 
 Array = npt.NDArray[np.float64]
 
 
 def run_length_posterior(
-    series: Array, *, hazard: float = 1 / 100, cap: int = 64, recent: int = 1
+    series: Array, *, hazard: float = THRESHOLDS.hazard, cap: int = LIMITS.cap, recent: int = 1
 ) -> tuple[Array, Array]:
     """P(run length ≤ ``recent``) and the predictive mean before each point, for ``series`` of shape [sequences,
     points].
@@ -26,7 +34,7 @@ def run_length_posterior(
     count, length = series.shape
     belief = np.zeros((count, cap))
     belief[:, 0] = 1.0
-    mean0, kappa0, alpha0, beta0 = 0.0, 0.1, 1.0, 0.5
+    mean0, kappa0, alpha0, beta0 = THRESHOLDS.prior
     mean = np.full((count, cap), mean0)
     kappa = np.full((count, cap), kappa0)
     alpha = np.full((count, cap), alpha0)
@@ -49,7 +57,7 @@ def run_length_posterior(
         updated = (
             (kappa * mean + value) / (kappa + 1),
             kappa + 1,
-            alpha + 0.5,
+            alpha + 1 / 2,
             beta + kappa * (value - mean) ** 2 / (2 * (kappa + 1)),
         )
         belief = np.where(seen[:, None], moved, belief)
@@ -64,7 +72,7 @@ def run_length_posterior(
 def _student(x: Array, mean: Array, alpha: Array, scale: Array) -> Array:
     """Density of Student's t with 2α degrees of freedom."""
     free = 2 * alpha
-    log = gammaln((free + 1) / 2) - gammaln(free / 2) - 0.5 * np.log(np.pi * free * scale)
+    log = gammaln((free + 1) / 2) - gammaln(free / 2) - np.log(np.pi * free * scale) / 2
     return np.asarray(np.exp(log - (free + 1) / 2 * np.log1p((x - mean) ** 2 / (free * scale))))
 
 
@@ -76,26 +84,28 @@ def _shift_runs(updated: Array, first: float) -> Array:
     return out
 
 
-def onsets(values: Array, *, sure: float = 0.9, rise: float = 0.1, recent: int = 2) -> list[int]:
+def onsets(
+    values: Array, *, sure: float = THRESHOLDS.sure, rise: float = THRESHOLDS.rise, recent: int = 2
+) -> list[int]:
     """The points where a sequence rises and stays high: upward shifts of at least ``rise`` (share of the level before),
     in order. A change counts if P(run length ≤ ``recent``) > ``sure`` after a warm-up and the next points stay above
     the level before.
     """
     finite = values[np.isfinite(values)]
-    if len(finite) < 8:
+    if len(finite) < THRESHOLDS.points:
         return []
     middle = float(np.median(finite))
-    scatter = max(1.4826 * float(np.median(np.abs(finite - middle))), 0.005 * abs(middle), 1e-12)
+    scatter = max(MAD_TO_SIGMA * float(np.median(np.abs(finite - middle))), THRESHOLDS.noise * abs(middle), 1e-12)
     likely, _ = run_length_posterior(((values - middle) / scatter)[None, :], recent=recent)
     found: list[int] = []
     for t in np.flatnonzero(likely[0] > sure):
-        if t < recent + 3:
+        if t < recent + THRESHOLDS.apart:
             continue
         first = int(t) - recent
         at = first + int(np.argmax(np.diff(values[first - 1 : int(t) + 1])))
-        if at < recent + 3 or (found and at - found[-1] < recent + 3):
+        if at < recent + THRESHOLDS.apart or (found and at - found[-1] < recent + THRESHOLDS.apart):
             continue
-        before, after = values[max(0, at - 10) : at], values[at : at + 5]
-        if len(after) >= 3 and np.nanmedian(after) >= (1 + rise) * np.nanmedian(before):
+        before, after = values[max(0, at - THRESHOLDS.before) : at], values[at : at + THRESHOLDS.after]
+        if len(after) >= THRESHOLDS.shown and np.nanmedian(after) >= (1 + rise) * np.nanmedian(before):
             found.append(at)
     return found

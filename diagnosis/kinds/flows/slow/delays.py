@@ -13,6 +13,7 @@ from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats
@@ -22,15 +23,10 @@ from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import HopDelays, measure_waiting
 from diagnosis.stats import MAD_TO_SIGMA
 
+THRESHOLDS: Final = thresholds.of("delays")
+
 #: More steps than this with the same evidence add no certainty.
 MAX_COUNTED_STEPS: Final = 16
-#: A candidate may have delayed more than the step lost (others would have waited anyway), but at most this counts.
-MAX_SHARE: Final = 1.5
-#: Seconds count beyond this many standard errors, by their variation in usual steps or in the stretch itself: a machine
-#: that a few steps of a noisy stretch waited for by chance is not slow.
-NOISE_ERRORS: Final = 2.0
-#: A slow uplink delays more than one of the pairs across it: all but the slowest together this share of the slowest.
-MIN_OTHERS_SHARE: Final = 0.4
 #: Slow steps of one stretch may have this many usual ones between them.
 MAX_USUAL_BETWEEN: Final = 2
 
@@ -45,17 +41,6 @@ EVIDENCE: Final = ("late", "into", "sent", "silent", "across", "beside", "elsewh
 
 _UPLINK: Final = [EVIDENCE.index(name) for name in ("across", "into", "beside")]
 
-#: A candidate's delay is raised from this many standard deviations, and this share of a usual step.
-RAISED_DEVIATIONS: Final = 4.0
-MIN_RAISED_SHARE: Final = 0.03
-#: So many steps, and this share of their stretch, must have it.
-MIN_RAISED_STEPS: Final = 5
-MIN_RAISED_PART: Final = 0.5
-#: Its delays must be this share of the time that those steps lost.
-MIN_EXPLAINED_SHARE: Final = 0.25
-#: Those steps must lose this share of the usual time, and this many times as much as steps outside lose.
-MIN_LOST_SHARE: Final = 0.03
-MIN_LOST_RATIO: Final = 1.5
 #: A capture with more records is not searched for stretches without slow steps.
 MAX_SEARCHED_RECORDS: Final = 600_000
 
@@ -94,7 +79,7 @@ class PairDelays:
         hung, silent = (
             np.maximum(
                 np.clip(part[rows], -most[:, None], most[:, None]).mean(axis=0)
-                - NOISE_ERRORS * _scatter(part[self.calm]) / np.sqrt(len(rows)),
+                - THRESHOLDS.noise_errors * _scatter(part[self.calm]) / np.sqrt(len(rows)),
                 0.0,
             )
             for part in (self.hanging, self.thinking)
@@ -103,7 +88,7 @@ class PairDelays:
         largest = float(hung[at])
         several = total
         if len(hung) > 1:
-            several *= min(1.0, (total - largest) / (MIN_OTHERS_SHARE * max(largest, 1e-9)))
+            several *= min(1.0, (total - largest) / (THRESHOLDS.others * max(largest, 1e-9)))
         narrow = max(largest - several, 0.0)  # of one pair alone
         return np.array([several, narrow, min(float(np.delete(silent, at).sum()), narrow)])
 
@@ -138,17 +123,17 @@ class Delays:
         if not rows:
             return None
         counted = EVIDENCE.index("lost")
-        most = MAX_SHARE * np.maximum(self.excess[rows], self.min_excess)[:, None, None]
+        most = THRESHOLDS.most * np.maximum(self.excess[rows], self.min_excess)[:, None, None]
         capped = np.clip(self.seconds[rows], -most, most)
         capped[:, :, counted] = self.seconds[rows][:, :, counted]
         noise = np.maximum(self.scatter, _scatter(capped))
-        beyond = capped.mean(axis=0) - NOISE_ERRORS * noise / np.sqrt(len(rows))
+        beyond = capped.mean(axis=0) - THRESHOLDS.noise_errors * noise / np.sqrt(len(rows))
         lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.min_excess))
         lost[counted] = 1.0
-        shares = np.clip(beyond / lost, 0.0, MAX_SHARE)
+        shares = np.clip(beyond / lost, 0.0, THRESHOLDS.most)
         for at, pairs in self.pairs.items():
             shares[at, _UPLINK] = pairs.shares(rows, most[:, 0, 0]) / lost[0]
-        shares = np.minimum(shares, MAX_SHARE)
+        shares = np.minimum(shares, THRESHOLDS.most)
         other = EVIDENCE.index("elsewhere")
         shares[:, other] = shares[:, other].min() - shares[:, other]
         late = shares[:, EVIDENCE.index("late")]
@@ -193,7 +178,7 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
         path = Candidate("link", ("-".join(names),), (), leaves=names) if is_link else Candidate("switch", names, ())
         candidates.append(path)
         pairs[len(seconds)] = across = _pair_delays(found, hops, crossing, calm)
-        row = [nothing] * 4 + [across.hanging.sum(axis=1), nothing]
+        row = [nothing, nothing, nothing, nothing, across.hanging.sum(axis=1), nothing]
         seconds.append(np.stack([*row, found.hanging[:, ~crossing].sum(axis=1), nothing, nothing], axis=1))
     table = np.stack(seconds, axis=1)
     scatter = _scatter(table[calm])
@@ -202,7 +187,7 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
     scatter[:, at] = table[calm, :, at].std(axis=0)
     excess = steps.normalised_s[found.steps] - usual
     numbers = tuple(int(k) for k in found.steps)
-    return Delays(tuple(candidates), numbers, table, scatter, excess, 0.5 * (limit - usual), pairs)
+    return Delays(tuple(candidates), numbers, table, scatter, excess, (limit - usual) / 2, pairs)
 
 
 def find_raised_stretches(delays: Delays, usual: float) -> list[tuple[int, ...]]:
@@ -211,10 +196,10 @@ def find_raised_stretches(delays: Delays, usual: float) -> list[tuple[int, ...]]
     were analysed.
     """
     found: list[tuple[float, tuple[int, ...]]] = []
-    if len(delays.steps) < 4 * MIN_RAISED_STEPS or np.any(np.diff(delays.steps) != 1):
+    if len(delays.steps) < THRESHOLDS.steps * THRESHOLDS.raised_steps or np.any(np.diff(delays.steps) != 1):
         return []
     own = [at for at, name in enumerate(EVIDENCE) if name not in ("elsewhere", "others", "lost")]
-    least = np.maximum(MIN_RAISED_SHARE * usual, RAISED_DEVIATIONS * delays.scatter[:, own])
+    least = np.maximum(THRESHOLDS.raised * usual, THRESHOLDS.raised_deviations * delays.scatter[:, own])
     lost = np.maximum(delays.excess, 0.0)
     for at in range(len(delays.candidates)):
         series = delays.seconds[:, at]
@@ -223,12 +208,14 @@ def find_raised_stretches(delays: Delays, usual: float) -> list[tuple[int, ...]]
         for first, last in runs(close_holes(high)):
             inside = np.zeros(len(high), dtype=bool)
             inside[first : last + 1] = True
-            is_frequent = high[inside].sum() >= MIN_RAISED_STEPS and high[inside].mean() >= MIN_RAISED_PART
+            is_frequent = (
+                high[inside].sum() >= THRESHOLDS.raised_steps and high[inside].mean() >= THRESHOLDS.raised_part
+            )
             explained = float(delay[inside].sum())
             if (
                 is_frequent
-                and inside.mean() <= 0.5
-                and explained >= MIN_EXPLAINED_SHARE * lost[inside].sum()
+                and inside.mean() <= THRESHOLDS.longest
+                and explained >= THRESHOLDS.explained * lost[inside].sum()
                 and _loses_time(delays.excess, inside, usual)
             ):
                 found.append((explained, tuple(delays.steps[k] for k in range(first, last + 1))))
@@ -239,7 +226,8 @@ def _loses_time(excess: Floats, inside: Bools, usual: float) -> bool:
     """Whether the steps inside lose time, more than those outside do."""
     lost = np.maximum(excess, 0.0)
     mean = float(lost[inside].mean())
-    return mean >= MIN_LOST_SHARE * usual and mean >= MIN_LOST_RATIO * float(lost[~inside].mean())
+    is_much = mean >= THRESHOLDS.lost * usual
+    return bool(is_much and mean >= THRESHOLDS.lost_ratio * float(lost[~inside].mean()))
 
 
 def close_holes(mask: Bools) -> Bools:

@@ -5,18 +5,17 @@ from __future__ import annotations
 import ipaddress
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Floats
 from diagnosis.kinds.flows.capture.sharing import host_of
 from diagnosis.stats import median_and_spread
 
-#: A flow job may be a job if this share of the larger side's machines is common, and they ran at the same time for this
-#: share of the shorter one's time.
-MIN_COMMON_MACHINES = 0.5
-MIN_COMMON_TIME = 0.5
+THRESHOLDS: Final = thresholds.of("link")
+
 #: Number of steps by which clocks may differ, and of iterations that are compared.
 MAX_STEPS_APART = 300
 MAX_ITERATIONS = 1000
@@ -67,14 +66,14 @@ def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[M
                 ((len(own & other), max(len(own), len(other))) for own, other in zip(sides[job], seen, strict=True)),
                 key=lambda pair: pair[0] / max(1, pair[1]),
             )
-            if not common or common < MIN_COMMON_MACHINES * larger:
+            if not common or common < THRESHOLDS.machines * larger:
                 continue
             t0, t1 = None, None
             if begin is not None and end is not None and (known.t0 is not None or known.t1 is not None):
                 first = begin if known.t0 is None else known.t0
                 last = end if known.t1 is None else known.t1
                 t0, t1 = max(begin, first), min(end, last)
-                if t1 < t0 or t1 - t0 < MIN_COMMON_TIME * min(end - begin, last - first):
+                if t1 < t0 or t1 - t0 < THRESHOLDS.time * min(end - begin, last - first):
                     continue
             rank = (common / larger, (t1 or 0.0) - (t0 or 0.0))
             if job not in best or rank > best[job][0]:
@@ -119,7 +118,7 @@ def align_iterations(
     order = sorted(iterations, key=lambda row: row["n"])
     number = np.array([int(row["n"]) for row in order])
     printed = np.array([float(row["t"]) for row in order])
-    if len(ends) < 3 or len(number) < 3:
+    if min(len(ends), len(number)) < THRESHOLDS.steps:
         return None
     usual = float(np.median(np.diff(ends)))
     best: tuple[float, int, float, int] | None = None
@@ -129,16 +128,16 @@ def align_iterations(
     for first in range(guess - reach, guess + reach + 1):
         at = number - first
         inside = (at >= 0) & (at < len(ends))
-        if inside.sum() < max(3, 0.5 * min(len(ends), len(number))):
+        if inside.sum() < max(THRESHOLDS.steps, THRESHOLDS.matched * min(len(ends), len(number))):
             continue
         differences = ends[at[inside]] - printed[inside]
         middle, spread = median_and_spread(differences)
         # Of shifts that fit equally (constant steps), the one with the least clock offset.
-        cost = spread / usual + 0.02 * abs(middle) / usual
+        cost = spread / usual + THRESHOLDS.clock_cost * abs(middle) / usual
         if best is None or cost < best[0]:
             best = (cost, first, middle, int(inside.sum()))
             best_spread = spread
-    if best is None or best_spread > 0.5 * usual:
+    if best is None or best_spread > THRESHOLDS.scatter * usual:
         return None
     return {
         "offset_s": round(best[2], 6),

@@ -15,6 +15,7 @@ from typing import Final
 import numpy as np
 from scipy.sparse.linalg import svds
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Floats
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
@@ -22,14 +23,7 @@ from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
 from diagnosis.plain import percent
 
-#: Steps to judge by, at least.
-MIN_STEPS: Final = 12
-#: The lost time is this share of a usual step, as mean over the steps.
-MIN_LOST_SHARE: Final = 0.05
-#: Steps with more waiting last longer: rank correlation of both, at least.
-MIN_CORRELATION: Final = 0.3
-#: A slow step is explained if its waiting is this share of its excess.
-MIN_EXPLAINED_SHARE: Final = 0.5
+THRESHOLDS: Final = thresholds.of("moving")
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +35,7 @@ class UnevenWork:
 
     def explains(self, steps: Steps, usual: float) -> Bools:
         """The steps whose excess is mostly the wait for their last replica."""
-        return np.asarray(self.lost >= MIN_EXPLAINED_SHARE * (steps.normalised_s - usual))
+        return np.asarray(self.lost >= THRESHOLDS.explained * (steps.normalised_s - usual))
 
 
 def find_uneven_work(transfers: Transfers, steps: Steps, layout: Layout, usual: float) -> UnevenWork | None:
@@ -53,9 +47,9 @@ def find_uneven_work(transfers: Transfers, steps: Steps, layout: Layout, usual: 
     share, number = float(lost.mean()) / usual, layout.dp or len(waits)
     # Halfway from replicas that are late equally often to one that always is.
     if (
-        share < MIN_LOST_SHARE
+        share < THRESHOLDS.lost
         or _strongest_share(waits, lost) > (1 + 1 / number) / 2
-        or _rank_correlation(lost, steps.normalised_s) < MIN_CORRELATION
+        or _rank_correlation(lost, steps.normalised_s) < THRESHOLDS.correlation
     ):
         return None
     reason = (
@@ -64,9 +58,9 @@ def find_uneven_work(transfers: Transfers, steps: Steps, layout: Layout, usual: 
         "different lengths), and no machine is slow."
     )
     members = sorted({int(m) for group in layout.dp_groups for m in group})
-    factor = 1.0 / max(1.0 - share, 0.1)
+    factor = 1.0 / max(1.0 - share, THRESHOLDS.useful)
     slow = SlowReport("slow_group", float(steps.start[0]), float(steps.end[-1]), reason, members, factor=factor)
-    slow.measure, slow.confidence = "uneven", 0.75
+    slow.measure, slow.confidence = "uneven", THRESHOLDS.sure
     return UnevenWork(slow, lost)
 
 
@@ -75,7 +69,7 @@ def _waits(transfers: Transfers, steps: Steps) -> Floats | None:
     [members, steps].
     """
     late = transfers.late
-    if late.is_empty() or len(steps) < MIN_STEPS:
+    if late.is_empty() or len(steps) < THRESHOLDS.steps:
         return None
     members = np.unique(late["src"].to_numpy())
     waits = np.nan_to_num(lateness_by_step(late, members, "added", len(steps)))

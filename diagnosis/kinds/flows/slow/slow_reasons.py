@@ -5,16 +5,21 @@ share and the other units do not. If several explain the same, all are candidate
 from __future__ import annotations
 
 from collections import defaultdict
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.slow.delays import leaves_of
 from diagnosis.kinds.flows.slow.slowness import Episode, SlowReport, group_of
 from diagnosis.kinds.flows.steps.transfers import Transfers
 from diagnosis.plain import times_as_long
+
+THRESHOLDS: Final = thresholds.of("slow_reasons")
+LIMITS: Final = thresholds.limits("slow_reasons")
 
 
 def explain(
@@ -55,7 +60,7 @@ def _simultaneous_episodes(episodes: list[Episode]) -> list[list[Episode]]:
     """Episodes that begin and end together (within a quarter of their length), across jobs and kinds of traffic."""
     clusters: list[list[Episode]] = []
     for episode in sorted(episodes, key=lambda e: (e.t0, e.t1)):
-        slack = 0.3 * (episode.t1 - episode.t0)
+        slack = THRESHOLDS.together * (episode.t1 - episode.t0)
         for cluster in clusters:
             if abs(cluster[0].t0 - episode.t0) <= slack and abs(cluster[0].t1 - episode.t1) <= slack:
                 cluster.append(episode)
@@ -112,13 +117,13 @@ def _explanation(
         avoiding = " Those that avoid it did not." if other_units else ""
         which = f"crosses {f'the link {link}' if is_link else switches[0]} needed {times}.{avoiding}"
         if len(switches) > 1 and not is_link:
-            shown = f"{', '.join(switches[:-1][:8])} and {switches[-1]}"
+            shown = f"{', '.join(switches[:-1][: LIMITS.shown])} and {switches[-1]}"
             which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
         reason = f"{len(slow_units)} groups and pairs whose traffic {which}"
         found = SlowReport(
             "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, link=link
         )
-        found.confidence = 0.9 if is_link else 0.9 / len(switches)
+        found.confidence = THRESHOLDS.sure if is_link else THRESHOLDS.sure / len(switches)
         return None, found
     number = {name: index for index, name in enumerate(capture.names)}
     guilty = [number[a] for a in addresses]
@@ -145,6 +150,6 @@ def _explanation(
         culprits=guilty,
         nodes=nodes,
         factor=factor,
-        confidence=0.9 if len(guilty) == 1 else 0.6,
+        confidence=THRESHOLDS.sure if len(guilty) == 1 else THRESHOLDS.doubtful,
     )
     return jobs[0], slow

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.slow.slowness import MIN_STEPS, SlowReport, group_of, names_of, slow_steps
+from diagnosis.kinds.flows.slow import slowness
+from diagnosis.kinds.flows.slow.slowness import SlowReport, group_of, names_of, slow_steps
 from diagnosis.kinds.flows.steps.pipeline_stages import (
     StageTimes,
     nodes_as_usual,
@@ -16,6 +20,8 @@ from diagnosis.kinds.flows.steps.pipeline_stages import (
 )
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.plain import times_as_long
+
+THRESHOLDS: Final = thresholds.of("slow_stages")
 
 
 def narrow_to_stage(
@@ -68,7 +74,7 @@ def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[Slo
                 nodes=nodes,
                 factor=seconds / others,
                 measure="uneven",
-                confidence=0.8,
+                confidence=THRESHOLDS.uneven,
             )
         )
     return found
@@ -82,8 +88,8 @@ def lasting_slow_stages(
     found: list[SlowReport] = []
     for first, last in runs(mask):
         t0, t1 = float(steps.start[first]), float(steps.end[last])
-        explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < 0.9 * capture.span_s for s in known)
-        if last - first + 1 < MIN_STEPS or explained or times is None:
+        explained = any(s.t0 < t1 and s.t1 > t0 and s.t1 - s.t0 < THRESHOLDS.whole * capture.span_s for s in known)
+        if last - first + 1 < slowness.THRESHOLDS.steps or explained or times is None:
             continue
         guilty = slower_than_before(times, first, last)
         if guilty:
@@ -103,7 +109,7 @@ def lasting_slow_stages(
                     nodes=nodes,
                     factor=factor,
                     measure="late",
-                    confidence=0.85,
+                    confidence=THRESHOLDS.slower,
                 )
             )
     return found

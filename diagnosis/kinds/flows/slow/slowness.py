@@ -13,30 +13,25 @@ from __future__ import annotations
 
 from collections import defaultdict
 from dataclasses import dataclass, field
+from typing import Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
 from diagnosis.kinds.flows.jobs.pairs import DP
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.transfers import Transfers
-from diagnosis.stats import median_and_spread
+from diagnosis.stats import MAD_TO_SIGMA, MAX_WEIGHT, median_and_spread
 
-#: A unit's transfers are slow if they take this many times as long as usual.
-MIN_SLOW_FACTOR = 1.35
-#: Persistent: at least this many steps in a row.
-MIN_STEPS = 3
-#: Steps of the running median, and the factor by which it must rise.
-MEDIAN_STEPS = 5
-MIN_RISE = 1.1
-#: The factor by which it must rise where it is compared with the other steps alone, and rounds until these are known.
-MIN_CLEAR_RISE = 1.25
+THRESHOLDS: Final = thresholds.of("slowness")
+LIMITS: Final = thresholds.limits("slowness")
+
+#: Rounds until the other steps are known.
 MAX_ROUNDS = 20
-#: A member is late if it begins this share of a step after the others.
-MIN_LATE_SHARE = 0.025
 
 
 @dataclass(slots=True)
@@ -57,7 +52,7 @@ class SlowReport:
     switch: str = ""
     candidates: list[str] = field(default_factory=list)
     factor: float = 1.0
-    confidence: float = 0.5
+    confidence: float = THRESHOLDS.confidence
     step: int | None = None
     measure: str = ""
     shares: dict[str, float] = field(default_factory=dict)
@@ -86,9 +81,9 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     """
     seconds = steps.normalised_s
     middle, scatter = median_and_spread(seconds)
-    limit = max(middle + 3.5 * scatter, 1.05 * middle)
+    limit = max(middle + THRESHOLDS.deviations * scatter, THRESHOLDS.longer * middle)
     missing = middle - np.minimum(np.append(np.inf, seconds[:-1]), np.append(seconds[1:], np.inf))
-    shifted = (missing > 0.5 * (seconds - middle)) & (missing > 2.0 * scatter)
+    shifted = (missing > THRESHOLDS.shifted * (seconds - middle)) & (missing > THRESHOLDS.shifted_deviations * scatter)
     single = (seconds > limit) & ~shifted
     return single | _lasting_rise(seconds, single, middle, scatter), middle, limit
 
@@ -96,21 +91,21 @@ def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
 def _lasting_rise(seconds: Floats, single: Bools, middle: float, scatter: float) -> Bools:
     """The steps of stretches in which the running median stays high."""
     out = np.zeros(len(seconds), dtype=bool)
-    if len(seconds) < 4 * MEDIAN_STEPS:
+    if len(seconds) < THRESHOLDS.medians * THRESHOLDS.median_steps:
         return out
-    padded = np.pad(np.where(np.isnan(seconds), middle, seconds), MEDIAN_STEPS // 2, mode="edge")
-    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, MEDIAN_STEPS), axis=1)
+    padded = np.pad(np.where(np.isnan(seconds), middle, seconds), THRESHOLDS.median_steps // 2, mode="edge")
+    running = np.median(np.lib.stride_tricks.sliding_window_view(padded, THRESHOLDS.median_steps), axis=1)
     level, noise = median_and_spread(running)
-    raised = (running > max(level + 3.5 * noise, MIN_RISE * middle)) | _clearly_beyond(running)
+    raised = (running > max(level + THRESHOLDS.deviations * noise, THRESHOLDS.rise * middle)) | _clearly_beyond(running)
     if raised.any():
         middle, scatter = median_and_spread(seconds[~raised])
-    high = raised & (seconds > middle + max(scatter, 0.05 * middle))
+    high = raised & (seconds > middle + max(scatter, THRESHOLDS.higher * middle))
     for first, last in runs(_close_holes(high)):
         inside = slice(first, last + 1)
         if (
-            last - first + 1 >= MEDIAN_STEPS
-            and (high | single)[inside].mean() >= 0.7
-            and last - first + 1 <= 0.5 * len(out)
+            last - first + 1 >= THRESHOLDS.median_steps
+            and (high | single)[inside].mean() >= THRESHOLDS.filled
+            and last - first + 1 <= THRESHOLDS.longest * len(out)
         ):
             out[inside] = high[inside]
     return out
@@ -123,7 +118,7 @@ def _clearly_beyond(running: Floats) -> Bools:
     high = np.asarray(running > np.median(running))
     for _ in range(MAX_ROUNDS):
         level, noise = median_and_spread(running[~high])
-        now = running > max(level + 3.5 * noise, MIN_CLEAR_RISE * level)
+        now = running > max(level + THRESHOLDS.deviations * noise, THRESHOLDS.clear_rise * level)
         if np.array_equal(now, high):
             break
         high = now
@@ -135,11 +130,12 @@ def is_significant(steps: Steps, first: int, last: int) -> bool:
     seconds = steps.normalised_s
     inside = np.zeros(len(seconds), dtype=bool)
     inside[first : last + 1] = True
-    if inside.mean() > 0.6:
+    if inside.mean() > THRESHOLDS.most:
         return True
     middle, scatter = median_and_spread(seconds[~inside])
     excess = float(np.median(seconds[inside])) - middle
-    return excess > 0.015 * middle and excess > 3.5 * max(scatter, 1e-9) / np.sqrt(inside.sum())
+    noise = max(scatter, 1e-9) / np.sqrt(inside.sum())
+    return bool(excess > THRESHOLDS.waited * middle and excess > THRESHOLDS.deviations * noise)
 
 
 def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Episode]:
@@ -170,26 +166,29 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     found: list[Episode] = []
     calm = np.nan_to_num(table, nan=1.0)
     scatter = _scatter(calm)
-    common = np.quantile(calm, 0.25, axis=0) if len(units) > 1 else np.ones(len(steps))
+    common = np.quantile(calm, THRESHOLDS.faster, axis=0) if len(units) > 1 else np.ones(len(steps))
     noise = float(np.median(scatter))
-    for first, last in runs(common > max(MIN_SLOW_FACTOR, 1 + 4 * noise)):
-        if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
+    for first, last in runs(common > max(THRESHOLDS.factor, 1 + THRESHOLDS.common_deviations * noise)):
+        if last - first + 1 >= THRESHOLDS.steps and is_significant(steps, first, last):
             factor = float(np.median(common[first : last + 1]))
             found.append(Episode(steps.start[first], steps.end[last], tuple(int(u) for u in units), (), factor, number))
     relative = calm / np.maximum(common, 1.0)
-    high = relative > np.maximum(MIN_SLOW_FACTOR, 1 + 5 * scatter)[:, None]
+    high = relative > np.maximum(THRESHOLDS.factor, 1 + THRESHOLDS.own_deviations * scatter)[:, None]
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in np.flatnonzero(high.any(axis=1)).tolist():
         for first, last in runs(_close_holes(high[row])):
-            if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
-                near = next((s for s in spans if abs(s[0] - first) <= 2 and abs(s[1] - last) <= 3), (first, last))
+            if last - first + 1 >= THRESHOLDS.steps and is_significant(steps, first, last):
+                near = next(
+                    (s for s in spans if abs(s[0] - first) <= THRESHOLDS.begin and abs(s[1] - last) <= THRESHOLDS.end),
+                    (first, last),
+                )
                 spans[near].append(row)
     for (first, last), rows in spans.items():
         inside = relative[:, first : last + 1]
         other_units = [
             int(units[i])
             for i in range(len(units))
-            if i not in set(rows) and np.median(inside[i]) < 1 + 0.4 * (MIN_SLOW_FACTOR - 1)
+            if i not in set(rows) and np.median(inside[i]) < 1 + THRESHOLDS.calm * (THRESHOLDS.factor - 1)
         ]
         factor = float(np.median(inside[rows]))
         found.append(
@@ -222,12 +221,12 @@ def lateness_by_step(late: pl.DataFrame, members: Ints, column: str, steps: int)
 def _is_throughout(transfers: Transfers, usual: float) -> bool:
     """True if a unit's collectives are spread over most of the step rather than gathered at its end."""
     spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
-    return isinstance(spread, float) and spread > 0.5 * usual
+    return isinstance(spread, float) and spread > THRESHOLDS.throughout * usual
 
 
 def _scatter(table: Floats) -> Floats:
     """1.4826·MAD of each row."""
-    return np.asarray(1.4826 * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
+    return np.asarray(MAD_TO_SIGMA * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
 
 
 def late_members(
@@ -242,30 +241,30 @@ def late_members(
         np.nan_to_num(_running_median(lateness_by_step(late, members, column, len(steps))), nan=0.0)
         for column in ("behind", "added")
     )
-    least = max(MIN_LATE_SHARE * usual, 3 * capture.resolution_s)
-    limit = np.maximum(least, 6 * np.median(_scatter(calm)))
+    least = max(THRESHOLDS.late * usual, THRESHOLDS.stamps * capture.resolution_s)
+    limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(_scatter(calm)))
     # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
     # If this holds in nearly all steps, it is no change.
     throughout = _is_throughout(transfers, usual)
-    added_limit = np.maximum(least, 6 * np.median(_scatter(added)))
+    added_limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(_scatter(added)))
     spans: list[tuple[int, int, int]] = []
     is_late = (calm > limit).any(axis=1) | (throughout & (added > added_limit).any(axis=1))
     for row in np.flatnonzero(is_late).tolist():
         plain = runs(_close_holes(calm[row] > limit))
         summed = (
-            [(a, b) for a, b in runs(_close_holes(added[row] > added_limit)) if b - a < 0.6 * len(steps)]
+            [(a, b) for a, b in runs(_close_holes(added[row] > added_limit)) if b - a < THRESHOLDS.most * len(steps)]
             if throughout
             else []
         )
         for first, last in plain or summed:
-            if last - first + 1 >= MIN_STEPS and is_significant(steps, first, last):
+            if last - first + 1 >= THRESHOLDS.steps and is_significant(steps, first, last):
                 spans.append((first, last, row))
     found: list[SlowReport] = []
     replica = _replicas(layout, capture)
     for first, last, rows in _gather_spans(spans, [replica.get(int(m), -1) for m in members]):
         delay = float(np.median(calm[rows, first : last + 1]))
         guilty = [int(members[r]) for r in rows]
-        whole = last - first + 1 >= 0.9 * len(steps)
+        whole = last - first + 1 >= THRESHOLDS.whole * len(steps)
         nodes, who = names_of(guilty, capture)
         whose = "their" if len(nodes or guilty) > 1 else "its"
         when = "in every step" if whole else f"in steps {first + 1} to {last + 1}"
@@ -281,7 +280,7 @@ def late_members(
                 nodes=nodes,
                 factor=1.0 + delay / usual,
                 measure="late",
-                confidence=min(0.97, 0.7 + 0.05 * delay / float(np.max(limit))),
+                confidence=min(MAX_WEIGHT, THRESHOLDS.sure + THRESHOLDS.surer * delay / float(np.max(limit))),
             )
         )
     return found
@@ -305,11 +304,11 @@ def _gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list
     out: list[tuple[int, int, list[int]]] = []
     for first, last, row in sorted(spans, key=lambda s: (s[0] - s[1], s)):
         for at, (begin, end, rows) in enumerate(out):
-            if abs(begin - first) <= 2 and abs(end - last) <= 2:
+            if abs(begin - first) <= THRESHOLDS.begin and abs(end - last) <= THRESHOLDS.begin:
                 out[at] = begin, end, [*rows, row]
                 break
             mates = replica[row] >= 0 and any(replica[other] == replica[row] for other in rows)
-            if mates and first <= end + 2 and last >= begin - 2:
+            if mates and first <= end + THRESHOLDS.begin and last >= begin - THRESHOLDS.begin:
                 out[at] = min(begin, first), max(end, last), [*rows, row]
                 break
         else:
@@ -326,7 +325,7 @@ def merge_findings(found: list[SlowReport]) -> list[SlowReport]:
         for other in out:
             names = (set(slow.nodes), set(other.nodes)) if slow.nodes else (set(slow.culprits), set(other.culprits))
             same = slow.kind == other.kind and bool(names[0]) and names[0] == names[1]
-            if same and slow.t0 <= other.t1 + 0.5 * (other.t1 - other.t0):
+            if same and slow.t0 <= other.t1 + THRESHOLDS.closely * (other.t1 - other.t0):
                 other.t1 = max(other.t1, slow.t1)
                 other.culprits = sorted({*other.culprits, *slow.culprits})
                 other.confidence = max(other.confidence, slow.confidence)
@@ -340,7 +339,9 @@ def names_of(members: list[int], capture: Capture) -> tuple[list[str], str]:
     """The machines of some members, and a short text with their names."""
     nodes = sorted({capture.places[m].node for m in members if m in capture.places} - {""})
     shown = nodes or [capture.names[m] for m in members]
-    return nodes, ", ".join(shown[:4]) + (f" and {len(shown) - 4} more" if len(shown) > 4 else "")
+    return nodes, ", ".join(shown[: LIMITS.shown]) + (
+        f" and {len(shown) - LIMITS.shown} more" if len(shown) > LIMITS.shown else ""
+    )
 
 
 def group_of(member: int, layout: Layout) -> list[int]:

@@ -15,6 +15,7 @@ from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
@@ -33,24 +34,15 @@ from diagnosis.kinds.flows.steps.waiting import shows_turns
 from diagnosis.plain import percent
 from diagnosis.stats import MAX_WEIGHT as MOST_SURE
 
-#: A stretch is judged from this many slow steps, or if one took this many times the usual time.
-MIN_STEPS: Final = 3
-STANDSTILL_FACTOR: Final = 4.0
-#: Somebody is named if nobody is less probable than this.
-MAX_NOBODY_P: Final = 0.5
-#: Reported is the smallest set that is together this probable (of those that are not nobody), of at most this many, and
-#: of at most half of the candidates: a larger set says nothing.
-MIN_SET_P: Final = 0.8
-MAX_SET: Final = 4
+THRESHOLDS: Final = thresholds.of("stragglers")
+
 
 #: Evidence that a slow network shows and a slow machine does not; this share of the lateness is enough, because whoever
 #: waits for the network is late too.
 _NETWORK_EVIDENCE: Final = ("into", "sent", "silent", "across", "lost")
-NETWORK_SHARE: Final = 0.35
 
-#: Fitted weights of the evidence, and of nobody (per candidate).
-WEIGHTS: Final = np.array([4.0, 6.2, 1.7, 6.7, 7.8, 2.7, 7.3, 1.5, 4.4])
-NOBODY_WEIGHT: Final = 3.4
+#: Fitted weights of the evidence.
+WEIGHTS: Final = np.array(THRESHOLDS.weights)
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,13 +90,13 @@ def find_stragglers(job: JobFlows, steps: Steps, capture: Capture) -> StragglerR
             p = probabilities(evidence)
             if culprits := _smallest_set(p, sizes):
                 found.append(_finding(culprits, delays, stretch, steps, usual=usual))
-            elif p[-1] >= MAX_NOBODY_P:
+            elif p[-1] >= THRESHOLDS.nobody_p:
                 unnamed.append((float(steps.start[stretch.first]), float(steps.end[stretch.last])))
     return StragglerResult(found, shows_turns=True, unnamed=tuple(unnamed))
 
 
 def stretches(slow: Bools) -> list[Stretch]:
-    """Slow steps with at most ``MAX_USUAL_BETWEEN`` usual ones between them."""
+    """Slow steps with at most ``delays.MAX_USUAL_BETWEEN`` usual ones between them."""
     return [Stretch(tuple(k for k in range(first, last + 1) if slow[k])) for first, last in runs(close_holes(slow))]
 
 
@@ -126,13 +118,11 @@ def join_stretches(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) 
 
 def is_judged(stretch: Stretch, steps: Steps, usual: float) -> bool:
     """Whether a stretch is more than an occasional slow step."""
-    return (
-        len(stretch.steps) >= MIN_STEPS
-        or float(steps.normalised_s[list(stretch.steps)].max()) >= STANDSTILL_FACTOR * usual
-    )
+    longest = float(steps.normalised_s[list(stretch.steps)].max())
+    return bool(len(stretch.steps) >= THRESHOLDS.steps or longest >= THRESHOLDS.standstill * usual)
 
 
-def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = NOBODY_WEIGHT) -> Floats:
+def probabilities(evidence: Floats, weights: Floats = WEIGHTS, nobody: float = THRESHOLDS.nobody_weight) -> Floats:
     """The probability of each candidate, and last of nobody. ``evidence``: candidates × evidence."""
     value = np.append(evidence @ weights, nobody + np.log(len(evidence)))
     value = np.exp(value - value.max())
@@ -179,7 +169,9 @@ def _names_in(slow: SlowReport) -> set[object]:
 def _is_about_stretch(known: SlowReport, t0: float, t1: float) -> bool:
     """Whether a finding is about the stretch from t0 to t1: mostly at its time, and not of the whole capture."""
     common = min(known.t1, t1) - max(known.t0, t0)
-    return common > 0.5 * (t1 - t0) and known.t1 - known.t0 <= 3 * (t1 - t0)
+    is_meanwhile = common > THRESHOLDS.common * (t1 - t0)
+    is_short = known.t1 - known.t0 <= THRESHOLDS.longest * (t1 - t0)
+    return bool(is_meanwhile and is_short)
 
 
 def _smallest_set(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
@@ -187,14 +179,14 @@ def _smallest_set(p: Floats, sizes: Floats) -> list[tuple[int, float]]:
     candidate has ``sizes`` of them); none if nobody is more likely, or the set is
     large.
     """
-    if p[-1] >= MAX_NOBODY_P:
+    if p[-1] >= THRESHOLDS.nobody_p:
         return []
     order = [int(at) for at in np.argsort(-p[:-1] / sizes, kind="stable")]
     total, smallest = 0.0, list[tuple[int, float]]()
-    for at in order[: min(MAX_SET, max(1, len(order) // 2))]:
+    for at in order[: min(THRESHOLDS.set_size, max(1, len(order) // 2))]:
         smallest.append((at, float(p[at])))
         total += float(p[at])
-        if total >= MIN_SET_P * (1.0 - float(p[-1])):
+        if total >= THRESHOLDS.set_p * (1.0 - float(p[-1])):
             return smallest
     return []
 
@@ -225,7 +217,7 @@ def _finding(
     assert shares is not None
     evidence = dict(zip(EVIDENCE, np.minimum(shares[first], 1.0).tolist(), strict=True))
     network = max(_NETWORK_EVIDENCE, key=lambda name: evidence[name])
-    is_late = evidence[network] < NETWORK_SHARE * evidence["late"]
+    is_late = evidence[network] < THRESHOLDS.network * evidence["late"]
     kind = "late" if is_late else network
     is_path = chosen[0].is_path
     if is_path:

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture, Flows, Group, Ints32, join_group
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
+
+THRESHOLDS: Final = thresholds.of("switch_rates")
 
 
 def switch_rates(capture: Capture) -> Callable[[], list[dict[str, Any]]]:
@@ -60,5 +63,8 @@ def _path_rates(group: Group, least_s: float) -> pl.DataFrame:
     rate = pl.col("size") / (pl.col("end") - pl.col("start")).clip(lower_bound=least_s)
     table = pl.DataFrame({"path": path, "start": part.start, "end": part.end, "size": part.size})
     return table.group_by("path").agg(
-        pl.len().alias("records"), pl.col("size").sum(), rate.median().alias("rate"), rate.quantile(0.1).alias("low")
+        pl.len().alias("records"),
+        pl.col("size").sum(),
+        rate.median().alias("rate"),
+        rate.quantile(THRESHOLDS.slow_part).alias("low"),
     )

@@ -65,7 +65,7 @@ def _waiting_for_few(scene: Scene, weights: pl.Series) -> pl.Series | None:
     echoes: list[int] = []
     for wait in waits.iter_rows(named=True):
         apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
-        if scene.total < 3 or not stats.is_minority(len(apart), scene.total):
+        if scene.total < THRESHOLDS.nodes or not stats.is_minority(len(apart), scene.total):
             continue
         # the same words elsewhere come from another waiting node
         own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))

@@ -13,6 +13,8 @@ from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.meaning import hosts, roster
 from diagnosis.kinds.logs.read import raw_lines
 
+THRESHOLDS: Final = thresholds.of("mentions")
+
 LIMITS: Final = thresholds.limits("mentions")
 
 
@@ -46,4 +48,4 @@ def _shape(name: str) -> str:
     word that does not contain both letters and digits.
     """
     shape = re.sub(r"\d+", "#", name)
-    return shape if "#" in shape and any(map(str.isalpha, shape)) and len(name) >= 4 else ""
+    return shape if "#" in shape and any(map(str.isalpha, shape)) and len(name) >= THRESHOLDS.chars else ""

@@ -110,7 +110,7 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     every = case.events.filter(
         (pl.col("role").is_in(roles) | pl.col("is_exception"))
         & ~pl.col("event").is_in(list(case.roots.members))
-        & (pl.col("novelty") >= 0.5)
+        & (pl.col("novelty") >= THRESHOLDS.novel)
         & ~case.is_survived
     )
     beat_at = case.pace.last_at
@@ -118,7 +118,11 @@ def _ended_at(case: Case) -> tuple[int | None, bool]:
     rows = rows if beat_at is None else rows.filter((pl.col("first_at") >= beat_at) | _is_open(beat_at))
     stamped = rows.filter("is_stamped")
     first: int | None = (stamped if stamped.height else rows)["first_at"].min()  # type: ignore[assignment]
-    early = rows.head(0) if first is None else rows.filter((pl.col("first_at") <= first + 3 * SECOND) | _is_open(first))
+    if first is None:
+        early = rows.head(0)
+    else:
+        is_same_end = pl.col("first_at") <= first + THRESHOLDS.same_end_s * SECOND
+        early = rows.filter(is_same_end | _is_open(first))
     if beat_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
         early = pl.concat([early, every.filter(pl.col("first_at").is_null())])
@@ -189,9 +193,9 @@ def _stage(case: Case, texts: list[RootText], trained: bool, category: str) -> t
     for file, line, at, lines in texts:
         if of_frames := stages.stage_of_frames(_frames(lines)):
             has_frames = True
-            votes[of_frames] += 1.0
+            votes[of_frames] += THRESHOLDS.framed
         elif marked := _last_mark(case, file, line, at):
-            votes[marked] += 0.5
+            votes[marked] += THRESHOLDS.marked
     own = taxonomy.load().get(category).stage or None
     if any(re.search(_START_FAILED, lines[-1]) for _, _, _, lines in texts if lines):
         own = own or "launch"
@@ -199,7 +203,7 @@ def _stage(case: Case, texts: list[RootText], trained: bool, category: str) -> t
         # earlier markers are from the ranks that arrived; the cause shows what they waited for
         return own, True
     if own is not None and not trained:
-        votes[own] += 0.75
+        votes[own] += THRESHOLDS.own
     best = max(sorted(votes), key=lambda stage: votes[stage], default=None)
     if stage := best or _stage_at(case, case.roots.t0 or _ended_at(case)[0] or case.last_at):
         # a job that had trained cannot fail in its preparations

@@ -200,7 +200,7 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
 def has_wide_echo(scene: Scene, nodes: int) -> bool:
     """Whether half of the nodes or more print a known consequence that no healthy job prints."""
     found = scene.consequences()["n_nodes"]
-    return bool((found >= 0.5 * nodes).any())
+    return bool((found >= THRESHOLDS.wide * nodes).any())
 
 
 def _home_nodes(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:

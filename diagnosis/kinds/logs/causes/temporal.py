@@ -128,7 +128,7 @@ def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> 
     at = "first_line" if catalogue.cells["file"].n_unique() == 1 else "first_at"
     notice_cells = catalogue.cells.filter(pl.col("event").is_in(notices.implode())).drop_nulls("rank")
     ranks = catalogue.cells["rank"].drop_nulls().n_unique()
-    if notice_cells["rank"].n_unique() < max(2, 0.5 * ranks):
+    if notice_cells["rank"].n_unique() < max(2, THRESHOLDS.leaving * ranks):
         return set()
     edge = notice_cells.group_by("rank").agg(pl.col(at).min())[at].median()
     first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())

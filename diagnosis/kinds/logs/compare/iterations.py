@@ -39,7 +39,7 @@ def score_iterations(counts: Sequence[tuple[int, Counter[int]]]) -> list[tuple[i
         if not before:
             continue
         mean = float(np.mean([distance(lines, other) for other in before]))
-        history = means[-3 * THRESHOLDS.window :]
+        history = means[-THRESHOLDS.history * THRESHOLDS.window :]
         if place >= THRESHOLDS.window and len(history) >= THRESHOLDS.window - 1:
             usual, spread = float(np.median(history)), max(float(np.std(history)), THRESHOLDS.floor / THRESHOLDS.sigmas)
             sigmas = (mean - usual) / spread

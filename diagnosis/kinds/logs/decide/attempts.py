@@ -26,6 +26,8 @@ from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Kind, Parsed
 from diagnosis.result import Attempt, LogDiagnosis
 
+LIMITS: Final = thresholds.limits("attempts")
+
 THRESHOLDS: Final = thresholds.of("attempts")
 
 #: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates, and what follows a
@@ -39,7 +41,7 @@ _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)
 def launch_numbers(paths: Sequence[str]) -> dict[str, int]:
     """The launch of each path; empty if there is only one."""
     found = {p: int(m.group(1)) for p in paths if (m := _LAUNCH.search(p))}
-    return found if len(set(found.values())) > 1 and len(found) >= 0.5 * len(paths) else {}
+    return found if len(set(found.values())) > 1 and len(found) >= THRESHOLDS.named * len(paths) else {}
 
 
 def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
@@ -114,7 +116,9 @@ def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], na
     """The sentence about several jobs in one upload: which of them this is, and why this one."""
     spans = sorted((a.t0, a.t1) for a in attempts if a.t0 is not None and a.t1 is not None)
     is_at_once = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
-    shown = ", ".join(names[:4]) + (f" and {len(names) - 4} more" if len(names) > 4 else "")
+    shown = ", ".join(names[: LIMITS.shown]) + (
+        f" and {len(names) - LIMITS.shown} more" if len(names) > LIMITS.shown else ""
+    )
     how = "that ran at the same time" if is_at_once else "one after another"
     why = "the last one that did not succeed" if chosen.is_failure else "the last one; none of them failed"
     return (

@@ -133,9 +133,9 @@ def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
 def _delay(seconds: float) -> str:
     if seconds < 1:
         return " at once"
-    if seconds < 90:
+    if seconds < LIMITS.in_seconds_s:
         return f" {seconds:.0f} s later"
-    if seconds < 5400:
+    if seconds < LIMITS.in_minutes_s:
         return f" {seconds / 60:.0f} minutes later"
     return f" {seconds / 3600:.1f} hours later"
 
@@ -191,9 +191,11 @@ def _early_silent_ranks(case: Case, when: Moment) -> tuple[str, ...]:
     usual = int(last["at"].median())  # type: ignore[arg-type]
     least = max(THRESHOLDS.silent_least_s, THRESHOLDS.silent_beats * (case.pace.usual_s or 0.0)) * SECOND
     first = last.filter(pl.col("at") < usual - least)
-    if not 0 < first.height <= last.height / 4:
+    if not 0 < first.height <= last.height * THRESHOLDS.first_ranks:
         return ()
-    named = ", ".join(str(rank) for rank in first["rank"].sort().head(8)) + (" …" if first.height > 8 else "")
+    named = ", ".join(str(rank) for rank in first["rank"].sort().head(LIMITS.ranks)) + (
+        " …" if first.height > LIMITS.ranks else ""
+    )
     lead = (usual - int(first["at"].max())) / SECOND  # type: ignore[arg-type]
     ranks = f"Rank {named}" if first.height == 1 else f"Ranks {named}"
     return (f"{ranks} fell silent first, {lead:,.0f} s before most others wrote their last line.",)
@@ -279,7 +281,7 @@ def missing_evidence(case: Case) -> tuple[str, ...]:
     expected = case.inventory.nodes or case.hints.nodes
     absent = sorted(set(expected) - set(nodes)) if expected else []
     if absent and nodes:
-        shown = ", ".join(absent[:6]) + (" …" if len(absent) > 6 else "")
+        shown = ", ".join(absent[: LIMITS.nodes]) + (" …" if len(absent) > LIMITS.nodes else "")
         out.append(
             f"No logs of {len(absent)} of {len(expected)} nodes: {shown}. Upload them, or take their absence as a clue."
         )
@@ -293,7 +295,7 @@ def missing_evidence(case: Case) -> tuple[str, ...]:
             f"Too few healthy jobs of this family; compared with {len(case.pool.jobs)} of "
             f"{'the same framework' if case.pool.scope == 'framework' else 'all families'}."
         )
-    if len(nodes) == 1 and (case.inventory.world_size or 0) > 8:
+    if len(nodes) == 1 and (case.inventory.world_size or 0) > LIMITS.ranks_of_node:
         out.append("Logs of one node only: nodes cannot be compared. Upload the logs of the other nodes.")
     if not nodes:
         out.append(
@@ -327,7 +329,9 @@ def _at(iteration: int | None) -> str:
 
 
 def _some_names(names: Sequence[str]) -> str:
-    return ", ".join(names[:3]) + (f" and {len(names) - 3} more nodes" if len(names) > 3 else "")
+    return ", ".join(names[: LIMITS.shown]) + (
+        f" and {len(names) - LIMITS.shown} more nodes" if len(names) > LIMITS.shown else ""
+    )
 
 
 def _spread(roots: Sequence[LogEvent]) -> str:

@@ -90,12 +90,13 @@ def _progress_files(case: Case) -> frozenset[str]:
 
 def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
+    sure = THRESHOLDS.succeeded if case.ending.outcome == "succeeded" else THRESHOLDS.no_failure
     survived = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
     roles = dict.fromkeys(survived["event"].to_list(), Role.CONFIRMATION.value)
     return LogDiagnosis(
         is_failure=False,
         outcome=case.ending.outcome,
-        verdict=Verdict(none.id, none.category, none.subcategory, 0.95 if case.ending.outcome == "succeeded" else 0.6),
+        verdict=Verdict(none.id, none.category, none.subcategory, sure),
         symptom="none",
         stage=None,
         iteration=case.progress.last,
@@ -206,7 +207,7 @@ def _verdict(
     if mechanism and not known:
         node = tree.get(mechanism)
         is_other = classification.confidence > 0 and classification.category.id != node.id
-        other = (classification.category.id, min(classification.confidence, 0.3)) if is_other else None
+        other = (classification.category.id, min(classification.confidence, THRESHOLDS.replaced)) if is_other else None
         return Verdict(node.id, node.category, node.subcategory, THRESHOLDS.structure, other)
     leaf = classification.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":

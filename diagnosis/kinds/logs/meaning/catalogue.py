@@ -11,13 +11,15 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import stats, taxonomy
+from diagnosis import stats, taxonomy, thresholds
 from diagnosis.history import Pool
 from diagnosis.kinds.logs.meaning import crossjob, hosts, words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, Role
+
+THRESHOLDS: Final = thresholds.of("catalogue")
 
 EXCEPTION: Final = words.pattern("phrases", "exception")
 #: A class and a colon, as a traceback ends.
@@ -225,7 +227,7 @@ def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
     is_few = pl.col("n_nodes").is_between(1, stats.largest_minority(total))
     wide = roots.filter(is_between & (pl.col("n_nodes") > stats.largest_minority(total)))
     few = roots.filter(~is_between & pl.col("is_exception") & ~pl.col("is_system") & is_few)
-    if total < 3 or wide.is_empty() or few.is_empty():
+    if total < THRESHOLDS.nodes or wide.is_empty() or few.is_empty():
         return set()
     began_line = pl.col("first_line").min().alias("line")
     lines = catalogue.cells.group_by("event", "file").agg(began_line)

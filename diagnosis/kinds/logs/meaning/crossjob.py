@@ -46,16 +46,16 @@ def weigh(events: pl.DataFrame, found: pl.DataFrame, healthy: int, node_hours: f
     share = pl.col("jobs_with_it") / max(1, healthy)
     # rates are compared over one node: otherwise the hours of a thousand nodes would hide a storm on one of them
     rate = pl.col("n") / max(node_hours, 1 / 60)
-    is_storm = (rate > THRESHOLDS.storm * pl.col("top_rate")) & (pl.col("n") >= 50)
+    is_storm = (rate > THRESHOLDS.storm * pl.col("top_rate")) & (pl.col("n") >= THRESHOLDS.storm_lines)
     return joined.with_columns(
         is_ordinary=(share >= THRESHOLDS.ordinary) & ~is_storm,
         novelty=pl.when(pl.col("jobs_with_it") == 0)
         .then(1.0)
         .when(is_storm)
-        .then(0.7)
+        .then(THRESHOLDS.stormy)
         .when(share >= THRESHOLDS.ordinary)
         .then(0.0)
         .when(share >= THRESHOLDS.rare)
         .then(THRESHOLDS.survived)
-        .otherwise(0.6),
+        .otherwise(THRESHOLDS.seldom),
     ).drop("top_rate")

@@ -8,6 +8,10 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
+
+THRESHOLDS: Final = thresholds.of("hosts")
+
 HOST = "<HOST>"
 #: An IPv6 address, or a time. It begins where its digits begin: other beginnings would be tried in vain.
 _ADDRESS: Final = re.compile(r"(?<![0-9A-Fa-f])[0-9A-Fa-f]*:[0-9A-Fa-f:.]+")
@@ -21,7 +25,7 @@ WORD: Final = re.compile(r"[A-Za-z0-9][\w.-]*[A-Za-z0-9]")
 def hide_hosts(texts: pl.Series, nodes: Iterable[str]) -> pl.Series:
     """``texts`` with each node's masked spelling replaced by ``<HOST>``. O(bytes), one pass."""
     masked = (re.sub(r"\d+", "<NUM>", node) for node in nodes)
-    return _replaced(texts, (name for name in masked if name != "<NUM>" and len(name) >= 3), HOST)
+    return _replaced(texts, (name for name in masked if name != "<NUM>" and len(name) >= THRESHOLDS.chars), HOST)
 
 
 def anonymise_hosts(lines: pl.Series, nodes: Iterable[str]) -> pl.Series:

@@ -19,6 +19,8 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet, load
 
+THRESHOLDS: Final = thresholds.of("indicators")
+
 LIMITS: Final = thresholds.limits("indicators")
 
 
@@ -56,7 +58,6 @@ _FAULT = re.compile(
     r"|overheat|broken)"
     r"|(?P<one>warn|not |retry|retries|slow|drop|reject|stop|terminat|unexpected|disconnect|exit))"
 )
-_WEIGHTS = {"three": 3, "two": 2, "one": 1}
 _CLAUSE = re.compile(r"(?<=[:;,.!?\])|])\s+|\s+-+\s+|\s*=>\s*")
 _HEADER = re.compile(
     r"\A(?:\s*(?:\[[^\]]{0,80}\]|\(\w+ pid=[^)]*\)|\d{4}-\d\d-\d\d[T ]\S+"
@@ -71,8 +72,6 @@ _NEXT_WORD = re.compile(r"\s*\S+")
 _OPEN_END = re.compile(r"(?i)(?:\b(?:vs|than|of|to|for|at|by|from|got|was|is|with|and)|[=:])\s*\Z")
 #: Maximum number of characters of a description after the match of its rule.
 _MAX_CHARS_AFTER_RULE = 160
-#: Minimum number of words of a description, if the line is long enough.
-MIN_WORDS = 3
 
 
 def extract(line: str, rule: str | None = None, rules: SignatureSet | None = None) -> Indication:
@@ -122,7 +121,9 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
         # a match that ends within a word was only an anchor: the clause continues
         cut = _CLAUSE.search(text, end)
         end = min(cut.start() if cut else len(text), end + _MAX_CHARS_AFTER_RULE)
-    while len(text[start:end].split()) < MIN_WORDS and end - start < _MAX_CHARS_AFTER_RULE and text[end:].strip():
+    while (
+        len(text[start:end].split()) < THRESHOLDS.words and end - start < _MAX_CHARS_AFTER_RULE and text[end:].strip()
+    ):
         # a single word or number names the fault, the text after it describes it
         cut = _CLAUSE.search(text, end + 1)
         further = min(cut.start() if cut else len(text), start + _MAX_CHARS_AFTER_RULE)
@@ -141,7 +142,9 @@ def _best_clause(text: str) -> Span | None:
     """
     begin = header.end() if (header := _HEADER.match(text)) else 0
     clauses = list(_clauses(text, begin))
-    scores = [sum(_WEIGHTS[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause)) for clause in clauses]
+    scores = [
+        sum(THRESHOLDS.weights[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause)) for clause in clauses
+    ]
     if not any(scores):
         return None
     best = scores.index(max(scores))

@@ -6,7 +6,10 @@ import json
 import re
 from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.logs.read.lines import ANSI
+
+LIMITS: Final = thresholds.limits("quotes")
 
 #: A stamp and the parts around it, before a message whose template does not show its beginning.
 _HEAD: Final = re.compile(
@@ -95,7 +98,7 @@ def clip(text: object, width: int) -> str:
     if len(line) <= width:
         return line
     cut = line.rfind(" ", 0, width - 1)
-    return line[: cut if cut >= 0.6 * width else width - 1].rstrip(" ,;:(") + "…"
+    return line[: cut if cut >= LIMITS.whole_words * width else width - 1].rstrip(" ,;:(") + "…"
 
 
 def plain(text: str) -> str:

@@ -9,6 +9,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from diagnosis import thresholds
+
+LIMITS: Final = thresholds.limits("durations")
+
 #: A duration of one step: what is timed, the unit, the number.
 _SECONDS: Final = re.compile(
     r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
@@ -32,8 +36,6 @@ _NOT_TOOK: Final = re.compile(
 #: Number of words before a number that find it in other lines of its message; their maximum length.
 _WORDS_BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
-#: Number of characters after a number that have to be equal.
-_CHARS_AFTER: Final = 3
 
 
 class StatedDuration(NamedTuple):
@@ -89,7 +91,7 @@ class Durations:
             return None
         words = _WORDS_BEFORE.search(text[: found.start])
         if words and text.count(words.group()) == 1:
-            behind = text[found.end : found.end + _CHARS_AFTER]
+            behind = text[found.end : found.end + LIMITS.chars_after]
             if not any(char.isdecimal() for char in behind):
                 self._known[message] = words.group(), behind, found
         return found.value(text[found.start : found.end])

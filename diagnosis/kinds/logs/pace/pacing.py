@@ -12,6 +12,8 @@ from diagnosis import stats, thresholds
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows.clocks import SECOND, Clocks
 
+LIMITS: Final = thresholds.limits("pacing")
+
 THRESHOLDS: Final = thresholds.of("pacing")
 
 
@@ -80,40 +82,45 @@ def pace(progress: Progress, clocks: Clocks) -> Pace:
 def _durations(gaps: pl.DataFrame) -> pl.Series:
     """Seconds an iteration: stated in the lines, if they fit the times of printing; else from those times."""
     stated, each = gaps["seconds"].drop_nulls(), gaps["per"].drop_nulls()
-    if stated.len() and each.len() and not 0.5 <= np.median(stated) / max(np.median(each), 1e-9) <= 2.0:
-        return gaps["per"]
+    if stated.len() and each.len():
+        ratio = np.median(stated) / max(np.median(each), 1e-9)
+        if not 1 / THRESHOLDS.stated <= ratio <= THRESHOLDS.stated:
+            return gaps["per"]
     return gaps.select(pl.coalesce("seconds", "per")).to_series()
 
 
 def _slowdown(beats: pl.DataFrame) -> tuple[int, float] | None:
     """Row from which iterations take longer up to the end, and the factor; None without a lasting change, which must be
-    large in units of the spread before it. O(n²) on at most 400 durations.
+    large in units of the spread before it. O(n²) on at most ``LIMITS.durations``.
 
     If stamps are whole seconds and iterations hardly longer, medians of durations jump, but means are exact, because
     rounding errors cancel. Single long durations, such as checkpoints, are cut first.
     """
     known = beats.with_row_index("row").drop_nulls("seconds").filter(pl.col("seconds") > 0)
     # the first iterations warm up: compilers, caches, memory pools
-    known = known.tail(min(400, max(0, known.height - 2)))
+    known = known.tail(min(LIMITS.durations, max(0, known.height - THRESHOLDS.warm_up)))
     if known.height < 2 * THRESHOLDS.slow_beats + 1:
         return None
     values = known["seconds"].to_numpy()
     usual = float(np.median(values))
     is_coarse = bool(np.all(values == np.round(values))) and usual < THRESHOLDS.coarse_s
     if is_coarse:
-        values = np.minimum(values, 3 * max(usual, 1.0))
+        values = np.minimum(values, THRESHOLDS.longest * max(usual, 1.0))
     cut = stats.change_point(values, THRESHOLDS.coarse_beats if is_coarse else THRESHOLDS.slow_beats, is_mean=is_coarse)
     if cut is None:
         return None
     before, after = values[:cut], values[cut:]
     base, later = (float(np.mean(part) if is_coarse else np.median(part)) for part in (before, after))
-    spread = 2 * max(float(before.std()), THRESHOLDS.grain_s) if is_coarse else max(stats.spread(before), 0.02 * base)
-    # the last third of coarse durations, or most of the finer ones, must be slow too
-    least = (
-        np.mean(after[-max(THRESHOLDS.coarse_beats // 2, len(after) // 3) :]) if is_coarse else np.quantile(after, 0.2)
-    )
+    if is_coarse:
+        spread = THRESHOLDS.coarse_spreads * max(float(before.std()), THRESHOLDS.grain_s)
+        end = max(THRESHOLDS.coarse_beats // 2, len(after) // THRESHOLDS.end_parts)
+        least = float(np.mean(after[-end:]))
+    else:
+        spread = max(stats.spread(before), THRESHOLDS.noise * base)
+        least = float(np.quantile(after, THRESHOLDS.fast_share))
     gain = (later - base) / spread * np.sqrt(min(len(before), len(after)))
-    is_lasting = float(least) >= base * (1 + 0.6 * (THRESHOLDS.slower - 1))
+    # the end of coarse durations, or most of the finer ones, must be slow too
+    is_lasting = least >= base * (1 + THRESHOLDS.lasting * (THRESHOLDS.slower - 1))
     if base <= 0 or later < THRESHOLDS.slower * base or not is_lasting or gain < THRESHOLDS.least_gain:
         return None
     return int(known["row"][cut]), later / base
@@ -124,7 +131,7 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
     longest, which may be a checkpoint, against the median window. O(n × window)."""
     known = beats.drop_nulls("seconds")
     values = known["seconds"].to_numpy()
-    if len(values) < 4 * THRESHOLDS.phase:
+    if len(values) < THRESHOLDS.phases * THRESHOLDS.phase:
         return None
     windows = np.lib.stride_tricks.sliding_window_view(values, THRESHOLDS.phase)
     sums = windows.sum(axis=1) - windows.max(axis=1)
@@ -132,7 +139,12 @@ def _phase(beats: pl.DataFrame) -> tuple[int, int, float] | None:
     # the resolution of whole-second stamps
     grain = 1.0 if np.all(values == np.round(values)) else 0.0
     spread = stats.spread(sums)
-    is_slow = sums > max(THRESHOLDS.phase_slower * base, base + 6 * spread, base + 2 * grain)
+    least = max(
+        THRESHOLDS.phase_slower * base,
+        base + THRESHOLDS.phase_spreads * spread,
+        base + THRESHOLDS.grains * grain,
+    )
+    is_slow = sums > least
     is_slow[: THRESHOLDS.phase] = False
     runs = np.flatnonzero(np.diff(is_slow, prepend=False, append=False)).reshape(-1, 2)
     best = max(runs.tolist(), key=lambda run: run[1] - run[0], default=(0, 0))

@@ -24,6 +24,8 @@ from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import ReadRange
 
+LIMITS: Final = thresholds.limits("progress")
+
 THRESHOLDS: Final = thresholds.of("progress")
 
 #: The text between a counter's name and its number.
@@ -59,9 +61,8 @@ _MEASURES: Final = (
 )
 #: The minutes and seconds that are left.
 _LEFT: Final = words.regex("phrases", "left")
-#: A counter with its planned end; number of lines of the last counter that are read.
+#: A counter with its planned end.
 _COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
-_LAST_LINES: Final = 4
 #: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch: [30]".
 _UNIT_COUNT: Final = re.compile(
     r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
@@ -72,13 +73,8 @@ _SAVED: Final = words.regex("phrases", "saved_at")
 _NAMED: Final = words.regex("phrases", "iteration")
 _LOADED: Final = r"(?i)(?:load|resum|restor)"
 _NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
-#: Maximum of bytes and lines read of one job.
-LINES_PER_FILE = 4_000
 #: Number of lines of one message without a duration after which the search stops: its words are always the same.
-UNTIMED_LINES = 64
-FILES_READ = 12
 #: Files of each of these machines, at most.
-_FILES_PER_NODE: Final = 8
 
 
 @dataclass(frozen=True)
@@ -137,7 +133,7 @@ def _beat_kind(text: str) -> str | None:
 
 def find_progress(table: LogTable, read: ReadRange) -> Progress:
     """Find the job's counter: by its known word; else the number of a recurring line that grows evenly; else that of
-    saved checkpoints. Reads at most :data:`LINES_PER_FILE` lines of each of some files of :data:`FILES_READ` machines.
+    saved checkpoints. Reads at most ``LIMITS.lines`` lines of each of some files of some machines.
     """
     for way in (_counters_by_word, _counters_without_word, _counters_of_checkpoints):
         kind, beats = way(table, read)
@@ -203,7 +199,7 @@ def _beats(
     untimed: Counter[int] = Counter()  # lines of a message before one states a duration; below zero after that
     timed = durations.Durations()
     for message, text in zip(rows["masked"], texts, strict=True):
-        took.append(timed.seconds(message, text) if untimed[message] < UNTIMED_LINES else None)
+        took.append(timed.seconds(message, text) if untimed[message] < LIMITS.untimed else None)
         untimed[message] += 1 if took[-1] is None else -rows.height
     return (
         rows.select("file", "line", "at", "source", "masked")
@@ -222,21 +218,21 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
         table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
     )
     homes = beat_cells.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
-    busiest = beat_cells.filter(pl.col("home").is_in(homes.head(FILES_READ).implode()))
+    busiest = beat_cells.filter(pl.col("home").is_in(homes.head(LIMITS.machines).implode()))
     files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
-    chosen = files.head(FILES_READ * _FILES_PER_NODE).sort()
+    chosen = files.head(LIMITS.machines * LIMITS.files).sort()
     held = dict(beat_cells.group_by("file").agg(pl.col("n").sum()).iter_rows())
-    short = [file for file in chosen if held[file] <= LINES_PER_FILE]
+    short = [file for file in chosen if held[file] <= LIMITS.lines]
     wanted = masked.to_list()
     found = [table.rows(wanted, files=short)]
-    found += [table.sampled(wanted, file, LINES_PER_FILE) for file in chosen if file not in short]
+    found += [table.sampled(wanted, file, LIMITS.lines) for file in chosen if file not in short]
     rows = pl.concat(found).sort("file", maintain_order=True)
     others = beat_cells.filter(~pl.col("file").is_in(chosen.implode())).drop_nulls("last_at")
     latest = (
         others.sort("last_at", "home", "file", "last_line", descending=[True, False, False, False])
         .unique("masked", keep="first", maintain_order=True)
         .select("file", "masked", line="last_line")
-        .head(FILES_READ * _FILES_PER_NODE)
+        .head(LIMITS.machines * LIMITS.files)
     )
     last = table.rows(latest["masked"].to_list(), files=latest["file"].to_list())
     return pl.concat([rows, last.join(latest, on=["file", "line", "masked"], how="semi", maintain_order="left")])
@@ -249,7 +245,9 @@ def _growing_messages(beats: pl.DataFrame) -> list[int]:
         .with_columns(step=pl.col("n").diff().over("source", "masked"))
         .group_by("masked")
         .agg(falls=(pl.col("step") < 0).sum(), rises=(pl.col("step") > 0).sum(), values=pl.col("n").n_unique())
-        .filter((pl.col("values") >= 2) & (pl.col("rises") >= 1) & (pl.col("falls") * 10 <= pl.col("rises")))
+        .filter(
+            (pl.col("values") >= 2) & (pl.col("rises") >= 1) & (pl.col("falls") * THRESHOLDS.rises <= pl.col("rises"))
+        )
     )
     return sorted(grown["masked"].to_list())
 
@@ -271,7 +269,7 @@ def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
     same = size.filter(
         (pl.col("high") >= main["low"] - next_to)
         & (pl.col("low") <= main["high"] + next_to)
-        & (pl.col("high") <= main["high"] * 1.2 + 10)
+        & (pl.col("high") <= main["high"] * THRESHOLDS.beyond + THRESHOLDS.slack)
     )
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
 
@@ -281,7 +279,7 @@ def has_ended(progress: Progress, table: LogTable, read: ReadRange) -> bool:
     message of an end that is printed after it only.
     """
     writers = progress.beats.sort("file", "line").partition_by("file", "source", maintain_order=True)
-    furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-_LAST_LINES:]
+    furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-LIMITS.last_lines :]
     return any(_has_ended(beats, progress.interval, table, read) for beats in furthest)
 
 
@@ -319,7 +317,7 @@ def _is_cut(said: pl.DataFrame, rounds: pl.Series, table: LogTable, read: ReadRa
     """Whether the last round of a counter is not whole: a message that each other round prints after its line is not
     printed any more, or counts to less than its total.
     """
-    if rounds.len() < 3:
+    if rounds.len() < THRESHOLDS.rounds:
         return False
     each = said.filter((pl.col("first_line").is_between(rounds[0], rounds[1])) & (pl.col("n") >= rounds.len() - 1))
     if each["last_line"].is_between(rounds[-2], rounds[-1], closed="none").any():

@@ -15,16 +15,17 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.waitgraph import blocking_ranks, find_chain_ends
 from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
 from diagnosis.kinds.stacks.read.stack_frames import frame_text
 
-_SCORE = {HOST: 0.92, COMPUTE: 0.88, LOCAL: 0.8, DEVICE: 0.72}
-#: Missing ranks are named only if most of the job is there; beyond this share the upload is incomplete.
-MAX_MISSING_SHARE = 0.34
+THRESHOLDS: Final = thresholds.of("blame")
+LIMITS: Final = thresholds.limits("blame")
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +81,7 @@ def blame(
     expected: int = 0,
 ) -> Blame:
     """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
-    absent = [] if expected and len(missing) > MAX_MISSING_SHARE * expected else sorted(missing)
+    absent = [] if expected and len(missing) > THRESHOLDS.missing_share * expected else sorted(missing)
     scene = Scene(groups, layout, absent, failed, empty)
     scene.odd_groups = _odd_groups(scene)
     scene.outliers = tuple(sorted({r for g in scene.odd_groups for r in g.ranks} | set(absent)))
@@ -99,14 +100,15 @@ def _odd_groups(scene: Scene) -> list[Group]:
     def is_odd(g: Group) -> bool:
         if not g.dominant:
             return True
-        enough = 0.5 if g.activity.kind != HOST and total > 4 else 0.25
+        is_usual = g.activity.kind != HOST and total > THRESHOLDS.few
+        enough = THRESHOLDS.waiting if is_usual else THRESHOLDS.waiting_host
         busy = g.activity.kind in {HOST, COMPUTE, LOCAL}
-        return busy and communicating >= enough * total and len(g.ranks) <= 0.5 * total
+        return busy and communicating >= enough * total and len(g.ranks) <= THRESHOLDS.odd_share * total
 
     odd = [g for g in scene.groups if is_odd(g)]
-    if odd or scene.missing or communicating < 0.5 * total:
+    if odd or scene.missing or communicating < THRESHOLDS.waiting * total:
         return odd
-    return [g for g in scene.groups if g.activity.kind == DEVICE and len(g.ranks) < 0.5 * total]
+    return [g for g in scene.groups if g.activity.kind == DEVICE and len(g.ranks) < THRESHOLDS.odd_share * total]
 
 
 def _not_comparable(scene: Scene) -> Blame | None:
@@ -129,7 +131,9 @@ def _missing_ranks(scene: Scene) -> Blame | None:
         return None
     text = f"No process of {ranks_text(scene.missing)} was dumped although its peers were"
     sentence = f"{text}: it is gone, or was not reachable{_waiting_text(scene.groups, ())}."
-    return accuse(scene.missing, 0.85, "was not dumped although its peers were", scene, sentence, "missing")
+    return accuse(
+        scene.missing, THRESHOLDS.missing, "was not dumped although its peers were", scene, sentence, "missing"
+    )
 
 
 def _local_ranks(scene: Scene) -> Blame | None:
@@ -144,7 +148,7 @@ def _accuse_activities(scene: Scene, kinds: set[str], rule: str, clause: str) ->
     chosen = [g for g in scene.odd_groups if g.activity.kind in kinds]
     if not chosen:
         return None
-    chosen.sort(key=lambda g: (-_SCORE[g.activity.kind], len(g.ranks), g.ranks))
+    chosen.sort(key=lambda g: (-THRESHOLDS.activity[g.activity.kind], len(g.ranks), g.ranks))
     ranks = [r for g in chosen for r in g.ranks]
     if kinds == {LOCAL}:
         # Unknown code may be an unknown wait. A culprit blocks the rest of its tensor group; a waiting group stays
@@ -156,9 +160,9 @@ def _accuse_activities(scene: Scene, kinds: set[str], rule: str, clause: str) ->
     for g in chosen:
         for rank in g.ranks:
             if rank in ranks:
-                scores[rank] = _SCORE[g.activity.kind]
+                scores[rank] = THRESHOLDS.activity[g.activity.kind]
                 reasons[rank] = f"{g.activity.what} in {frame_text(g.activity.frame)}, {clause}"
-    named = [(g, [r for r in g.ranks if r in scores]) for g in chosen[:3]]
+    named = [(g, [r for r in g.ranks if r in scores]) for g in chosen[: LIMITS.groups]]
     parts = [f"{ranks_text(r)} {'is' if len(r) == 1 else 'are'} {g.activity.what}" for g, r in named]
     sentence = ", ".join(parts) + _waiting_text(scene.groups, chosen) + "."
     return Blame(tuple(scores), scores, reasons, scene.outliers, sentence[0].upper() + sentence[1:], rule)
@@ -171,9 +175,9 @@ def _waiting_text(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
         return ""
     parts = [
         f"{ranks_text(g.ranks)} {g.activity.what}" + (f" ({g.activity.dim} group)" if g.activity.dim else "")
-        for g in waiting[:3]
+        for g in waiting[: LIMITS.groups]
     ]
-    rest = sum(len(g.ranks) for g in waiting[3:])
+    rest = sum(len(g.ranks) for g in waiting[LIMITS.groups :])
     return "; meanwhile " + ", ".join([*parts, *([f"{rest} elsewhere"] if rest else [])]) + " wait for their peers"
 
 
@@ -183,14 +187,14 @@ def ranks_text(ranks: Iterable[int]) -> str:
     folded = fold_ranks(named)
     if len(named) == 1:
         return f"rank {folded}"
-    return f"ranks {folded}" if folded.count("/") < 3 else f"{len(named)} ranks"
+    return f"ranks {folded}" if folded.count("/") < LIMITS.spans else f"{len(named)} ranks"
 
 
 def _empty_dumps(scene: Scene) -> Blame | None:
-    if not scene.empty or scene.odd_groups or len(scene.empty) > MAX_MISSING_SHARE * max(1, scene.total):
+    if not scene.empty or scene.odd_groups or len(scene.empty) > THRESHOLDS.missing_share * max(1, scene.total):
         return None
     text = f"All other ranks are alike; the dump of {ranks_text(scene.empty)} is empty, so its process may be gone."
-    return accuse(scene.empty, 0.5, "its dump is empty", scene, text, "empty")
+    return accuse(scene.empty, THRESHOLDS.empty, "its dump is empty", scene, text, "empty")
 
 
 def _all_equal(scene: Scene) -> Blame | None:
@@ -213,7 +217,12 @@ def _chain_ends(scene: Scene) -> Blame | None:
     if ends.unread:
         text = f"All readable ranks wait; the chain of waits ends at rank {fold_ranks(ends.unread)}, whose dump failed."
         return accuse(
-            ends.unread, 0.55, "could not be dumped, and the chain of waits ends at it", scene, text, "unread"
+            ends.unread,
+            THRESHOLDS.unread,
+            "could not be dumped, and the chain of waits ends at it",
+            scene,
+            text,
+            "unread",
         )
     if ends.ranks:
         of = {r: g for g in scene.groups for r in g.ranks}
@@ -225,11 +234,11 @@ def _chain_ends(scene: Scene) -> Blame | None:
             f"All ranks communicate; the chain of waits ends at {ranks_text(ends.ranks)}, "
             "all of whose group have arrived: the collective itself does not finish there."
         )
-        return accuse(ends.ranks, 0.7, why, scene, text, "sink")
+        return accuse(ends.ranks, THRESHOLDS.sink, why, scene, text, "sink")
     largest = max(scene.groups, key=lambda g: len(g.ranks))
     odd = ends.separate or [g for g in scene.groups if not g.dominant]
     if not odd:
-        parts = "; ".join(f"{ranks_text(g.ranks)} {g.activity.what}" for g in scene.groups[:4])
+        parts = "; ".join(f"{ranks_text(g.ranks)} {g.activity.what}" for g in scene.groups[: LIMITS.large_groups])
         return accuse_nobody(
             f"The ranks fall into {len(scene.groups)} large groups and none is an outlier: {parts}.", "no_outlier"
         )
@@ -238,7 +247,7 @@ def _chain_ends(scene: Scene) -> Blame | None:
     other_call, main_call = odd[0].activity.what, largest.activity.what
     text = f"{ranks_text(why)} entered another call ({other_call}) than the other ranks ({main_call})."
     text = text[0].upper() + text[1:]
-    return accuse([r for g in odd for r in g.ranks], 0.68, why, scene, text, "mismatch")
+    return accuse([r for g in odd for r in g.ranks], THRESHOLDS.mismatch, why, scene, text, "mismatch")
 
 
 #: The first rule with an answer decides; the last rule always answers.

@@ -16,9 +16,12 @@ import re
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.cluster import fold_ranks
+
+THRESHOLDS: Final = thresholds.of("collectives")
 
 _PIPELINE = ("PIPELINE", "PP", "EMBEDDING")
 #: collectives whose sizes differ between ranks by nature
@@ -185,7 +188,7 @@ def _find_mismatches(label: str, members: Mapping[int, State], verdict: Verdict)
                     )
             return
         op = next(iter(ops), "")
-        if any(word in op for word in _UNEVEN_OPS) or len(entries) < 3:
+        if any(word in op for word in _UNEVEN_OPS) or len(entries) < THRESHOLDS.ranks:
             continue
         sizes = Counter(str(e["sizes"]) for e in entries.values())
         if len(sizes) > 1 and sizes.most_common(1)[0][1] > len(entries) / 2:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.blame import collectives
-from diagnosis.kinds.stacks.blame.blame import MAX_MISSING_SHARE, Blame, ranks_text
+from diagnosis.kinds.stacks.blame.blame import Blame, ranks_text
 from diagnosis.kinds.stacks.blame.stack_report import Findings, to_report
 from diagnosis.kinds.stacks.blame.voting import Outcome, decide, judge_round
 from diagnosis.kinds.stacks.ranks.dump_sources import find_layout, keep_one_job, node_names, with_world
@@ -18,6 +19,10 @@ from diagnosis.kinds.stacks.read import ras
 from diagnosis.kinds.stacks.read.flight_recorder import expand_span
 from diagnosis.kinds.stacks.read.stack_frames import unpack
 from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
+
+#: Ranks that are missing are judged alike everywhere.
+BLAME: Final = thresholds.of("blame")
+THRESHOLDS: Final = thresholds.of("diagnose")
 
 
 def diagnose_stacks(
@@ -121,7 +126,7 @@ def _compare(found: Findings, others: Sequence[Process]) -> None:
     if not verdict.ranks and verdict.rule in {"all_equal", "no_outlier"} and (workers := odd_workers(others)):
         verdict = Blame(
             tuple(workers),
-            dict.fromkeys(workers, 0.6),
+            dict.fromkeys(workers, THRESHOLDS.worker),
             workers,
             tuple(workers),
             f"All trainers are alike, but a child process of {ranks_text(workers)} has a stack that no other has.",
@@ -180,13 +185,20 @@ def _collectives(found: Findings, states: Sequence[collectives.State], dumped: S
     verdict = collectives.compare(states, dumped=dumped)
     wrote = set(dumped)
     absent = [r for r in range(found.layout.world_size or 0) if r not in wrote] if dumped else []
-    if absent and len(absent) <= MAX_MISSING_SHARE * len(dumped) and not verdict.ranks:
+    if absent and len(absent) <= BLAME.missing_share * len(dumped) and not verdict.ranks:
         for rank in absent:
-            found.accuse(rank, None, 0.7, "wrote no Flight Recorder dump although its peers did", "flight_recorder")
+            found.accuse(
+                rank,
+                None,
+                THRESHOLDS.unwritten,
+                "wrote no Flight Recorder dump although its peers did",
+                "flight_recorder",
+            )
     for rank, reason in verdict.ranks.items():
-        score = 0.9 if rank in verdict.device or rank in verdict.host else 0.8
+        is_sure = rank in verdict.device or rank in verdict.host
+        score = THRESHOLDS.first if is_sure else THRESHOLDS.other
         # Watchdog lines come from the logs, which already weighed them.
-        source, weight = ("flight_recorder", 1.0) if dumped else ("watchdog", 0.7)
+        source, weight = ("flight_recorder", 1.0) if dumped else ("watchdog", THRESHOLDS.watchdog)
         found.accuse(rank, None, weight * score, reason, source)
     found.collectives = verdict
     found.recorded = sorted(set(dumped))

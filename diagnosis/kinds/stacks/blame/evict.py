@@ -30,7 +30,7 @@ class Candidate:
     @property
     def score(self) -> float:
         """In [0, 1]: coverage reduced by low precision, for display; the choice is made by :attr:`order`."""
-        return round(self.coverage * (0.5 + 0.5 * self.precision), 4)
+        return round(self.coverage * (1 + self.precision) / 2, 4)
 
 
 def candidates(outliers: Iterable[int], layout: Layout, *, limit: int = 24) -> list[Candidate]:

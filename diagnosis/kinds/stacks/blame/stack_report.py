@@ -6,16 +6,22 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass, field
 from itertools import combinations
-from typing import Any
+from typing import Any, Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.blame import evict
-from diagnosis.kinds.stacks.blame.blame import MAX_MISSING_SHARE, ranks_text
+from diagnosis.kinds.stacks.blame.blame import ranks_text
 from diagnosis.kinds.stacks.blame.collectives import Verdict
 from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Outcome
 from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, icicle, icicle_rows
 from diagnosis.kinds.stacks.ranks.identify import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED
+
+#: Ranks that are missing are judged alike everywhere.
+BLAME: Final = thresholds.of("blame")
+THRESHOLDS: Final = thresholds.of("stack_report")
+LIMITS: Final = thresholds.limits("stack_report")
 
 _MAX_GROUPS = 200
 _SOURCE_TEXT = {
@@ -152,8 +158,8 @@ def _agreed_accusations(ranked: list[Accusation], notes: list[str]) -> list[Accu
     best = ranked[0].score
     several = {a.rank for a in ranked if sum(s > 0 for s in a.scores.values()) > 1}
     if several:  # ranks that two kinds of evidence accuse come before those that one accuses
-        return [a for a in ranked if a.rank in several or a.score >= best - 0.02]
-    return [a for a in ranked if a.score >= min(0.6, best - 0.2)]
+        return [a for a in ranked if a.rank in several or a.score >= best - THRESHOLDS.equal]
+    return [a for a in ranked if a.score >= min(THRESHOLDS.named, best - THRESHOLDS.near)]
 
 
 def _reason(found: Findings) -> str:
@@ -186,7 +192,9 @@ def _reason(found: Findings) -> str:
 def _headline(reason: str, nodes: list[str]) -> str:
     """The first clause of the reason, with the nodes: the title of an incident."""
     first = re.split(r"(?<=\w\))\.|[;.](?:\s|$)", reason, maxsplit=1)[0].rstrip(".")
-    where = ", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")
+    where = ", ".join(nodes[: LIMITS.nodes]) + (
+        f" and {len(nodes) - LIMITS.nodes} more" if len(nodes) > LIMITS.nodes else ""
+    )
     return f"{first} ({where})." if where else f"{first}."
 
 
@@ -204,7 +212,9 @@ def _note_rounds(found: Findings) -> None:
         if (lacking := everyone - ranks)
     ]
     if partial:
-        shown = "; ".join(partial[:4]) + (f"; {len(partial) - 4} more rounds lack some" if len(partial) > 4 else "")
+        shown = "; ".join(partial[: LIMITS.rounds]) + (
+            f"; {len(partial) - LIMITS.rounds} more rounds lack some" if len(partial) > LIMITS.rounds else ""
+        )
         found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
 
 
@@ -212,13 +222,15 @@ def _note_absent(found: Findings, missing: list[int], absent: int, failed: list[
     _note_rounds(found)
     if missing:
         share = f"{absent} of {found.layout.world_size} ranks"
-        text = f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= 64 else f"No dump of {share}."
-        if absent > MAX_MISSING_SHARE * (found.layout.world_size or 1):
+        text = (
+            f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= LIMITS.absent else f"No dump of {share}."
+        )
+        if absent > BLAME.missing_share * (found.layout.world_size or 1):
             text += " So many are not accused: the upload is not complete, or the layout is another job's."
         found.notes.append(text)
     if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
         total = len({p.rank for p in found.processes})
-        which = f" (rank {fold_ranks(cut)})" if len(cut) <= 32 else ""
+        which = f" (rank {fold_ranks(cut)})" if len(cut) <= LIMITS.cut else ""
         found.notes.append(
             f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
         )
@@ -313,7 +325,7 @@ def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[s
 
 
 def _shown_score(a: Accusation, named: set[int]) -> float:
-    return a.score if id(a) in named else round(0.5 * a.score, 4)
+    return a.score if id(a) in named else round(THRESHOLDS.unnamed * a.score, 4)
 
 
 def _reasons_of(accusations: list[Accusation]) -> list[str]:

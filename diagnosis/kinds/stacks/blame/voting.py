@@ -10,15 +10,19 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from itertools import islice
+from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.blame import evict
-from diagnosis.kinds.stacks.blame.blame import MAX_MISSING_SHARE, Blame, blame, ranks_text
+from diagnosis.kinds.stacks.blame.blame import Blame, blame, ranks_text
 from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, group_of_rank, group_ranks
 from diagnosis.kinds.stacks.ranks.identify import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
 
-#: Share of ranks with the same stack in all rounds from which the job is hung.
-MIN_STILL_SHARE = 0.9
+#: Ranks that are missing are judged alike everywhere.
+BLAME: Final = thresholds.of("blame")
+THRESHOLDS: Final = thresholds.of("voting")
+
 #: Number of ranks listed for a job if most of its ranks have no dump.
 MAX_LISTED = 4096
 
@@ -55,7 +59,7 @@ def judge_round(processes: Sequence[Process], layout: Layout) -> Round:
     seen = {p.rank for p in processes if p.rank is not None}
     world = layout.world_size or 0
     absent = world - sum(r < world for r in seen)
-    is_few = absent <= MAX_MISSING_SHARE * world  # else nobody is accused of it, and a stated size lists no ranks
+    is_few = absent <= BLAME.missing_share * world  # else nobody is accused of it, and a stated size lists no ranks
     missing = list(islice((r for r in range(world) if r not in seen), absent if is_few else MAX_LISTED))
     named = missing if is_few else []
     verdict = blame(groups, layout, missing=named, failed=failed, empty=empty, expected=world)
@@ -79,7 +83,7 @@ def is_moving(rounds: Sequence[Round]) -> bool:
     places = [{r: g.key for r, g in group_of_rank(one.groups).items()} for one in rounds]
     common = set(places[0]).intersection(*places[1:])
     still = sum(all(p[r] == places[0][r] for p in places[1:]) for r in common)
-    return bool(common) and still < MIN_STILL_SHARE * len(common)
+    return bool(common) and still < THRESHOLDS.still * len(common)
 
 
 def decide(rounds: Sequence[Round], layout: Layout) -> Outcome:
@@ -115,11 +119,17 @@ def _slow_outcome(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outc
             by_key.setdefault(key, one.flagged)
     votes = Counter(r for one in rounds for r in one.blame.ranks)
     lagging = [
-        r for r, n in sorted(votes.items(), key=lambda item: (-item[1], item[0])) if n >= max(2, 0.6 * len(rounds))
+        r
+        for r, n in sorted(votes.items(), key=lambda item: (-item[1], item[0]))
+        if n >= max(2, THRESHOLDS.lagging * len(rounds))
     ]
     order = sorted(flagged.items(), key=lambda item: (-item[1], by_key[item[0]].order, item[0]))
     tally = [(by_key[key], n) for key, n in order]
-    clear = bool(tally) and tally[0][1] >= max(2, 0.5 * len(rounds)) and (len(tally) == 1 or tally[1][1] < tally[0][1])
+    clear = (
+        bool(tally)
+        and tally[0][1] >= max(2, THRESHOLDS.flagged * len(rounds))
+        and (len(tally) == 1 or tally[1][1] < tally[0][1])
+    )
     if not lagging and not clear:
         verdict = Blame(
             (),
@@ -138,7 +148,9 @@ def _slow_outcome(rounds: Sequence[Round], shown: Round, layout: Layout) -> Outc
         else "belongs to the group that lagged most often"
         for r in ranks
     }
-    scores = {r: round(min(0.9, 0.4 + 0.5 * votes[r] / len(rounds)), 3) for r in ranks}
+    scores = {
+        r: round(min(THRESHOLDS.most, THRESHOLDS.base + THRESHOLDS.votes * votes[r] / len(rounds)), 3) for r in ranks
+    }
     flagged_text = (
         f"; its {tally[0][0].kind} group {fold_ranks(lagging_group)} was flagged in {tally[0][1]}" if clear else ""
     )

@@ -16,7 +16,7 @@ from diagnosis.kinds.flows.capture.capture import Capture, Flows, Place
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.slow.delays import (
     EVIDENCE,
-    MAX_SHARE,
+    THRESHOLDS,
     Candidate,
     Delays,
     find_raised_stretches,
@@ -24,7 +24,6 @@ from diagnosis.kinds.flows.slow.delays import (
 )
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.slow.stragglers import (
-    MAX_SET,
     StragglerResult,
     Stretch,
     _smallest_set,
@@ -168,7 +167,7 @@ def test_shares_of_one_step_never_exceed_what_counts_at_most() -> None:
     assert held is not None
     shares = held.shares(SLOW)
     assert shares is not None
-    assert np.abs(shares).max() <= MAX_SHARE
+    assert np.abs(shares).max() <= THRESHOLDS.most
     assert held.shares([10**6]) is None
 
 
@@ -238,7 +237,7 @@ def test_evidence_that_cannot_separate_two_gives_both_the_same_probability() -> 
     p = probabilities(evidence)
     assert p[0] == pytest.approx(p[1])
     assert p.sum() == pytest.approx(1.0)
-    assert MAX_SET >= 2
+    assert THRESHOLDS.set_size >= 2
 
 
 def test_no_evidence_means_nobody_however_many_there_are() -> None:

@@ -79,7 +79,7 @@ def test_numbers_are_found_between_what_other_masks_hide() -> None:
 def test_the_last_progress_of_all_machines_counts_however_their_lines_are_cut(tmp_path: Path, cuts: int) -> None:
     """More machines than are read print more lines than the one that prints last."""
     data: dict[str, bytes] = {}
-    for node in range(progress.FILES_READ + 3):
+    for node in range(progress.LIMITS.machines + 3):
         steps = range(40) if node else range(30, 52)
         lines = [f"2026-03-01 08:00:{step:02d} iteration {step} loss 2.5\n" for step in steps]
         for cut in range(cuts):

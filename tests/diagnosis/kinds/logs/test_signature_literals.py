@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.kinds.logs.meaning import signatures
-from diagnosis.kinds.logs.meaning.signatures.literals import MIN_LENGTH, stored_ways, ways
+from diagnosis.kinds.logs.meaning.signatures.literals import LIMITS, stored_ways, ways
 
 
 @pytest.mark.parametrize(
@@ -72,7 +72,7 @@ def pieces() -> st.SearchStrategy[str]:
 
 @given(pieces(), st.text("abc1", max_size=30))
 def test_every_match_contains_what_one_of_its_ways_needs(pattern: str, text: str) -> None:
-    assert all(len(word) >= MIN_LENGTH for way in ways(pattern) for words in way for word in words)
+    assert all(len(word) >= LIMITS.chars for way in ways(pattern) for words in way for word in words)
     if re.search(pattern, text):
         assert any(all(any(word in text for word in words) for words in way) for way in ways(pattern))
 

@@ -13,6 +13,8 @@ from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
 
+THRESHOLDS: Final = thresholds.of("peers")
+
 LIMITS: Final = thresholds.limits("peers")
 
 id: Final = "peers"
@@ -45,4 +47,5 @@ def most_named(lines: Iterable[tuple[str, str | None]], nodes: Mapping[str, str]
     if counts[0] < max(2, 2 * counts[1]):
         return []
     node, top = ranked[0][0], counts[0]
-    return [Clue(node, min(0.6, 0.25 + 0.1 * top), f"{top} nodes complain about their connection to {node}")]
+    weight = min(THRESHOLDS.most, THRESHOLDS.base + THRESHOLDS.each * top)
+    return [Clue(node, weight, f"{top} nodes complain about their connection to {node}")]

@@ -54,7 +54,7 @@ def look(case: Case) -> Iterator[Clue]:
         .agg(nodes=pl.col("node").n_unique(), n=pl.col("n").sum())
         .filter(
             (pl.col("nodes") >= max(THRESHOLDS.nodes, stats.MINORITY_SHARE * 2 * total))
-            & (pl.col("n") >= 3 * pl.col("nodes"))
+            & (pl.col("n") >= THRESHOLDS.lines * pl.col("nodes"))
         )
         .sort("n", "masked", descending=[True, False])
         .head(LIMITS.messages)
@@ -88,7 +88,7 @@ def compare(by_node: dict[str, list[str]], *, total: int) -> list[Clue]:
     for node, lines in by_node.items():
         for text in lines:
             for place, found in enumerate(_NUMBER.finditer(text)):
-                sense = _sense(text[max(0, found.start() - 28) : found.start()], found.group(2) or "")
+                sense = _sense(text[max(0, found.start() - LIMITS.chars_before) : found.start()], found.group(2) or "")
                 if sense:
                     columns[place, sense][node].append(float(found.group(1)))
     out = []

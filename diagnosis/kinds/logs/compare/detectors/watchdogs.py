@@ -21,6 +21,8 @@ from diagnosis.kinds.logs.compare.clues import Clue
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.read import raw_lines
 
+THRESHOLDS: Final = thresholds.of("watchdogs")
+
 LIMITS: Final = thresholds.limits("watchdogs")
 
 id: Final = "watchdogs"
@@ -118,7 +120,7 @@ def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator
     for state in states:
         groups[state.group].append(state)
     for name, members in sorted(groups.items()):
-        if len(members) >= 3:
+        if len(members) >= THRESHOLDS.members:
             yield from _odd_ones(name, members)
     reporting = {s.rank for s in states}
     silent = sorted(set(ranks) - reporting)
@@ -127,7 +129,9 @@ def suspicions(states: list[State], ranks: Mapping[int, str | None]) -> Iterator
     world = max((*ranks, *reporting), default=-1) + 1
     if silent and stats.is_minority(world - len(reporting), world):
         they = f"the time-out that {len(reporting)} of {world} ranks report"
-        yield from (Clue(node, 0.5, f"rank {r} did not report {they}") for r in silent if (node := ranks[r]))
+        yield from (
+            Clue(node, THRESHOLDS.silent, f"rank {r} did not report {they}") for r in silent if (node := ranks[r])
+        )
 
 
 def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
@@ -140,7 +144,7 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
             for s in behind:
                 is_idle = s.enqueued is not None and s.enqueued == s.completed
                 text = "never entered the collective that its peers wait in" if is_idle else "is behind its peers"
-                yield from _clue(s, 0.8, f"{text} {where}: completed {s.completed}, most {common}")
+                yield from _clue(s, THRESHOLDS.behind, f"{text} {where}: completed {s.completed}, most {common}")
     by_seq: dict[int, list[State]] = defaultdict(list)
     for s in members:
         if s.seq is not None and s.op is not None:
@@ -149,10 +153,14 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
         common_op, votes = Counter(s.op for s in same).most_common(1)[0]
         odd = [s for s in same if s.op != common_op]
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
-        if stats.is_minority(len(odd), len(same)) and votes >= 3 and stats.is_nearly_all(len(same), len(members)):
+        if (
+            stats.is_minority(len(odd), len(same))
+            and votes >= THRESHOLDS.members
+            and stats.is_nearly_all(len(same), len(members))
+        ):
             for s in odd:
                 text = f"called {s.op} as number {seq} {where}, its peers {common_op}"
-                yield from _clue(s, 0.85, text, MISMATCH)
+                yield from _clue(s, THRESHOLDS.mismatch, text, MISMATCH)
 
 
 def _clue(state: State, weight: float, text: str, tells: str = "") -> Iterator[Clue]:

@@ -14,8 +14,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from typing import Final
 
-MIN_LENGTH = 3
+from diagnosis import thresholds
+
+LIMITS: Final = thresholds.limits("literals")
+
 #: maximum number of sets of one way, the best ones: more cost more in the search than they save
 MAX_SETS = 3
 #: A set in square brackets, which may hold named ones and, twice, other sets.
@@ -51,7 +55,7 @@ def ways(pattern: str) -> tuple[Way, ...]:
     """How a text can match: it contains, in at least one of the ways, one or more lower-case strings of every set.
 
     A way without sets fits every text; the rule must then be tried on every message. Strings have at least
-    :data:`MIN_LENGTH` characters. The pattern must be valid already. O(length) for ordinary patterns: only one
+    ``LIMITS.chars`` characters. The pattern must be valid already. O(length) for ordinary patterns: only one
     alternation of a sequence is expanded, so that the numbers of ways are added and never multiplied.
     """
     tokens: _Tokens = deque((found.lastgroup, found.group()) for found in _TOKEN.finditer(pattern))
@@ -114,7 +118,7 @@ def _atom(kind: str | None, text: str, tokens: _Tokens) -> _Part:
 
 
 def _only_text(text: str) -> tuple[Way, ...]:
-    return (frozenset({frozenset({text})}),) if len(text) >= MIN_LENGTH else _ANYTHING
+    return (frozenset({frozenset({text})}),) if len(text) >= LIMITS.chars else _ANYTHING
 
 
 def _any_of(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:

@@ -7,7 +7,10 @@ from dataclasses import dataclass, field
 from enum import StrEnum
 from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.model import Role
+
+THRESHOLDS: Final = thresholds.of("signatures")
 
 #: Areas of rules that do not ship with the engine.
 USER_AREAS: Final = frozenset({"", "custom"})
@@ -28,7 +31,7 @@ class Strength(StrEnum):
     @property
     def weight(self) -> float:
         """Number of votes of a message of this strength in classification."""
-        return {"decisive": 1.0, "strong": 0.6, "weak": 0.2}[self.value]
+        return float(getattr(THRESHOLDS, self.value))
 
 
 @dataclass(frozen=True)
