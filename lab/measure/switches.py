@@ -52,9 +52,9 @@ _NEUTRAL_VALUES: dict[str, Callable[[], Any]] = {
 #: The package whose data files a module reads, and the files that are data.
 _DATA_PACKAGE = re.compile(r"resources\.files\(['\"](diagnosis[\w.]*)['\"]\)")
 _DATA_SUFFIXES = frozenset((".toml", ".csv", ".json"))
-#: The module that reads the tables of numbers, and which table each of its functions reads.
+#: The module that reads the tables of numbers, and a use of one of its sections.
 _NUMBERS = "diagnosis.thresholds"
-_NUMBER_TABLES = {"thresholds.of(": "thresholds", "thresholds.limits(": "limits"}
+_SECTION_USE = re.compile(r"thresholds\.(of|limits)\(['\"](\w+)['\"]\)")
 
 
 @dataclass(frozen=True)
@@ -133,7 +133,7 @@ def deciding_modules() -> list[str]:
 
 def digest(of: str) -> str:
     """A hash over the source that ``of`` reaches, and over the data files that any of it reads: stored results with
-    another hash are stale. Parsing reads formats of reports and limits alone, so that a changed threshold or rule needs
+    another hash are stale. Parsing reads none of the log engine's thresholds and rules, so that a change of them needs
     no new parse."""
     hasher, read = hashlib.sha256(), set[Path]()
     for module in sorted(reached_modules(of)):
@@ -150,13 +150,19 @@ def _data_files(module: str, source: str) -> set[Path]:
     knowledge = _ROOT / "diagnosis" / "knowledge"
     if module == _NUMBERS:
         return set()
-    used = [tables.FILES[table] for use, table in _NUMBER_TABLES.items() if use in source]
-    found = {knowledge / f"{file}.toml" for files in used for file in files}
+    found = {_file_of_section(function, section) for function, section in _SECTION_USE.findall(source)}
     for package in _DATA_PACKAGE.findall(source):
         folders = [_ROOT.joinpath(*package.split("."))]
         folders += [knowledge] if package == "diagnosis" else []
         found |= {path for folder in folders for path in folder.iterdir() if path.suffix in _DATA_SUFFIXES}
     return found
+
+
+def _file_of_section(function: str, section: str) -> Path:
+    """The file of ``knowledge/`` that holds a section of thresholds (``of``) or ``limits``."""
+    files = tables.FILES["thresholds" if function == "of" else "limits"]
+    paths = [_ROOT / "diagnosis" / "knowledge" / f"{file}.toml" for file in files]
+    return next(path for path in paths if f"[{section}]\n" in path.read_text(encoding="utf-8"))
 
 
 def limits() -> list[str]:
@@ -165,8 +171,8 @@ def limits() -> list[str]:
 
 
 def thresholds(factor: float) -> list[Switch]:
-    """Every number of ``knowledge/thresholds*.toml``, times ``factor`` (whole ones by one at least). Lists and tables of
-    numbers, which were fitted together, are not moved."""
+    """Every number of ``knowledge/thresholds*.toml``, times ``factor`` (whole ones by one at least). Lists and tables,
+    whose numbers belong together, are not moved."""
     return [
         Switch("threshold", f"{section}.{name}", section, name, _scaled(value, factor))
         for section in tables.sections()
@@ -227,7 +233,7 @@ def steps() -> list[Switch]:
     """Public functions of deciding modules whose neutral answer is known."""
     found = []
     for module in deciding_modules():
-        short = module.removeprefix("diagnosis.").removeprefix("logs.")
+        short = module.removeprefix("diagnosis.").removeprefix("kinds.logs.")
         for node in (_tree(module) or ast.Module([], [])).body:
             if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
                 function = getattr(importlib.import_module(module), node.name)

@@ -38,7 +38,7 @@ def test_a_whole_number_moves_by_one_at_least() -> None:
 
 def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
     texts = object()
-    with switches.applied([found(switches.steps(), "hosts.hide_hosts")]):
+    with switches.applied([found(switches.steps(), "meaning.hosts.hide_hosts")]):
         assert hosts.hide_hosts(texts, ()) is texts  # type: ignore[arg-type, comparison-overlap]
 
 
@@ -87,7 +87,7 @@ def test_changed_thresholds_and_rules_need_no_new_parse(monkeypatch: pytest.Monk
     as_it_is = Path.read_bytes
 
     def read_changed(path: Path) -> bytes:
-        is_changed = path.name.startswith("thresholds") or path.parent.name == "signatures"
+        is_changed = path.name == "thresholds.toml" or path.parent.name == "signatures"
         return b"another" if is_changed else as_it_is(path)
 
     monkeypatch.setattr(Path, "read_bytes", read_changed)

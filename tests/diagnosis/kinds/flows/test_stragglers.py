@@ -237,7 +237,6 @@ def test_evidence_that_cannot_separate_two_gives_both_the_same_probability() -> 
     p = probabilities(evidence)
     assert p[0] == pytest.approx(p[1])
     assert p.sum() == pytest.approx(1.0)
-    assert THRESHOLDS.set_size >= 2
 
 
 def test_no_evidence_means_nobody_however_many_there_are() -> None:
