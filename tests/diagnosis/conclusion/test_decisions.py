@@ -1,0 +1,230 @@
+"""The tables and limits by which a conclusion decides, one at a time."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from diagnosis.conclusion import category
+from diagnosis.conclusion.conclude import MAX_CHAIN, _chain, _covers_a_stretch, _findings_in_stretches, _moment
+from diagnosis.conclusion.condition import Situation, condition, outcome
+from diagnosis.conclusion.model import Slowdown
+from diagnosis.evidence import Finding, Place
+from diagnosis.model import AlarmNote
+from diagnosis.result import Attempt, LogDiagnosis, Verdict
+
+ENDED = LogDiagnosis(False, "succeeded", Verdict("none", "none", "none", 0.95), "none", "training", 80)
+FAILED = LogDiagnosis(
+    True, "failed", Verdict("hardware.gpu.ecc", "hardware", "gpu_ecc", 0.7, ("hardware.gpu.fault", 0.6)), "crash",
+    "training", 12,
+)  # fmt: skip
+STRETCH = Slowdown("flows", (3, 6), 4, 2.0, 9.0, 72.0, at=100.0, until=140.0)
+HANG = AlarmNote("hang", "no progress", 50.0)
+NODE = (Place("node", "n1"),)
+
+
+def situation(logs: LogDiagnosis | None = None, **more: Any) -> Situation:
+    given = {"flows": {}, "stacks": {}, "slowdowns": ()} | more
+    return Situation(logs, **given)
+
+
+def shown(outcome: str) -> LogDiagnosis:
+    return replace(ENDED, outcome=outcome)
+
+
+def slow(t: float, until: float, **more: Any) -> Finding:
+    return Finding("flows", "slow", "n1 is slow", at=t, until=until, places=NODE, **more)
+
+
+@pytest.mark.parametrize(
+    ("given", "name", "ended"),
+    [
+        (situation(replace(FAILED, symptom="hang")), "hung", "failed"),
+        (situation(replace(FAILED, symptom="hang", outcome="unknown")), "hung", "failed"),
+        (situation(replace(FAILED, symptom="slow")), "degraded", "failed"),
+        (situation(replace(FAILED, outcome="cancelled")), "cancelled", "cancelled"),
+        (situation(FAILED), "failed", "failed"),
+        (situation(replace(FAILED, outcome="unknown"), alarms=(HANG,)), "failed", "failed"),
+        (situation(shown("running"), alarms=(HANG,)), "hung", "running"),
+        (situation(shown("running"), alarms=(replace(HANG, until=60.0),)), "degraded", "running"),
+        (situation(shown("unknown"), alarms=(replace(HANG, ended_at=60.0),)), "hung", "failed"),
+        (situation(ENDED, alarms=(replace(HANG, ended_at=60.0),)), "healthy", "succeeded"),
+        (situation(shown("running"), alarms=(replace(HANG, kind="disk"),)), "degraded", "running"),
+        (situation(ENDED, alarms=(replace(HANG, kind="disk", ended_at=60.0),)), "healthy", "succeeded"),
+        (situation(None, stacks={"is_moving": False}), "hung", "failed"),
+        (situation(None, stacks={"is_moving": True}), "degraded", "unknown"),
+        (situation(ENDED, stacks={"is_moving": False}), "healthy", "succeeded"),
+        (situation(ENDED, stacks={"is_moving": True}), "healthy", "succeeded"),
+        (situation(ENDED, slowdowns=(STRETCH,)), "degraded", "succeeded"),
+        (situation(None, flows={"jobs": [{"diagnoses": [{"kind": "slow_group"}]}]}), "degraded", "unknown"),
+        (situation(None, flows={"diagnoses": [{"kind": "slow_switch"}]}), "degraded", "unknown"),
+        (situation(None, flows={"jobs": [{"diagnoses": [{"kind": "slow_step"}]}]}), "healthy", "unknown"),
+        (situation(ENDED, flows={"diagnoses": [{"kind": "slow_switch"}]}), "healthy", "succeeded"),
+        (situation(shown("cancelled")), "cancelled", "cancelled"),
+        (situation(shown("running")), "running", "running"),
+        (situation(shown("running"), stated_outcome="failed"), "unknown", "unknown"),
+        (situation(shown("unknown")), "unknown", "unknown"),
+        (situation(None), "unknown", "unknown"),
+    ],
+)
+def test_the_first_row_that_holds_is_the_condition_and_gives_the_outcome(
+    given: Situation, name: str, ended: str
+) -> None:
+    assert (condition(given)[0], outcome(name, given)) == (name, ended)
+
+
+@pytest.mark.parametrize(
+    ("attempts", "name"),
+    [
+        ((Attempt(1, 0.0, 5.0, "failed"), Attempt(2, 6.0, 9.0, "succeeded")), "recovered"),
+        ((Attempt(1, 0.0, 5.0, "succeeded"), Attempt(2, 6.0, 9.0, "succeeded")), "healthy"),
+        ((Attempt(2, 0.0, 5.0, "failed"),), "healthy"),  # not an earlier one
+    ],
+)
+def test_a_job_has_recovered_if_an_earlier_launch_failed_and_the_last_ended_well(
+    attempts: tuple[Attempt, ...], name: str
+) -> None:
+    given = situation(replace(ENDED, attempt=2, attempts=attempts))
+    assert (condition(given)[0], outcome(name, given)) == (name, "succeeded")
+    assert condition(situation(replace(given.logs, outcome="unknown")))[0] == "unknown"  # type: ignore[type-var]
+
+
+@pytest.mark.parametrize(
+    ("condition", "logs", "findings", "expected"),
+    [
+        ("failed", FAILED, [], [("hardware.gpu.ecc", 0.7), ("hardware.gpu.fault", 0.3)]),
+        ("healthy", ENDED, [], [("none", 0.95)]),
+        ("healthy", None, [], [("none", 0.5)]),
+        ("cancelled", None, [], [("platform.scheduler.cancelled", 0.6)]),
+        ("failed", None, [], [("unknown", 0.0)]),
+        ("degraded", ENDED, [], [("performance.step", 0.8)]),
+        ("degraded", ENDED, [slow(1, 2, p=0.9, category="performance.network")],
+         [("performance.network", 0.9), ("performance.step", 0.1)]),
+        ("degraded", ENDED, [slow(1, 2, p=0.2, category="performance.network"), slow(1, 2, p=0.1)],
+         [("performance.network", 0.5), ("performance.step", 0.5)]),
+        ("degraded", ENDED, [slow(1, 2, p=0.9)], [("performance.step", 0.9)]),
+        ("degraded", ENDED, [Finding("flows", "slow", "a step", category="performance.network")],
+         [("performance.step", 0.8)]),
+        ("degraded", ENDED, [Finding("watch", "slow", "alarm", category="hardware.disk.full")],
+         [("hardware.disk.full", 0.5)]),
+        ("degraded", ENDED, [Finding("watch", "slow", "alarm", category="unknown")], [("unknown", 0.0)]),
+        ("degraded", ENDED, [Finding("watch", "slow", "a", category="unknown"), Finding("logs", "slow", "b")],
+         [("performance.step", 0.8)]),
+    ],
+)  # fmt: skip
+def test_the_category_follows_from_the_condition_and_the_surest_finding(
+    condition: str, logs: LogDiagnosis | None, findings: list[Finding], expected: list[tuple[str, float]]
+) -> None:
+    assert category.shares(condition, logs, findings, {}) == [(name, pytest.approx(p)) for name, p in expected]
+
+
+def test_a_failure_without_a_cause_is_what_stopped_answering_in_the_flows() -> None:
+    unread = replace(FAILED, verdict=Verdict("unknown", "unknown", "unknown", 0.0))
+    silent = Finding("flows", "flows_ceased", "n1 stopped", category="hardware.host.stuck")
+    assert category.shares("failed", unread, [], {}) == [("unknown", 0.0)]
+    assert category.shares("failed", unread, [silent], {}) == [("hardware.host.stuck", 0.35)]
+    assert category.shares("failed", FAILED, [silent], {})[0][0] == "hardware.gpu.ecc"
+
+
+@pytest.mark.parametrize(
+    ("rows", "expected"),
+    [
+        ([("a", 0.7), ("b", 0.6)], [("a", 0.7), ("b", 0.3)]),
+        ([("a", 0.3), ("b", 0.6)], [("a", 0.3), ("b", 0.3)]),
+        ([("a", 0.3), ("a", 0.6), ("b", 0.2)], [("a", 0.3), ("b", 0.2)]),
+        ([("a", 1.4), ("b", 0.2)], [("a", 1.0)]),
+        ([("a", -0.2), ("b", 0.0)], [("a", 0.0)]),
+        ([("a", 0.33333), ("b", 0.2)], [("a", 0.3333), ("b", 0.2)]),
+        ([], []),
+    ],
+)
+def test_shares_fall_and_are_one_together(rows: list[tuple[str, float]], expected: list[tuple[str, float]]) -> None:
+    assert category.cap_shares(rows) == [(name, pytest.approx(p)) for name, p in expected]
+
+
+@pytest.mark.parametrize(
+    ("rows", "stretches", "is_covered"),
+    [
+        ([slow(100, 120)], [STRETCH], True),  # half of it
+        ([slow(100, 119)], [STRETCH], False),
+        ([slow(90, 119), slow(95, 118)], [STRETCH], False),  # time that two share counts once
+        ([slow(100, 110), slow(130, 140)], [STRETCH], True),
+        ([slow(130, 200)], [STRETCH], False),
+        ([slow(0, 90)], [STRETCH], False),
+        ([slow(0, 90)], [STRETCH, replace(STRETCH, at=50.0, until=90.0)], True),  # one of them
+        ([slow(0, 90)], [replace(STRETCH, source="logs")], True),
+        ([slow(0, 90)], [replace(STRETCH, at=None)], True),
+        ([slow(0, 90)], [replace(STRETCH, until=None)], True),
+        ([], [STRETCH], True),
+        ([slow(0, 90)], [], True),
+    ],
+)
+def test_who_delayed_half_of_a_stretch_made_the_job_slow(
+    rows: list[Finding], stretches: list[Slowdown], is_covered: bool
+) -> None:
+    assert _covers_a_stretch(rows, stretches) is is_covered
+
+
+@pytest.mark.parametrize(
+    ("condition", "stretches", "kept"),
+    [
+        ("degraded", [STRETCH], [1, 2, 3]),
+        ("failed", [STRETCH], [1, 2, 3]),
+        ("degraded", [replace(STRETCH, at=None)], [0, 1, 2, 3, 4]),
+        ("failed", [replace(STRETCH, at=None)], []),
+        ("healthy", [], []),
+        ("degraded", [], [0, 1, 2, 3, 4]),
+        ("degraded", [replace(STRETCH, until=None)], [1, 2]),
+    ],
+)
+def test_slow_machines_count_within_the_stretches_that_are_reported(
+    condition: str, stretches: list[Slowdown], kept: list[int]
+) -> None:
+    rows = [slow(50, 99), slow(90, 100), slow(100, 110), slow(140, 150), slow(141, 150)]
+    assert _findings_in_stretches(rows, condition, stretches) == [rows[k] for k in kept]
+
+
+ROOT = Finding("logs", "root", "Xid 79", at=100.0)
+BEAT = Finding("logs", "progress", "Last progress", at=90.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "logs", "stretches", "chain", "expected"),
+    [
+        ("healthy", ENDED, (), (ROOT,), None),
+        ("running", ENDED, (), (ROOT,), None),
+        ("unknown", ENDED, (), (ROOT,), None),
+        ("failed", FAILED, (), (BEAT, ROOT), (100.0, None, "training", 12, "the first line of the cause")),
+        ("failed", FAILED, (STRETCH,), (BEAT, ROOT), (100.0, None, "training", 12, "the first line of the cause")),
+        ("failed", FAILED, (), (Finding("logs", "root", "x"), BEAT), (90.0, None, "training", 12, "the last progress")),
+        ("hung", None, (), (Finding("logs", "x", "x"), Finding("stacks", "x", "x", at=7.0)),
+         (7.0, None, None, None, "the first dated finding")),
+        ("degraded", None, (replace(STRETCH, at=200.0), STRETCH), (),
+         (100.0, 140.0, "training", 3, "the first slow step")),
+        ("degraded", replace(ENDED, stage="evaluation"),
+         (replace(STRETCH, at=None), replace(STRETCH, is_over=False)), (),
+         (100.0, None, "evaluation", 3, "the first slow step")),
+        ("degraded", FAILED, (), (ROOT,), (100.0, None, "training", 12, "the first line of the cause")),
+    ],
+)  # fmt: skip
+def test_the_moment_is_that_of_the_first_slow_step_the_cause_or_the_last_progress(
+    name: str, logs: LogDiagnosis | None, stretches: tuple[Slowdown, ...], chain: tuple[Finding, ...],
+    expected: tuple[Any, ...] | None,
+) -> None:  # fmt: skip
+    found = _moment(name, "it is so", logs, stretches, chain)
+    keys = ("t", "until", "stage", "iteration", "how")
+    assert (found if found is None else tuple(found[key] for key in keys)) == expected
+    assert found is None or found["why"] == "it is so"
+
+
+def test_the_chain_ends_with_the_outcome_and_leaves_out_what_the_uploader_says() -> None:
+    said = Finding("uploader", "outcome", "failed", at=1.0)
+    end = Finding("logs", "outcome", "succeeded", at=200.0)
+    assert [f.text for f in _chain([said, end, ROOT], "failed")] == ["Xid 79", "failed"]
+    assert len(_chain([replace_at(ROOT, k) for k in range(MAX_CHAIN + 5)], "failed")) == MAX_CHAIN == 40
+
+
+def replace_at(finding: Finding, at: float) -> Finding:
+    return Finding(finding.source, finding.what, f"{finding.text} {at}", at=at)
