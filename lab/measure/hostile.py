@@ -1,8 +1,9 @@
-"""What hostile files cost: `python -m lab.measure hostile --folder FOLDER [--only REGEX]`.
+"""What hostile files cost: `python -m lab.measure hostile --folder FOLDER [--only REGEX] [--site]`.
 
 Each file of a folder is diagnosed by the command line, with a good log beside it, in a process of its own. Prints each
 file that takes more than 10 seconds, more than 1 GB, that ends the command, takes the good log with it, or leaves more
-than one sentence, and the number of each. The test suite makes its own files (`tests/hostile_corpus.py`).
+than one sentence, and the number of each. With `--site` each is sent over HTTP to a site that is started for this. The
+test suite makes its own files (`tests/hostile_corpus.py`).
 """
 
 from __future__ import annotations
@@ -17,30 +18,17 @@ import sys
 import tempfile
 import time
 from collections import Counter
-from dataclasses import dataclass, field
 from pathlib import Path
 
-MAX_S, MAX_BYTES, GIVE_UP_S = 10.0, 1 << 30, 60.0
-GOOD = "".join(f"2026-03-01 08:00:{n:02d} iteration {n} loss 2.{n}\n" for n in range(40)) + (
-    "2026-03-01 08:01:00 RuntimeError: CUDA error: an illegal memory access was encountered\n"
-)
-
-
-@dataclass
-class Outcome:
-    """What one file cost, and what was wrong."""
-
-    name: str
-    cpu_s: float = 0.0
-    peak_bytes: int = 0
-    wrong: list[str] = field(default_factory=list)
+from lab.measure import hostile_site
+from lab.measure.hostile_outcomes import GIVE_UP_S, GOOD, GOOD_NAME, MAX_BYTES, MAX_S, Outcome
 
 
 def outcome_of(file: Path) -> Outcome:
     """Diagnose one file with the good log beside it."""
     with tempfile.TemporaryDirectory() as folder:
         shutil.copy(file, Path(folder, file.name))
-        Path(folder, "good-neighbour.log").write_text(GOOD)
+        Path(folder, GOOD_NAME).write_text(GOOD)
         with Path(folder).with_suffix(".out").open("w+") as out:
             argv = [sys.executable, "-m", "diagnosis", folder, "--json"]
             process = subprocess.Popen(argv, stdout=out, stderr=subprocess.DEVNULL)
@@ -53,12 +41,12 @@ def outcome_of(file: Path) -> Outcome:
         found.wrong.append(f"ended with {status}")
         return found
     rows = json.loads(text)["inputs"]
-    if not any(row["path"] == "good-neighbour.log" and row["lines"] for row in rows):
+    if not any(row["path"] == GOOD_NAME and row["lines"] for row in rows):
         found.wrong.append("neighbour lost")
-    own = Counter(row["path"] for row in rows if row["path"] != "good-neighbour.log" and row.get("skipped"))
+    own = Counter(row["path"] for row in rows if row["path"] != GOOD_NAME and row.get("skipped"))
     if any(count > 1 for count in own.values()):
         found.wrong.append("more than one sentence")
-    if not own and not any(row["path"] != "good-neighbour.log" for row in rows):
+    if not own and not any(row["path"] != GOOD_NAME for row in rows):
         found.wrong.append("no sentence")
     return found
 
@@ -80,11 +68,11 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     options.add_argument("--folder", type=Path, required=True)
     options.add_argument("--only", default="", help="a pattern of names")
+    options.add_argument("--site", action="store_true", help="send them to a site instead")
     chosen = options.parse_args()
     files = sorted(file for file in chosen.folder.iterdir() if file.is_file() and re.search(chosen.only, file.name))
     wrong: Counter[str] = Counter()
-    for file in files:
-        found = outcome_of(file)
+    for found in hostile_site.outcomes(files) if chosen.site else map(outcome_of, files):
         if found.cpu_s > MAX_S:
             found.wrong.append(f"over {MAX_S:.0f} s")
         if found.peak_bytes > MAX_BYTES:

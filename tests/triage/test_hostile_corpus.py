@@ -53,6 +53,8 @@ def test_the_command_line_reads_the_good_log_beside_all_of_them(tmp_path: Path) 
     assert [row["lines"] for row in report["inputs"] if row["path"] == "good.log"] == [31]
     plain = [name for name, data in files().items() if not archives.format_of(data[: archives.HEAD_BYTES], name)]
     assert {name: rows[name] for name in plain if rows[name] != 1} == {}
+    told = Counter(row["path"] for row in report["inputs"] if row["skipped"])
+    assert {name: told[name] for name in files() if told[name] > 1} == {}  # also about an archive: one sentence
     assert report["headline"]
 
 

@@ -1,0 +1,88 @@
+"""What hostile files cost a site: each is sent over HTTP as a job of its own, with a good log beside it, to a site with
+one reading process; for :mod:`lab.measure.hostile`.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any
+from urllib.parse import quote
+
+from lab.measure.hostile_outcomes import GIVE_UP_S, GOOD, GOOD_NAME, Outcome
+from lab.measure.site import Site, running
+from lab.measure.upload import Api
+
+_PATIENCE_S = 900.0
+_SENT = (200, 201, 202)
+_REFUSED = range(400, 500)
+
+
+def outcomes(files: Sequence[Path]) -> Iterator[Outcome]:
+    """The outcome of each file, in order. The CPU seconds are those of the whole site, its pages and sweeps included.
+    Memory is not measured: a reader's limit is the setting's.
+    """
+    with running(FAULTLINE_WORKER_PROCESSES="1") as site:
+        api = Api(site.url, site.token)
+        for number, file in enumerate(files):
+            yield _outcome(site, api, file, f"hostile-{number}")
+
+
+def _outcome(site: Site, api: Api, file: Path, slug: str) -> Outcome:
+    found = Outcome(file.name)
+    cpu_before_s, began = site.cpu_s(), time.monotonic()
+    body = json.dumps({"name": slug, "slug": slug, "outcome": "failed"})
+    api.call("POST", "/api/v1/jobs/", body, **{"Content-Type": "application/json"})
+    refusal = _put(api, slug, file.name, file.read_bytes(), found)
+    _put(api, slug, GOOD_NAME, GOOD.encode(), found)
+    api.call("POST", f"/api/v1/jobs/{slug}/diagnose/")
+    job = _get(api, f"/api/v1/jobs/{slug}/")
+    while not _is_diagnosed(job):
+        if time.monotonic() - began > GIVE_UP_S:
+            found.wrong.append(f"not diagnosed after {GIVE_UP_S:.0f} s")
+            break
+        time.sleep(0.1)
+        job = _get(api, f"/api/v1/jobs/{slug}/")
+    found.cpu_s = site.cpu_s() - cpu_before_s
+    if not _is_diagnosed(job):  # what is left of it must not count for the next one
+        _wait_for(api, slug)
+    artifacts = _get(api, f"/api/v1/jobs/{slug}/artifacts/")["results"]
+    neighbours = [row for row in artifacts if row["path"] == GOOD_NAME]
+    if [row["lines"] for row in neighbours] != [GOOD.count("\n")]:
+        found.wrong.append("neighbour lost")
+    sentences = Counter(row["path"] for row in job["progress"]["problems"])
+    if any(count > 1 for count in sentences.values()):
+        found.wrong.append("more than one sentence")
+    if not refusal and not sentences and len(artifacts) == len(neighbours):
+        found.wrong.append("no sentence")
+    return found
+
+
+def _wait_for(api: Api, slug: str) -> None:
+    until = time.monotonic() + _PATIENCE_S
+    while time.monotonic() < until and not _is_diagnosed(_get(api, f"/api/v1/jobs/{slug}/")):
+        time.sleep(1)
+
+
+def _put(api: Api, slug: str, name: str, data: bytes, found: Outcome) -> str:
+    """Send a file; the sentence if it was refused."""
+    address = f"/api/v1/jobs/{slug}/artifacts/{hashlib.sha256(data).hexdigest()}?path={quote(name)}"
+    status, _, answer = api.call("PUT", address, data)
+    if status in _SENT:
+        return ""
+    if status not in _REFUSED:
+        found.wrong.append(f"answered {status}")
+    return answer.decode()
+
+
+def _get(api: Api, path: str) -> Any:
+    return json.loads(api.call("GET", path)[2])
+
+
+def _is_diagnosed(job: Any) -> bool:
+    states = {step["name"]: step["state"] for step in job["progress"]["steps"]}
+    return states.get("diagnosing") == "done"
