@@ -16,6 +16,7 @@ import polars as pl
 
 from diagnosis import kept_lines, thresholds
 from diagnosis.kept_lines import KEPT_SCHEMA
+from diagnosis.kinds.logs.read import physical
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.model import LOG_KINDS, Parsed, ParseHints, ReadRange, Source
 from diagnosis.parsing import parse
@@ -59,7 +60,7 @@ def condense(
     report = to_json(diagnose(parsed, read=read, **options))
     cited, wanted = cited_lines(report), verdict(report)
     for number, plan in enumerate(PLANS):
-        kept = _texts(choose_rows(logs, cited, plan), read)
+        kept = _texts(choose_rows([physical.of(p) for p in logs], cited, plan), read)
         parsed_kept, bytes_of = _parsed_again(kept, logs, hints, out.parent / f"tried-{number}")
 
         def from_kept(path: str, offset: int, length: int, kept: dict[str, bytes] = bytes_of) -> bytes:

@@ -25,6 +25,7 @@ from diagnosis.kinds.logs.causes.scene import Given
 from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
+from diagnosis.kinds.logs.read import physical
 from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import logs_json
 from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
@@ -271,7 +272,7 @@ def _input(p: Parsed, *, is_unread: bool) -> dict[str, Any]:
         "path": p.path,
         "kind": str(p.kind),
         "sha256": p.sha256,
-        "lines": p.lines,
+        "lines": physical.lines(p),
         "bytes": p.bytes,
         "skipped": p.skipped,
         "unread": f"Not recognised: {_unread_reason(p)}" if is_unread else None,

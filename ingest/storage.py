@@ -27,7 +27,10 @@ from ingest.models import Blob
 BLOCK_BYTES = 1 << 20
 #: the files that parsing one artifact writes; the last one shows that the others are complete. A file that was read in
 #: ranges has a table of them instead of columns, which stay in a directory for each range (:func:`parsed_delete`)
-PARSED_FILES = ("columns.parquet", "ranges.parquet", "uniques.parquet", "cells.parquet", sums.NAME, "parsed.json")
+PARSED_FILES = (
+    *("columns.parquet", "ranges.parquet", "physical.parquet", "uniques.parquet", "cells.parquet"),
+    *(sums.NAME, "parsed.json"),
+)
 
 
 class Part:

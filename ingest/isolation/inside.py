@@ -18,6 +18,7 @@ from diagnosis.budgets import CpuAlarm
 from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
+from diagnosis.kinds.logs.read import physical
 from diagnosis.live.observe import Range, observe
 from diagnosis.model import Parsed, ParseHints, ReadRange
 from diagnosis.parse_pool import Task, read_together
@@ -112,7 +113,7 @@ def _kept(result: Parsed, folder: str) -> dict[str, Any]:
     parsed_files.save(result, Path(folder))
     return {
         "kind": str(result.kind),
-        "lines": result.lines,
+        "lines": physical.lines(result),
         "skipped": result.skipped,
         "notes": list(result.notes),
     }

@@ -10,7 +10,7 @@ from django.db.models import Max, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis import kept_lines as stored_lines
-from diagnosis.kinds.logs.read import joined
+from diagnosis.kinds.logs.read import joined, physical
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.live.watches import hang
 from diagnosis.model import LOG_KINDS, AlarmNote, Kind
@@ -55,7 +55,7 @@ def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
 
 
 def lines_of(artifact: Artifact) -> Rows | None:
-    """A log's lines, to be read; None if the file is not a log. Remote files are copied once."""
+    """A log's physical lines, to be read; None if the file is not a log. Remote files are copied once."""
     table = _table(artifact) if artifact.kind in LOG_KINDS else None
     return None if table is None else Rows(table, None, artifact.lines)
 
@@ -78,9 +78,10 @@ def kept_lines(artifact: Artifact) -> pl.DataFrame:
 def _table(artifact: Artifact) -> Path | None:
     if not artifact.parsed_key:
         return None
-    for name in storage.PARSED_FILES[:2]:
-        table = _directory(artifact.parsed_key, [name]) / name
-        if table.exists():
+    for names in ((physical.NAME, "columns.parquet"), (joined.NAME,)):
+        folder = _directory(artifact.parsed_key, names)
+        table = next((folder / name for name in names if (folder / name).exists()), None)
+        if table is not None:
             return table
     return None
 

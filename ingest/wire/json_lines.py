@@ -7,29 +7,19 @@ is no JSON object is a message itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
-from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any
 
 import msgspec
 
+from diagnosis.kinds.logs.read import structured
+from diagnosis.kinds.logs.read.structured import StructuredRecord
 from ingest.refusals import Refused
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
+from ingest.wire.rows import Budget, Rows, Stream, no_rows
 
-_MESSAGE_FIELDS: Final = ("message", "msg", "log", "line", "body", "text", "event")
-_TIME_FIELDS: Final = ("timestamp", "time", "ts", "date", "asctime", "realtime_timestamp", "observed_timestamp")
-_LEVEL_FIELDS: Final = ("level", "levelname", "severity", "severity_text", "loglevel", "priority_text")
-_LEVEL_WORDS: Final = {"warning": "WARN", "err": "ERROR", "crit": "FATAL", "critical": "FATAL", "notice": "INFO"}
-_LEVELS: Final = frozenset(("TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL"))
-#: fields within fields that are read
-_MAX_DEPTH = 4
-_MAX_FIELDS = 200
-#: combinations of fields of one request that are remembered
-_MAX_PLANS = 256
 _MAX_VALUE = 1024
-_DECODER = msgspec.json.Decoder()
-
 
 type _Labels = tuple[tuple[str, str], ...]
 
@@ -37,58 +27,37 @@ type _Labels = tuple[tuple[str, str], ...]
 def streams(data: bytes, rules: Rules) -> Iterator[Stream]:
     """The streams of one body. Raises :class:`Refused` (400) for an array that is no JSON. O(bytes)."""
     found: dict[_Labels, Rows] = {}
-    plans: dict[tuple[str, ...], _FieldPlan] = {}
+    asked = (rules.message_from, rules.time_from, rules.level_from)
     for text, fields in _lines(data):
-        if fields is None:
-            found.setdefault((), no_rows()).add(0, "", text)
-            continue
-        flat = _flat(fields) if dict in map(type, fields.values()) else fields
-        names = tuple(flat)
-        if (plan := plans.get(names)) is None:
-            plan = _FieldPlan.of(names, rules)
-            if len(plans) < _MAX_PLANS:
-                plans[names] = plan
-        at, head, message, labels = plan.read(flat)
-        rows = found.get(labels) or found.setdefault(labels, no_rows())
-        rows.add(at, head, text if message is None else message.encode("utf-8", "replace"))
+        record = structured.record_of(fields or {}, asked)
+        rows = found.setdefault(_labels(record, rules.names), no_rows())
+        said = "\n".join(record.lines).encode("utf-8", "replace") if record.has_text else text
+        rows.add(record.at_ns, record.head, said)
     for labels, rows in found.items():
         yield Stream(dict(labels), rows)
 
 
-class _FieldPlan(NamedTuple):
-    """Which fields of a line say what, by their names: lines of a sender have the same fields."""
+def _labels(record: StructuredRecord, names: frozenset[str]) -> _Labels:
+    """The fields that routing may read, in a record's order, and its machine if none of them names it."""
+    found: dict[str, str] = {}
+    for raw, name in _label_names(tuple(record.fields), names):
+        value = record.fields[raw]
+        if value is not None:
+            found[name] = value[:_MAX_VALUE] if isinstance(value, str) else json.dumps(value)[:_MAX_VALUE]
+    if record.node and record.node not in found.values():
+        found.setdefault("node", record.node)
+    return tuple(found.items())
 
-    message: tuple[str, ...]
-    time: tuple[str, ...]
-    level: tuple[str, ...]
-    labels: tuple[tuple[str, str], ...]
 
-    @classmethod
-    def of(cls, names: Sequence[str], rules: Rules) -> _FieldPlan:
-        known: dict[str, str] = {}
-        for raw in names:
-            known.setdefault(name_of(raw), raw)
-
-        def those(wanted: Sequence[str]) -> tuple[str, ...]:
-            return tuple(known[name] for name in wanted if name in known)
-
-        labels = tuple((name, raw) for name, raw in known.items() if name in rules.names)
-        message, time = those(rules.message_from or _MESSAGE_FIELDS), those(rules.time_from or _TIME_FIELDS)
-        return cls(message, time, those(rules.level_from or _LEVEL_FIELDS), labels)
-
-    def read(self, fields: Mapping[str, Any]) -> tuple[int, str, str | None, _Labels]:
-        """Time, what stands before a stamped line, the message if there is one, and the labels."""
-        message = _first(fields, self.message)
-        level = _level(_first(fields, self.level))
-        labels = tuple(
-            [
-                (name, value[:_MAX_VALUE] if isinstance(value, str) else json.dumps(value)[:_MAX_VALUE])
-                for name, raw in self.labels
-                if (value := fields[raw]) is not None
-            ]
-        )
-        text = message if isinstance(message, str) else None
-        return _ns(_first(fields, self.time)), f"{level} " if level else "", text, labels
+@lru_cache(1024)
+def _label_names(fields: tuple[str, ...], names: frozenset[str]) -> list[tuple[str, str]]:
+    """Which fields are labels, and their normalised names: the first of a name counts."""
+    known: dict[str, str] = {}
+    for raw in fields:
+        name = structured.name_of(raw)
+        if name in names:
+            known.setdefault(name, raw)
+    return [(raw, name) for name, raw in known.items()]
 
 
 def _lines(data: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
@@ -106,10 +75,7 @@ def _lines(data: bytes) -> Iterator[tuple[bytes, dict[str, Any] | None]]:
             continue
         fields = None
         if line[:1] == b"{":
-            try:
-                fields = _DECODER.decode(line)
-            except (msgspec.DecodeError, RecursionError, UnicodeDecodeError):
-                fields = None
+            fields = structured.fields_of(line)
         yield raw, fields
 
 
@@ -119,62 +85,3 @@ def _array(data: bytes) -> list[dict[str, Any]]:
     except (msgspec.DecodeError, RecursionError, UnicodeDecodeError) as error:
         sentence = f"The body is no array of JSON objects: {str(error)[:200]}. Send one object a line, or an array."
         raise Refused(sentence, code="bad_body", status=400) from error
-
-
-def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
-    _flatten(fields, "", flat, _MAX_DEPTH)
-    return flat
-
-
-def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth: int) -> None:
-    """``{"kubernetes": {"pod_name": …}}`` becomes ``kubernetes_pod_name``."""
-    for key, value in fields.items():
-        if len(out) >= _MAX_FIELDS:
-            return
-        name = f"{prefix}{name_of(key)}"
-        if isinstance(value, dict):
-            if depth > 1:
-                _flatten(value, f"{name}_", out, depth - 1)
-        else:
-            out.setdefault(name, value)
-
-
-def _level(value: Any) -> str:
-    if not isinstance(value, str):
-        return ""
-    word = value.lower()
-    word = _LEVEL_WORDS.get(word, word.upper())
-    return word if word in _LEVELS else ""
-
-
-def _ns(value: Any) -> int:
-    """ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970, by their size. 0 for anything else."""
-    if isinstance(value, str):
-        if value.replace(".", "", 1).isdecimal() and value.isascii() and len(value) < 30:
-            value = float(value) if "." in value else int(value)
-        else:
-            return _iso(value)
-    if isinstance(value, bool) or not isinstance(value, (int, float)) or not 0 < value < 1 << 63:
-        return 0
-    unit = 10**9
-    while value * unit > 1 << 62 and unit > 1:  # in seconds, later than the year 2116
-        unit //= 1000
-    return round(value * unit)
-
-
-def _iso(value: str) -> int:
-    try:
-        moment = datetime.fromisoformat(value[:40])
-        if moment.tzinfo is None:
-            moment = moment.replace(tzinfo=UTC)
-        return max(0, round(moment.timestamp() * 1e6) * 1000)
-    except (ValueError, OverflowError):
-        return 0
-
-
-def _first(flat: Mapping[str, Any], names: Sequence[str]) -> Any:
-    for name in names:
-        if (said := flat.get(name)) is not None:
-            return said
-    return None

@@ -12,11 +12,12 @@ import msgspec
 import numpy as np
 from google.protobuf.message import DecodeError
 
+from diagnosis.kinds.logs.read.structured import name_of
 from ingest.refusals import Refused
 from ingest.wire import scanning
 from ingest.wire.protobuf import FIELD, message_classes
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
+from ingest.wire.rows import Budget, Rows, Stream, no_rows
 
 #: Lines are bytes here: senders do not check that they
 #: are UTF-8, and one bad line must not cost the batch.

@@ -21,11 +21,12 @@ from opentelemetry.proto.common.v1.common_pb2 import DESCRIPTOR as COMMON
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, InstrumentationScope
 from opentelemetry.proto.resource.v1.resource_pb2 import DESCRIPTOR as RESOURCE
 
+from diagnosis.kinds.logs.read.structured import name_of
 from ingest.refusals import Refused
 from ingest.wire import scanning
 from ingest.wire.protobuf import FIELD, message_classes
 from ingest.wire.routing import Rules
-from ingest.wire.rows import Budget, Rows, Stream, name_of, no_rows
+from ingest.wire.rows import Budget, Rows, Stream, no_rows
 
 _LEVELS: Final = ("", "TRACE", "DEBUG", "INFO", "WARN", "ERROR", "FATAL")
 _LEVEL_WORDS: Final = frozenset(("TRACE", "DEBUG", "INFO", "NOTICE", "WARN", "WARNING", "ERROR", "FATAL", "CRITICAL"))
@@ -156,7 +157,7 @@ def _of_json(group: _ScopeLogs, asked: frozenset[str], budget: Budget) -> _RowsB
         said = record.body and (record.body.string_value or _text(record.body))
         at = _ns(record.time_unix_nano) or _ns(record.observed_time_unix_nano)
         level = _level(record.severity_number, record.severity_text)
-        rows.add(at, f"{level} {logger}" if level else "", (said or "").encode("utf-8", "replace") + trace)
+        rows.add(at, f"[{level}] {logger}" if level else "", (said or "").encode("utf-8", "replace") + trace)
     return found
 
 
@@ -209,7 +210,7 @@ def _heads(group: bytes, said: Sequence[Sequence[int]], logger: str) -> list[str
         key = number, group[first:last]
         if (head := known.get(key)) is None:
             level = _level(number, key[1].decode("utf-8", "replace"))
-            head = known[key] = f"{level} {logger}" if level else ""
+            head = known[key] = f"[{level}] {logger}" if level else ""
         heads.append(head)
     return heads
 

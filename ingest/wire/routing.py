@@ -14,8 +14,8 @@ from typing import Any, Final, NamedTuple
 from django.utils.text import slugify
 
 from diagnosis import numbers, plain
+from diagnosis.kinds.logs.read.structured import known_fields, name_of
 from ingest.refusals import Refused
-from ingest.wire.rows import name_of
 
 #: characters of one part of a path, and of a whole path
 _MAX_PART, _MAX_PATH = 120, 900
@@ -51,7 +51,9 @@ class Place(NamedTuple):
 
 @cache
 def _known_labels() -> dict[str, Any]:
+    """The lists of ``routes.toml``, and those of places, which the reader of records has too."""
     said = tomllib.loads(_ROUTES.read_text())
+    said |= {key: known_fields()[key] for key in ("node", "pod", "container", "rank")}
     for key in ("job", "attempt"):
         said[key] = [prefix + name for name in said[key] for prefix in said["prefixes"]]
     return said

@@ -9,12 +9,11 @@ from __future__ import annotations
 import re
 from array import array
 from collections.abc import Sequence
-from datetime import UTC, datetime
-from functools import lru_cache
 from hashlib import blake2b
 from operator import le
 from typing import Final, NamedTuple
 
+from diagnosis.kinds.logs.read.structured import headed, stamp_of
 from ingest.refusals import Refused
 
 #: records, and groups of them that share labels, in one request
@@ -62,7 +61,7 @@ def no_rows() -> Rows:
 
 
 class Stream(NamedTuple):
-    """Rows that share labels. Names of labels are normalised (:func:`name_of`)."""
+    """Rows that share labels. Names of labels are normalised (:func:`structured.name_of`)."""
 
     labels: dict[str, str]
     rows: Rows
@@ -80,12 +79,6 @@ class Budget:
         if self._records > MAX_RECORDS or self._groups > MAX_GROUPS:
             sentence = f"One request may have {MAX_RECORDS:,} records in {MAX_GROUPS:,} groups: send smaller batches."
             raise Refused(sentence, code="too_many", status=413)
-
-
-@lru_cache(4096)
-def name_of(raw: str) -> str:
-    """The name of a label or attribute in lower case, with ``_`` for all other separators."""
-    return re.sub(r"[^a-z0-9]+", "_", raw.lower())[:200].strip("_")
 
 
 def in_time_order(rows: Rows, now_ns: int) -> tuple[Rows, int]:
@@ -125,11 +118,13 @@ def form_of(rows: Rows) -> str:
 
 
 def lines_of(rows: Rows, form: str, now_ns: int) -> bytes:
-    """The lines of these rows, in valid UTF-8. A text of several lines is stamped once."""
+    """The lines of these rows, in valid UTF-8. Each line of a text gets the record's time and what stands before it;
+    a text that states its own time stays as it is.
+    """
     texts = [text.rstrip(b"\r\n") for text in rows.texts]
     if form != PLAIN:
         texts = [
-            text if _CLOCK.search(text, 0, _HEAD_BYTES) else _stamp(at or now_ns, head) + text
+            text if _CLOCK.search(text, 0, _HEAD_BYTES) else _stamped(text, at or now_ns, head)
             for at, head, text in zip(rows.times, rows.heads, texts, strict=True)
         ]
     data = b"\n".join([*texts, b""])
@@ -140,11 +135,9 @@ def lines_of(rows: Rows, form: str, now_ns: int) -> bytes:
     return data
 
 
-def _stamp(ns: int, head: str) -> bytes:
-    seconds, rest = divmod(ns, 10**9)
-    return f"{_second(seconds)}.{rest // 1000:06d}Z {head}".encode("utf-8", "replace")
-
-
-@lru_cache(1024)
-def _second(seconds: int) -> str:
-    return f"{datetime.fromtimestamp(seconds, UTC):%Y-%m-%dT%H:%M:%S}"
+def _stamped(text: bytes, at_ns: int, head: str) -> bytes:
+    before = f"{stamp_of(at_ns)} "
+    if b"\n" not in text:
+        return f"{before}{head}".encode("utf-8", "replace") + text
+    lines = text.decode("utf-8", "replace").split("\n")
+    return "\n".join(headed(lines, before, head)).encode("utf-8", "replace")

@@ -134,7 +134,9 @@ def test_lines_without_a_time_get_the_time_and_level_of_their_record(api: Any) -
     trace.value.string_value = "Traceback (most recent call last):\n  File"
     otlp(api, made)
     assert content() == (
-        "2023-11-14T22:13:20.001500Z ERROR [train.loop] loss is NaN\nTraceback (most recent call last):\n  File\n"
+        "2023-11-14T22:13:20.001500Z [ERROR] [train.loop] loss is NaN\n"
+        "2023-11-14T22:13:20.001500Z Traceback (most recent call last):\n"
+        "2023-11-14T22:13:20.001500Z   File\n"
     )
 
 
@@ -261,7 +263,7 @@ def test_json_lines_are_mapped_by_headers_and_shown_without_being_stored_in_debu
     body = "\n".join(map(json.dumps, rows)).encode()
     shown = lines(api, body, **headers, **{"Faultline-Debug": "1"}).json()
     assert not Job.objects.exists()
-    said = ["2023-11-14T22:13:20.000000Z ERROR NCCL WARN timeout", "2023-11-14T22:13:21.000000Z done"]
+    said = ["2023-11-14T22:13:20.000000Z [ERROR] NCCL WARN timeout", "2023-11-14T22:13:21.000000Z done"]
     assert shown["files"] == [{"job": "r1", "attempt": 0, "path": "n7", "rows": 2, "lines": said}]
     assert lines(api, body, **headers).json() == {"stored": 2, "repeated": 0, "refused": 0, "sentence": ""}
     assert lines(api, json.dumps(rows).encode(), "application/json", **headers).json()["repeated"] == 2

@@ -14,7 +14,7 @@ from zoneinfo import ZoneInfo
 import polars as pl
 
 from diagnosis.kinds.evidence_kind import EvidenceFile
-from diagnosis.kinds.logs.read import encodings, joined, lines, wrapped
+from diagnosis.kinds.logs.read import encodings, joined, lines, physical, wrapped
 from diagnosis.kinds.logs.read.described import Log
 from diagnosis.kinds.logs.read.prepared import prepare_files
 from diagnosis.kinds.logs.read.reader import MAX_MESSAGES, LogReader
@@ -60,6 +60,8 @@ def parse_log(file: EvidenceFile) -> Parsed:
     parsed = Parsed(path, file.kind, tee.sha256, tee.passed, columns=columns, uniques=uniques)
     parsed = _described_log(parsed, reader.logs[0], notes, encoding, head[mark : mark + HEAD_BYTES])
     parsed.facts["ends"] = reader.ends().stored()
+    if is_wrapped:
+        physical.store(parsed)
     if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
     return cells.store_counts(parsed, cells.counts_of(parsed), work / "cells.parquet")

@@ -22,7 +22,7 @@ from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import frames, indicators, quotes, words
 from diagnosis.kinds.logs.pace import dating
-from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.read import physical, raw_lines
 from diagnosis.kinds.logs.read.mask import VERSION as MASK_VERSION
 from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -291,12 +291,7 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)).fill_null(True))
     first_at: int | None = event_cells["stated_at"].min()  # type: ignore[assignment]
     last_at: int | None = row["last_at"]
-    refs = tuple(
-        LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)
-        for f, line, offset, length, at, node, rank in rows.select(
-            "file", "line", "offset", "length", "at", "node", "rank"
-        ).iter_rows()
-    )
+    refs = _line_refs(case, rows)
     return LogEvent(
         id=tables.event_id(row["template"], row["signature"] or ""),
         template=row["template"],
@@ -317,6 +312,20 @@ def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl
         recovered=event in case.survived,
         score=case.roots.weights.get(event, 0.0),
         lines=refs,
+    )
+
+
+def _line_refs(case: Case, rows: pl.DataFrame) -> tuple[LineRef, ...]:
+    """The rows as people find them: by file and physical line."""
+    found = []
+    for (file,), own in rows.group_by("file", maintain_order=True):
+        line = physical.numbers(case.table.lines[file].file, own["line"].to_list(), own["offset"].to_list())
+        found.append(own.with_columns(line=pl.Series(line, dtype=pl.UInt32)))
+    names = ("file", "line", "offset", "length", "at", "node", "rank")
+    return tuple(
+        LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)
+        for own in found
+        for f, line, offset, length, at, node, rank in own.select(names).iter_rows()
     )
 
 

@@ -61,11 +61,14 @@ def category_of_frames(text: str) -> str | None:
 
 
 def text_above(rows: pl.DataFrame, files: Sequence[str], read: ReadRange) -> str:
-    """The text above the first of ``rows`` (``file``, ``offset``), as much as a traceback needs; empty if it cannot be
-    read.
+    """The text above the first of ``rows`` (``file``, ``offset``, ``length``), as much as a traceback needs; empty if
+    it cannot be read.
     """
     if rows.is_empty():
         return ""
-    file, offset = rows.select("file", "offset").row(0)
+    file, offset, length = rows.select("file", "offset", "length").row(0)
+    own = raw_lines.record_lines(read, files[file], offset, length)
+    if len(own) > 1:
+        return "\n".join(own[:-1])
     start = max(0, offset - LIMITS.reach)
     return raw_lines.read_stored(read, files[file], start, offset - start).decode("utf-8", "replace")

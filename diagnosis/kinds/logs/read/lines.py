@@ -2,7 +2,7 @@
 
 A line ends at ``\\n`` and nowhere else: a carriage return belongs to its line, so line numbers agree with ``sed -n Np``
 and with every editor. Offsets and lengths count bytes of the given evidence (after decompression), in every encoding;
-the length does not include the newline.
+the length does not include the newline. Of a wrapped log each line of a record's text is a row (:mod:`physical`).
 """
 
 from __future__ import annotations
@@ -93,9 +93,24 @@ def read(block: Block) -> Rows:
         ends = np.append(ends, len(raw))
     starts = np.zeros_like(ends)
     starts[1:] = ends[:-1] + _width(block.encoding)
-    data = np.frombuffer(("\n".join(_clean_lines(block, len(ends))) + "\n").encode("utf-8", "replace"), np.uint8)
+    texts, count = _clean_lines(block, len(ends))
+    data = np.frombuffer(("\n".join(texts) + "\n").encode("utf-8", "replace"), np.uint8)
     start, end, key = _keys(data)
-    return Rows(data, start, end, key, *_spans(starts, ends, block))
+    offset, length = _spans(starts, ends, block)
+    return Rows(data, start, end, key, *_further(offset, length, count))
+
+
+def _further(
+    offset: npt.NDArray[np.int64], length: npt.NDArray[np.int64], count: npt.NDArray[np.int64]
+) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
+    """Offset and length of each of so many lines of the records in physical lines: further lines begin one byte later
+    each, and end where their physical line ends (:mod:`physical`).
+    """
+    if len(count) == int(count.sum()):
+        return offset, length
+    place = np.arange(int(count.sum())) - np.repeat(np.cumsum(count) - count, count)
+    place = np.minimum(place, np.maximum(np.repeat(length, count) - 1, 0))
+    return np.repeat(offset, count) + place, np.repeat(length, count) - place
 
 
 def is_plain(raw: bytes) -> bool:
@@ -149,11 +164,15 @@ def _newlines(raw: bytes, encoding: str) -> npt.NDArray[np.int64]:
     return np.flatnonzero(units == 10) * 2
 
 
-def _clean_lines(block: Block, count: int) -> list[str]:
+def _clean_lines(block: Block, count: int) -> tuple[list[str], npt.NDArray[np.int64]]:
+    """The lines of ``count`` physical lines, and how many each of these has."""
     split = decode(block.raw, block.encoding).split("\n")[:count]
-    if block.is_wrapped:
-        split = wrapped.unwrap_all(split)
-    return [clean_line(line) for line in split] + [""] * (count - len(split))
+    split += [""] * (count - len(split))
+    if not block.is_wrapped:
+        return [clean_line(line) for line in split], np.ones(count, np.int64)
+    records = [text.split("\n") for text in wrapped.unwrap_all(split)]
+    lines = [clean_line(line) for record in records for line in record]
+    return lines, np.array([len(record) for record in records], np.int64)
 
 
 def clean_line(line: str) -> str:

@@ -7,20 +7,24 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis.kinds.logs.read import wrapped
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
-from diagnosis.kinds.logs.read.lines import clean_line
+from diagnosis.kinds.logs.read.lines import LINE_BYTES, clean_line
+from diagnosis.kinds.logs.read.structured import MAX_LINES
 from diagnosis.model import ReadRange
 
 #: Bytes between two lines up to which they are read at once, and bytes of all such lines.
 _MAX_GAP_BYTES: Final = 4 << 10
 _MAX_BYTES: Final = 1 << 20
+#: What may stand before a line: nothing, a newline, the rest of one in UTF-16, the last byte of a mark.
+_BEFORE_LINES: Final = (b"", b"\n", b"\0", b"\xbf", b"\xfe", b"\xff")
 _PLACE: Final = ("file", "offset", "length")
 
 
 def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, limit: int = 2_000) -> list[str]:
     """The raw text of rows (``file``, ``offset``, ``length``), each cut at ``limit`` bytes; unreadable ones come back
-    empty. They are decoded and cleaned as at first (:func:`lines.clean_line`), of a line with carriage returns the end.
-    Lines close to each other are read at once.
+    empty. They are decoded and cleaned as at first (:func:`lines.clean_line`), of a line with carriage returns the end,
+    of a record the line of its text. Lines close to each other are read at once.
     """
     out: list[str] = []
     places = list(rows.select(_PLACE).iter_rows())
@@ -29,6 +33,7 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
     first = 0
     while first < len(spans):
         file, low, high = spans[first]
+        low = max(low - 1, 0)  # the byte before a line shows whether it is one of a record
         last = first + 1
         while last < len(spans) and spans[last][0] == file and high <= spans[last][1] <= high + _MAX_GAP_BYTES:
             high, last = spans[last][2], last + 1
@@ -37,12 +42,27 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
         data = read_stored(evidence, files[file], low, high - low)
         for row, (_, begin, end) in enumerate(spans[first:last], first):
             line = data[begin - low : end - low]
+            if line[:1] == b"{" or data[begin - low - 1 : begin - low] not in _BEFORE_LINES:
+                lines = record_lines(evidence, files[file], begin, ends[row] - begin)
+                out.append(lines[-1][:limit])
+                continue
             if b"\r" in line and end < ends[row]:
                 line = read_stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
-            text = clean_line(decode(line, encoding_of(line)[0]).rstrip("\n"))
-            out.append(_unescaped(text) if text.startswith("{") and "\\" in text else text)
+            out.append(clean_line(decode(line, encoding_of(line)[0]).rstrip("\n")))
         first = last
     return out
+
+
+def record_lines(evidence: ReadRange, file: str, offset: int, length: int) -> list[str]:
+    """The lines of a record up to the one at ``offset`` (:mod:`physical`); of another line its text alone."""
+    back = read_stored(evidence, file, max(0, offset - MAX_LINES), min(MAX_LINES, offset))
+    place = len(back) - (back.rfind(b"\n") + 1)
+    if place >= MAX_LINES or place + length > LINE_BYTES:
+        place = 0
+    whole = read_stored(evidence, file, offset - place, min(place + length, LINE_BYTES))
+    text = decode(whole, encoding_of(whole)[0]).rstrip("\n")
+    lines = [clean_line(line) for line in wrapped.unwrap_all([text])[0].split("\n")]
+    return lines[: place + 1]
 
 
 def read_stored(evidence: ReadRange, file: str, offset: int, length: int) -> bytes:
@@ -51,8 +71,3 @@ def read_stored(evidence: ReadRange, file: str, offset: int, length: int) -> byt
         return evidence(file, offset, length)
     except (OSError, ValueError, KeyError):
         return b""
-
-
-def _unescaped(text: str) -> str:
-    """A collector's JSON line, with the escapes of the wrapped line removed where they hide words."""
-    return text.replace("\\t", "\t").replace('\\"', '"')

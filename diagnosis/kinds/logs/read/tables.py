@@ -11,7 +11,7 @@ from typing import Final
 
 import polars as pl
 
-#: Schema of ``columns.parquet``: one row a physical line.
+#: Schema of ``columns.parquet``: one row a line; of a wrapped log one a line of a record (:mod:`physical`).
 COLUMNS: dict[str, pl.DataType] = {
     "line": pl.UInt32(),  # 1-based
     "offset": pl.UInt64(),  # of its first byte

@@ -12,60 +12,14 @@ labels before each line (``{host="a", rank="3"} …``), tails of pods the names 
 
 from __future__ import annotations
 
-import datetime
-import json
-import math
 import re
 from collections.abc import Callable, Sequence
 from itertools import islice
-from typing import Any
 
-from diagnosis import numbers
+from diagnosis.kinds.logs.read import structured
+from diagnosis.kinds.logs.read.structured import StructuredRecord
 
-_MESSAGE = ("message", "msg", "log", "MESSAGE", "event", "text", "body", "textPayload")
-#: Fields that hold a traceback beside the message (logging, structlog, loguru, ECS, OTLP, torchrun's error file).
-_TRACE = (
-    *("exc_info", "exception", "exc_text", "stack_trace", "stacktrace", "traceback", "error.stack_trace"),
-    *("exception.stacktrace", "py_callstack"),
-)
-_LEVEL = ("level", "levelname", "severity", "lvl", "PRIORITY", "stufe", "niveau")
-_TIME = ("time", "ts", "timestamp", "@timestamp", "asctime", "__REALTIME_TIMESTAMP", "t", "zeit", "heure", "hora")
-_HOST = (
-    *("_HOSTNAME", "hostname", "host", "node", "node_name", "nodename", "compute.googleapis.com/resource_name"),
-    *("k8s.node.name", "host.name", "pod", "pod_name", "k8s.pod.name", "instance"),
-)
-_RANK = ("rank", "global_rank", "rang")
-#: Objects whose fields belong to the record, and how deep they are searched.
-_INNER_OBJECTS = (
-    "message",
-    "extraInfo",
-    "jsonPayload",
-    "resource",
-    "labels",
-    "attributes",
-    "kubernetes",
-    "metadata",
-    "fields",
-)
-_MAX_DEPTH = 3
-_PRIORITIES = ("FATAL", "FATAL", "FATAL", "ERROR", "WARNING", "INFO", "INFO", "DEBUG")
-_LEVELS = {
-    "fatal": "FATAL",
-    "critical": "FATAL",
-    "panic": "FATAL",
-    "error": "ERROR",
-    "err": "ERROR",
-    "warning": "WARNING",
-    "warn": "WARNING",
-    "info": "INFO",
-    "notice": "INFO",
-    "debug": "DEBUG",
-    "trace": "DEBUG",
-}
 _LINES_PROBED = 5
-#: The line that ends a traceback, and the one that begins it.
-_EXCEPTION = re.compile(r"(?:[A-Za-z_]\w*\.)*[A-Z]\w*(?:Error|Exception|Interrupt|Exit|Failure|Timeout|Abort)(?::|$)")
-_TRACE_BEGIN = re.compile(r"Traceback \(most recent call last\)")
 #: Labels in braces, after the store's time or at once; group 1 is the time, 2 the labels, 3 the line.
 _LABELS = re.compile(
     r'(?:(\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d\S*)\s+)?\{((?:[A-Za-z_][\w.]*="[^"]*"(?:,\s*)?)+)\}\s(.*)', re.DOTALL
@@ -83,9 +37,6 @@ _POD_LINE = re.compile(r"([a-z]++(?:[-.][a-z]++)*+[-.]?+\d[\w.-]*+) ([a-z][a-z0-
 _POD_FOUND = re.compile(r"[+-] \S+ › \S+$")
 #: A JSON object behind a header.
 _HEADER_AND_OBJECT = re.compile(r'([^{]{1,200}?)(\{\s*".*\})\s*$', re.DOTALL)
-#: A name of a machine or a pod in a field of its own. It is written in the form that no message has: "gpu-19:" before a
-#: message may be a device.
-_WORD = re.compile(r"[^\s/\]]{1,200}")
 _CLOCK = re.compile(r"\d\d:\d\d:\d\d")
 #: Number of lines that must all name one container before a file counts as a tail of pods.
 _MIN_POD_LINES = 8
@@ -115,7 +66,7 @@ def is_export(text: str) -> bool:
 
 
 def unwrap_all(lines: Sequence[str]) -> list[str]:
-    """Each of the consecutive lines of a wrapped log, unwrapped. O(characters)."""
+    """Each of the consecutive lines of a wrapped log, unwrapped: a record may have several lines. O(characters)."""
     if form := _unwrapper([line for line in lines[:2_000] if line.strip()], is_known=True):
         return [form(line) for line in lines]
     if next((line for line in lines if line.strip()), "").lstrip().startswith("{"):
@@ -152,7 +103,7 @@ def _is_headed(lines: Sequence[str], *, is_known: bool) -> bool:
     if any(line.startswith(_EXPORT) for line in lines[:_MIN_POD_LINES]):
         return False
     found = [_HEADER_AND_OBJECT.match(line) for line in lines[: _LINES_PROBED * (10 if is_known else 1)]]
-    has_message = [bool(match and _message_fields(match[2])) for match in found]
+    has_message = [bool(match and _text_record(match[2])) for match in found]
     return any(has_message) if is_known else bool(has_message) and all(has_message)
 
 
@@ -184,19 +135,18 @@ def _without_labels(line: str) -> str:
     match = _LABELS.match(line)
     if match is None:
         return line
-    labels = dict(_LABEL.findall(match[2]))
-    rank = numbers.whole(_first_field(labels, _RANK) or "")
-    parts = [match[1] or "", _host(_first_field(labels, _HOST)), _rank(rank)]
-    return " ".join([*(part for part in parts if part), _unwrap_object(match[3], has_time=bool(match[1]))])
+    labels = structured.record_of(dict(_LABEL.findall(match[2])))
+    parts = [match[1] or "", _host(labels.node), _rank(labels.rank)]
+    return _with_header("".join(f"{part} " for part in parts if part), match[3], has_time=bool(match[1]))
 
 
 def _without_pair(line: str) -> str:
     """The record of a pair of time and record, with that time."""
     match = _TIME_AND_RECORD.match(line)
-    if match is None:
+    record = _text_record(match[2]) if match else None
+    if match is None or record is None:
         return line
-    record = unwrap(match[2])
-    return line if record == match[2] else f"{_time(match[1])} {record}"
+    return _lines(record._replace(stamp=structured.stamp_text(match[1])), "")
 
 
 def _without_frame(line: str) -> str:
@@ -214,55 +164,39 @@ def _without_header(line: str) -> str:
     states none.
     """
     match = _HEADER_AND_OBJECT.match(line)
-    return match[1] + _unwrap_object(match[2], has_time=bool(_CLOCK.search(match[1]))) if match else line
+    return _with_header(match[1], match[2], has_time=bool(_CLOCK.search(match[1]))) if match else line
 
 
-def _unwrap_object(text: str, *, has_time: bool) -> str:
-    """``[rankN]: [LEVEL] message`` of a JSON object after a collector's prefix, with its time before it if the
-    collector wrote none; other text is unchanged.
+def _with_header(header: str, text: str, *, has_time: bool) -> str:
+    """A collector's header before each line of the record in ``text``, whose time is left out if the collector wrote
+    one; before ``text`` if it is no record.
     """
-    data = _message_fields(text) if text.startswith("{") else None
-    if data is None:
-        return text
-    time = "" if has_time else _time(_first_field(data, _TIME))
-    parts = [
-        time,
-        _rank(_first_field(data, _RANK)),
-        _level(_first_field(data, _LEVEL)),
-        _one_line(_text(_first_field(data, _MESSAGE)) or "", data),
-    ]
-    return " ".join(part for part in parts if part)
+    record = _text_record(text)
+    if record is None:
+        return f"{header}{text}"
+    return _lines(record._replace(stamp="" if has_time else record.stamp, node=""), header)
 
 
-def _message_fields(text: str) -> dict[str, Any] | None:
-    """The fields of a JSON object with a message; None for anything else."""
-    try:
-        data = json.loads(text)
-    except (ValueError, RecursionError):
-        return None
-    if not isinstance(data, dict):
-        return None
-    data = _flatten(data)
-    return data if _text(_first_field(data, _MESSAGE)) is not None else None
+def _text_record(text: str) -> StructuredRecord | None:
+    """The record in a JSON object with a text; None for anything else."""
+    data = structured.fields_of(text) if text.lstrip().startswith("{") else None
+    record = structured.record_of(data) if data is not None else None
+    return record if record is not None and record.has_text else None
 
 
-def _flatten(data: dict[str, Any], depth: int = _MAX_DEPTH) -> dict[str, Any]:
-    """The fields of a record with those of its inner objects; an outer field hides an inner one of its name."""
-    inner = [key for key in _INNER_OBJECTS if isinstance(data.get(key), dict)] if depth else []
-    if not inner:
-        return data
-    flat = {key: value for key, value in data.items() if key not in inner}
-    for key in inner:
-        flat = {**_flatten(data[key], depth - 1), **flat}
-    return flat
+def _lines(record: StructuredRecord, header: str) -> str:
+    """``header time host: [rankN]: [LEVEL] line`` of each line of a record."""
+    parts = [record.stamp, _host(record.node)]
+    before = header + "".join(f"{part} " for part in parts if part)
+    return "\n".join(structured.headed(record.lines, before, record.head)) or f"{before}{record.head}".rstrip()
 
 
 def _without_pod(line: str) -> str:
     """``pod: line`` of a line with the names of pod and container; nothing for a line that reports a found pod."""
     match = _POD_LINE.match(line)
-    return (
-        f"{match[1]}: {_unwrap_object(match[3], has_time=False)}" if match else "" if _POD_FOUND.match(line) else line
-    )
+    if match is None:
+        return "" if _POD_FOUND.match(line) else line
+    return _with_header(f"{match[1]}: ", match[3], has_time=False)
 
 
 def _unwrap_export(lines: Sequence[str], first: int, last: int, out: list[str]) -> None:
@@ -289,97 +223,29 @@ def _first_line(data: dict[str, str], line: str) -> str:
     """The first line of a record's message, with a syslog header. Eight bytes precede a value of given length."""
     text = line.removeprefix("MESSAGE=").rpartition("\0")[2]
     program = data.get("SYSLOG_IDENTIFIER") or data.get("_COMM") or data.get("_TRANSPORT") or ""
-    host, time = data.get("_HOSTNAME", ""), _time(data.get("__REALTIME_TIMESTAMP"))
-    if not time or not _host(host):
-        return " ".join(part for part in (time, _level(data.get("PRIORITY")), text) if part)
+    record = structured.record_of(data)
+    host, time = record.node, record.stamp
+    if not time or not host:
+        return " ".join(part for part in (time, _level(record.level), text) if part)
     return f"{time} {host} {re.sub(r'[^A-Za-z0-9_./@()-]', '-', program) or 'journal'}: {text}"
 
 
 def unwrap(line: str) -> str:
-    """``time host: [rankN]: [LEVEL] message`` of a JSON line; the line itself if it holds no message."""
-    try:
-        data = json.loads(line)
-    except (ValueError, RecursionError):
-        return line
-    if not isinstance(data, dict):
-        return line
-    data = _flatten(data)
-    message = _text(_first_field(data, _MESSAGE))
-    if message is None:
-        return line
-    parts = [
-        _time(_first_field(data, _TIME)),
-        _host(_first_field(data, _HOST)),
-        _rank(_first_field(data, _RANK)),
-        _level(_first_field(data, _LEVEL)),
-    ]
-    if message.startswith("{") and (deeper := unwrap(message.rstrip())) != message.rstrip():
-        # a container's record of a structured logger's line; the collector's time and host come first
-        data = _message_fields(message) or {}
-        parts = [
-            *parts[:2],
-            _rank(_first_field(data, _RANK)) or parts[2],
-            _level(_first_field(data, _LEVEL)) or parts[3],
-        ]
-        message = _text(_first_field(data, _MESSAGE)) or deeper
-    return " ".join([part for part in parts if part] + [_one_line(message, data)])
-
-
-def _one_line(message: str, data: dict[str, Any]) -> str:
-    """A record's message as one line. Of a message with a traceback, or a record with one in a field of its own, it is
-    the first words and the exception: hints and frames around it are no message of their own.
+    """``time host: [rankN]: [LEVEL] text`` of each line of the record in a JSON line; the line itself if it holds no
+    text.
     """
-    trace = _first_field(data, _TRACE)
-    lines = [line.strip() for line in message.splitlines() if line.strip()]
-    traced = trace.splitlines() if isinstance(trace, str) else []
-    exceptions = [line for line in (*lines, *map(str.strip, traced)) if _EXCEPTION.match(line)]
-    if not exceptions or len(lines) + len(traced) < 2:
-        return " ".join(lines)
-    is_own = not lines or _TRACE_BEGIN.match(lines[0]) or lines[0] == exceptions[-1]
-    return exceptions[-1] if is_own else f"{lines[0]}: {exceptions[-1]}"
+    record = _text_record(line)
+    return line if record is None else _lines(record, "")
 
 
-def _first_field(data: dict[str, Any], keys: tuple[str, ...]) -> Any:
-    return next((data[key] for key in keys if data.get(key) is not None), None)
+def _host(name: str) -> str:
+    """In the form that no message has: "gpu-19:" before a message may be a device."""
+    return f"[pod/{name}]" if name else ""
 
 
-def _text(value: Any) -> str | None:
-    if isinstance(value, str):
-        return value
-    # The journal writes messages that are not UTF-8 as lists of bytes.
-    if isinstance(value, list) and value and all(isinstance(one, int) and 0 <= one < 256 for one in value):
-        return bytes(value).decode("latin-1")
-    return None
+def _rank(number: str) -> str:
+    return f"[rank{number}]:" if number else ""
 
 
-def _time(value: Any) -> str:
-    """An ISO stamp; numbers are seconds, milli-, micro- or nanoseconds since the epoch, by their size."""
-    if isinstance(value, str) and not value.replace(".", "", 1).isdigit():
-        return value
-    try:
-        seconds = float(value)
-        if not math.isfinite(seconds):
-            return ""
-        while seconds > 1e11:  # the year 5138
-            seconds /= 1000
-        at = datetime.datetime.fromtimestamp(seconds, datetime.UTC)
-    except (TypeError, ValueError, OverflowError, OSError):
-        return ""
-    return f"{at:%Y-%m-%dT%H:%M:%S.%f}Z"
-
-
-def _host(value: Any) -> str:
-    return f"[pod/{value}]" if isinstance(value, str) and _WORD.fullmatch(value) else ""
-
-
-def _rank(value: Any) -> str:
-    return f"[rank{value}]:" if isinstance(value, int) and not isinstance(value, bool) and value >= 0 else ""
-
-
-def _level(value: Any) -> str:
-    if isinstance(value, str) and (number := numbers.whole(value)) is not None:
-        value = number
-    if isinstance(value, int) and not isinstance(value, bool):
-        return f"[{_PRIORITIES[value]}]" if 0 <= value < len(_PRIORITIES) else ""
-    name = _LEVELS.get(str(value).lower()) if value is not None else None
-    return f"[{name}]" if name else ""
+def _level(word: str) -> str:
+    return f"[{word}]" if word else ""

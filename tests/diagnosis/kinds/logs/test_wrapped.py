@@ -14,7 +14,7 @@ LINES = {
         "2026-03-01T08:00:00.250000Z [pod/dgx-2] [ERROR] NVRM: Xid"
     ),
     '{"ts": 1772352000, "level": "warn", "msg": "slow", "rank": 7}': (
-        "2026-03-01T08:00:00.000000Z [rank7]: [WARNING] slow"
+        "2026-03-01T08:00:00.000000Z [rank7]: [WARN] slow"
     ),
     '{"message": {"message": "RuntimeError: boom", "extraInfo": {"timestamp": "1772352000"}}}': (
         "2026-03-01T08:00:00.000000Z RuntimeError: boom"
@@ -130,7 +130,7 @@ def test_json_behind_a_header_keeps_the_header_and_gives_its_own_level_and_rank(
     line = '[pod/w-1/t] 2026-03-01T08:00:00Z {"event": "slow", "level": "warning", "rank": 4, "timestamp": "x"}'
     assert wrapped.is_wrapped(f"{line}\n" * 3)
     assert wrapped.unwrap_all([line, "plain"]) == [
-        "[pod/w-1/t] 2026-03-01T08:00:00Z [rank4]: [WARNING] slow",
+        "[pod/w-1/t] 2026-03-01T08:00:00Z [rank4]: [WARN] slow",
         "plain",
     ]
 
@@ -174,19 +174,34 @@ TRACE = """Traceback (most recent call last):
 RuntimeError: CUDA error: ECC"""
 
 
+TRACE_LINES = TRACE.split("\n")
+
+
 @pytest.mark.parametrize(
-    ("record", "line"),
+    ("record", "lines"),
     [
-        ({"message": f"RuntimeError: CUDA error: ECC{HINTS}"}, "RuntimeError: CUDA error: ECC"),
-        ({"message": TRACE}, "RuntimeError: CUDA error: ECC"),
-        ({"message": "training failed", "exc_info": TRACE}, "training failed: RuntimeError: CUDA error: ECC"),
-        ({"event": "unhandled", "exception": TRACE}, "unhandled: RuntimeError: CUDA error: ECC"),
-        ({"message": {"message": "boom", "extraInfo": {"py_callstack": TRACE}}}, "boom: RuntimeError: CUDA error: ECC"),
-        ({"message": "two lines\nof one message"}, "two lines of one message"),
+        (
+            {"message": f"RuntimeError: CUDA error: ECC{HINTS}"},
+            ["RuntimeError: CUDA error: ECC", *HINTS[1:].split("\n")],
+        ),
+        ({"message": TRACE}, TRACE_LINES),
+        ({"message": TRACE, "exc_info": TRACE}, TRACE_LINES),
+        ({"message": "training failed", "exc_info": TRACE}, ["training failed", *TRACE_LINES]),
+        ({"event": "unhandled", "exception": TRACE}, ["unhandled", *TRACE_LINES]),
+        ({"message": {"message": "boom", "extraInfo": {"py_callstack": TRACE}}}, ["boom", *TRACE_LINES]),
+        ({"message": {"message": TRACE_LINES[-1], "extraInfo": {"py_callstack": TRACE}}}, TRACE_LINES),
+        ({"message": "lost", "error": {"type": "OSError", "message": "disk"}}, ["lost", "OSError: disk"]),
+        ({"message": "two lines\n\nof one message"}, ["two lines", "of one message"]),
     ],
 )
-def test_a_record_with_a_traceback_says_its_first_words_and_its_exception(record: dict[str, object], line: str) -> None:
-    assert wrapped.unwrap(json.dumps(record)) == line
+def test_a_record_has_the_lines_of_its_text_and_of_its_exception(record: dict[str, object], lines: list[str]) -> None:
+    assert wrapped.unwrap(json.dumps(record)).split("\n") == lines
+
+
+def test_each_line_of_a_record_has_its_time_machine_and_rank_and_all_but_frames_its_level() -> None:
+    record = {"message": "a\n  b\nc", "time": 1772352000, "level": "error", "rank": 3, "node": "gpu-19"}
+    head = "2026-03-01T08:00:00.000000Z [pod/gpu-19] [rank3]:"
+    assert wrapped.unwrap(json.dumps(record)).split("\n") == [f"{head} [ERROR] a", f"{head}   b", f"{head} [ERROR] c"]
 
 
 def test_the_machine_of_a_record_is_no_device_of_its_message() -> None:

@@ -1,0 +1,75 @@
+"""Physical lines of a log whose records have several lines each, such as JSON lines with a traceback.
+
+Each line of a record's text is a row of ``columns.parquet``: its own line to every rule. The rows of one physical line
+end at the same byte, and each begins one byte after the row before it, so offsets ascend and no two rows are equal.
+People count physical lines, as editors and ``sed -n Np`` do: ``physical.parquet`` has one row for each of those, in
+the same columns. Other logs have no such table: their rows are their physical lines.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import lru_cache
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from diagnosis.kinds.logs.read.tables import COLUMNS, ROWS_PER_GROUP
+from diagnosis.model import Parsed
+
+#: The name of the table, which lies beside the columns.
+NAME: Final = "physical.parquet"
+#: The fact with the number of physical lines.
+_FACT: Final = "physical_lines"
+
+
+def store(parsed: Parsed) -> None:
+    """Writes the table of a log beside its columns and states its lines, if its rows are not its physical lines.
+    O(rows).
+    """
+    assert parsed.columns is not None
+    rows = pl.read_parquet(parsed.columns)
+    end = pl.col("offset") + pl.col("length")
+    rows = rows.with_columns(physical=(end != end.shift()).fill_null(True).cum_sum().cast(pl.UInt32))
+    count = rows["physical"].max() or 0
+    if count == rows.height:
+        return
+    record = pl.col("physical").gather(pl.col("record") - 1)
+    found = (
+        rows.with_columns(record=record, line="physical")
+        .group_by("physical", maintain_order=True)
+        .agg(pl.col(name).max() if name == "level" else pl.col(name).first() for name in COLUMNS)
+        .select(list(COLUMNS))
+    )
+    found.write_parquet(parsed.columns.with_name(NAME), compression="lz4", row_group_size=ROWS_PER_GROUP)
+    parsed.facts[_FACT] = found.height
+
+
+def lines(parsed: Parsed) -> int:
+    """The number of physical lines."""
+    return int(parsed.facts.get(_FACT, parsed.lines))
+
+
+def of(parsed: Parsed) -> Parsed:
+    """The log with its physical lines as rows."""
+    if _FACT not in parsed.facts or parsed.columns is None:
+        return parsed
+    return replace(parsed, columns=parsed.columns.with_name(NAME), lines=lines(parsed), cells=None)
+
+
+def numbers(columns: Path, line: Sequence[int], offset: Sequence[int]) -> list[int]:
+    """The physical lines of rows of a log with these columns, of which line and offset are given."""
+    table = columns.with_name(NAME)
+    if not table.exists():
+        return list(line)
+    begins = _begins(table, table.stat().st_mtime_ns)
+    return [int(number) for number in np.searchsorted(begins, np.array(offset, np.uint64), "right")]
+
+
+@lru_cache(4)
+def _begins(table: Path, _: int) -> npt.NDArray[np.uint64]:
+    return pl.read_parquet(table, columns=["offset"])["offset"].to_numpy()
