@@ -37,6 +37,12 @@ def test_the_address_in_the_prefix_is_the_machine_that_states_it(tmp_path: Path)
     assert [n.node for n in verdict.conclude(case).nodes if n.is_suspect] == ["worker-2"]
 
 
+def test_colours_that_have_lost_their_escape_hide_no_machine(tmp_path: Path) -> None:
+    error = "[36m(PolicyActor pid=812, ip=10.25.3.72)[0m torch.AcceleratorError: CUDA error: uncorrectable ECC error"
+    case = case_of_lines(tmp_path, *HOSTS, *STEPS, error)
+    assert [n.node for n in verdict.conclude(case).nodes if n.is_suspect] == ["worker-2"]
+
+
 def test_a_level_and_a_date_without_a_year_are_a_time(tmp_path: Path) -> None:
     case = case_of_lines(tmp_path, *HOSTS, *STEPS)
     assert case.progress.last == 29
