@@ -129,6 +129,43 @@ def conclusion_of(files: dict[str, bytes], work: Path) -> tuple[Any, ...]:
     return told["id"], sorted(one["name"] for one in told["fault"]), roots
 
 
+def loki_answer() -> bytes:
+    """Loki's ``query_range``, newest first, a stream a machine."""
+    streams = [
+        {
+            "stream": {"node_name": node, "pod": f"run-w-{node[4:]}"},
+            "values": [
+                [f"{at}000000000", _whole(text, trace)]
+                for at, own, _, text, trace in reversed(records())
+                if own == node
+            ],
+        }
+        for node in ("gpu-18", "gpu-19")
+    ]
+    return json.dumps({"status": "success", "data": {"resultType": "streams", "result": streams}}).encode()
+
+
+def elastic_hits() -> bytes:
+    """A page of hits, indented."""
+    hits = [{"_index": "logs", "_source": ecs_fields(*record)} for record in records()]
+    return json.dumps({"took": 3, "hits": {"total": {"value": 41}, "hits": hits}}, indent=1).encode()
+
+
+def array_of_a_cloud() -> bytes:
+    return json.dumps([cloud_record(*record) for record in records()]).encode()
+
+
+@pytest.mark.parametrize("export", [loki_answer, elastic_hits, array_of_a_cloud], ids=lambda export: export.__name__)
+def test_an_export_of_a_log_store_has_the_conclusion_of_its_records(
+    export: Callable[[], bytes], tmp_path: Path
+) -> None:
+    data = "".join(json.dumps(message_of_lines(*record)) + "\n" for record in records()).encode()
+    pushed = conclusion_of(pushed_files(data), tmp_path / "pushed")
+    uploaded = conclusion_of({"export.json": export()}, tmp_path / "uploaded")
+    assert uploaded[:2] == pushed[:2] == ("hardware.gpu.ecc", ["gpu-19"])
+    assert ERROR in uploaded[2]
+
+
 @pytest.mark.parametrize("shape", SHAPES, ids=lambda shape: shape.__name__)
 def test_equal_records_have_one_conclusion_by_every_door(shape: Callable[..., dict[str, Any]], tmp_path: Path) -> None:
     data = "".join(json.dumps(shape(*record)) + "\n" for record in records()).encode()

@@ -93,11 +93,22 @@ def read(block: Block) -> Rows:
         ends = np.append(ends, len(raw))
     starts = np.zeros_like(ends)
     starts[1:] = ends[:-1] + _width(block.encoding)
+    if block.is_wrapped and (document := wrapped.unwrap_document(raw)):
+        return _rows_of_document(block, [clean_line(line) for line in document])
     texts, count = _clean_lines(block, len(ends))
     data = np.frombuffer(("\n".join(texts) + "\n").encode("utf-8", "replace"), np.uint8)
     start, end, key = _keys(data)
     offset, length = _spans(starts, ends, block)
     return Rows(data, start, end, key, *_further(offset, length, count))
+
+
+def _rows_of_document(block: Block, texts: list[str]) -> Rows:
+    """The lines of an export, as those of one record that is the whole document (:mod:`physical`)."""
+    data = np.frombuffer(("\n".join(texts) + "\n").encode("utf-8", "replace"), np.uint8)
+    start, end, key = _keys(data)
+    size = len(block.raw.rstrip(b"\n")) + block.cut
+    place = np.minimum(np.arange(len(start)), size - 1)
+    return Rows(data, start, end, key, block.offset + place, size - place)
 
 
 def _further(

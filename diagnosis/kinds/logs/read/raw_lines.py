@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.read import wrapped
+from diagnosis.kinds.logs.read import exported, wrapped
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.logs.read.lines import LINE_BYTES, clean_line
 from diagnosis.kinds.logs.read.structured import MAX_LINES
@@ -62,6 +62,10 @@ def record_lines(evidence: ReadRange, file: str, offset: int, length: int) -> li
     whole = read_stored(evidence, file, offset - place, min(place + length, LINE_BYTES))
     text = decode(whole, encoding_of(whole)[0]).rstrip("\n")
     lines = [clean_line(line) for line in wrapped.unwrap_all([text])[0].split("\n")]
+    if (offset and len(lines) <= place) or (lines == [text] and not offset):
+        document = read_stored(evidence, file, 0, offset + length) if offset + length <= exported.MAX_BYTES else b""
+        lines = [clean_line(line) for line in wrapped.unwrap_document(document)] or lines
+        place = offset
     return lines[: place + 1]
 
 

@@ -16,7 +16,7 @@ import re
 from collections.abc import Callable, Sequence
 from itertools import islice
 
-from diagnosis.kinds.logs.read import structured
+from diagnosis.kinds.logs.read import exported, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
 _LINES_PROBED = 5
@@ -51,7 +51,7 @@ def is_wrapped(text: str) -> bool:
     """Whether a log that begins with ``text`` holds a JSON object with a message on each line, or is an export. A cut
     last line is ignored.
     """
-    if is_export(text):
+    if is_export(text) or exported.begins(text):
         return True
     found = [line for line in text.split("\n") if line and not line.isspace()]
     if _unwrapper(found[:-1] if not text.endswith("\n") else found):
@@ -63,6 +63,13 @@ def is_wrapped(text: str) -> bool:
 def is_export(text: str) -> bool:
     """Whether a log that begins with ``text`` was written by ``journalctl -o export``."""
     return text.lstrip("\n").startswith(_EXPORT) and "\n__REALTIME_TIMESTAMP=" in f"\n{text}"
+
+
+def unwrap_document(data: bytes) -> list[str]:
+    """The lines of an export of a log store; none of anything else. O(bytes)."""
+    if len(data) > exported.MAX_BYTES or not data.lstrip(b"\xef\xbb\xbf \t\r\n").startswith((b"{", b"[")):
+        return []
+    return [line for record in exported.records(data) for line in _lines(record, "").split("\n")]
 
 
 def unwrap_all(lines: Sequence[str]) -> list[str]:

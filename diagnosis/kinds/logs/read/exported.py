@@ -1,0 +1,84 @@
+"""Exports of log stores: one JSON document with a list of records that have a time and a text.
+
+Loki's ``query_range`` has streams of pairs with common labels; Elasticsearch's hits, CloudWatch's events, lists of
+cloud loggers and any other document have objects. The records become lines in order of time (:mod:`structured`). A
+document is read whole, so a larger one stays as it is.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Any, Final
+
+import msgspec
+
+from diagnosis.kinds.logs.read import structured
+from diagnosis.kinds.logs.read.structured import StructuredRecord
+
+#: Bytes of a document that is read.
+MAX_BYTES: Final = 16 << 20
+#: How deep a list of records is searched, and how many records at its beginning must be some.
+_MAX_DEPTH: Final = 4
+_PROBED: Final = 5
+_PROBED_CHARS: Final = 4_096
+_DECODER: Final = msgspec.json.Decoder()
+_LIST: Final = re.compile(r"\[\s*(?=\{)")
+_STREAMS: Final = re.compile(r'"resultType": ?"streams"')
+
+
+def begins(text: str) -> bool:
+    """Whether a file that begins with ``text`` looks like an export. O(len(text))."""
+    start = text.lstrip("\ufeff \t\r\n")
+    if not start.startswith(("{", "[")):
+        return False
+    if _STREAMS.search(start[:_PROBED_CHARS]):
+        return True
+    found = _LIST.search(start[:_PROBED_CHARS])
+    if found is None:
+        return False
+    try:
+        first, _ = json.JSONDecoder().raw_decode(start, found.end())
+    except (ValueError, RecursionError):
+        return False
+    return _is_record(first)
+
+
+@lru_cache(2)
+def records(data: bytes) -> tuple[StructuredRecord, ...]:
+    """The records of a document, in order of time; none of anything else. O(bytes)."""
+    try:
+        document = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        return ()
+    found = list(_streams(document)) or [structured.record_of(one) for one in _list(document, _MAX_DEPTH)]
+    told = [record for record in found if record.lines]
+    return tuple(sorted(told, key=lambda record: record.at_ns))
+
+
+def _streams(document: Any) -> Iterator[StructuredRecord]:
+    """The records of Loki's streams."""
+    data = document.get("data") if isinstance(document, dict) else None
+    streams = data.get("result") if isinstance(data, dict) else None
+    for stream in streams if isinstance(streams, list) else ():
+        labels, values = (stream.get("stream"), stream.get("values")) if isinstance(stream, dict) else (None, None)
+        if isinstance(labels, dict) and isinstance(values, list):
+            for value in values:
+                if isinstance(value, list) and len(value) > 1:
+                    yield structured.record_of({**labels, "timestamp": value[0], "message": value[1]})
+
+
+def _list(value: Any, depth: int) -> list[dict[str, Any]]:
+    """The first list of records within a value."""
+    if isinstance(value, list):
+        records = [one for one in value if isinstance(one, dict)]
+        return records if records and all(map(_is_record, records[:_PROBED])) else []
+    inner = value.values() if isinstance(value, dict) and depth else ()
+    return next((found for one in inner if (found := _list(one, depth - 1))), [])
+
+
+def _is_record(value: Any) -> bool:
+    record = structured.record_of(value) if isinstance(value, dict) else None
+    return record is not None and record.has_text and record.at_ns > 0
