@@ -28,7 +28,7 @@ _MAX_STAMP_CHARS: Final = 64
 _TABLE: Final = Path(__file__).parents[3] / "knowledge" / "record_fields.toml"
 _TRACEBACK: Final = "Traceback (most recent call last)"
 #: The last parts of what stands before a text: the name of a logger, a level.
-_LOGGER: Final = re.compile(r"(?<=\] )\[[^\]]*\] $")
+_LOGGER: Final = re.compile(r"(?<=\] )\[[^\[\]]*\] $")
 _LEVEL: Final = re.compile(r"\[[A-Z]+\] $")
 _NEWLINE: Final = re.compile(r"\r?\n")
 _DECODER: Final = msgspec.json.Decoder()
