@@ -57,6 +57,7 @@ def test_beside_a_log_with_progress_a_table_is_unread_and_a_log_of_counters_alon
         "numbers.txt": TABLE,
         "bare.log": "".join(f"iteration {n} loss 2\n" for n in range(40)),
     }
+    texts["prose.txt"] = "It went on.\nThen it stopped.\nNobody knows why.\n"  # may be the program's own words
     for name, text in texts.items():
         (tmp_path / name).write_text(text)
     inputs = told(tmp_path, capsys)["inputs"]
