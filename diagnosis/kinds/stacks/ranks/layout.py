@@ -14,22 +14,19 @@ from dataclasses import dataclass, field, replace
 from math import prod
 from typing import Any
 
+from diagnosis.kinds.stacks.ranks.layout_sizes import (
+    DEFAULT_ORDER,
+    DEFAULT_ORDERS,
+    DIMENSIONS,
+    Sizes,
+    assumed_order,
+    completed,
+    is_order,
+    problem_of_order,
+    problems_of_sizes,
+    with_all_dimensions,
+)
 from diagnosis.numbers import MAX_NUMBER, MAX_RANKS
-
-DIMENSIONS = ("tp", "cp", "ep", "dp", "pp")
-
-#: Fastest first. Megatron-LM: ``parallel_state.initialize_model_parallel(order=…)``; DeepSpeed:
-#: ``PipeModelDataParallelTopology`` (axes pipe, data, model, row-major); torchtitan: device mesh (pp, dp, cp, tp),
-#: row-major.
-DEFAULT_ORDERS = {
-    "megatron": "tp-cp-ep-dp-pp",
-    "nemo": "tp-cp-ep-dp-pp",
-    "mindspeed": "tp-cp-ep-dp-pp",
-    "deepspeed": "tp-dp-pp",
-    "torchtitan": "tp-cp-dp-pp",
-    "mlperf": "tp-cp-ep-dp-pp",
-}
-DEFAULT_ORDER = "tp-cp-ep-dp-pp"
 
 _NAMES = {
     "tp": (
@@ -191,65 +188,42 @@ def build(
     """Check and complete a layout: the missing ``dp`` is the rest of the world size; wrong products are reported with
     their numbers.
     """
-    sizes = {d: n for d, n in sizes.items() if d in DIMENSIONS}
-    problems: list[str] = []
-    stated = {**sizes, "world size": world_size or 0, "etp": expert_tp}
-    if beyond := [f"{name} {n:,}" for name, n in stated.items() if n > MAX_RANKS]:
-        problems.append(
-            f"The layout states {', '.join(beyond)}; no job has more than {MAX_RANKS:,} ranks, so its sizes are not "
-            "used. Correct the layout."
-        )
-        sizes, world_size, expert_tp = {}, None if (world_size or 0) > MAX_RANKS else world_size, 1
-    assumed: list[str] = []
-    if rows and not world_size:
-        world_size = len(rows)
-    fixed = prod(n for d, n in sizes.items() if d not in {"ep", "dp"})
-    if world_size and fixed and "dp" not in sizes and sizes and world_size % fixed == 0:
-        sizes = dict(sizes) | {"dp": world_size // fixed}
-    total = prod(n for d, n in sizes.items() if d != "ep")
-    world_size = world_size or (total if "dp" in sizes and total <= MAX_RANKS else None)
-    if total > MAX_RANKS and not world_size:
-        problems.append(f"The layout's sizes multiply to {total:,} ranks, more than any job has. Correct the layout.")
-    if sizes and world_size and total != world_size:
-        product = " × ".join(f"{d} {n}" for d, n in sizes.items() if d != "ep")
-        problems.append(
-            f"The layout does not multiply to the world size: {product} = {total}, but there are {world_size} ranks. "
-            "Parallel groups are left out until sizes or world size are corrected."
-        )
-    if sizes.get("ep", 1) > 1 and world_size and world_size % (sizes["ep"] * expert_tp * sizes.get("pp", 1)):
-        problems.append(
-            f"{world_size} ranks cannot be cut into expert groups of {sizes['ep']} within {sizes.get('pp', 1)} "
-            "pipeline stages."
-        )
-    if order is not None and (
-        not order or set(order.split("-")) - set(DIMENSIONS) or len(set(order.split("-"))) != len(order.split("-"))
-    ):
-        problems.append(f"The layout's order {order!r} is not a list such as tp-cp-ep-dp-pp.")
-        order = None
-    if order is None:
-        order = DEFAULT_ORDERS.get(framework, DEFAULT_ORDER)
-        if sum(n > 1 for n in sizes.values()) > 1:
-            assumed.append(
-                f"The order of the layout was not given; {order}"
-                + (f", the default of {framework}," if framework in DEFAULT_ORDERS else "")
-                + " is assumed."
-            )
-    order = "-".join(dict.fromkeys([*order.split("-"), *(d for d in DIMENSIONS if d not in order.split("-"))]))
-    node_of, rank_of, coordinates = {}, {}, {}
-    for row in rows:
-        rank = row.get("rank")
-        if not isinstance(rank, int) or isinstance(rank, bool) or not 0 <= rank < MAX_RANKS:
-            continue
-        if isinstance(row.get("node"), str):
-            node_of[rank] = row["node"]
-            if isinstance(row.get("pid"), int):
-                rank_of[row["node"], row["pid"]] = rank
-        at = {d: row[d] for d in DIMENSIONS if isinstance(row.get(d), int) and 0 <= row[d] < MAX_RANKS and d != "ep"}
-        if at:
-            coordinates[rank] = at
+    known = {d: n for d, n in sizes.items() if d in DIMENSIONS}
+    stated = Sizes(known, world_size, expert_tp)
+    complete = completed(stated, len(rows))
+    is_given = order is not None and is_order(order)
+    used_order = order if is_given else DEFAULT_ORDERS.get(framework, DEFAULT_ORDER)
+    order_problem = "" if is_given else problem_of_order(order)
+    problems = (*problems_of_sizes(stated, complete), order_problem)
+    assumption = "" if is_given else assumed_order(complete, framework)
+    listed = [(rank, row) for row in rows if (rank := _rank_of_row(row)) is not None]
+    placed = [(rank, row) for rank, row in listed if isinstance(row.get("node"), str)]
+    coordinates = [(rank, _coordinates_of_row(row)) for rank, row in listed]
     return Layout(
-        sizes, order, world_size, node_of, rank_of, coordinates, expert_tp, tuple(problems), tuple(assumed), source
+        complete.by_dimension,
+        with_all_dimensions(used_order or DEFAULT_ORDER),
+        complete.world_size,
+        {rank: row["node"] for rank, row in placed},
+        {(row["node"], row["pid"]): rank for rank, row in placed if isinstance(row.get("pid"), int)},
+        {rank: at for rank, at in coordinates if at},
+        complete.expert_tp,
+        tuple(filter(None, problems)),
+        tuple(filter(None, [assumption])),
+        source,
     )
+
+
+def _rank_of_row(row: Mapping[str, Any]) -> int | None:
+    rank = row.get("rank")
+    if not isinstance(rank, int) or isinstance(rank, bool) or not 0 <= rank < MAX_RANKS:
+        return None
+    return rank
+
+
+def _coordinates_of_row(row: Mapping[str, Any]) -> dict[str, int]:
+    """The row's index in each dimension that it states."""
+    stated = {d: row.get(d) for d in DIMENSIONS if d != "ep"}
+    return {d: at for d, at in stated.items() if isinstance(at, int) and 0 <= at < MAX_RANKS}
 
 
 def from_json(data: Mapping[str, Any], *, framework: str = "", source: str = "layout file") -> Layout:
