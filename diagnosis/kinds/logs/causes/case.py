@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.causes import fallbacks, launches, mentions, outcome, roots, temporal
+from diagnosis.kinds.logs.causes import fallbacks, launches, mentions, outcome, root_weights, roots, temporal
 from diagnosis.kinds.logs.causes import scene as scenes
 from diagnosis.kinds.logs.causes.outcome import Ending
 from diagnosis.kinds.logs.causes.roots import Roots
@@ -129,7 +129,7 @@ def decide(facts: Facts) -> Case:
     resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived)
     known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
-    weights = roots.weigh(Scene(**known))
+    weights = root_weights.weigh(Scene(**known))
     scene = Scene(**known)
     no_names: dict[int, tuple[str, ...]] = {}
     known["named"] = facts.budgets.run("named nodes", lambda: mentions.mentioned_nodes(scene, weights), no_names)

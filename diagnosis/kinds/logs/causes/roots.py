@@ -1,8 +1,6 @@
-"""Chooses the root events: the strongest after rules, history, time and place, and others of the same cause.
+"""Chooses the root events: the heaviest (:mod:`root_weights`), and others of the same cause.
 
-An event loses weight if healthy jobs survived it, if training went on after it, or if it comes after the first
-consequence. The strongest remaining event leads; others join it if they are on the same nodes, or of the same kind of
-cause.
+The heaviest event leads; others join it if they are on the same nodes, or of the same kind of cause.
 """
 
 from __future__ import annotations
@@ -15,13 +13,11 @@ from typing import Any, Final
 import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
-from diagnosis.history import MIN_POOL_JOBS
 from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue
-from diagnosis.kinds.logs.meaning.signatures.model import Strength
+from diagnosis.kinds.logs.meaning.catalogue import Catalogue
 from diagnosis.kinds.logs.rows.clocks import SECOND
-from diagnosis.model import Level, Role
+from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("roots")
 
@@ -29,19 +25,12 @@ THRESHOLDS: Final = thresholds.of("roots")
 ENDED_ON: Final = words.regex("phrases", "ended_on")
 #: A rank that a line names.
 RANK: Final = words.regex("phrases", "rank")
-#: Words for problems, in lines without a level.
-PROBLEM_WORDS: Final = words.pattern("phrases", "ill")
 #: A line of source that a traceback quotes below its frame: recognised by its indentation, after any prefix.
 QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
 KILLED: Final = "hardware.host.killed"
-#: An event of Kubernetes, whose worst level is a warning.
-CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
-_KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")
-#: A program's message that it goes on in spite of a problem.
-TOLERATED: Final = words.pattern("phrases", "tolerated")
 #: A launcher's message that a worker ended with a code or by a signal.
 WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
 #: A program's or launcher's message that it was told to stop.
@@ -64,99 +53,11 @@ class Roots:
     by: str = ""
 
 
-def weigh(scene: Scene) -> pl.Series:
-    """The weight of each event as a root candidate, before it is compared with others."""
-    events, total, begun, consequence_at = scene.events, scene.total, scene.since, scene.consequence_at
-    is_slow = scene.pace.slow_from is not None  # then cancelling the job was no cause
-    is_rare = scene.is_few
-    is_few = is_rare | (pl.col("n_nodes") == 0)
-    by = pl.when("is_stamped").then(pl.col("first_at")).otherwise(pl.col("until_at").fill_null(2**62))
-    is_late_enough = pl.lit(begun is not None) & (by >= (begun or 0))
-    is_loud = (pl.col("level") >= Level.WARNING) & is_rare & pl.col("is_stamped")
-    # a line without level and time must at least contain a word for a problem
-    is_ill = pl.col("example").str.contains(PROBLEM_WORDS) & is_few
-    is_sign = (
-        is_late_enough
-        & (pl.col("jobs_with_it") == 0)
-        & (is_loud | is_ill | (pl.col("is_system") & is_few & pl.col("is_stamped")))
-    )
-    is_sign = is_sign & pl.lit(len(scene.pool.jobs) >= MIN_POOL_JOBS)
-    is_quoted = pl.col("role").is_null() & ~pl.col("is_exception") & pl.col("example").str.contains(QUOTED_CODE)
-    base = (
-        pl.when(pl.col("template").str.contains(STRUCTURE) | is_quoted)
-        .then(0.0)
-        .when(pl.col("role") == Role.ROOT)
-        .then(
-            pl.col("strength").replace_strict(
-                {s: getattr(THRESHOLDS, s) for s in Strength}, default=THRESHOLDS.weak, return_dtype=pl.Float64
-            )
-        )
-        .when(
-            pl.col("role").is_in([Role.CONFIRMATION, Role.TEARDOWN])
-            & (pl.col("example").str.contains(_KILLED_BY_SIGNAL) | (pl.col("category") == KILLED))
-            & is_few
-        )
-        .then(THRESHOLDS.killed)
-        .when(pl.col("role").is_not_null())
-        .then(0.0)
-        .when(pl.col("is_exception") & (pl.col("level") >= Level.NONE))
-        .then(THRESHOLDS.unknown_exception)
-        .when(pl.col("level") >= Level.ERROR)
-        .then(THRESHOLDS.unknown_error)
-        .when(is_sign)
-        .then(THRESHOLDS.unknown_sign)
-        .otherwise(0.0)
-    )
-    # a program that calls its own message a warning goes on after it
-    is_tolerated = pl.col("example").str.contains(TOLERATED)
-    is_warning = (
-        (pl.col("level").is_between(Level.DEBUG, Level.WARNING) | is_tolerated)
-        & ~pl.col("is_system")
-        & ~pl.col("is_exception")
-        & ~pl.col("example").str.contains(CLUSTER_EVENT)
-    )
-    is_calm = (pl.col("level") < Level.WARNING) | is_tolerated
-    factor = pl.when(is_calm).then(THRESHOLDS.informed).otherwise(THRESHOLDS.warned)
-    base = pl.when(is_warning & (pl.col("role") == Role.ROOT)).then(base * factor).otherwise(base)
-    # broken communication on all nodes is a consequence if all nodes also print known consequences
-    is_echo = (
-        scene.catalogue.has("communication")
-        & (pl.col("strength") == "weak")
-        & (pl.col("n_nodes") >= 2)
-        & ~is_rare
-        & pl.lit(has_wide_echo(scene, total))
-    )
-    base = pl.when(is_echo).then(base * THRESHOLDS.echo).otherwise(base)
-    late = pl.lit(1.0)
-    if consequence_at is not None and scene.is_dated:
-        # a line without a rule is a cause only if it comes first
-        slack = (
-            pl.when(base == THRESHOLDS.unknown_sign).then(THRESHOLDS.sign_late_s).otherwise(THRESHOLDS.late_s) * SECOND
-        )
-        is_late = pl.col("first_at").is_not_null() & (pl.col("first_at") > consequence_at + slack)
-        # a watcher outside the job reports a lost machine when its own time-out is over
-        is_late &= ~(scene.catalogue.has("reported_late") & (pl.col("n_nodes") == 0))
-        late = pl.when(is_late).then(THRESHOLDS.late).otherwise(1.0)
-    # a lower bound of the first consequence does not show that the stop came after it
-    since = consequence_at if scene.is_dated or not scene.has_times else None
-    is_after = pl.lit(is_slow) if since is None else pl.lit(is_slow) | (pl.col("first_at") > since)
-    late = (
-        pl.when(pl.col("category").fill_null("").str.starts_with(CANCELLED) & is_after)
-        .then(THRESHOLDS.cancelled_after)
-        .otherwise(late)
-    )
-    is_undated = pl.col("event").is_in(sorted(scene.undated))
-    again = (
-        pl.when(scene.is_survived).then(THRESHOLDS.recovered).when(is_undated).then(THRESHOLDS.undated).otherwise(1.0)
-    )
-    return events.select((base * pl.col("novelty") * late * again).fill_null(0.0).alias("weight")).to_series()
-
-
 def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
     """Leader and members.
 
     Args:
-        weights: of :func:`weigh`, in the order of the events.
+        weights: of :func:`root_weights.weigh`, in the order of the events.
         by: the fallback that these weights come from.
     """
     catalogue, named, total = scene.catalogue, scene.named, scene.total
