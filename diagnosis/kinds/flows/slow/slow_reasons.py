@@ -5,6 +5,8 @@ share and the other units do not. If several explain the same, all are candidate
 from __future__ import annotations
 
 from collections import defaultdict
+from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
@@ -21,6 +23,40 @@ from diagnosis.plain import times_as_long
 THRESHOLDS: Final = thresholds.of("slow_reasons")
 LIMITS: Final = thresholds.limits("slow_reasons")
 
+#: Scores that differ by less are equal.
+_SCORE_SLACK: Final = 1e-9
+#: A group or pair of the job of this number.
+type Unit = tuple[int, int]
+#: What slow units may share: ``address``, ``node`` or ``switch``, and its name.
+type Part = tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class _Slowdown:
+    """Units that were slow at the same time (s), the others that had traffic meanwhile, and how much longer the slow
+    ones needed than usual."""
+
+    slow: set[Unit]
+    other: set[Unit]
+    t0: float
+    t1: float
+    factor: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Fabric:
+    """All jobs' traffic by unit, and their layouts."""
+
+    transfers: list[Transfers]
+    layouts: list[Layout]
+    capture: Capture
+
+    def members_of(self, units: Iterable[Unit]) -> set[int]:
+        members: set[int] = set()
+        for job, unit in units:
+            members.update(self.transfers[job].units[unit])
+        return members
+
 
 def explain(
     episodes: list[Episode], transfers: list[Transfers], layouts: list[Layout], capture: Capture
@@ -28,26 +64,24 @@ def explain(
     """Explains each group of simultaneous episodes by the common parts of its slow units. Returns (job or None for the
     fabric, finding).
     """
-    found: list[tuple[int | None, SlowReport]] = []
-    for cluster in _simultaneous_episodes(episodes):
-        slow_units = {(e.job, u) for e in cluster for u in e.slow_units}
-        other_units = {(e.job, u) for e in cluster for u in e.other_units} - slow_units
-        other_units |= _bystanders(cluster, episodes, transfers) - slow_units
-        t0, t1 = min(e.t0 for e in cluster), max(e.t1 for e in cluster)
-        factor = float(np.median([e.factor for e in cluster]))
-        found.append(
-            _explanation(
-                slow_units,
-                other_units,
-                t0=t0,
-                t1=t1,
-                factor=factor,
-                transfers=transfers,
-                layouts=layouts,
-                capture=capture,
-            )
-        )
-    return found
+    fabric = _Fabric(transfers, layouts, capture)
+    clusters = _simultaneous_episodes(episodes)
+    return [_explanation(_slowdown(cluster, episodes, transfers), fabric) for cluster in clusters]
+
+
+def _slowdown(cluster: list[Episode], episodes: list[Episode], transfers: list[Transfers]) -> _Slowdown:
+    slow: set[Unit] = set()
+    other = _bystanders(cluster, episodes, transfers)
+    for episode in cluster:
+        slow.update((episode.job, unit) for unit in episode.slow_units)
+        other.update((episode.job, unit) for unit in episode.other_units)
+    return _Slowdown(
+        slow=slow,
+        other=other - slow,
+        t0=min(episode.t0 for episode in cluster),
+        t1=max(episode.t1 for episode in cluster),
+        factor=float(np.median([episode.factor for episode in cluster])),
+    )
 
 
 def _member_text(member: int, capture: Capture) -> str:
@@ -81,75 +115,112 @@ def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list
     return busy - slow
 
 
-def _explanation(
-    slow_units: set[tuple[int, int]],
-    other_units: set[tuple[int, int]],
-    *,
-    t0: float,
-    t1: float,
-    factor: float,
-    transfers: list[Transfers],
-    layouts: list[Layout],
-    capture: Capture,
-) -> tuple[int | None, SlowReport]:
-    """Scores addresses, machines and switches: the share of slow units that have it, less the share of its units that
-    were not slow. If the job's only two leaves explain the same, it is the path between them that both have.
+def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, SlowReport]:
+    """The finding of the parts that explain a slowdown best, and its job; None for a switch, which has no job."""
+    best = _best_parts(slowdown, fabric)
+    addresses = sorted(name for kind, name in best if kind == "address")
+    switches = sorted(name for kind, name in best if kind == "switch")
+    is_narrow = 0 < len(addresses) <= 2
+    is_pair_at_its_address = len(slowdown.slow) == 1 and bool(addresses)
+    if switches and not is_narrow and not is_pair_at_its_address:
+        return None, _slow_switch(switches, slowdown, fabric)
+    owner = min(job for job, _ in slowdown.slow)
+    culprits = _culprits(addresses, best, fabric.capture)
+    return owner, _slow_group(culprits, fabric.layouts[owner], slowdown, fabric)
+
+
+def _best_parts(slowdown: _Slowdown, fabric: _Fabric) -> list[Part]:
+    """The addresses, machines and switches of the highest score: the share of slow units that have it, less the share
+    of its units that were not slow.
     """
-    having: dict[tuple[str, str], set[tuple[int, int]]] = defaultdict(set)
-    for job, unit in slow_units | other_units:
-        for member in transfers[job].units[unit]:
-            having[("address", capture.names[member])].add((job, unit))
-            if member in capture.places and capture.places[member].node:
-                having[("node", capture.places[member].node)].add((job, unit))
-        for switch in transfers[job].switches[unit]:
-            having[("switch", switch)].add((job, unit))
-    score = {c: len(u & slow_units) / len(slow_units) - len(u & other_units) / len(u) for c, u in having.items()}
-    best = max(score.values())
-    top = [c for c, s in score.items() if s >= best - 1e-9]
-    jobs = sorted({job for job, _ in slow_units})
-    times = f"{times_as_long(factor)} as usual"
-    addresses = sorted(name for kind, name in top if kind == "address")
-    switches = sorted(name for kind, name in top if kind == "switch")
-    if switches and (len(slow_units) > 1 or not addresses) and not (addresses and len(addresses) <= 2):
-        crossed = {m for job, unit in slow_units | other_units for m in transfers[job].units[unit]}
-        is_link = len(switches) == 2 and set(leaves_of(crossed, capture).values()) == set(switches)
-        link = "-".join(switches) if is_link else ""
-        avoiding = " Those that avoid it did not." if other_units else ""
-        which = f"crosses {f'the link {link}' if is_link else switches[0]} needed {times}.{avoiding}"
-        if len(switches) > 1 and not is_link:
-            shown = f"{', '.join(switches[:-1][: LIMITS.shown])} and {switches[-1]}"
-            which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
-        reason = f"{len(slow_units)} groups and pairs whose traffic {which}"
-        found = SlowReport(
-            "slow_switch", t0, t1, reason, switch=switches[0], candidates=switches, factor=factor, link=link
-        )
-        found.confidence = THRESHOLDS.sure if is_link else THRESHOLDS.sure / len(switches)
-        return None, found
-    number = {name: index for index, name in enumerate(capture.names)}
-    guilty = [number[a] for a in addresses]
-    if not guilty:
-        machines = {name for kind, name in top if kind == "node"}
-        guilty = sorted(m for m, p in capture.places.items() if p.node in machines)
-    members = sorted({m for job, unit in slow_units for m in transfers[job].units[unit]})
-    group = group_of(guilty[0] if guilty else members[0], layouts[jobs[0]])
-    nodes = sorted({capture.places[g].node for g in guilty if g in capture.places} - {""})
-    if len(guilty) == 1:
-        whose = _member_text(guilty[0], capture)
+    score = {}
+    for part, units in _units_by_part(slowdown, fabric).items():
+        share_of_slow = len(units & slowdown.slow) / len(slowdown.slow)
+        share_of_others = len(units & slowdown.other) / len(units)
+        score[part] = share_of_slow - share_of_others
+    least = max(score.values()) - _SCORE_SLACK
+    return [part for part, value in score.items() if value >= least]
+
+
+def _units_by_part(slowdown: _Slowdown, fabric: _Fabric) -> dict[Part, set[Unit]]:
+    """The units that have each part."""
+    capture = fabric.capture
+    units: dict[Part, set[Unit]] = defaultdict(set)
+    for job, unit in slowdown.slow | slowdown.other:
+        for member in fabric.transfers[job].units[unit]:
+            units["address", capture.names[member]].add((job, unit))
+            place = capture.places.get(member)
+            if place is not None and place.node:
+                units["node", place.node].add((job, unit))
+        for switch in fabric.transfers[job].switches[unit]:
+            units["switch", switch].add((job, unit))
+    return units
+
+
+def _slow_switch(switches: list[str], slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
+    """One of these switches is slow. If the job's only two leaves explain the same, it is the path between them that
+    both have.
+    """
+    crossed = fabric.members_of(slowdown.slow | slowdown.other)
+    is_link = len(switches) == 2 and set(leaves_of(crossed, fabric.capture).values()) == set(switches)
+    link = "-".join(switches) if is_link else ""
+    times = f"{times_as_long(slowdown.factor)} as usual"
+    avoiding = " Those that avoid it did not." if slowdown.other else ""
+    which = f"crosses {switches[0]} needed {times}.{avoiding}"
+    confidence = THRESHOLDS.sure / len(switches)
+    if is_link:
+        which = f"crosses the link {link} needed {times}.{avoiding}"
+        confidence = THRESHOLDS.sure
+    elif len(switches) > 1:
+        shown = f"{', '.join(switches[:-1][: LIMITS.shown])} and {switches[-1]}"
+        which = f"crosses {shown} needed {times}. One of these {len(switches)} switches is slow."
+    return SlowReport(
+        "slow_switch",
+        slowdown.t0,
+        slowdown.t1,
+        f"{len(slowdown.slow)} groups and pairs whose traffic {which}",
+        switch=switches[0],
+        candidates=switches,
+        factor=slowdown.factor,
+        link=link,
+        confidence=confidence,
+    )
+
+
+def _culprits(addresses: list[str], best: list[Part], capture: Capture) -> list[int]:
+    """The members at these addresses; without any, those on the machines that explain the slowdown best."""
+    if addresses:
+        number = {name: index for index, name in enumerate(capture.names)}
+        return [number[address] for address in addresses]
+    machines = {name for kind, name in best if kind == "node"}
+    return sorted(member for member, place in capture.places.items() if place.node in machines)
+
+
+def _slow_group(culprits: list[int], layout: Layout, slowdown: _Slowdown, fabric: _Fabric) -> SlowReport:
+    """A group is slow: by one of its members, or by a hop that flows do not show."""
+    capture = fabric.capture
+    members = fabric.members_of(slowdown.slow)
+    first = culprits[0] if culprits else min(members)
+    times = f"{times_as_long(slowdown.factor)} as usual"
+    if len(culprits) == 1:
+        whose = _member_text(culprits[0], capture)
         reason = f"Transfers over {whose} took {times} while its peers kept their speed: a slow link or adapter."
+        confidence = THRESHOLDS.sure
     else:
         reason = (
             f"One ring of {len(members)} took {times} while its peers kept their speed; "
             "all its hops slow down together, so flows do not show which link."
         )
-    slow = SlowReport(
+        confidence = THRESHOLDS.doubtful
+    nodes = {capture.places[member].node for member in culprits if member in capture.places}
+    return SlowReport(
         "slow_group",
-        t0,
-        t1,
+        slowdown.t0,
+        slowdown.t1,
         reason,
-        members=group,
-        culprits=guilty,
-        nodes=nodes,
-        factor=factor,
-        confidence=THRESHOLDS.sure if len(guilty) == 1 else THRESHOLDS.doubtful,
+        members=group_of(first, layout),
+        culprits=culprits,
+        nodes=sorted(nodes - {""}),
+        factor=slowdown.factor,
+        confidence=confidence,
     )
-    return jobs[0], slow

@@ -31,7 +31,7 @@ from diagnosis.kinds.flows.slow.slowness import (
 )
 from diagnosis.kinds.flows.slow.stragglers import StragglerResult, drop_unexplained, find_stragglers, join_findings
 from diagnosis.kinds.flows.steps.closing import close_steps
-from diagnosis.kinds.flows.steps.pipeline_stages import stage_times
+from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes, stage_times
 from diagnosis.kinds.flows.steps.planned import PLANNED, without_planned
 from diagnosis.kinds.flows.steps.rank_lanes import begin_rows
 from diagnosis.kinds.flows.steps.steps import Steps, find_steps, with_work
@@ -108,47 +108,81 @@ def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, 
 
 def _find_slowness(jobs: list[JobAnalysis], capture: Capture, without: frozenset[str]) -> list[SlowReport]:
     """Fills each job's findings; returns those of switches."""
+    stepped = [job for job in jobs if job.steps is not None]
+    for job in stepped:
+        _find_slow_members(job, capture)
+    fabric = _share_explanations(stepped, capture)
+    for job in stepped:
+        fabric = _join_stragglers(job, fabric, capture, without)
+        job.slow.extend(_unexplained_steps(job, fabric))
+    return fabric
+
+
+def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
+    """Fills the slow groups, members and stages of one job, from its own traffic alone."""
+    assert job.steps is not None
+    assert job.divided is not None
+    measured = measure_transfers(job.divided, job.steps, capture)
+    job.divided = None
+    has_one_clock = not clocks_disagree(job.pairs)
+    _, usual, _ = slow_steps(job.steps)
+    job.stages = _stage_times(job, capture) if has_one_clock else None
+    job.transfers = measured()
+    if has_one_clock:
+        job.slow = late_members(job.transfers, job.steps, job.layout, capture, usual)
+        job.moving = find_uneven_work(job.transfers, job.steps, job.layout, usual)
+    if job.moving is not None:
+        job.slow = []  # members that happened to be late in steps that follow each other
+    if job.stages is not None:
+        job.slow = narrow_to_stage(job.slow, job.stages, job.steps, job.layout, capture)
+        job.slow.extend(uneven_stages(job.stages, job.steps, capture))
+    job.slow = merge_findings(job.slow)
+    if job.moving is not None:
+        job.slow.append(job.moving.slow)
+
+
+def _stage_times(job: JobAnalysis, capture: Capture) -> StageTimes | None:
+    """The times of a pipeline's stages, for the usual work of a step; None if they cannot be told apart."""
+    assert job.steps is not None
+    is_pipeline = job.layout.pp > 1 and job.layout.ends == 1
+    if not is_pipeline or job.rough:
+        return None
+    times = stage_times(job.job, job.pairs, job.layout, job.steps, capture)
+    if times is None or job.steps.work is None:
+        return times
+    return replace(times, seconds=times.seconds / job.steps.work)
+
+
+def _share_explanations(stepped: list[JobAnalysis], capture: Capture) -> list[SlowReport]:
+    """Gives each job its slow groups, which all jobs' traffic explains; returns those of switches."""
+    tables = [job.transfers for job in stepped if job.transfers is not None]
     episodes: list[Episode] = []
-    paced = [a for a in jobs if a.steps is not None]
-    for number, a in enumerate(paced):
-        assert a.steps is not None and a.divided is not None
-        transfers = measure_transfers(a.divided, a.steps, capture)
-        a.divided = None
-        _, usual, _ = slow_steps(a.steps)
-        piped = a.layout.pp > 1 and a.layout.ends == 1 and not a.rough and not clocks_disagree(a.pairs)
-        times = a.stages = stage_times(a.job, a.pairs, a.layout, a.steps, capture) if piped else None
-        a.transfers = transfers()
-        a.slow = [] if clocks_disagree(a.pairs) else late_members(a.transfers, a.steps, a.layout, capture, usual)
-        a.moving = None if clocks_disagree(a.pairs) else find_uneven_work(a.transfers, a.steps, a.layout, usual)
-        if a.moving is not None:
-            a.slow = []  # members that happened to be late in steps that follow each other
-        if times is not None and a.steps.work is not None:
-            times = a.stages = replace(times, seconds=times.seconds / a.steps.work)
-        if times is not None:
-            a.slow = narrow_to_stage(a.slow, times, a.steps, a.layout, capture)
-            a.slow.extend(uneven_stages(times, a.steps, capture))
-        a.slow = merge_findings(a.slow) + ([] if a.moving is None else [a.moving.slow])
-        episodes.extend(slow_transfers(a.transfers, a.steps, number))
+    for number, job in enumerate(stepped):
+        assert job.steps is not None
+        assert job.transfers is not None
+        episodes.extend(slow_transfers(job.transfers, job.steps, number))
     fabric: list[SlowReport] = []
-    tables = [a.transfers for a in paced if a.transfers is not None]
-    for owner, slow in explain(episodes, tables, [a.layout for a in paced], capture):
-        if owner is None:
-            fabric.append(slow)
-        else:
-            paced[owner].slow.append(slow)
-    for a in paced:
-        assert a.steps is not None
-        named = StragglerResult([], shows_turns=False)
-        if "stragglers" not in without:
-            named = find_stragglers(a.job, a.steps, capture)
-            both = join_findings([*a.slow, *fabric], named)
-            a.slow = [s for s in both if s.kind != "slow_switch"]
-            fabric[:] = [s for s in both if s.kind == "slow_switch"]
-        if a.moving is None:
-            a.slow.extend(
-                drop_unexplained(lasting_slow_stages(a.steps, [*a.slow, *fabric], a.layout, a.stages, capture), named)
-            )
-        a.slow.extend(_unexplained_steps(a, fabric))
+    for owner, slow in explain(episodes, tables, [job.layout for job in stepped], capture):
+        found = fabric if owner is None else stepped[owner].slow
+        found.append(slow)
+    return fabric
+
+
+def _join_stragglers(
+    job: JobAnalysis, fabric: list[SlowReport], capture: Capture, without: frozenset[str]
+) -> list[SlowReport]:
+    """Joins a job's findings with its stragglers and lasting slow stages; returns those of switches."""
+    assert job.steps is not None
+    stragglers = StragglerResult([], shows_turns=False)
+    if "stragglers" not in without:
+        stragglers = find_stragglers(job.job, job.steps, capture)
+        joined = join_findings([*job.slow, *fabric], stragglers)
+        job.slow = [slow for slow in joined if slow.kind != "slow_switch"]
+        fabric = [slow for slow in joined if slow.kind == "slow_switch"]
+    if job.moving is None:
+        known = [*job.slow, *fabric]
+        lasting = lasting_slow_stages(job.steps, known, job.layout, job.stages, capture)
+        job.slow.extend(drop_unexplained(lasting, stragglers))
     return fabric
 
 
