@@ -110,60 +110,117 @@ def _statement(row: Mapping[str, Any]) -> Statement:
 def roster_of_lines(lines: Iterable[str]) -> Roster:
     """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names. O(lines)."""
     known = statements()
-    nodes: dict[str, None] = {}
-    lists: dict[tuple[str, ...], None] = {}
-    listed = 0
-    node_of: dict[int, str] = {}
-    task_of: dict[int, str] = {}
-    home_of_pod: dict[str, str] = {}
-    host_of_address: dict[str, str] = {}
-    doubtful: list[tuple[str, str | None]] = []
-    per_node: set[int] = set()
-    open_table: tuple[str, re.Pattern[str]] | None = None
+    reading = _Reading()
     for line in lines:
+        reading.continue_table(line)
         lower = line.lower()
-        if open_table is not None and (found := open_table[1].search(line)):
-            _keep_rank(node_of, found["rank"], open_table[0])
-            open_table = None
-        for one in known.every:
-            if not any(word in lower for word in one.needs):
-                continue
-            for found in one.pattern.finditer(line):
-                parts = found.groupdict()
-                if "count" in parts:
-                    per_node.add(int(parts["count"]))
-                    continue
-                names = [parts["node"]] if parts.get("node") else expand_node_list(parts.get("list") or "")
-                names = [n for n in (_bare_name(name) for name in names) if n]
-                names = [n for n in names if n.lower() not in (NOT_MACHINES if one.is_exact else known.no_name)]
-                rank = parts.get("rank")
-                if names and parts.get("address") and len(host_of_address) < MAX_NODES:
-                    host_of_address[parts["address"]] = names[0]
-                if one.is_address:
-                    continue
-                if one.is_listed:
-                    doubtful += [(n, rank) for n in names]
-                    continue
-                nodes.update(dict.fromkeys(names[: MAX_NODES - len(nodes)]))
-                if len(names) > 1 and listed < MAX_NODES:
-                    listed += len(names)
-                    lists.setdefault(tuple(names))
-                if names and rank:
-                    _keep_rank(node_of, rank, names[0])
-                if names and parts.get("pod") and len(home_of_pod) < MAX_NODES:
-                    home_of_pod[parts["pod"]] = names[0]  # the last assignment
-                tasks = parts.get("tasks") if names else None
-                for task in expand_node_list(f"[{tasks.strip('[]')}]") if tasks else ():
-                    _keep_rank(task_of, task, names[0])
-                if one.rank_below is not None and names:
-                    open_table = (names[0], one.rank_below)
-    for name, rank in doubtful:
-        if (name in nodes or _LOOKS_LIKE_STATEMENT.fullmatch(name)) and len(nodes) < MAX_NODES:
-            nodes.setdefault(name)
-            if rank:
-                _keep_rank(node_of, rank, name)
-    count = max(per_node) if len(per_node - {0}) == 1 else None
-    return Roster(tuple(nodes), tuple(lists), node_of, task_of, count, home_of_pod, host_of_address)
+        for statement in known.every:
+            if any(word in lower for word in statement.needs):
+                reading.add_matches(statement, line, known.no_name)
+    return reading.found()
+
+
+@dataclass(slots=True)
+class _Reading:
+    """What the lines so far state. ``doubtful``: names and ranks of lists that may list something else; ``table``: the
+    node of a launcher's table whose rank stands in a later line, and how.
+    """
+
+    nodes: dict[str, None] = field(default_factory=dict)
+    lists: dict[tuple[str, ...], None] = field(default_factory=dict)
+    listed_count: int = 0
+    node_of: dict[int, str] = field(default_factory=dict)
+    task_of: dict[int, str] = field(default_factory=dict)
+    home_of_pod: dict[str, str] = field(default_factory=dict)
+    host_of_address: dict[str, str] = field(default_factory=dict)
+    doubtful: list[tuple[str, str | None]] = field(default_factory=list)
+    per_node: set[int] = field(default_factory=set)
+    table: tuple[str, re.Pattern[str]] | None = None
+
+    def continue_table(self, line: str) -> None:
+        """Read the rank of an open table, if it stands in this line."""
+        if self.table is None:
+            return
+        node, pattern = self.table
+        found = pattern.search(line)
+        if found is not None:
+            _keep_rank(self.node_of, found["rank"], node)
+            self.table = None
+
+    def add_matches(self, statement: Statement, line: str, no_name: frozenset[str]) -> None:
+        """Add what a line states in this way."""
+        not_names = NOT_MACHINES if statement.is_exact else no_name
+        for found in statement.pattern.finditer(line):
+            parts = found.groupdict()
+            if "count" in parts:
+                self.per_node.add(int(parts["count"]))
+            else:
+                self._add(statement, parts, _stated_names(parts, not_names))
+
+    def _add(self, statement: Statement, parts: Mapping[str, str | None], names: list[str]) -> None:
+        if names:
+            self._add_address(parts.get("address"), names[0])
+        if statement.is_address:
+            return
+        if statement.is_listed:
+            self.doubtful += [(name, parts.get("rank")) for name in names]
+            return
+        if names:
+            self._add_names(names)
+            self._add_parts(parts, names[0])
+        if names and statement.rank_below is not None:
+            self.table = (names[0], statement.rank_below)
+
+    def _add_address(self, address: str | None, host: str) -> None:
+        if address and len(self.host_of_address) < MAX_NODES:
+            self.host_of_address[address] = host
+
+    def _add_names(self, names: list[str]) -> None:
+        self.nodes.update(dict.fromkeys(names[: MAX_NODES - len(self.nodes)]))
+        if len(names) > 1 and self.listed_count < MAX_NODES:
+            self.listed_count += len(names)
+            self.lists.setdefault(tuple(names))
+
+    def _add_parts(self, parts: Mapping[str, str | None], node: str) -> None:
+        """Add the rank, the pod and the tasks of a node."""
+        rank, pod, tasks = parts.get("rank"), parts.get("pod"), parts.get("tasks")
+        if rank:
+            _keep_rank(self.node_of, rank, node)
+        if pod and len(self.home_of_pod) < MAX_NODES:
+            self.home_of_pod[pod] = node  # the last assignment
+        if tasks:
+            for task in expand_node_list(f"[{tasks.strip('[]')}]"):
+                _keep_rank(self.task_of, task, node)
+
+    def found(self) -> Roster:
+        """The roster of all lines."""
+        for name, rank in self.doubtful:
+            is_name = name in self.nodes or _LOOKS_LIKE_STATEMENT.fullmatch(name)
+            if is_name and len(self.nodes) < MAX_NODES:
+                self._add_doubtful(name, rank)
+        is_one_count = len(self.per_node - {0}) == 1
+        return Roster(
+            tuple(self.nodes),
+            tuple(self.lists),
+            self.node_of,
+            self.task_of,
+            max(self.per_node) if is_one_count else None,
+            self.home_of_pod,
+            self.host_of_address,
+        )
+
+    def _add_doubtful(self, name: str, rank: str | None) -> None:
+        self.nodes.setdefault(name)
+        if rank:
+            _keep_rank(self.node_of, rank, name)
+
+
+def _stated_names(parts: Mapping[str, str | None], not_names: frozenset[str]) -> list[str]:
+    """The names of one statement, without words that name no machine."""
+    node = parts.get("node")
+    stated = [node] if node else expand_node_list(parts.get("list") or "")
+    bare = map(_bare_name, stated)
+    return [name for name in bare if name and name.lower() not in not_names]
 
 
 def expand_node_list(text: str) -> list[str]:
