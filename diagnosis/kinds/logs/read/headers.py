@@ -6,6 +6,8 @@ few; the recognised pattern then reads the values from the raw lines.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from diagnosis.kinds.logs.read.patterns import Form, unchanged
@@ -111,18 +113,15 @@ _LEVELS: tuple[tuple[Level, str], ...] = (
 _EXCEPTION = r"^(?:[A-Za-z_][\w.]*\.)?[A-Z]\w*(?:Error|Exception|Interrupt|Abort|Failure)(?::|$)"
 _DATE = rf"0[-/]0[-/]0|{_MONTH}"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
+_STYLE_REACH = 200  # and in which its time is searched
+_DATE_REACH = 40  # and in which a date follows a time of day at once
 
 
 def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
     """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
     ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
     """
-    label = normal.str.extract(form(_LABELLED), 0).str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?: 0)?(?::| +\|) )$"), 1)
-    is_labelled = (
-        label.str.contains(form(r"^\S*0"))
-        & ~label.str.contains(form(_NOT_HOSTS))
-        & (~label.str.contains(".", literal=True) | label.str.contains(form(_DOMAIN)))
-    ).fill_null(False)
+    is_labelled = _is_labelled(normal, form)
     is_syslog = normal.str.contains(form(_SYSLOG))
     header = (
         pl.when(is_syslog)
@@ -133,33 +132,68 @@ def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
         .fill_null("")
     )
     message = _first_record(normal.str.slice(header.str.len_chars()), form)
+    start = normal.str.head(_LEVEL_REACH)
+    names_writer = {
+        LABEL: is_labelled,
+        TAG: start.str.contains(form(r"\[[Rr]ank ?0\]")),
+        TASK: header.str.contains(form(rf"^ *(?:{_NAME} )?0:(?: |$)")),
+        LOCAL: header.str.contains(form(r"\[default0\]")),
+        NCCL: start.str.contains(form(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]")),
+        SYSLOG: is_syslog,
+        SRUN: normal.str.contains(form(r"^srun: error: \S+: tasks? 0")),
+        POD: header.str.contains("[pod/", literal=True),
+        MPI: header.str.contains(form(r"\[0,0\]<std")),
+        RAY: header.str.contains(form(r"(?: pid=0|\(raylet), ip=")),
+    }
+    return {
+        "message": message,
+        "level": _level(start, message, form),
+        "style": _style(normal, form),
+        "who": _bits(names_writer),
+    }
+
+
+def _is_labelled(normal: pl.Expr, form: Form) -> pl.Expr:
+    """Whether a line begins with the name of a host."""
+    labelled = normal.str.extract(form(_LABELLED), 0)
+    label = labelled.str.extract(form(rf"((?:{_NAME}|0\.0\.0\.0)(?: 0)?(?::| +\|) )$"), 1)
+    has_number = label.str.contains(form(r"^\S*0"))
+    is_word = label.str.contains(form(_NOT_HOSTS))
+    is_module = label.str.contains(".", literal=True) & ~label.str.contains(form(_DOMAIN))
+    return (has_number & ~is_word & ~is_module).fill_null(False)
+
+
+def _style(normal: pl.Expr, form: Form) -> pl.Expr:
+    """The index of a line's first style of time in TIME_STYLES, or null."""
+    reach = normal.str.head(_STYLE_REACH)
+    of_day = len(TIME_STYLES) - 1
     style: pl.Expr = pl.lit(None, dtype=pl.UInt8)
-    reach = normal.str.head(200)
     for index in reversed(range(len(TIME_STYLES))):
         has_style = reach.str.contains(form(TIME_STYLES[index].normal))
         style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
     # other stamps of a line that begins with the time of day are its message's, unless a date follows at once
-    is_of_day = reach.str.contains(form(TIME_STYLES[-1].normal)) & ~reach.str.head(40).str.contains(form(_DATE))
-    style = pl.when(is_of_day).then(pl.lit(len(TIME_STYLES) - 1, dtype=pl.UInt8)).otherwise(style)
-    start = normal.str.head(_LEVEL_REACH)
-    level = pl.when(message.str.contains(form(_EXCEPTION))).then(int(Level.ERROR)).otherwise(int(Level.NONE))
+    has_time_of_day = reach.str.contains(form(TIME_STYLES[of_day].normal))
+    has_date = reach.str.head(_DATE_REACH).str.contains(form(_DATE))
+    of_day_style = pl.lit(of_day, dtype=pl.UInt8)
+    return pl.when(has_time_of_day & ~has_date).then(of_day_style).otherwise(style)
+
+
+def _level(start: pl.Expr, message: pl.Expr, form: Form) -> pl.Expr:
+    """The worst level that the start of a line states; an exception without one is an error."""
+    is_exception = message.str.contains(form(_EXCEPTION))
+    level = pl.when(is_exception).then(int(Level.ERROR)).otherwise(int(Level.NONE))
     for value, pattern in reversed(_LEVELS):
         level = pl.when(start.str.contains(form(pattern))).then(int(value)).otherwise(level)
-    who = pl.lit(0, dtype=pl.UInt16)
-    for bit, is_so in (
-        (LABEL, is_labelled),
-        (TAG, start.str.contains(form(r"\[[Rr]ank ?0\]"))),
-        (TASK, header.str.contains(form(rf"^ *(?:{_NAME} )?0:(?: |$)"))),
-        (LOCAL, header.str.contains(form(r"\[default0\]"))),
-        (NCCL, start.str.contains(form(rf"(?:^|[\s:]){_HOST}:0:0 \[0\]"))),
-        (SYSLOG, is_syslog),
-        (SRUN, normal.str.contains(form(r"^srun: error: \S+: tasks? 0"))),
-        (POD, header.str.contains("[pod/", literal=True)),
-        (MPI, header.str.contains(form(r"\[0,0\]<std"))),
-        (RAY, header.str.contains(form(r"(?: pid=0|\(raylet), ip="))),
-    ):
-        who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(pl.lit(0, dtype=pl.UInt16))
-    return {"message": message, "level": level.cast(pl.UInt8), "style": style, "who": who}
+    return level.cast(pl.UInt8)
+
+
+def _bits(is_set: Mapping[int, pl.Expr]) -> pl.Expr:
+    """One number of these bits."""
+    none = pl.lit(0, dtype=pl.UInt16)
+    who = none
+    for bit, is_so in is_set.items():
+        who |= pl.when(is_so).then(pl.lit(bit, dtype=pl.UInt16)).otherwise(none)
+    return who
 
 
 def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
