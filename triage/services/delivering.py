@@ -14,6 +14,7 @@ import uuid
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
+from dataclasses import dataclass, field
 from datetime import datetime, time, timedelta
 from typing import Any
 from zoneinfo import ZoneInfo
@@ -73,43 +74,92 @@ def routes_send() -> None:
 
 
 def _lanes_serve(pool: ThreadPoolExecutor, results: queue.SimpleQueue[Result]) -> None:
-    began, is_open, is_woken = clock.monotonic(), True, False
-    look_at = bury_at = 0.0
-    pause_s = _POLL_S
-    renewed = began
-    lanes: dict[str, Lane] = {}
+    service = _Service(pool, results)
     while True:
-        now = clock.monotonic()
-        slow = sum(now - lane.began > _SLOW_S for lane in lanes.values())
-        is_open = now - began < (LIMIT_S if slow else SLICE_S)
-        if is_open and (now >= look_at or not lanes):
-            pause_s = min(2 * pause_s, _POLL_MAX_S)
-            with _outage_survived(lanes):
-                if now >= bury_at:
-                    claims_free()
-                    bury_at = now + _FREE_CLAIMS_EVERY_S
-                for lane in _claim_routes(min(MAX_FAST_LANES + slow, MAX_LANES) - len(lanes), held=lanes.values()):
-                    lanes[lane.claim] = lane
-                    pool.submit(lane_send, lane, results.put)
-                    pause_s = _POLL_S
-            look_at = clock.monotonic() + pause_s
-        if not is_open and not is_woken:  # before it waits for the last answers
-            is_woken = True
-            with _outage_survived(lanes):
-                if is_due():
-                    routes_wake()
-        if not lanes:
+        is_open = service.is_open()
+        if is_open and service.is_time_to_look():
+            service.take_routes()
+        if not is_open:
+            service.wake_another()  # before it waits for the last answers
+        if not service.lanes:
             return
-        if new_results := _collect_results(results):
-            results_keep(new_results)
-            for result in new_results:
-                if result.delivery is None:
-                    del lanes[result.lane.claim]
-                    look_at = 0.0
-        if clock.monotonic() - renewed > _RENEW_S:
-            with _outage_survived(lanes):
-                _renew(lanes)
-            renewed = clock.monotonic()
+        service.record_results()
+        service.renew_claims()
+
+
+@dataclass(slots=True)
+class _Service:
+    """One worker's turn: the routes that it holds, by claim, and when it last did what it does from time to time (s of
+    the process's clock).
+    """
+
+    pool: ThreadPoolExecutor
+    results: queue.SimpleQueue[Result]
+    lanes: dict[str, Lane] = field(default_factory=dict)
+    began: float = field(default_factory=clock.monotonic)
+    renewed_at: float = field(default_factory=clock.monotonic)
+    look_at: float = 0.0
+    free_claims_at: float = 0.0
+    pause_s: float = _POLL_S
+    is_woken: bool = False
+
+    def is_open(self) -> bool:
+        """Whether it still takes new messages: for longer while it waits for a slow receiver."""
+        limit_s = LIMIT_S if self._slow_count() else SLICE_S
+        return clock.monotonic() - self.began < limit_s
+
+    def _slow_count(self) -> int:
+        slow_before = clock.monotonic() - _SLOW_S
+        return sum(lane.began < slow_before for lane in self.lanes.values())
+
+    def is_time_to_look(self) -> bool:
+        return not self.lanes or clock.monotonic() >= self.look_at
+
+    def take_routes(self) -> None:
+        """Claim due routes and send on them; look again soon if there were any, else later and later."""
+        self.pause_s = min(2 * self.pause_s, _POLL_MAX_S)
+        with _outage_survived(self.lanes):
+            self._free_claims()
+            most = min(MAX_FAST_LANES + self._slow_count(), MAX_LANES)
+            for lane in _claim_routes(most - len(self.lanes), held=self.lanes.values()):
+                self.lanes[lane.claim] = lane
+                self.pool.submit(lane_send, lane, self.results.put)
+                self.pause_s = _POLL_S
+        self.look_at = clock.monotonic() + self.pause_s
+
+    def _free_claims(self) -> None:
+        now = clock.monotonic()
+        if now >= self.free_claims_at:
+            claims_free()
+            self.free_claims_at = now + _FREE_CLAIMS_EVERY_S
+
+    def wake_another(self) -> None:
+        """Wake another worker once, if messages are left."""
+        if self.is_woken:
+            return
+        self.is_woken = True
+        with _outage_survived(self.lanes):
+            if is_due():
+                routes_wake()
+
+    def record_results(self) -> None:
+        """Record the results that came; a route whose messages are all sent is not held any more."""
+        new_results = _collect_results(self.results)
+        if not new_results:
+            return
+        results_keep(new_results)
+        for result in new_results:
+            if result.delivery is None:
+                del self.lanes[result.lane.claim]
+                self.look_at = 0.0
+
+    def renew_claims(self) -> None:
+        """Hold the routes for longer, from time to time."""
+        if clock.monotonic() - self.renewed_at <= _RENEW_S:
+            return
+        with _outage_survived(self.lanes):
+            _renew(self.lanes)
+        self.renewed_at = clock.monotonic()
 
 
 @contextmanager
