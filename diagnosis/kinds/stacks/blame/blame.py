@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks
+from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, group_of_rank, ranks_of
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.waitgraph import blocking_ranks, find_chain_ends
 from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
@@ -84,7 +84,7 @@ def blame(
     absent = [] if expected and len(missing) > THRESHOLDS.missing_share * expected else sorted(missing)
     scene = Scene(groups, layout, absent, failed, empty)
     scene.odd_groups = _odd_groups(scene)
-    scene.outliers = tuple(sorted({r for g in scene.odd_groups for r in g.ranks} | set(absent)))
+    scene.outliers = tuple(sorted({*ranks_of(scene.odd_groups), *absent}))
     return next(found for rule in _RULES if (found := rule(scene)) is not None)
 
 
@@ -149,23 +149,27 @@ def _accuse_activities(scene: Scene, kinds: set[str], rule: str, clause: str) ->
     if not chosen:
         return None
     chosen.sort(key=lambda g: (-THRESHOLDS.activity[g.activity.kind], len(g.ranks), g.ranks))
-    ranks = [r for g in chosen for r in g.ranks]
+    ranks = ranks_of(chosen)
     if kinds == {LOCAL}:
         # Unknown code may be an unknown wait. A culprit blocks the rest of its tensor group; a waiting group stays
         # together.
         blocking = blocking_ranks(scene.groups, scene.layout, ranks)
         chosen = [g for g in chosen if blocking.intersection(g.ranks)] or chosen
-        ranks = [r for g in chosen for r in g.ranks if not blocking or r in blocking]
+        ranks = [rank for rank in ranks_of(chosen) if not blocking or rank in blocking]
     scores, reasons = {}, {}
     for g in chosen:
         for rank in g.ranks:
             if rank in ranks:
                 scores[rank] = THRESHOLDS.activity[g.activity.kind]
                 reasons[rank] = f"{g.activity.what} in {frame_text(g.activity.frame)}, {clause}"
-    named = [(g, [r for r in g.ranks if r in scores]) for g in chosen[: LIMITS.groups]]
-    parts = [f"{ranks_text(r)} {'is' if len(r) == 1 else 'are'} {g.activity.what}" for g, r in named]
+    parts = [_activity_text(g, [r for r in g.ranks if r in scores]) for g in chosen[: LIMITS.groups]]
     sentence = ", ".join(parts) + _waiting_text(scene.groups, chosen) + "."
     return Blame(tuple(scores), scores, reasons, scene.outliers, sentence[0].upper() + sentence[1:], rule)
+
+
+def _activity_text(group: Group, ranks: Sequence[int]) -> str:
+    verb = "is" if len(ranks) == 1 else "are"
+    return f"{ranks_text(ranks)} {verb} {group.activity.what}"
 
 
 def _waiting_text(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
@@ -225,7 +229,7 @@ def _chain_ends(scene: Scene) -> Blame | None:
             "unread",
         )
     if ends.ranks:
-        of = {r: g for g in scene.groups for r in g.ranks}
+        of = group_of_rank(scene.groups)
         why = {
             r: f"{of[r].activity.what}; it waits for no rank outside its own group, while others wait for it"
             for r in ends.ranks
@@ -243,11 +247,12 @@ def _chain_ends(scene: Scene) -> Blame | None:
             f"The ranks fall into {len(scene.groups)} large groups and none is an outlier: {parts}.", "no_outlier"
         )
     odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
-    why = {r: f"{g.activity.what}, while most ranks are {largest.activity.what}" for g in odd for r in g.ranks}
+    most = f"most ranks are {largest.activity.what}"
+    why = {r: f"{g.activity.what}, while {most}" for r, g in group_of_rank(odd).items()}
     other_call, main_call = odd[0].activity.what, largest.activity.what
     text = f"{ranks_text(why)} entered another call ({other_call}) than the other ranks ({main_call})."
     text = text[0].upper() + text[1:]
-    return accuse([r for g in odd for r in g.ranks], THRESHOLDS.mismatch, why, scene, text, "mismatch")
+    return accuse(ranks_of(odd), THRESHOLDS.mismatch, why, scene, text, "mismatch")
 
 
 #: The first rule with an answer decides; the last rule always answers.

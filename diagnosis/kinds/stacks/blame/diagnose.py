@@ -12,7 +12,8 @@ from diagnosis.kinds.stacks.blame.blame import Blame, ranks_text
 from diagnosis.kinds.stacks.blame.stack_report import Findings, to_report
 from diagnosis.kinds.stacks.blame.voting import Outcome, decide, judge_round
 from diagnosis.kinds.stacks.ranks.dump_sources import find_layout, keep_one_job, node_names, with_world
-from diagnosis.kinds.stacks.ranks.identify import TRAINER, Process, census, host_directories, rank_and_node
+from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process
+from diagnosis.kinds.stacks.ranks.identify import census, host_directories, rank_and_node
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
 from diagnosis.kinds.stacks.read import ras

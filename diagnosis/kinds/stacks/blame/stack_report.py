@@ -8,13 +8,13 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Any, Final
 
-from diagnosis import thresholds
+from diagnosis import stats, thresholds
 from diagnosis.kinds.stacks.blame import evict
 from diagnosis.kinds.stacks.blame.blame import ranks_text
 from diagnosis.kinds.stacks.blame.collectives import Verdict
 from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Outcome
 from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, icicle, icicle_rows
-from diagnosis.kinds.stacks.ranks.identify import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED
 
@@ -24,6 +24,8 @@ THRESHOLDS: Final = thresholds.of("stack_report")
 LIMITS: Final = thresholds.limits("stack_report")
 
 _MAX_GROUPS = 200
+#: Sorts after every rank.
+_NO_RANK = 1 << 30
 _SOURCE_TEXT = {
     "stacks": "stacks",
     "flight_recorder": "Flight Recorder",
@@ -43,11 +45,8 @@ class Accusation:
 
     @property
     def score(self) -> float:
-        """Independent kinds of evidence that agree strengthen each other: 1 - Π(1 - s)."""
-        doubt = 1.0
-        for s in self.scores.values():
-            doubt *= 1.0 - s
-        return round(1.0 - doubt, 4)
+        """Independent kinds of evidence that agree strengthen each other."""
+        return round(stats.fuse(self.scores.values()), 4)
 
 
 @dataclass(slots=True)
@@ -77,44 +76,38 @@ class Findings:
 
 def to_report(found: Findings) -> dict[str, Any]:
     """The ``stacks`` object of ``docs/report.md``, with ``suspects`` for the fusion. JSON-able and deterministic."""
-    ranked = sorted(
-        found.accused.values(), key=lambda a: (-a.score, a.rank if a.rank is not None else 1 << 30, a.node or "")
-    )
+    ranked = sorted(found.accused.values(), key=_order)
     strong = _agreed_accusations(ranked, found.notes)
     suspects = [a.rank for a in strong if a.rank is not None]
-    outcome = found.outcome
-    groups = outcome.shown.groups if outcome else []
-    outliers = sorted({*(outcome.verdict.outliers if outcome and outcome.verdict.ranks else ()), *suspects})
-    candidates = outcome.candidates if outcome and set(outcome.verdict.outliers) >= set(suspects) else []
-    candidates = candidates or evict.candidates(outliers, found.layout)
-    if not suspects:
-        candidates = []
-    evict_ranks = sorted({*(candidates[0].ranks if candidates else outliers if suspects else ()), *suspects})
+    shown = _shown_round(found)
+    outliers = sorted({*_voted_outliers(found), *suspects})
+    candidates = _candidates(found, suspects, outliers)
+    evict_ranks = _evict_ranks(candidates, suspects, outliers)
     nodes = list(dict.fromkeys(a.node for a in strong if a.node))
     evict_nodes = list(dict.fromkeys([*nodes, *_nodes(evict_ranks, found.node_of)]))
-    missing = outcome.shown.missing if outcome else found.unrecorded
-    failed = outcome.shown.failed if outcome else []
-    empty = outcome.shown.empty if outcome else []
-    _note_absent(found, missing, outcome.shown.absent if outcome else len(missing), failed, empty)
+    _note_absent(found, shown)
+    reason = _reason(found)
+    names_somebody = bool(suspects or nodes)
+    votes = [] if found.outcome is None else found.outcome.votes
     return {
         "suspect_ranks": suspects,
         "suspect_nodes": nodes,
         "evict_ranks": evict_ranks,
         "evict_nodes": evict_nodes,
-        "groups": [_group_row(g) for g in groups[:_MAX_GROUPS]],
-        "missing_ranks": missing[:MAX_LISTED],
-        "failed_ranks": failed,
-        "empty_ranks": empty,
+        "groups": [_group_row(g) for g in shown.groups[:_MAX_GROUPS]],
+        "missing_ranks": shown.missing[:MAX_LISTED],
+        "failed_ranks": shown.failed,
+        "empty_ranks": shown.empty,
         "outlier_ranks": outliers,
-        "headline": _headline(_reason(found), nodes) if suspects or nodes else _reason(found),
-        "reason": _reason(found),
-        "rule": outcome.verdict.rule if outcome else "collectives" if found.collectives else "none",
+        "headline": _headline(reason, nodes) if names_somebody else reason,
+        "reason": reason,
+        "rule": _rule(found),
         "rounds": found.rounds,
-        "is_moving": bool(outcome and outcome.is_moving),
+        "is_moving": found.outcome is not None and found.outcome.is_moving,
         "explained_by": _candidate_row(candidates[0]) if candidates else None,
         "candidates": [_candidate_row(c) for c in candidates[:24]],
         "tie": [_candidate_row(c) for c in evict.tied_candidates(candidates)[:8]],
-        "votes": [{**_candidate_row(c), "rounds": n} for c, n in (outcome.votes if outcome else ())][:16],
+        "votes": [{**_candidate_row(c), "rounds": n} for c, n in votes][:16],
         "layout": {
             **found.layout.sizes,
             "order": found.layout.order,
@@ -123,7 +116,7 @@ def to_report(found: Findings) -> dict[str, Any]:
         },
         "collectives": _collective_rows(found),
         "notes": found.notes,
-        "icicle": icicle_rows(icicle(groups)) if groups else [],
+        "icicle": icicle_rows(icicle(shown.groups)) if shown.groups else [],
         "ranks": [
             {
                 "rank": p.rank,
@@ -137,6 +130,60 @@ def to_report(found: Findings) -> dict[str, Any]:
         ],
         "suspects": _suspects(strong, ranked),
     }
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The round that the report shows: its groups, and the ranks without a usable dump."""
+
+    groups: list[Group]
+    missing: list[int]
+    absent: int
+    failed: list[int]
+    empty: list[int]
+
+
+def _shown_round(found: Findings) -> _Shown:
+    if found.outcome is None:
+        return _Shown([], found.unrecorded, len(found.unrecorded), [], [])
+    shown = found.outcome.shown
+    return _Shown(shown.groups, shown.missing, shown.absent, shown.failed, shown.empty)
+
+
+def _order(a: Accusation) -> tuple[float, int, str]:
+    """The strongest first, then by rank, nodes without a rank last."""
+    return -a.score, _NO_RANK if a.rank is None else a.rank, a.node or ""
+
+
+def _voted_outliers(found: Findings) -> tuple[int, ...]:
+    """The outliers of the verdict on all rounds, if it accuses a rank."""
+    verdict = None if found.outcome is None else found.outcome.verdict
+    return () if verdict is None or not verdict.ranks else verdict.outliers
+
+
+def _candidates(found: Findings, suspects: list[int], outliers: list[int]) -> list[evict.Candidate]:
+    """Sets of ranks that explain the outliers, best first; none where nobody is accused."""
+    if not suspects:
+        return []
+    outcome = found.outcome
+    covers_suspects = outcome is not None and set(outcome.verdict.outliers) >= set(suspects)
+    voted = outcome.candidates if outcome is not None and covers_suspects else []
+    return voted or evict.candidates(outliers, found.layout)
+
+
+def _evict_ranks(candidates: list[evict.Candidate], suspects: list[int], outliers: list[int]) -> list[int]:
+    """The ranks to replace: those of the best candidate, and every suspect."""
+    if not suspects:
+        return []
+    explained = candidates[0].ranks if candidates else outliers
+    return sorted({*explained, *suspects})
+
+
+def _rule(found: Findings) -> str:
+    """The rule that decided."""
+    if found.outcome is not None:
+        return found.outcome.verdict.rule
+    return "collectives" if found.collectives else "none"
 
 
 def _agreed_accusations(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
@@ -218,31 +265,41 @@ def _note_rounds(found: Findings) -> None:
         found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
 
 
-def _note_absent(found: Findings, missing: list[int], absent: int, failed: list[int], empty: list[int]) -> None:
+def _note_absent(found: Findings, shown: _Shown) -> None:
+    """Say which ranks have no dump, or none that could be read whole."""
     _note_rounds(found)
-    if missing:
-        share = f"{absent} of {found.layout.world_size} ranks"
-        text = (
-            f"No dump of rank {fold_ranks(missing)} ({share})." if absent <= LIMITS.absent else f"No dump of {share}."
-        )
-        if absent > BLAME.missing_share * (found.layout.world_size or 1):
-            text += " So many are not accused: the upload is not complete, or the layout is another job's."
-        found.notes.append(text)
-    if cut := sorted({p.rank for p in found.processes if p.dump.status == TRUNCATED and p.rank is not None}):
+    if shown.missing:
+        found.notes.append(_missing_text(found, shown))
+    if cut := sorted(_ranks_of_cut_dumps(found.processes)):
         total = len({p.rank for p in found.processes})
         which = f" (rank {fold_ranks(cut)})" if len(cut) <= LIMITS.cut else ""
         found.notes.append(
             f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
         )
-    if failed:
+    if shown.failed:
         found.notes.append(
-            f"The dump of rank {fold_ranks(failed)} failed in the tool itself; that proves nothing about the rank."
+            f"The dump of rank {fold_ranks(shown.failed)} failed in the tool itself; "
+            "that proves nothing about the rank."
         )
-    if empty:
+    if shown.empty:
         found.notes.append(
-            f"The dump of rank {fold_ranks(empty)} is empty: the process may have been gone, or the tool was not "
-            "allowed to read it."
+            f"The dump of rank {fold_ranks(shown.empty)} is empty: the process may have been gone, "
+            "or the tool was not allowed to read it."
         )
+
+
+def _missing_text(found: Findings, shown: _Shown) -> str:
+    world_size = found.layout.world_size
+    share = f"{shown.absent} of {world_size} ranks"
+    is_listed = shown.absent <= LIMITS.absent
+    text = f"No dump of rank {fold_ranks(shown.missing)} ({share})." if is_listed else f"No dump of {share}."
+    if shown.absent <= BLAME.missing_share * (world_size or 1):
+        return text
+    return f"{text} So many are not accused: the upload is not complete, or the layout is another job's."
+
+
+def _ranks_of_cut_dumps(processes: Iterable[Process]) -> set[int]:
+    return {p.rank for p in processes if p.dump.status == TRUNCATED and p.rank is not None}
 
 
 def _group_row(g: Group) -> dict[str, Any]:

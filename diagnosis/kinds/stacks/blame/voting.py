@@ -16,7 +16,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.stacks.blame import evict
 from diagnosis.kinds.stacks.blame.blame import Blame, blame, ranks_text
 from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, group_of_rank, group_ranks
-from diagnosis.kinds.stacks.ranks.identify import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
 
 #: Ranks that are missing are judged alike everywhere.

@@ -6,10 +6,11 @@ Under one silent fault most healthy machines show the same stacks. Two ranks are
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
-from diagnosis.kinds.stacks.ranks.identify import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.waits import COMM, Activity, activity, call_site
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK, Frame, comparable_frames
 
@@ -68,13 +69,9 @@ def group_ranks(processes: Iterable[Process]) -> tuple[list[Group], list[int], l
         else:
             cut.append((p.rank, key, working))
     for rank, key, working in cut:
-        part = [f.label for f in comparable_frames(working)]
+        part = _labels(working)
         is_outer = any(f.name == "<module>" for f in working[-2:])
-        like = [
-            g
-            for g in groups.values()
-            if _is_part(part, [f.label for f in comparable_frames(g.frames)], is_outer=is_outer)
-        ]
+        like = [g for g in groups.values() if _is_part(part, _labels(g.frames), is_outer=is_outer)]
         whole = max(like, key=lambda g: len(g.ranks), default=None)
         if whole is None and is_outer:
             failed.append(rank)  # its activity is in the missing part
@@ -88,6 +85,10 @@ def group_ranks(processes: Iterable[Process]) -> tuple[list[Group], list[int], l
         if len(g.ranks) == 1 and total > 2:
             g.dominant = False
     return ordered, sorted(failed), sorted(empty)
+
+
+def _labels(frames: Sequence[Frame]) -> list[str]:
+    return [frame.label for frame in comparable_frames(frames)]
 
 
 def _is_part(part: list[str], whole: list[str], *, is_outer: bool) -> bool:
@@ -124,7 +125,7 @@ class Node:
 
 def icicle(groups: Sequence[Group]) -> Node:
     """Stacks of all ranks merged from the outermost call inwards; O(distinct frames × groups)."""
-    root = Node("all ranks", sorted(r for g in groups for r in g.ranks))
+    root = Node("all ranks", sorted(ranks_of(groups)))
     for g in groups:
         node = root
         for label in reversed(g.key):
@@ -159,5 +160,14 @@ def icicle_rows(root: Node, *, limit: int = 2000) -> list[dict[str, object]]:
     return rows
 
 
-def group_of_rank(groups: Iterable[Group]) -> Mapping[int, Group]:
-    return {rank: g for g in groups for rank in g.ranks}
+def group_of_rank(groups: Iterable[Group]) -> dict[int, Group]:
+    """Each rank's group."""
+    found: dict[int, Group] = {}
+    for group in groups:
+        found.update(dict.fromkeys(group.ranks, group))
+    return found
+
+
+def ranks_of(groups: Iterable[Group]) -> list[int]:
+    """The ranks of these groups, in their order."""
+    return list(chain.from_iterable(group.ranks for group in groups))

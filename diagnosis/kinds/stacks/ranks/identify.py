@@ -6,15 +6,19 @@ reader.
 from __future__ import annotations
 
 import re
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
 from diagnosis import numbers
+from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, role_of, stem_of
 from diagnosis.kinds.stacks.ranks.layout import Layout
-from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK, Dump
-
-TRAINER, AGENT, LOADER, SAVER, HELPER = "trainer", "agent", "loader", "saver", "helper"
+from diagnosis.kinds.stacks.ranks.rank_numbers import (
+    inherit_ranks,
+    make_local_ranks_global,
+    number_by_position,
+    without_repeats,
+)
+from diagnosis.kinds.stacks.read.stack_frames import Dump
 
 _RANK = re.compile(r"(?:global[_-]?)?rank[_\-=.]?(\d+)", re.IGNORECASE)
 _DUMP_RANK = re.compile(r"(?:^|_)(?:dump|trace|nccl_trace|fr)_(\d+)(?:\.\w+)?$", re.IGNORECASE)
@@ -34,29 +38,6 @@ _PREFIX = re.compile(
     r"^(?:stack_?)?(?:trace|py-?spy|stacks?|dump|bt|backtrace|gdb|pystack|faulthandler|hang)[-_.]", re.IGNORECASE
 )
 _SUFFIX = re.compile(r"(?:[-_.](?:stacks?|dump|trace|py-?spy|bt|agent|loader|worker))$", re.IGNORECASE)
-_EXTENSION = re.compile(r"\.(?:txt|log|out|json|err|dump|trace|bt|stack|pickle|pkl|gz)$", re.IGNORECASE)
-_AGENT = re.compile(
-    r"torch\.distributed\.(?:run|launch)\b|\btorchrun\b|deepspeed(?:\.launcher|\s)|accelerate\s+launch|\bsrun\b"
-    r"|\bmpirun\b|dlrover|launcher"
-)
-_HELPER = re.compile(
-    r"resource_tracker|multiprocessing\.(?:forkserver|resource)|compile_worker|wandb[-_]?(?:service|core)?"
-    r"|tensorboard|nvidia-smi|raylet"
-)
-_RAY = re.compile(r"\bray::")
-
-
-@dataclass(slots=True)
-class Process:
-    """One dump with its identity. ``rank`` is global, None if unknown; ``round`` counts from 0."""
-
-    dump: Dump
-    path: str
-    role: str = TRAINER
-    node: str | None = None
-    rank: int | None = None
-    round: int = 0
-    how: str = ""
 
 
 @dataclass(slots=True)
@@ -68,52 +49,18 @@ class Census:
     notes: list[str] = field(default_factory=list)
 
 
-def role_of(dump: Dump, path: str) -> str:
-    """Trainer, launcher's agent, data-loader worker, process that saves checkpoints, or helper."""
-    functions = {f.name for t in dump.threads for f in t.frames}
-    files = {f.file for t in dump.threads for f in t.frames}
-    if "_worker_loop" in functions or any(f.endswith("_utils/worker.py") for f in files):
-        return LOADER
-    if dump.parent is not None and not functions & {"train", "train_step"} and any("checkpoint" in f for f in files):
-        return SAVER
-    if functions & {"_invoke_run", "launch_agent"} or _AGENT.search(dump.command):
-        return AGENT
-    if _HELPER.search(dump.command) or (_RAY.search(dump.command) and _is_idle_actor(dump)):
-        return HELPER
-    stem = path.rsplit("/", 1)[-1].lower()
-    if not dump.command and re.search(r"(?:^|[_\-.])agent(?:[_\-.]|$)", stem):
-        return AGENT
-    if dump.parent is not None and not functions & {"train", "train_step", "main"} and "spawn_main" in functions:
-        return HELPER
-    return TRAINER
-
-
-def _is_idle_actor(dump: Dump) -> bool:
-    """Whether an actor of Ray runs no task: Ray's own frames alone."""
-    main = dump.main()
-    frames = [f for f in main.frames if not f.is_native] if main else []
-    return all(re.search(r"(?:^|/)ray/|default_worker", f.file) for f in frames)
-
-
-def _stem(path: str) -> str:
-    name = path.rsplit("/", 1)[-1]
-    while (shorter := _EXTENSION.sub("", name)) != name:
-        name = shorter
-    return name
-
-
 def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
     """A node's name in the path: one the inventory knows, else a directory or a file whose name has no other
     meaning.
     """
     parts = path.split("/")
     for part in reversed(parts):
-        for token in (part, *re.split(r"[_]", _stem(part)), _PREFIX.sub("", _stem(part)), _stem(part)):
+        for token in (part, *re.split(r"[_]", stem_of(part)), _PREFIX.sub("", stem_of(part)), stem_of(part)):
             if token.lower() in known:
                 return known[token.lower()], "path"
-    if m := _NAMED_RANK.search(_stem(path)):
+    if m := _NAMED_RANK.search(stem_of(path)):
         return m[1], "path"
-    stem = _PREFIX.sub("", _stem(path))
+    stem = _PREFIX.sub("", stem_of(path))
     left = _SUFFIX.sub(
         "",
         re.sub(
@@ -129,7 +76,7 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
         and not _GENERIC_NAME.match(left)
         and not _RANK.search(left)
         and not _ROUND.search(left)
-        and not _DUMP_RANK.search(_stem(path))
+        and not _DUMP_RANK.search(stem_of(path))
         and re.search(r"\d", left)
     ):
         return left, "file name"
@@ -147,7 +94,7 @@ def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
 
 
 def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
-    stem = _stem(path)
+    stem = stem_of(path)
     if m := _NAMED_RANK.search(stem):
         return numbers.rank(m[2])
     if found := _RANK.findall(stem):
@@ -162,7 +109,7 @@ def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
 
 def are_named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
     """Whether files named by a number have process ids: the numbers are far beyond any rank."""
-    bare = [number for path in set(paths) if (number := numbers.whole(_stem(path))) is not None]
+    bare = [number for path in set(paths) if (number := numbers.whole(stem_of(path))) is not None]
     return max(bare, default=0) >= max(layout.world_size or 0, 2 * len(bare) + 64)
 
 
@@ -181,7 +128,7 @@ def _round_key(path: str) -> str:
     for part in path.split("/")[:-1]:
         if (_ROUND.search(part) and not _RANK.fullmatch(part)) or _TIME_NAME.match(part):
             return part
-    stem = _stem(path)
+    stem = stem_of(path)
     if _RANK.search(stem):
         tail = _RANK.split(stem)[-1]
         if m := re.search(r"(\d+)$", tail):
@@ -193,192 +140,103 @@ def rank_and_node(path: str, layout: Layout, known_nodes: Iterable[str] = ()) ->
     """Rank and node from a path, for artifacts that hold one rank (Flight Recorder dumps)."""
     known = {n.lower(): n for n in (*known_nodes, *layout.node_of.values())}
     rank, node = _rank_from(path), _node_from(path, known)[0]
-    if rank is not None and _NAMED_RANK.search(_stem(path)) and node:  # the name counts ranks of its node
+    if rank is not None and _NAMED_RANK.search(stem_of(path)) and node:  # the name counts ranks of its node
         there = sorted(r for r, n in layout.node_of.items() if n == node)
         rank = there[rank] if rank < len(there) else rank
     return rank, node
 
 
+@dataclass(frozen=True, slots=True)
+class _DumpFile:
+    """What a file's path says of its processes. ``trainers``: how many of them train."""
+
+    path: str
+    round: int
+    node: str | None
+    how: str
+    rank: int | None
+    trainers: int
+
+
 def census(items: Iterable[tuple[str, Sequence[Dump]]], layout: Layout, known_nodes: Iterable[str] = ()) -> Census:
     """Identify every process of ``(path, dumps)``. O(n log n) in the number of processes."""
-    items = list(items)
-    paths = [path for path, _ in items]
+    ordered = sorted(items, key=lambda item: numbers.natural_key(item[0]))
+    paths = [path for path, _ in ordered]
     known = {n.lower(): n for n in (*host_directories(paths), *known_nodes, *layout.node_of.values())}
     has_pids = are_named_after_pids(paths, layout)
-    ordered = sorted(items, key=lambda item: numbers.natural_key(item[0]))
-    keys = sorted({_round_key(path) for path, _ in ordered}, key=numbers.natural_key)
-    round_of = {k: i for i, k in enumerate(keys)}
+    rounds = sorted(set(map(_round_key, paths)), key=numbers.natural_key)
+    round_of = {key: number for number, key in enumerate(rounds)}
     notes: list[str] = []
     found: list[Process] = []
     for path, dumps in ordered:
         node, how = _node_from(path, known)
-        rank = _rank_from(path, has_pids=has_pids)
         if has_pids and len(dumps) == 1 and dumps[0].pid is None:
-            dumps[0].pid = numbers.whole(_stem(path))
-        trainers = sum(role_of(d, path) == TRAINER for d in dumps)
-        for dump in dumps:
-            p = Process(dump, path, role_of(dump, path), node, None, round_of[_round_key(path)], how)
-            header = dump.header.get("path", "")
-            if header:
-                p.node, p.rank, p.how = _node_from(header, known)[0] or node, _rank_from(header), "heading"
-            if "node" in dump.header:
-                p.node, p.how = known.get(dump.header["node"].lower(), dump.header["node"]), "heading"
-            if "rank" in dump.header:
-                p.rank, p.how = numbers.rank(dump.header["rank"]), "heading"
-            task = None if dump.label is None else numbers.rank(dump.label)
-            if dump.label is not None and numbers.whole(dump.label) is None:
-                p.node, p.how = known.get(dump.label.lower(), dump.label), "label"
-            if task is not None and p.rank is None:
-                p.rank, p.how = task, "task label"
-            is_pid = rank is not None and rank == dump.pid  # files named after the process, not the rank
-            if p.rank is None and rank is not None and not is_pid and (trainers <= 1 or p.role != TRAINER):
-                p.rank, p.how = rank, "path"
-            if p.rank is None and (m := _COMMAND_RANK.search(dump.command)) and "node" not in m[0]:
-                p.rank, p.how = numbers.rank(m[1]), "command line"
-            if p.rank is None and p.role == TRAINER and (m := _COMMAND_LOCAL.search(dump.command)):
-                p.rank, p.how = numbers.rank(m[1]), "local rank"
-            if p.node and dump.pid is not None and (p.node, dump.pid) in layout.rank_of:
-                p.rank, p.how = layout.rank_of[p.node, dump.pid], "layout"
-            found.append(p)
-    _inherit_ranks(found)
-    _local_to_global(found, layout, notes)
-    _by_position(found, layout, notes)
-    _inherit_ranks(found)
+            dumps[0].pid = numbers.whole(stem_of(path))
+        rank = _rank_from(path, has_pids=has_pids)
+        trainers = sum(role_of(dump, path) == TRAINER for dump in dumps)
+        file = _DumpFile(path, round_of[_round_key(path)], node, how, rank, trainers)
+        found += [_process(dump, file, known, layout) for dump in dumps]
+    inherit_ranks(found)
+    make_local_ranks_global(found, layout, notes)
+    number_by_position(found, layout, notes)
+    inherit_ranks(found)
     for p in found:
         if p.node is None and p.rank is not None:
             p.node = layout.node_of.get(p.rank)
-    found, rounds = _rounds(found)
-    return Census(found, rounds, notes)
+    kept, round_count = without_repeats(found)
+    return Census(kept, round_count, notes)
 
 
-def _inherit_ranks(found: list[Process]) -> None:
-    """Children (data-loader workers) belong to their parent's rank."""
-    by_pid: dict[tuple[str, int | None], Process] = {(p.path, p.dump.pid): p for p in found if p.dump.pid is not None}
-    for p in found:
-        parent = by_pid.get((p.path, p.dump.parent))
-        if parent is not None and p.rank is None and parent.rank is not None:
-            p.rank, p.node = parent.rank, p.node or parent.node
+def _process(dump: Dump, file: _DumpFile, known: dict[str, str], layout: Layout) -> Process:
+    """One process, named by its heading, its label, its file or its command, and last by the layout."""
+    p = Process(dump, file.path, role_of(dump, file.path), file.node, None, file.round, file.how)
+    _read_heading(p, known)
+    _read_label(p, known)
+    if p.rank is None and _counts_for(p, file):
+        p.rank, p.how = file.rank, "path"
+    if p.rank is None:
+        _read_command(p)
+    if p.node and dump.pid is not None and (p.node, dump.pid) in layout.rank_of:
+        p.rank, p.how = layout.rank_of[p.node, dump.pid], "layout"
+    return p
 
 
-def _local_to_global(found: list[Process], layout: Layout, notes: list[str]) -> None:
-    """Names that count ranks per node (``node-a/rank0 … node-b/rank0``) are local ranks."""
-    holders: dict[tuple[int, int], set[str]] = defaultdict(set)
-    trainers = [
-        p
-        for p in found
-        if p.role == TRAINER and p.rank is not None and p.node and p.how in {"path", "heading", "local rank"}
-    ]
-    for p in trainers:
-        holders[p.round, p.rank or 0].add(p.node or "")
-    if not holders or max(len(v) for v in holders.values()) < 2:
+def _read_heading(p: Process, known: dict[str, str]) -> None:
+    """The node and the rank that the bundle states above the dump."""
+    heading = p.dump.header
+    path, node, rank = heading.get("path", ""), heading.get("node"), heading.get("rank")
+    if path:
+        p.node, p.rank, p.how = _node_from(path, known)[0] or p.node, _rank_from(path), "heading"
+    if node is not None:
+        p.node, p.how = known.get(node.lower(), node), "heading"
+    if rank is not None:
+        p.rank, p.how = numbers.rank(rank), "heading"
+
+
+def _read_label(p: Process, known: dict[str, str]) -> None:
+    """The label that a launcher puts before each line: a task or a node."""
+    label = p.dump.label
+    if label is None:
         return
-    per_node = max(p.rank or 0 for p in trainers) + 1
-    lowest: dict[str, int] = {}
-    for p in trainers:
-        lowest[p.node or ""] = min(p.rank or 0, lowest.get(p.node or "", 1 << 30))
-    if sum(low == 0 for low in lowest.values()) < 0.8 * len(lowest):
-        return  # ranks seen on two nodes that do not count from 0: two jobs, or a job that moved; reported elsewhere
-    nodes = sorted({p.node or "" for p in trainers}, key=numbers.natural_key)
-    place = _slots(layout, nodes, per_node)
-    for p in found:
-        if p.rank is not None and p.node in place:
-            slots = place[p.node]
-            rank = slots[p.rank] if p.rank < len(slots) else p.rank
-            p.rank = rank if rank < numbers.MAX_RANKS else None
-    notes.append(
-        f"File names count ranks per node; with {per_node} a node and nodes in the order "
-        + ("of the layout" if layout.node_of else "of their names")
-        + " they were made global."
-    )
+    if numbers.whole(label) is None:
+        p.node, p.how = known.get(label.lower(), label), "label"
+    task = numbers.rank(label)
+    if task is not None and p.rank is None:
+        p.rank, p.how = task, "task label"
 
 
-def _slots(layout: Layout, nodes: Sequence[str], per_node: int) -> dict[str, Sequence[int]]:
-    """Each node's ranks: from the layout, else ``per_node`` in order of nodes. O(nodes)."""
-    stated: dict[str, list[int]] = defaultdict(list)
-    for rank, node in sorted(layout.node_of.items()):
-        stated[node].append(rank)
-    return {n: stated.get(n) or range(i * per_node, (i + 1) * per_node) for i, n in enumerate(nodes)}
+def _counts_for(p: Process, file: _DumpFile) -> bool:
+    """Whether the number in the file's name is the rank of this process."""
+    is_pid = file.rank == p.dump.pid  # files named after the process, not the rank
+    is_ambiguous = file.trainers > 1 and p.role == TRAINER
+    return file.rank is not None and not is_pid and not is_ambiguous
 
 
-def _by_position(found: list[Process], layout: Layout, notes: list[str]) -> None:
-    """Bundles without any rank: a node's processes in the order of the file are its local ranks."""
-    bundles: dict[tuple[int, str], list[Process]] = defaultdict(list)
-    for p in found:
-        if p.role == TRAINER and p.node:
-            bundles[p.round, p.node].append(p)
-    open_ones = {k: v for k, v in bundles.items() if any(p.rank is None for p in v)}
-    if not open_ones:
-        return
-    per_node = max(len(v) for v in bundles.values())
-    nodes = sorted({node for _, node in bundles} | set(layout.node_of.values()), key=numbers.natural_key)
-    place = _slots(layout, nodes, per_node)
-    unsure: list[str] = []
-    for (_, node), members in open_ones.items():
-        slots = place[node]
-        taken = {p.rank for p in members if p.rank is not None}
-        if len(members) > len(slots):
-            continue
-        if len(members) == len(slots):
-            free = list(slots)
-            for p, rank in zip(members, free, strict=True):
-                if p.rank is None and rank not in taken:
-                    p.rank, p.how = rank, "position"
-            continue
-        pids = [p.dump.pid for p in members if p.dump.pid is not None]
-        ends = max(pids) - min(pids) + 1 if pids else 0
-        if pids and ends == len(slots):  # consecutive ids with a gap: the gap is the missing process
-            for p in members:
-                if p.rank is None and p.dump.pid is not None:
-                    p.rank, p.how = slots[p.dump.pid - min(pids)], "process ids"
-        else:
-            unsure.append(node)
-            for p, rank in zip(members, (r for r in slots if r not in taken), strict=False):
-                if p.rank is None:
-                    p.rank, p.how = rank, "position, unsure"
-    if not layout.node_of:
-        notes.append(
-            f"The bundles name no ranks: ranks were counted by position, {per_node} a node, nodes in the order of "
-            "their names."
-        )
-    if unsure:
-        notes.append(
-            f"{', '.join(unsure[:4])}: fewer processes than expected, so which local rank is missing is not certain."
-        )
-
-
-_STATUS_ORDER = {OK: 0, "truncated": 1, FAILED: 2, "empty": 3}
-
-
-def _rounds(found: list[Process]) -> tuple[list[Process], int]:
-    """The same process dumped twice in one round (text and JSON) counts once; dumped again, it is another round."""
-    seen: dict[tuple[int, str, int | None, str | None, int | None], list[Process]] = defaultdict(list)
-    for p in found:
-        seen[p.round, p.role, p.rank, p.node, p.dump.pid if p.role != TRAINER or p.rank is None else None].append(p)
-    kept: list[Process] = []
-    repeats = 0
-    for (_, role, rank, _, pid), members in seen.items():
-        if rank is None and pid is None:
-            kept += members
-            continue
-        by_stem: dict[tuple[str, int], Process] = {}
-        count: Counter[tuple[str, str]] = Counter()
-        for p in members:
-            nth = count[p.path, _stem(p.path)]
-            count[p.path, _stem(p.path)] += 1
-            at = (p.path.rpartition("/")[0] + "/" + _stem(p.path), nth if role == TRAINER else 0)
-            earlier = by_stem.get(at)
-            if earlier is None or (_STATUS_ORDER[p.dump.status], not p.dump.command) < (
-                _STATUS_ORDER[earlier.dump.status],
-                not earlier.dump.command,
-            ):
-                by_stem[at] = p
-        for extra, p in enumerate(by_stem.values()):
-            if extra:
-                repeats = max(repeats, extra)
-                p.round += extra
-            kept.append(p)
-    rounds = sorted({p.round for p in kept})
-    renumber = {r: i for i, r in enumerate(rounds)}
-    for p in kept:
-        p.round = renumber[p.round]
-    return kept, len(rounds)
+def _read_command(p: Process) -> None:
+    """The rank, or the local rank, on the command line."""
+    stated = _COMMAND_RANK.search(p.dump.command)
+    if stated is not None and "node" not in stated[0]:
+        p.rank, p.how = numbers.rank(stated[1]), "command line"
+    local = _COMMAND_LOCAL.search(p.dump.command)
+    if p.rank is None and p.role == TRAINER and local is not None:
+        p.rank, p.how = numbers.rank(local[1]), "local rank"

@@ -10,7 +10,7 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 
 from diagnosis.kinds.stacks.ranks.cluster import key_of
-from diagnosis.kinds.stacks.ranks.identify import LOADER, SAVER, TRAINER, Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import LOADER, SAVER, TRAINER, Process
 from diagnosis.kinds.stacks.read.stack_frames import Thread, frame_text
 
 _NUMBER = re.compile(r"[-_]?\d+")

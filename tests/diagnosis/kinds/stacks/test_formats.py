@@ -7,7 +7,7 @@ import json
 import pytest
 
 from diagnosis.kinds.stacks import parse_stack, sniff  # noqa: F401
-from diagnosis.kinds.stacks.ranks.identify import AGENT, LOADER, TRAINER, role_of
+from diagnosis.kinds.stacks.ranks.dumped_processes import AGENT, LOADER, TRAINER, role_of
 from diagnosis.kinds.stacks.read.stack_frames import unpack
 from tests.diagnosis.kinds.stacks.simulate import parse
 
