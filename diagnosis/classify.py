@@ -70,17 +70,16 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
     with a rule. Raises nothing; a rule id that is not in ``rules`` counts as no rule. O(hints × categories).
     """
     known = rules or signatures.load()
-    votes: dict[str, list[tuple[float, str, bool]]] = {}
+    votes: dict[str, list[tuple[float, str]]] = {}
     rows = [(hint, known.rule(hint.rule or "")) for hint in hints]
     has_root = any(hint.role is Role.ROOT and _votes(hint, rule) for hint, rule in rows)
     for hint, rule in rows:
         if has_root and hint.role in _CONSEQUENCES:
             continue
-        is_form = rule is not None and rule.is_form and not hint.raised_in  # it knows no words of the cause
         for category, weight, reason in _votes(hint, rule):
-            votes.setdefault(category, []).append((weight, reason, not is_form))
+            votes.setdefault(category, []).append((weight, reason))
         for category, weight, reason in _model_votes(hint, rule, model):
-            votes.setdefault(category, []).append((weight, reason, False))
+            votes.setdefault(category, []).append((weight, reason))
     return _verdict(votes, model, 1.0 if has_root else THRESHOLDS.uncaused)
 
 
@@ -127,7 +126,7 @@ def _role_weight(hint: Hint) -> float:
     return hint.weight * float(getattr(THRESHOLDS, hint.role.value) if hint.role in _ROLES else 0.0)
 
 
-def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | None, most: float) -> Classification:
+def _verdict(votes: dict[str, list[tuple[float, str]]], model: Model | None, most: float) -> Classification:
     tree = taxonomy.load()
     scores = {category: stats.fuse(weight for weight, *_ in rows) for category, rows in votes.items()}
     ranked = sorted(scores.items(), key=lambda item: (-item[1], item[0]))
@@ -137,8 +136,7 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
     best, score = ranked[0]
     second = ranked[1] if len(ranked) > 1 else None
     rival = second[1] / (score + second[1]) if second else 0.0
-    by_rule = float(any(is_rule for _, _, is_rule in votes[best]))
-    probable = probability({"score": score, "share": score / total, "rival": rival, "by_rule": by_rule})
+    probable = probability({"score": score, "share": score / total, "rival": rival})
     # of two equal candidates neither is likelier than not; further apart the fitted weight of the rival is enough
     bound = 1.0 - (2 * rival) ** THRESHOLDS.equals / 2
     confidence = round(min(most, bound, model.calibrate(probable) if model else probable), 4)
@@ -150,13 +148,13 @@ def _verdict(votes: dict[str, list[tuple[float, str, bool]]], model: Model | Non
         runner_up=tree.get(second[0]) if second else None,
         runner_up_confidence=round(left, 4),
         also=tuple(tree.get(name) for name, value in ranked[1:] if value >= THRESHOLDS.multi_label * score),
-        reasons=tuple(dict.fromkeys(text for _, text, _ in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
+        reasons=tuple(dict.fromkeys(text for _, text in sorted(votes[best], key=lambda row: (-row[0], row[1])))),
     )
 
 
 def probability(features: Mapping[str, float]) -> float:
-    """The chance that the winner is right: a logistic function of its ``score``, its ``share`` of all votes, how near a
-    ``rival`` is and whether a rule knows it (``by_rule``), fitted on messages that no rule was written from
+    """The chance that the winner is right: a logistic function of its ``score``, its ``share`` of
+    all votes and how near a ``rival`` is, fitted on messages that no rule was written from
     (``confidence.json`` says by which command).
     """
     fitted = _fitted_weights()

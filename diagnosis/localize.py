@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
-from diagnosis import taxonomy, thresholds
+from diagnosis import stats, taxonomy, thresholds
 from diagnosis.kinds.stacks.blame.stack_cause import cause as stack_cause
 from diagnosis.result import LogDiagnosis, Suspect, Verdict
 
@@ -79,14 +79,12 @@ def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
         for s in same:
             for source in s.sources:
                 best[source] = max(best.get(source, 0.0), min(s.score, 1.0))
-        missed = 1.0
-        for source, score in best.items():
-            missed *= 1.0 - THRESHOLDS.trust.get(source, THRESHOLDS.other_trust) * score
+        trust = {source: THRESHOLDS.trust.get(source, THRESHOLDS.other_trust) for source in best}
         ordered = sorted(same, key=lambda s: -s.score)
         reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
         ranks = tuple(sorted({r for s in same for r in s.ranks}))
         # two kinds of evidence that only rank may accuse together
-        score = 1.0 - missed
+        score = stats.fuse(trust[source] * score for source, score in best.items())
         is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= THRESHOLDS.accused)
         # one scale over all kinds: ranked entities stay below accused ones
         score = max(score, THRESHOLDS.accused) if is_suspect else min(score, THRESHOLDS.ranked)

@@ -163,8 +163,3 @@ def _place(suspect: Suspect) -> Place:
         rank = suspect.ranks[0] if suspect.ranks else int(digits) if 0 < len(digits) < LIMITS.digits else None
         return Place("rank", str(rank) if rank is not None else suspect.entity, rank)
     return Place(suspect.kind, suspect.entity, suspect.ranks[0] if len(suspect.ranks) == 1 else None)
-
-
-def names_of_kind(fault: Sequence[Fault], kind: str = "node") -> list[str]:
-    """Names of one kind, most probable first."""
-    return [f.place.name for f in fault if f.place.kind == kind]

@@ -28,9 +28,9 @@ from lab.measure.logs import history, report_of
 from lab.measure.sets import JobSet
 
 UNSEEN = ("B", "C", "E")
-NAMES = ("score", "share", "rival", "by_rule")
+NAMES = ("score", "share", "rival")
 #: Weights that may not be negative, and the one that may not be positive.
-SIGNS = {"score": 1, "share": 1, "rival": -1, "by_rule": 1}
+SIGNS = {"score": 1, "share": 1, "rival": -1}
 
 
 def judged_messages() -> Iterator[tuple[str, Mapping[str, float], float, bool]]:

@@ -57,11 +57,6 @@ def format_of(text: str) -> Format | None:
     return next((one for one in load() if one.sign.search(head)), None)
 
 
-def by_id(name: str) -> Format | None:
-    """The format with this id."""
-    return next((one for one in load() if one.id == name), None)
-
-
 def _format(row: Mapping[str, Any]) -> Format:
     headers = tuple(ObjectHeader(one["kind"], re.compile(one["pattern"])) for one in row.get("object", ()))
     return Format(
