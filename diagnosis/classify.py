@@ -1,9 +1,10 @@
 """Classifies root events: a category with a calibrated confidence, and a runner-up.
 
-Rules vote first: each root event gives its category the weight of its rule's strength times its own suspicion. Votes
-of one category join as independent hints (noisy or), so that ten lines of one kind do not outvote one fallen GPU.
-Messages without a rule go to the learned model (:mod:`diagnosis.classify_model`), whose votes weigh less. The symptom
-is not used: the same crash comes from hardware and from user code (L4, section 3).
+Rules vote first: each root event gives its category the weight of its rule's strength times its own
+suspicion. Votes of one category join as independent hints (noisy or), so that ten lines of one kind
+do not outvote one fallen GPU. Messages without a rule go to the learned model
+(:mod:`diagnosis.classify_model`), whose votes weigh less. The symptom is not used: the same crash
+comes from hardware and from user code (L4, section 3).
 """
 
 from __future__ import annotations
@@ -158,7 +159,8 @@ def probability(features: Mapping[str, float]) -> float:
     (``confidence.json`` says by which command).
     """
     fitted = _fitted_weights()
-    return 1 / (1 + math.exp(-fitted["intercept"] - sum(fitted["weights"][name] * x for name, x in features.items())))
+    weighted = sum(fitted["weights"][name] * value for name, value in features.items())
+    return 1 / (1 + math.exp(-fitted["intercept"] - weighted))
 
 
 @cache

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Any, Final
 
 from diagnosis import thresholds
@@ -18,12 +19,14 @@ from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
 from diagnosis.kinds.stacks.read import ras
 from diagnosis.kinds.stacks.read.flight_recorder import expand_span
-from diagnosis.kinds.stacks.read.stack_frames import unpack
+from diagnosis.kinds.stacks.read.stack_frames import Dump, unpack
 from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
 
 #: Ranks that are missing are judged alike everywhere.
 BLAME: Final = thresholds.of("blame")
 THRESHOLDS: Final = thresholds.of("diagnose")
+#: Files that could not be used are named one by one up to this number.
+_MAX_UNUSABLE_LISTED = 12
 
 
 def diagnose_stacks(
@@ -54,34 +57,63 @@ def diagnose_stacks(
         return {}
     on_stage("stacks: identify ranks", 0, len(artifacts))
     items = [(p.path, unpack(p.facts)) for p in artifacts if p.facts.get("dumps")]
-    plan = find_layout(every, [d.command for _, dumps in items for d in dumps], layout, framework, world_size)
+    plan = find_layout(every, _commands(items), layout, framework, world_size)
     known = [*node_names(every, inventory), *host_directories(p.path for p in artifacts)]
     people = census(items, plan, known)
     found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
-    found.notes += [note for p in artifacts for note in _unusable_reason(p)][:12]
+    found.notes += _unusable_reasons(artifacts)[:_MAX_UNUSABLE_LISTED]
     trainers = keep_one_job([p for p in people.processes if p.role == TRAINER], found.notes)
+    others = [p for p in people.processes if p.role != TRAINER]
     recorders = _recorders(artifacts, plan, known)
-    states = [s for p in artifacts for s in _states(p, plan, known)]
-    plan = with_world(plan, trainers, [r for r, _, _ in recorders])
-    if not plan.sizes and (groups := collectives.parallel_groups(states)):
-        plan = replace(plan, listed=groups, source="process groups of the Flight Recorder dumps")
+    recorded = [rank for rank, _, _ in recorders]
+    states = list(chain.from_iterable(_states(p, plan, known) for p in artifacts))
+    plan = _with_recorded_groups(with_world(plan, trainers, recorded), states)
     _note_unnamed(trainers, found.notes)
     found.notes[:0] = [*plan.problems, *plan.assumptions]
     found.layout = plan
-    found.processes = sorted((p for p in trainers if p.rank is not None), key=lambda p: (p.rank or 0, p.round))
-    found.artifacts = {r: path for r, _, path in recorders}
+    found.processes = _by_rank_and_round(trainers)
+    found.artifacts = {rank: path for rank, _, path in recorders}
     found.node_of |= _nodes_of(trainers, recorders, plan)
     on_stage("stacks: compare", 0, people.rounds)
     if found.processes:
-        _compare(found, [p for p in people.processes if p.role != TRAINER])
+        _compare(found, others)
     on_stage("stacks: collectives", 0, len(recorders))
     states += _protocol(protocol)
     if states or recorders:
-        _collectives(found, states, [r for r, _, _ in recorders])
-    snapshots = [p.facts["ras"] for p in sorted(artifacts, key=lambda p: p.path) if p.facts.get("ras")]
-    for accused in ras.judge(snapshots, plan.world_size):
-        found.accuse(accused.rank, accused.node or None, accused.score, accused.reason, "ras")
+        _collectives(found, states, recorded)
+    _accuse_by_ras(found, artifacts)
     return to_report(found)
+
+
+def _commands(items: Iterable[tuple[str, Sequence[Dump]]]) -> list[str]:
+    dumps = chain.from_iterable(dumps for _, dumps in items)
+    return [dump.command for dump in dumps]
+
+
+def _with_recorded_groups(plan: Layout, states: Sequence[collectives.State]) -> Layout:
+    """A layout without sizes, with the process groups that Flight Recorder dumps state."""
+    groups = {} if plan.sizes else collectives.parallel_groups(states)
+    if not groups:
+        return plan
+    return replace(plan, listed=groups, source="process groups of the Flight Recorder dumps")
+
+
+def _by_rank_and_round(trainers: Iterable[Process]) -> list[Process]:
+    """The trainers with a rank."""
+    ranked = [(p.rank, p.round, p) for p in trainers if p.rank is not None]
+    return [p for _, _, p in sorted(ranked, key=lambda row: row[:2])]
+
+
+def _accuse_by_ras(found: Findings, artifacts: Iterable[Parsed]) -> None:
+    """Accuse whom NCCL's own reports accuse."""
+    ordered = sorted(artifacts, key=lambda p: p.path)
+    snapshots = [p.facts["ras"] for p in ordered if p.facts.get("ras")]
+    for accused in ras.judge(snapshots, found.layout.world_size):
+        found.accuse(accused.rank, accused.node or None, accused.score, accused.reason, "ras")
+
+
+def _unusable_reasons(artifacts: Iterable[Parsed]) -> list[str]:
+    return list(chain.from_iterable(map(_unusable_reason, artifacts)))
 
 
 def _unusable_reason(p: Parsed) -> list[str]:

@@ -27,28 +27,40 @@ def find_layout(
         return given
     files = [dict(p.facts.get("json") or p.facts) for p in parsed if p.kind == Kind.LAYOUT]
     stated = {k: v for k, v in dict(given or {}).items() if v not in (None, "", 0)}
-    for source, data in [("given", stated), *(("layout file", f) for f in files)]:
-        if data:
-            # A caller's layout rarely has the nodes and process ids that a file with the same sizes lists.
-            details = {k: next((f[k] for f in files if f.get(k)), None) for k in ("ranks", "world_size")}
-            details["world_size"] = details["world_size"] or world_size
-            whole = {**{k: v for k, v in details.items() if v}, **{k: v for k, v in data.items() if v}}
-            found = from_json(whole, framework=framework, source=source)
-            if found.sizes or found.node_of:
-                return found if found.world_size or not world_size else replace(found, world_size=world_size)
-    printed = from_text(
-        "\n".join(_configuration_lines(parsed)),
-        world_size=world_size,
-        framework=framework,
-        source="configuration in the log",
-    )
-    if printed is not None:
-        return printed
-    for command, _ in Counter(c for c in commands if c).most_common(3):
-        printed = from_text(command, world_size=world_size, framework=framework, source="command line")
-        if printed is not None:
-            return printed
+    details = _details(files, world_size)
+    for source, data in [("given", stated), *(("layout file", file) for file in files)]:
+        found = _layout_of(data, details, framework, source)
+        if found is not None:
+            return found if found.world_size or not world_size else replace(found, world_size=world_size)
+    printed = "\n".join(_configuration_lines(parsed))
+    texts = [("configuration in the log", printed)]
+    common = Counter(command for command in commands if command).most_common(3)
+    texts += [("command line", command) for command, _ in common]
+    for source, text in texts:
+        found = from_text(text, world_size=world_size, framework=framework, source=source)
+        if found is not None:
+            return found
     return build({}, world_size=world_size, source="")
+
+
+def _details(files: Sequence[Mapping[str, Any]], world_size: int | None) -> dict[str, Any]:
+    """What layout files list: a caller's layout rarely has the nodes and process ids of a file with the same sizes."""
+    details: dict[str, Any] = {}
+    for file in files:
+        listed = {key: file[key] for key in ("ranks", "world_size") if file.get(key)}
+        details = listed | details
+    if world_size:
+        details.setdefault("world_size", world_size)
+    return details
+
+
+def _layout_of(data: Mapping[str, Any], details: Mapping[str, Any], framework: str, source: str) -> Layout | None:
+    """The layout of a file or a caller; None if it states no sizes and no nodes."""
+    if not data:
+        return None
+    stated = {key: value for key, value in data.items() if value}
+    found = from_json({**details, **stated}, framework=framework, source=source)
+    return found if found.sizes or found.node_of else None
 
 
 def _configuration_lines(parsed: Iterable[Parsed], *, limit: int = 400) -> list[str]:

@@ -47,31 +47,54 @@ def sniff(head: bytes, path: str) -> str | None:
     if start[0] == "[" and '"thread_id"' in start and '"frames"' in start:
         return "py-spy json"
     if start[0] == "{":
-        if '"communicators' in start and ('"nccl_version"' in start or '"ras"' in start):
-            return "ras json"
-        if ('"pg_config"' in start or '"pg_status"' in start or '"collective_seq_id"' in start) and (
-            '"version"' in start or '"entries"' in start
-        ):
-            return "flight_recorder json"
-        return None
-    if ras.TEXT.search(start[:4000]) and "Communicators" in text:
+        return _json_format(start)
+    if ras.TEXT.search(start[:_RAS_CHARS]) and "Communicators" in text:
         return "ras"
-    # Blanks before the first line may be part of its label (`srun --label` sets numbers to the right).
-    lines = [bundles.clean(x) for x in islice((x for x in text.splitlines() if x.strip()), _HEAD_LINES)]
-    if labels := prefixes.label_pattern(lines):
-        lines = [(m[2] or "") if (m := labels.match(x)) else x for x in lines]
-    for at, line in enumerate(lines):
-        name = bundles.format_of(line)
-        if name == "py-spy json" and '"frames"' not in text:
-            continue
-        if name and not _looks_like_log(lines[:at]):
-            # the last lines of a process that died, in its output: the log engine reads them
-            is_death = line.startswith("Fatal Python error") and not _STACK_NAME.search(path)
-            return None if is_death else name
+    return _text_format(text, path)
+
+
+def _json_format(start: str) -> str | None:
+    """The format of an object, by the names in it."""
+    if '"communicators' in start and ('"nccl_version"' in start or '"ras"' in start):
+        return "ras json"
+    has_groups = any(name in start for name in _RECORDER_GROUPS)
+    if has_groups and ('"version"' in start or '"entries"' in start):
+        return "flight_recorder json"
     return None
 
 
+def _text_format(text: str, path: str) -> str | None:
+    """The format of the first line that begins a dump, if no log stands before it."""
+    lines = _head_lines(text)
+    formats = [(at, bundles.format_of(line)) for at, line in enumerate(lines)]
+    for at, name in formats:
+        is_other_json = name == "py-spy json" and '"frames"' not in text
+        if name is None or is_other_json or _looks_like_log(lines[:at]):
+            continue
+        # the last lines of a process that died, in its output: the log engine reads them
+        is_death = lines[at].startswith("Fatal Python error") and not _STACK_NAME.search(path)
+        return None if is_death else name
+    return None
+
+
+def _head_lines(text: str) -> list[str]:
+    """The first lines with words, without the labels of a launcher."""
+    # blanks before the first line may be part of its label (`srun --label` sets numbers to the right)
+    written = (line for line in text.splitlines() if line.strip())
+    lines = [bundles.clean(line) for line in islice(written, _HEAD_LINES)]
+    labels = prefixes.label_pattern(lines)
+    return [_without_label(line, labels) for line in lines] if labels else lines
+
+
+#: Characters in which the head of an NCCL RAS report stands.
+_RAS_CHARS = 4000
+_RECORDER_GROUPS = ('"pg_config"', '"pg_status"', '"collective_seq_id"')
 _LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
+
+
+def _without_label(line: str, labels: re.Pattern[str]) -> str:
+    found = labels.match(line)
+    return line if found is None else found[2] or ""
 
 
 def _looks_like_log(lines: list[str]) -> bool:
