@@ -88,6 +88,12 @@ ELSEWHERE = (
     Elsewhere("CONTRIBUTING.md", "PATIENCE_S=20", _CHECKS, "tests/scripts/test_check.py"),
     Elsewhere("CONTRIBUTING.md", "O=", "It asks a package index", "tests/scripts/test_install.py"),
     Elsewhere("docs/first-five-minutes.md", "make run", _MAKES, "tests/e2e/test_start.py"),
+    Elsewhere(
+        "docs/first-five-minutes.md",
+        ".venv/bin/python -m diagnosis samples/sigkill_rank5.tar.gz",
+        "The README has the same command",
+        "tests/docs/test_guides.py",
+    ),
     *(
         Elsewhere(f"docs/{name}.md", begins, _CLUSTER, "tests/client/test_slurm_guides.py")
         for name, begins in (
