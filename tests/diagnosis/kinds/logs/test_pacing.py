@@ -152,3 +152,13 @@ def test_the_usual_time_between_lines_leaves_out_lines_of_one_time_and_durations
     found = paced([5.0, 4.0, 0.0, 6.0, 0.0], numbers=[1, 3, 4, 6, 8])
     assert found.usual_s == 5.0
     assert found.beats["seconds"].to_list() == [None, 2.0, 0.0, 3.0, 0.0]
+
+
+def test_a_silence_begins_a_usual_time_after_the_last_line_with_a_time() -> None:
+    assert paced([2.0] * 30 + [0.0] * 3).silent_from == 66 * SECOND
+    assert paced([1.0]).silent_from is None  # of one line no usual time is known
+
+
+def test_a_passing_slowdown_needs_four_windows_and_at_most_four_tenths_of_them() -> None:
+    assert paced([*FINE[:14], *[3.0] * 5, *FINE[:14]]).phase is not None
+    assert paced([*FINE[:14], *[3.0] * 5, *FINE[:13]]).phase is None

@@ -81,3 +81,7 @@ def test_one_round_of_two_is_no_lag() -> None:
 def test_who_lags_more_often_comes_first() -> None:
     rounds = [placed("ab" if k % 2 else "ba", *ranks) for k, ranks in enumerate([(0, 1), (0, 1), (1,), (0, 1), (1,)])]
     assert decide(rounds, Layout()).verdict.ranks == (1, 0)
+
+
+def test_scores_of_votes_have_three_digits() -> None:
+    assert decide(moving(1, 1, 1, 1, 1, -1, -1), Layout()).verdict.scores == {1: 0.757}
