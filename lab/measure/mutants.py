@@ -120,9 +120,13 @@ class Mutating:
         watch = sys.monitoring
         watch.use_tool_id(watch.COVERAGE_ID, "mutants")
         watch.register_callback(watch.COVERAGE_ID, watch.events.LINE, lambda _, line: lines.add(line))
+        # a lambda of one line has no event of its line
+        watch.register_callback(
+            watch.COVERAGE_ID, watch.events.PY_START, lambda code, _: lines.add(code.co_firstlineno)
+        )
         for function in _functions_of(self.path):
             for code in _nested(function.__code__):
-                watch.set_local_events(watch.COVERAGE_ID, code, watch.events.LINE)
+                watch.set_local_events(watch.COVERAGE_ID, code, watch.events.LINE | watch.events.PY_START)
         for place in range(len(items)):
             lines.clear()
             failed.clear()

@@ -12,6 +12,8 @@ from diagnosis.conclusion.conclude import MAX_CHAIN, _chain, _covers_a_stretch, 
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import Finding, Place
+from diagnosis.kinds.checks.check_outputs import Result
+from diagnosis.kinds.checks.check_table import Outcome
 from diagnosis.model import AlarmNote
 from diagnosis.result import Attempt, LogDiagnosis, Verdict
 
@@ -23,6 +25,7 @@ FAILED = LogDiagnosis(
 STRETCH = Slowdown("flows", (3, 6), 4, 2.0, 9.0, 72.0, at=100.0, until=140.0)
 HANG = AlarmNote("hang", "no progress", 50.0)
 NODE = (Place("node", "n1"),)
+BROKEN = Result(None, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")  # type: ignore[arg-type]
 
 
 def situation(logs: LogDiagnosis | None = None, **more: Any) -> Situation:
@@ -66,6 +69,8 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(shown("running")), "running", "running"),
         (situation(shown("running"), stated_outcome="failed"), "unknown", "unknown"),
         (situation(shown("unknown")), "unknown", "unknown"),
+        (situation(shown("unknown"), results=(BROKEN,)), "failed", "unknown"),
+        (situation(ENDED, results=(BROKEN,)), "healthy", "succeeded"),
         (situation(None), "unknown", "unknown"),
     ],
 )
