@@ -4,13 +4,15 @@ than the number of messages).
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
+
+import msgspec
 
 from diagnosis import stats, taxonomy, thresholds
-from diagnosis.kinds.stacks.blame.stack_cause import cause as stack_cause
-from diagnosis.result import LogDiagnosis, Suspect, Verdict
+from diagnosis.evidence import FlowFinding, StackFinding, Suspect
+from diagnosis.result import LogDiagnosis, Verdict
 
 THRESHOLDS: Final = thresholds.of("localize")
 
@@ -27,42 +29,37 @@ def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
     return [*nodes, *logs.culprits]
 
 
-def of_report(part: Mapping[str, Any] | None, source: str, logs: LogDiagnosis | None = None) -> list[Suspect]:
-    """The suspects of flows or stacks, which are plain dicts. Flows show slow members: if the logs show a crash and no
-    slowdown, this is only a hint. For a hung job flows show the member that should have sent next (``how``: ceased).
+def of_flows(flows: FlowFinding, logs: LogDiagnosis | None) -> list[Suspect]:
+    """The suspects of the flows. They are slow members: if the logs show a crash and no slowdown, this is only a hint.
+    Of a hung job they are the member that should have sent next (``how``: ceased); of a crash that proves little.
     """
+    is_failure = logs is not None and logs.is_failure
+    symptom = logs.symptom if logs is not None else ""
     out = []
-    hangs = logs is not None and logs.is_failure and logs.symptom == "hang"
-    is_beside = source == "flows" and logs is not None and logs.is_failure and logs.symptom != "slow"
-    for row in (part or {}).get("suspects") or []:
-        if row.get("how") == "ceased" and not hangs:
-            continue  # for a crash, the member that fell silent first proves little
-        score = float(row.get("score") or 0.0) * (THRESHOLDS.hint if is_beside and row.get("how") != "ceased" else 1.0)
-        ranks = tuple(int(r) for r in row.get("ranks") or [])
-        is_suspect = bool(row.get("suspect", score >= THRESHOLDS.accused)) and not (
-            is_beside and score < THRESHOLDS.accused
-        )
-        reasons = tuple(str(r) for r in row.get("reasons") or [])
-        sources = tuple(row.get("from") or (source,))
-        out.append(
-            Suspect(str(row["entity"]), str(row.get("kind") or "node"), score, sources, reasons, ranks, is_suspect)
-        )
+    for row in flows.suspects:
+        if row.how == "ceased":
+            if is_failure and symptom == "hang":
+                out.append(row)
+        elif is_failure and symptom != "slow":
+            score = row.score * THRESHOLDS.hint
+            is_suspect = row.is_suspect and score >= THRESHOLDS.accused
+            out.append(msgspec.structs.replace(row, score=score, is_suspect=is_suspect))
+        else:
+            out.append(row)
     return out
 
 
-def with_stacks(logs: LogDiagnosis, stack_part: Mapping[str, Any]) -> LogDiagnosis:
+def with_stacks(logs: LogDiagnosis, stacks: StackFinding) -> LogDiagnosis:
     """``logs`` with the category of the stacks, if the logs have none; else unchanged."""
-    found = stack_cause(stack_part)
-    if found is None or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
+    if not stacks.category or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:
         return logs
-    leaf = taxonomy.load().get(found[0])
-    other = (
-        (logs.verdict.id, min(logs.verdict.confidence, THRESHOLDS.replaced)) if logs.verdict.confidence > 0 else None
-    )
-    reason = f"The stacks show the cause: {stack_part.get('headline') or stack_part.get('reason')}"
+    leaf = taxonomy.load().get(stacks.category)
+    former = logs.verdict
+    other = (former.id, min(former.confidence, THRESHOLDS.replaced)) if former.confidence > 0 else None
+    reason = f"The stacks show the cause: {stacks.headline or stacks.reason}"
     return replace(
         logs,
-        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, found[1], other),
+        verdict=Verdict(leaf.id, leaf.category, leaf.subcategory, stacks.category_p, other),
         inferred=(reason, *logs.inferred),
     )
 
@@ -73,21 +70,24 @@ def fuse(suspects: Iterable[Suspect]) -> tuple[Suspect, ...]:
     groups: dict[tuple[str, str], list[Suspect]] = {}
     for suspect in suspects:
         groups.setdefault((suspect.kind, suspect.entity), []).append(suspect)
-    joined = []
-    for (kind, entity), same in groups.items():
-        best: dict[str, float] = {}
-        for s in same:
-            for source in s.sources:
-                best[source] = max(best.get(source, 0.0), min(s.score, 1.0))
-        trust = {source: THRESHOLDS.trust.get(source, THRESHOLDS.other_trust) for source in best}
-        ordered = sorted(same, key=lambda s: -s.score)
-        reasons = tuple(dict.fromkeys(r for s in ordered for r in s.reasons))
-        ranks = tuple(sorted({r for s in same for r in s.ranks}))
-        # two kinds of evidence that only rank may accuse together
-        score = stats.fuse(trust[source] * score for source, score in best.items())
-        is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and score >= THRESHOLDS.accused)
-        # one scale over all kinds: ranked entities stay below accused ones
-        score = max(score, THRESHOLDS.accused) if is_suspect else min(score, THRESHOLDS.ranked)
-        joined.append(Suspect(entity, kind, score, tuple(sorted(best)), reasons, ranks, is_suspect))
+    joined = [_joined(same) for same in groups.values()]
     joined.sort(key=lambda s: (-round(s.score, 6), s.kind, s.entity))
     return tuple(joined[:MAX_SUSPECTS])
+
+
+def _joined(same: Sequence[Suspect]) -> Suspect:
+    """What all kinds of evidence say of one entity, as one entry."""
+    best: dict[str, float] = {}
+    for suspect in same:
+        for source in suspect.sources:
+            best[source] = max(best.get(source, 0.0), min(suspect.score, 1.0))
+    trust = {source: THRESHOLDS.trust.get(source, THRESHOLDS.other_trust) for source in best}
+    whole = stats.fuse(trust[source] * score for source, score in best.items())
+    # two kinds of evidence that only rank may accuse together
+    is_suspect = any(s.is_suspect for s in same) or (len(best) > 1 and whole >= THRESHOLDS.accused)
+    # one scale over all kinds: ranked entities stay below accused ones
+    shown = max(whole, THRESHOLDS.accused) if is_suspect else min(whole, THRESHOLDS.ranked)
+    ordered = sorted(same, key=lambda s: -s.score)
+    reasons = tuple(dict.fromkeys(reason for s in ordered for reason in s.reasons))
+    ranks = tuple(sorted({rank for s in same for rank in s.ranks}))
+    return Suspect(same[0].entity, same[0].kind, shown, tuple(sorted(best)), reasons, ranks, is_suspect)

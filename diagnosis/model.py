@@ -42,6 +42,9 @@ def kind_named(name: str) -> str:
     return Kind(name) if name in Kind else name
 
 
+#: The kind of the alarm that a job makes no progress (:mod:`diagnosis.live.watches.hang`).
+HANG_ALARM: Final = "hang"
+
 #: The kinds whose lines are read as logs.
 LOG_KINDS: Final = (Kind.LOG, Kind.KERNEL, Kind.SCHEDULER)
 

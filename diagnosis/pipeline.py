@@ -12,11 +12,12 @@ from typing import Any, Final
 from diagnosis import advice, faults, inventory, localize, thresholds
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
-from diagnosis.conclusion import next_check, slowdowns
+from diagnosis.conclusion import next_check, slowdowns, weigh
 from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
+from diagnosis.evidence import FlowFinding, Result, decode
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
@@ -81,7 +82,7 @@ def diagnose(
     hints = job or JobHints()
     pool = history or History()
     every, outputs = parsed, read_reports(parsed, read)
-    parsed = [p for p in parsed if p.path not in {o.path for o in outputs}]
+    parsed = _without_outputs(parsed, outputs)
     known = inventory.read(parsed, hints)
     given = Given(
         inventory=known,
@@ -101,39 +102,38 @@ def diagnose(
     inputs = tuple(_input(p, is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
     stack_part = _run_guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), budgets)
-    stack_suspects = localize.of_report(stack_part, "stacks")
+    stack_finding = stacks.finding_of(stack_part)
     if logs is not None:
-        logs = localize.with_stacks(logs, stack_part)
+        logs = localize.with_stacks(logs, stack_finding)
     on_stage("flows", 0, 1)
     flow_part = _run_guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), budgets)
-    flow_suspects = localize.of_report(flow_part, "flows", logs)
-    flow_part.pop("suspects", None)
-    suspects = localize.fuse([*localize.of_logs(logs), *flow_suspects, *stack_suspects])
+    flow_finding = decode(flow_part, FlowFinding)
+    suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
     described = _job(known, hints, logs, stack_part)
     machines = dict.fromkeys(described["node_names"], "node")
-    results = checks.with_targets(
-        outputs, {s.entity: s.kind for s in suspects if s.kind in checks.CHECKED_KINDS} | machines
-    )
-    suspects = checks.update_suspects(suspects, results)
+    results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
+    suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
         logs,
-        flow_part,
-        stack_part,
+        flow_finding,
+        stack_finding,
         suspects,
         hints=hints,
         gpus=described["world_size"],
         min_gpu_s=min_gpu_s,
         results=results,
     )
-    stack_part.pop("suspects", None)
+    for part in (flow_part, stack_part):
+        part.pop("suspects", None)  # the report has them joined
     advice_ = make_advice(logs, flow_part, stack_part, concluded, described)
     offered = next_check.choose_checks(
+        checks.load(),
         concluded.condition,
         concluded.alternatives,
         concluded.fault,
         concluded.seen,
         results,
-        has_stacks=bool(stack_part),
+        has_stacks=stack_finding.has_evidence,
     )
     told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
@@ -149,22 +149,33 @@ def diagnose(
         advice=advice_,
         missing=(*budgets.told, *_missing(parsed, logs)),
         observed=logs.observed if logs else (),
-        inferred=(
-            *reasons(concluded, logs),
-            *(logs.inferred if logs else ()),
-            *(r.sentence for r in results),
-            *(d["text"] for d in concluded.disagreements),
-        ),
+        inferred=_inferred(concluded, logs, results),
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
     )
 
 
-def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[checks.Result]:
+def _inferred(concluded: Conclusion, logs: LogDiagnosis | None, results: Sequence[Result]) -> tuple[str, ...]:
+    """What follows from the evidence, in sentences."""
+    return (
+        *reasons(concluded, logs),
+        *(logs.inferred if logs else ()),
+        *(result.sentence for result in results),
+        *(one["text"] for one in concluded.disagreements),
+    )
+
+
+def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[Result]:
     """What state reports and the outputs of checks show: bad values, else the outcome of the check."""
     bad = kind_table.analyse(parsed)
     judged = {result.path for result in bad}
     return bad + [result for result in checks.read_results(parsed, read) if result.path not in judged]
+
+
+def _without_outputs(parsed: Sequence[Parsed], outputs: Sequence[Result]) -> list[Parsed]:
+    """The artifacts that are no output of a check."""
+    read = {output.path for output in outputs}
+    return [part for part in parsed if part.path not in read]
 
 
 def _run_guarded(what: str, analyse: Callable[[], dict[str, Any]], budgets: Budgets) -> dict[str, Any]:

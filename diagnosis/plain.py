@@ -17,6 +17,8 @@ HIDDEN = (
     "\u17b4\u17b5\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff0-\ufffb"
     "\U000110bd\U000110cd\U00013430-\U0001343f\U0001bca0-\U0001bca3\U0001d173-\U0001d17a\U000e0000-\U000e0fff"
 )
+#: Control sequences of terminals: colours, titles, movements.
+ANSI = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 _HIDDEN = re.compile(f"[{HIDDEN}]")
 #: What needs one of these marks is no disguise: signs of pictures, whose form U+FE0E and U+FE0F choose and which U+200D
 #: joins; letters of Arabic and Indian scripts, which U+200C and U+200D separate and join.
@@ -42,7 +44,7 @@ def plain(value: Any) -> Any:
     if value is None or isinstance(value, (bool, int)):
         return value
     if isinstance(value, float):
-        return value if math.isfinite(value) else None
+        return float(value) if math.isfinite(value) else None  # of NumPy too
     if isinstance(value, dict):
         return {text(str(k)): plain(v) for k, v in value.items()}
     if isinstance(value, (list, tuple, set, frozenset)):

@@ -6,8 +6,9 @@ import logging
 from typing import Any
 
 from diagnosis.conclusion.invariants import violations
+from diagnosis.evidence import Suspect
 from diagnosis.plain import plain
-from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent, Suspect
+from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent
 
 VERSION = 2
 log = logging.getLogger(__name__)

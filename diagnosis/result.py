@@ -5,6 +5,8 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
+from diagnosis.evidence import Suspect
+
 
 @dataclass(frozen=True, slots=True)
 class LineRef:
@@ -58,19 +60,6 @@ class NodeSuspect:
     score: float
     is_suspect: bool
     reasons: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True, slots=True)
-class Suspect:
-    """One entry of the fused ranking over all kinds of evidence. ``kind``: node, rank, group, switch, code or data."""
-
-    entity: str
-    kind: str
-    score: float
-    sources: tuple[str, ...]
-    reasons: tuple[str, ...] = ()
-    ranks: tuple[int, ...] = ()
-    is_suspect: bool = True
 
 
 @dataclass(frozen=True, slots=True)

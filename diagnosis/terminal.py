@@ -14,7 +14,8 @@ from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
-from diagnosis.conclusion.model import symptom_of
+from diagnosis.conclusion.model import Answer, symptom_of
+from diagnosis.evidence import decode
 from diagnosis.plain import percent
 
 _MAX_EVENTS, _MAX_SUSPECTS, _MAX_LINES = 8, 6, 3
@@ -106,7 +107,7 @@ def _verdict(out: Console, conclusion: dict[str, Any], logs: dict[str, Any]) -> 
     parts = [str(conclusion.get("condition") or "unknown")]
     shares = conclusion.get("alternatives") or []
     parts += [f"{'or ' if k else ''}{one['id']} ({percent(float(one['p']))})" for k, one in enumerate(shares[:2])]
-    symptom = symptom_of(conclusion, str(logs.get("symptom") or "none"))
+    symptom = symptom_of(decode(conclusion, Answer), str(logs.get("symptom") or "none"))
     moment = conclusion.get("moment") or {}
     parts += [str(word) for word in (symptom, moment.get("stage") or logs.get("stage")) if word and word != "none"]
     iteration = moment.get("iteration") if moment.get("iteration") is not None else logs.get("iteration")

@@ -2,20 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.evidence import Finding
-from diagnosis.kinds.checks import weigh
-from diagnosis.kinds.checks.check_outputs import Result
-from diagnosis.kinds.stacks.blame.stack_cause import cause
+from diagnosis.conclusion import weigh
+from diagnosis.evidence import Finding, Result, StackFinding
 from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("category")
 
 NONE: Final = "none"
+#: The category of a job whose steps are slow while nothing shows why.
+SLOW_STEPS: Final = "performance.step"
+#: The category of a job that a person or the scheduler ended.
+CANCELLED: Final = "platform.scheduler.cancelled"
 #: Conditions without a current problem.
 CONDITIONS_WITHOUT_PROBLEM: Final = ("healthy", "running", "recovered", "unknown")
 
@@ -24,7 +26,7 @@ def shares(
     condition: str,
     logs: LogDiagnosis | None,
     findings: Sequence[Finding],
-    stacks: Mapping[str, Any],
+    stacks: StackFinding,
     results: Sequence[Result] = (),
 ) -> list[tuple[str, float]]:
     """Categories with their probabilities after the results of checks, the answer first."""
@@ -35,34 +37,44 @@ def shares(
 
 
 def _shares_from_evidence(
-    condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: Mapping[str, Any]
+    condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: StackFinding
 ) -> list[tuple[str, float]]:
     if logs is not None and logs.is_failure:
-        if logs.verdict.id in (NONE, UNKNOWN):
-            owed = next((f.category for f in findings if f.what == "flows_ceased" and f.category), "")
-            return [(owed, THRESHOLDS.flows_only)] if owed else [(UNKNOWN, 0.0)]
-        rows = [(logs.verdict.id, logs.verdict.confidence)]
-        if logs.verdict.runner_up is not None:
-            rows.append(logs.verdict.runner_up)
-        return cap_shares(rows)
+        return _shares_of_failure(logs, findings)
     if condition == "degraded":
-        slow = [f for f in findings if f.source == "flows" and f.what == "slow" and f.places]
-        if slow:
-            best = max(slow, key=lambda f: f.p)
-            return cap_shares(
-                [(best.category or "performance.step", max(THRESHOLDS.named, best.p)), ("performance.step", 1.0)]
-            )
-        alarm = next((f.category for f in findings if f.source == "watch"), None)
-        if alarm is None or any(f.what == "slow" and f.source != "watch" for f in findings):
-            return [("performance.step", THRESHOLDS.slow)]
-        return [(alarm, 0.0 if alarm == UNKNOWN else THRESHOLDS.alarm)]
+        return _shares_of_slow_job(findings)
     if condition in CONDITIONS_WITHOUT_PROBLEM:
         sure = logs.verdict.confidence if logs is not None else THRESHOLDS.no_logs
         return [(NONE, round(sure, 4))]
     if condition == "cancelled":
-        return [("platform.scheduler.cancelled", THRESHOLDS.cancelled)]
-    found = cause(stacks)
-    return [(UNKNOWN, 0.0)] if found is None else [found]
+        return [(CANCELLED, THRESHOLDS.cancelled)]
+    if stacks.category:
+        return [(stacks.category, stacks.category_p)]
+    return [(UNKNOWN, 0.0)]
+
+
+def _shares_of_failure(logs: LogDiagnosis, findings: Sequence[Finding]) -> list[tuple[str, float]]:
+    """The logs' category and their runner-up; without one, that of a node that owes a message."""
+    if logs.verdict.id in (NONE, UNKNOWN):
+        owed = next((f.category for f in findings if f.what == "flows_ceased" and f.category), "")
+        return [(owed, THRESHOLDS.flows_only)] if owed else [(UNKNOWN, 0.0)]
+    rows = [(logs.verdict.id, logs.verdict.confidence)]
+    if logs.verdict.runner_up is not None:
+        rows.append(logs.verdict.runner_up)
+    return cap_shares(rows)
+
+
+def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
+    """The category of the surest finding of flows with a place; else that of slow steps, or of the only alarm."""
+    slow = [f for f in findings if f.what == "slow"]
+    placed = [f for f in slow if f.source == "flows" and f.places]
+    if placed:
+        best = max(placed, key=lambda f: f.p)
+        return cap_shares([(best.category or SLOW_STEPS, max(THRESHOLDS.named, best.p)), (SLOW_STEPS, 1.0)])
+    alarm = next((f.category for f in findings if f.source == "watch"), None)
+    if alarm is None or any(f.source != "watch" for f in slow):
+        return [(SLOW_STEPS, THRESHOLDS.slow)]
+    return [(alarm, 0.0 if alarm == UNKNOWN else THRESHOLDS.alarm)]
 
 
 def cap_shares(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any, Final
 
 import msgspec
@@ -12,13 +12,12 @@ from diagnosis.conclusion import category as categories
 from diagnosis.conclusion import disagreements, findings, slowdowns
 from diagnosis.conclusion import fault as faults
 from diagnosis.conclusion.condition import Situation, condition, outcome
-from diagnosis.conclusion.model import Conclusion, Fault, Slowdown
+from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
-from diagnosis.evidence import Finding
-from diagnosis.kinds.checks.check_outputs import Result
+from diagnosis.evidence import Finding, FlowFinding, Result, StackFinding, Suspect
 from diagnosis.model import JobHints
-from diagnosis.result import LogDiagnosis, Suspect
+from diagnosis.result import LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("conclude")
 
@@ -28,8 +27,8 @@ MAX_CHAIN: Final = 40
 
 def conclude(
     logs: LogDiagnosis | None,
-    flows: Mapping[str, Any] | None,
-    stacks: Mapping[str, Any] | None,
+    flows: FlowFinding,
+    stacks: StackFinding,
     suspects: Sequence[Suspect],
     *,
     hints: JobHints | None = None,
@@ -41,8 +40,8 @@ def conclude(
 
     Args:
         logs: the findings of the logs; None without log lines.
-        flows: the report's ``flows`` object.
-        stacks: the report's ``stacks`` object.
+        flows: the findings of the flows, empty without any.
+        stacks: the findings of the stacks, empty without any.
         suspects: the fused ranking.
         hints: the uploader's description of the job.
         gpus: GPUs of the job, for the cost of slow steps.
@@ -51,7 +50,7 @@ def conclude(
 
     The caller adds advice and further checks.
     """
-    flows, stacks, hints = flows or {}, stacks or {}, hints or JobHints()
+    hints = hints or JobHints()
     iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
     of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
     slow = slowdowns.merge_slowdowns(of_logs, slowdowns.of_flows(flows, gpus, iterations), min_gpu_s)
@@ -84,17 +83,7 @@ def conclude(
         category=top,
         subcategory=sub,
         confidence=sure,
-        sentence=sentence(
-            name,
-            logs,
-            flows,
-            stacks,
-            accused,
-            slow,
-            stated_outcome=hints.outcome,
-            alarms=hints.alarms,
-            results=results,
-        ),
+        sentence=sentence(situation, name, accused),
         alternatives=tuple(shares),
         seen=faults.places_seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
         fault=accused,
@@ -143,7 +132,7 @@ def _covers_a_stretch(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool
 
 def _moment(
     name: str, why: str, logs: LogDiagnosis | None, slow: Sequence[Slowdown], chain: Sequence[Finding]
-) -> dict[str, Any] | None:
+) -> Moment | None:
     """The start of the failure, the source of that time, the stage and the iteration."""
     if name in ("healthy", "running", "unknown"):
         return None
@@ -151,43 +140,21 @@ def _moment(
     iteration = logs.iteration if logs is not None else None
     if name == "degraded" and slow:
         first = min(slow, key=lambda s: (s.at is None, s.at or 0.0, s.steps))
-        return {
-            "t": first.at,
-            "until": first.until if first.is_over else None,
-            "stage": stage or "training",
-            "iteration": first.steps[0],
-            "how": "the first slow step",
-            "why": why,
-        }
+        until = first.until if first.is_over else None
+        return Moment(first.at, until, stage or "training", first.steps[0], "the first slow step", why)
+    at, how = _beginning(chain)
+    return Moment(at, None, stage, iteration, how, why)
+
+
+def _beginning(chain: Sequence[Finding]) -> tuple[float | None, str]:
+    """When the failure began, and how that is known."""
     lead = next((f for f in chain if f.what == "root" and f.at is not None), None)
     if lead is not None:
-        return {
-            "t": lead.at,
-            "until": None,
-            "stage": stage,
-            "iteration": iteration,
-            "how": "the first line of the cause",
-            "why": why,
-        }
+        return lead.at, "the first line of the cause"
     last = next((f for f in chain if f.what == "progress"), None)
     if last is not None:
-        return {
-            "t": last.at,
-            "until": None,
-            "stage": stage,
-            "iteration": iteration,
-            "how": "the last progress",
-            "why": why,
-        }
-    first_at = next((f.at for f in chain if f.at is not None), None)
-    return {
-        "t": first_at,
-        "until": None,
-        "stage": stage,
-        "iteration": iteration,
-        "how": "the first dated finding",
-        "why": why,
-    }
+        return last.at, "the last progress"
+    return next((f.at for f in chain if f.at is not None), None), "the first dated finding"
 
 
 def to_json(c: Conclusion) -> dict[str, Any]:
@@ -203,7 +170,7 @@ def to_json(c: Conclusion) -> dict[str, Any]:
         "alternatives": [{"id": name, "p": p} for name, p in c.alternatives],
         "seen": [{"kind": p.kind, "name": p.name, "rank": p.rank, "why": why} for p, why in c.seen],
         "fault": [_fault(f) for f in c.fault],
-        "moment": c.moment,
+        "moment": None if c.moment is None else msgspec.to_builtins(c.moment),
         "chain": [_finding(f) for f in c.chain],
         "slowdowns": [_slowdown(s) for s in c.slowdowns],
         "checks": list(c.checks),

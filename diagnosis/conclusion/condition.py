@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
+from diagnosis.conclusion.log_sentence import STATED_ENDS
 from diagnosis.conclusion.model import Slowdown
-from diagnosis.kinds.checks import Result
-from diagnosis.kinds.logs.decide import sentences
-from diagnosis.live.watches import hang
-from diagnosis.model import AlarmNote
+from diagnosis.evidence import FlowFinding, Result, StackFinding
+from diagnosis.model import HANG_ALARM, AlarmNote
 from diagnosis.result import LogDiagnosis
 
 
@@ -19,8 +18,8 @@ class Situation:
     """The input of the table."""
 
     logs: LogDiagnosis | None
-    flows: Mapping[str, Any]
-    stacks: Mapping[str, Any]
+    flows: FlowFinding
+    stacks: StackFinding
     slowdowns: tuple[Slowdown, ...]
     stated_outcome: str = ""
     #: the alarms of a job while it runs, and those that ended
@@ -40,25 +39,33 @@ class Situation:
     def outcome(self) -> str:
         """As the logs show it. Logs that run to their last line show no end of a job that people say has ended."""
         shown = self.logs.outcome if self.logs is not None else "unknown"
-        return "unknown" if shown == "running" and self.stated_outcome in sentences.STATED_ENDS else shown
+        return "unknown" if shown == "running" and self.stated_outcome in STATED_ENDS else shown
 
     @property
     def is_lasting_slow(self) -> bool:
         """A slow group or switch that only flows show, without logs about the end of the job."""
-        rows = [d for j in self.flows.get("jobs") or () for d in j.get("diagnoses") or ()]
-        rows += list(self.flows.get("diagnoses") or ())
-        return self.logs is None and any(d.get("kind") in ("slow_group", "slow_switch") for d in rows)
+        return self.logs is None and any(row.kind in ("slow_group", "slow_switch") for row in self.flows.slow)
 
     @property
     def is_stuck(self) -> bool:
         """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good end."""
-        hangs = [alarm for alarm in self.alarms if alarm.kind == hang.id and alarm.until is None]
+        hangs = [alarm for alarm in self.alarms if alarm.kind == HANG_ALARM and alarm.until is None]
         return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in hangs)
+
+    @property
+    def has_stacks_alone(self) -> bool:
+        """Stacks without logs: people dump them of hung or slow jobs."""
+        return self.logs is None and self.stacks.has_evidence
 
     @property
     def has_broken_part(self) -> bool:
         """A report shows a broken part, and nothing else shows how the job goes."""
-        return self.outcome == "unknown" and any(result.is_fault for result in self.results)
+        return self.outcome == "unknown" and bool(self.faults_shown)
+
+    @property
+    def faults_shown(self) -> list[Result]:
+        """The results that alone show that something is broken."""
+        return [result for result in self.results if result.is_fault]
 
     @property
     def has_ended(self) -> bool:
@@ -82,8 +89,8 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("failed", lambda s: s.is_failure, "the job ended with an error"),
     ("hung", lambda s: s.is_stuck, "the job makes no progress while it runs"),
-    ("hung", lambda s: s.logs is None and bool(s.stacks) and not s.stacks.get("is_moving"), "the stacks do not change"),
-    ("degraded", lambda s: s.logs is None and bool(s.stacks.get("is_moving")), "the stacks change: it is slow"),
+    ("hung", lambda s: s.has_stacks_alone and not s.stacks.is_moving, "the stacks do not change"),
+    ("degraded", lambda s: s.has_stacks_alone and s.stacks.is_moving, "the stacks change: it is slow"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
     ("degraded", lambda s: any(a.ended_at is None for a in s.alarms), "the running job has or had an alarm"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
@@ -91,7 +98,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("cancelled", lambda s: s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
     ("healthy", lambda s: s.outcome == "succeeded", "the job reports a good end"),
-    ("healthy", lambda s: s.logs is None and bool(s.flows.get("jobs")), "the flows show no slow step"),
+    ("healthy", lambda s: s.logs is None and bool(s.flows.jobs), "the flows show no slow step"),
 )
 
 

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from diagnosis.evidence import Finding
-from diagnosis.kinds.checks.check_outputs import Result
-from diagnosis.result import LogDiagnosis, Suspect
+from diagnosis.evidence import Finding, FlowFinding, Result, Suspect
+from diagnosis.result import LogDiagnosis
 
 #: The uploader's possible outcomes, and the outcomes of the logs that agree with each. Logs that run to their last line
 #: show no end: they contradict none.
@@ -31,19 +30,19 @@ def find_disagreements(
     findings: Iterable[Finding],
     logs: LogDiagnosis | None,
     suspects: Sequence[Suspect],
-    results: Sequence[Result] = (),
-    flows: Mapping[str, Any] | None = None,
+    results: Sequence[Result],
+    flows: FlowFinding,
 ) -> tuple[dict[str, Any], ...]:
     """``{"about", "sides": [{"source", "says"}, …], "text"}`` for each contradiction, the uploader's first."""
-    out = [*_outcome(findings, logs), *_layout(flows or {}), *_places(suspects), *_cleared_nodes(logs, results)]
+    out = [*_outcome(findings, logs), *_layout(flows), *_places(suspects), *_cleared_nodes(logs, results)]
     return tuple(out)
 
 
-def _layout(flows: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _layout(flows: FlowFinding) -> list[dict[str, Any]]:
     """Parallel sizes and groups that the job states and its flows contradict."""
-    differing = [job["apart"] for job in flows.get("jobs") or () if job.get("apart")]
+    differing = [job.apart for job in flows.jobs if job.apart is not None]
     return [
-        _disagreement("layout", ("the job", f"states {one['stated']}"), ("flows", f"show {one['shown']}"))
+        _disagreement("layout", ("the job", f"states {one.stated}"), ("flows", f"show {one.shown}"))
         for one in differing[:MAX_LISTED]
     ]
 

@@ -7,20 +7,22 @@ smallest set that contains the culprit, or nobody. A machine and a rank of it ar
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.findings import places_of, rank_place
 from diagnosis.conclusion.model import Fault
-from diagnosis.evidence import PLACE_KINDS, Finding, Place
+from diagnosis.evidence import PLACE_KINDS, Finding, Place, StackFinding, Suspect
 from diagnosis.model import Role
-from diagnosis.result import LogDiagnosis, Suspect
+from diagnosis.result import LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("fault")
 LIMITS: Final = thresholds.limits("fault")
 
 #: Maximum number of entries of ``seen`` and ``fault``.
 MAX_LISTED: Final = 64
+#: The parameters of a line that name a device.
+DEVICE_PARAMETERS: Final = ("pci", "gpu", "device", "hca", "nic", "port")
 #: A larger set of candidates is not useful.
 MAX_CANDIDATES: Final = 8
 
@@ -50,16 +52,15 @@ def find_faults(
     return tuple(found[:MAX_LISTED])
 
 
-def node_of_ranks(logs: LogDiagnosis | None, stacks: Mapping[str, Any] | None) -> dict[int, str]:
+def node_of_ranks(logs: LogDiagnosis | None, stacks: StackFinding) -> dict[int, str]:
     """The node of each rank, from the stacks' table and the lines of the logs' events; the first statement counts."""
+    stated = [(row.rank, row.node) for row in stacks.ranks]
+    events = logs.events if logs is not None else ()
+    stated += [(line.rank, line.node) for event in events for line in event.lines]
     found: dict[int, str] = {}
-    for row in (stacks or {}).get("ranks") or ():
-        if row.get("rank") is not None and row.get("node"):
-            found.setdefault(int(row["rank"]), str(row["node"]))
-    for event in logs.events if logs is not None else ():
-        for line in event.lines:
-            if line.rank is not None and line.node:
-                found.setdefault(line.rank, line.node)
+    for rank, node in stated:
+        if rank is not None and node:
+            found.setdefault(rank, node)
     return found
 
 
@@ -117,37 +118,19 @@ def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
 
 def places_seen(
     logs: LogDiagnosis | None,
-    stacks: Mapping[str, Any] | None,
+    stacks: StackFinding,
     fault: Iterable[Fault],
     slow: Iterable[Finding] = (),
 ) -> tuple[tuple[Place, str], ...]:
     """Where the failure was seen, also if nobody is at fault: the accused, writers of the root lines, ranks that others
     wait for, and machines of the ``slow`` findings. The accused come first, so that no limit leaves one out.
     """
-    found: dict[Place, str] = {}
-    if logs is not None and logs.is_failure:
-        roots = [e for e in logs.events if e.role == Role.ROOT.value]
-        for event in roots:
-            for name in event.node_names[:MAX_LISTED]:
-                found.setdefault(Place("node", name), "wrote a line that states the cause")
-            for place in places_of(event.lines):
-                found.setdefault(place, "wrote a line that states the cause")
-        if not roots:
-            for place in places_of(logs.lines):
-                found.setdefault(place, "wrote the first line about the end")
-        for indicator in logs.indicators:
-            for kind, name in indicator.parameters.items():
-                if kind in ("pci", "gpu", "device", "hca", "nic", "port"):
-                    found.setdefault(Place("device", name), "named in a line that states the cause")
-    for rank in (stacks or {}).get("suspect_ranks") or ():
-        found.setdefault(rank_place(int(rank)), "the others wait for it")
-    for name in (stacks or {}).get("suspect_nodes") or ():
-        found.setdefault(Place("node", str(name)), "the others wait for a rank of it")
-    for finding in slow:
-        for place in finding.places[:MAX_LISTED]:
-            found.setdefault(place, finding.text)
+    seen = _seen_by_logs(logs) if logs is not None and logs.is_failure else []
+    seen += [(rank_place(rank), "the others wait for it") for rank in stacks.suspect_ranks]
+    seen += [(Place("node", name), "the others wait for a rank of it") for name in stacks.suspect_nodes]
+    seen += [(place, finding.text) for finding in slow for place in finding.places[:MAX_LISTED]]
     each: dict[tuple[str, str], tuple[Place, str]] = {}
-    for place, why in found.items():  # a machine is listed once, with or without a known rank
+    for place, why in seen:  # a machine is listed once, with or without a known rank
         each.setdefault((place.kind, place.name), (place, why))
     named: dict[tuple[str, str], tuple[Place, str]] = {}
     for row in fault:
@@ -155,6 +138,20 @@ def places_seen(
         _, why = each.pop(key, (row.place, row.reasons[0] if row.reasons else "accused"))
         named[key] = (row.place, why)
     return tuple({**named, **each}.values())[:MAX_LISTED]
+
+
+def _seen_by_logs(logs: LogDiagnosis) -> list[tuple[Place, str]]:
+    """Who wrote the root lines, else the first line about the end, and the devices that root lines name."""
+    roots = [event for event in logs.events if event.role == Role.ROOT.value]
+    seen: list[tuple[Place, str]] = []
+    for event in roots:
+        writers = [Place("node", name) for name in event.node_names[:MAX_LISTED]]
+        seen += [(place, "wrote a line that states the cause") for place in (*writers, *places_of(event.lines))]
+    if not roots:
+        seen += [(place, "wrote the first line about the end") for place in places_of(logs.lines)]
+    stated = [row for indicator in logs.indicators for row in indicator.parameters.items()]
+    devices = [Place("device", name) for kind, name in stated if kind in DEVICE_PARAMETERS]
+    return seen + [(device, "named in a line that states the cause") for device in devices]
 
 
 def _place(suspect: Suspect) -> Place:

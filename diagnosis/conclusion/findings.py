@@ -10,11 +10,10 @@ from typing import Any, Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
-from diagnosis.evidence import Finding, Place
-from diagnosis.kinds.checks.check_outputs import Result
-from diagnosis.kinds.logs.meaning.quotes import quote
+from diagnosis.evidence import Finding, FlowFinding, FlowJob, Place, Result, SilentMember, SlowFinding, StackFinding
 from diagnosis.model import JobHints, Role
 from diagnosis.plain import times_as_long
+from diagnosis.quotes import quote
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
 THRESHOLDS: Final = thresholds.of("findings")
@@ -130,69 +129,68 @@ def of_slowdowns(rows: Iterable[Slowdown]) -> list[Finding]:
     ]
 
 
-def of_flows(flows: Mapping[str, Any] | None) -> list[Finding]:
+def of_flows(flows: FlowFinding) -> list[Finding]:
     """Slow machines, switches and links."""
-    found: list[Finding] = []
-    for job in (flows or {}).get("jobs") or ():
-        nodes = set(job.get("nodes") or ())
-        for row in job.get("diagnoses") or ():
-            if row.get("kind") == "slow_group":
-                names = [str(c) for c in row.get("culprits") or row.get("members") or ()]
-                found.append(_slow_finding(row, [Place("node", n) for n in names if not nodes or n in nodes]))
-    for row in (flows or {}).get("diagnoses") or ():
-        if row.get("kind") == "slow_switch":
-            names = [str(c) for c in row.get("candidates") or [row.get("switch")] if c]
-            link = row.get("link")
-            places = [Place("link", str(link))] if link else [Place("switch", n) for n in names]
-            found.append(_slow_finding(row, places))
+    groups = [(row, job) for job in flows.jobs for row in job.slow if row.kind == "slow_group"]
+    found = [_slow_finding(row, _slow_machines(row, job)) for row, job in groups]
+    found += [_slow_finding(row, _slow_fabric(row)) for row in flows.fabric if row.kind == "slow_switch"]
     return found[:MAX_SLOW_FINDINGS]
 
 
-def of_last_messages(flows: Mapping[str, Any] | None, *, is_hung: bool = True) -> list[Finding]:
+def _slow_machines(row: SlowFinding, job: FlowJob) -> list[Place]:
+    """The culprits of a group that are machines of the job; all of them if its machines are unknown."""
+    names, machines = row.culprits or row.members, set(job.nodes)
+    return [Place("node", name) for name in names if not machines or name in machines]
+
+
+def _slow_fabric(row: SlowFinding) -> list[Place]:
+    """The link, or the switches of which one is slow."""
+    if row.link:
+        return [Place("link", row.link)]
+    return [Place("switch", name) for name in row.switches]
+
+
+def of_last_messages(flows: FlowFinding, *, is_hung: bool = True) -> list[Finding]:
     """When the training traffic of each node ended, of a job that stopped before its capture did: those that owed the
     next message, then the earliest others. Who owes a message proves something of hung jobs only: in a crash, whoever
     is still in the middle of an exchange does.
     """
     found: list[Finding] = []
-    for job in (flows or {}).get("jobs") or ():
-        rows = [r for r in job.get("ceased") or () if r.get("last_at") is not None]
-        rows.sort(key=lambda r: (not r.get("owes"), float(r["last_at"]), str(r["name"])))
-        for row in rows[:MAX_FINDINGS]:
-            name, waited = str(row["name"]), float(row.get("unanswered_s") or 0.0)
-            text, owes = f"{name} sent its last training message", is_hung and bool(row.get("owes"))
-            if owes:
-                text += f"; what {row['by']} sent to it in the last {waited:.2f} s was not answered"
-            found.append(
-                Finding(
-                    "flows",
-                    "flows_ceased",
-                    f"{text}.",
-                    at=float(row["last_at"]),
-                    places=(Place("node", name),),
-                    category=STUCK_HOST if owes else "",
-                )
-            )
+    for job in flows.jobs:
+        dated = [(not row.owes, row.last_at, row.name, row) for row in job.ceased if row.last_at is not None]
+        dated.sort(key=lambda entry: entry[:3])
+        found += [_last_message(row, last_at, is_hung=is_hung) for _, last_at, _, row in dated[:MAX_FINDINGS]]
     return found[:MAX_FINDINGS]
 
 
-def of_stacks(stacks: Mapping[str, Any] | None) -> list[Finding]:
-    """The ranks that wait and the ranks that they wait for, from the stacks."""
-    if not stacks or not (stacks.get("reason") or stacks.get("suspect_ranks")):
-        return []
-    node_of = {r.get("rank"): r.get("node") for r in stacks.get("ranks") or ()}
-    ranks = [int(r) for r in stacks.get("suspect_ranks") or ()][:MAX_PLACES]
-    nodes = [str(n) for n in stacks.get("suspect_nodes") or ()][:MAX_PLACES]
-    places = [rank_place(r) for r in ranks] + [Place("node", n) for n in nodes]
-    text = str(stacks.get("headline") or stacks.get("reason"))
-    evidence = tuple(
-        {"file": r["path"], "line": int(r.get("line") or 1)}
-        for r in stacks.get("ranks") or ()
-        if r.get("rank") in ranks and r.get("path")
+def _last_message(row: SilentMember, last_at: float, *, is_hung: bool) -> Finding:
+    is_owing = is_hung and row.owes
+    text = f"{row.name} sent its last training message"
+    if is_owing:
+        text += f"; what {row.by} sent to it in the last {row.unanswered_s:.2f} s was not answered"
+    return Finding(
+        "flows",
+        "flows_ceased",
+        f"{text}.",
+        at=last_at,
+        places=(Place("node", row.name),),
+        category=STUCK_HOST if is_owing else "",
     )
-    found = [Finding("stacks", "waited_for", text, places=tuple(places), evidence=evidence[:MAX_FINDINGS])]
+
+
+def of_stacks(stacks: StackFinding) -> list[Finding]:
+    """The ranks that wait and the ranks that they wait for, from the stacks."""
+    if not stacks.reason and not stacks.suspect_ranks:
+        return []
+    text = stacks.headline or stacks.reason
+    ranks, nodes = stacks.suspect_ranks[:MAX_PLACES], stacks.suspect_nodes[:MAX_PLACES]
+    places = (*map(rank_place, ranks), *(Place("node", name) for name in nodes))
     if not ranks:
-        found = [Finding("stacks", "stacks", text, places=tuple(rank_place(r) for r in list(node_of)[:1] if r))]
-    return found
+        first = [row.rank for row in stacks.ranks[:1] if row.rank]
+        return [Finding("stacks", "stacks", text, places=tuple(map(rank_place, first)))]
+    dumps = [row for row in stacks.ranks if row.rank in ranks and row.path]
+    evidence = tuple({"file": row.path, "line": row.line or 1} for row in dumps[:MAX_FINDINGS])
+    return [Finding("stacks", "waited_for", text, places=places, evidence=evidence)]
 
 
 def rank_place(rank: int) -> Place:
@@ -252,15 +250,15 @@ def _last_progress(logs: LogDiagnosis) -> Finding | None:
     return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)
 
 
-def _slow_finding(row: Mapping[str, Any], places: Sequence[Place]) -> Finding:
+def _slow_finding(row: SlowFinding, places: Sequence[Place]) -> Finding:
     return Finding(
         "flows",
         "slow",
-        str(row.get("reason") or ""),
-        at=float(row["t0"]),
-        until=float(row["t1"]),
+        row.reason,
+        at=row.start,
+        until=row.end,
         places=tuple(places[:MAX_PLACES]),
-        p=float(row.get("confidence") or THRESHOLDS.unstated),
-        category=_CATEGORY_OF_MEASURE.get(str(row.get("measure")), "performance.network"),
-        amount=float(row.get("factor") or 1.0),
+        p=row.confidence or THRESHOLDS.unstated,
+        category=_CATEGORY_OF_MEASURE.get(row.measure, "performance.network"),
+        amount=row.factor or 1.0,
     )

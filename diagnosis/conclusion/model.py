@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
+
+import msgspec
 
 from diagnosis.evidence import Finding, Place
 
@@ -43,6 +44,19 @@ class Slowdown:
     is_named: bool = False
 
 
+class Moment(msgspec.Struct, frozen=True):
+    """When the failure began and how that is known, with the stage and the iteration. ``until``: the end of a slow
+    stretch that is over; ``why``: what the condition was decided by.
+    """
+
+    at: float | None = msgspec.field(name="t")
+    until: float | None
+    stage: str | None
+    iteration: int | None
+    how: str
+    why: str
+
+
 @dataclass(frozen=True, slots=True)
 class Conclusion:
     """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
@@ -57,7 +71,7 @@ class Conclusion:
     alternatives: tuple[tuple[str, float], ...] = ()
     seen: tuple[tuple[Place, str], ...] = ()
     fault: tuple[Fault, ...] = ()
-    moment: dict[str, Any] | None = None
+    moment: Moment | None = None
     chain: tuple[Finding, ...] = ()
     checks: tuple[dict[str, Any], ...] = ()
     advice: dict[str, Any] | None = None
@@ -66,16 +80,43 @@ class Conclusion:
     outcome: str = "unknown"
 
 
-def symptom_of(conclusion: Mapping[str, Any], otherwise: str) -> str:
-    """The symptom that a conclusion (as in the report) implies; ``otherwise`` if it implies none.
+class NamedFault(msgspec.Struct, frozen=True):
+    """Who is at fault, with the probability."""
+
+    kind: str
+    name: str
+    p: float = 0.0
+
+
+class ChainLink(msgspec.Struct, frozen=True):
+    """The source and the kind of one finding of the chain."""
+
+    source: str = ""
+    what: str = ""
+
+
+class Answer(msgspec.Struct, frozen=True):
+    """What is read again of a report's ``conclusion``; its default is that of a report without one."""
+
+    condition: str = ""
+    id: str = ""
+    category: str = ""
+    subcategory: str = ""
+    confidence: float = 0.0
+    fault: tuple[NamedFault, ...] = ()
+    chain: tuple[ChainLink, ...] = ()
+    slowdowns: tuple[dict[str, Any], ...] = ()  # only whether there are any counts
+
+
+def symptom_of(answer: Answer, otherwise: str) -> str:
+    """The symptom that a conclusion implies; ``otherwise`` if it implies none.
 
     A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk slows no step yet.
     """
-    if conclusion.get("condition") == "hung":
+    if answer.condition == "hung":
         return "hang"
-    if conclusion.get("condition") != "degraded":
+    if answer.condition != "degraded":
         return otherwise
-    chain = conclusion.get("chain") or ()
-    is_slow = conclusion.get("slowdowns") or any(finding.get("what") == "slow" for finding in chain)
-    is_watched = any(finding.get("source") == "watch" for finding in chain)
+    is_slow = answer.slowdowns or any(link.what == "slow" for link in answer.chain)
+    is_watched = any(link.source == "watch" for link in answer.chain)
     return "slow" if is_slow or not is_watched else otherwise or "none"

@@ -8,10 +8,8 @@ from typing import Any, Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault
-from diagnosis.evidence import Place
-from diagnosis.kinds.checks.check_outputs import Result
-from diagnosis.kinds.checks.check_table import Check, Outcome, load
-from diagnosis.kinds.checks.weigh import CHECKED_KINDS, posterior
+from diagnosis.conclusion.weigh import CHECKED_KINDS, posterior
+from diagnosis.evidence import Check, Outcome, Place, Result
 
 THRESHOLDS: Final = thresholds.of("next_check")
 
@@ -22,6 +20,7 @@ SAFE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 
 
 def choose_checks(
+    table: Sequence[Check],
     condition: str,
     categories: Sequence[tuple[str, float]],
     fault: Sequence[Fault],
@@ -30,35 +29,56 @@ def choose_checks(
     *,
     has_stacks: bool = False,
 ) -> tuple[dict[str, Any], ...]:
-    """At most :data:`MAX_CHECKS` checks, cheapest first; none if nothing is in doubt.
+    """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if nothing is in doubt.
 
     Each is ``{id, title, command, cost, cost_s, target: {kind, name, rank}, outcomes: [{id, says, p}]}``, ``p`` being
     the probability that the target is at fault after that outcome.
     """
-    is_sure = bool(fault) and fault[0].p >= THRESHOLDS.sure and categories[0][1] >= THRESHOLDS.sure
-    if condition not in PROBLEM_CONDITIONS or condition == "cancelled" or is_sure:
+    if not _is_doubtful(condition, categories, fault):
         return ()
     accused = [f for f in fault if f.place.kind in CHECKED_KINDS]
-    shown = [place for place, _ in seen if place.kind == "node"]
-    target = accused[0].place if accused else shown[0] if len(shown) == 1 else None
+    target = _target(accused, seen)
     before = accused[0].p if accused else thresholds.of("weigh").prior
-    done = {(r.check.id, r.target) for r in results}
     names = [name for name, _ in categories]
+    done = {(r.check.id, r.target) for r in results}
+    can_swap = len(accused) > 1
     out = []
-    for check in load():
+    for check in table:
         place = _place(check, target, fault, seen)
         if place is None or not SAFE_NAME.fullmatch(place.name) or (check.id, place.name) in done:
             continue
-        if check.id == "pyspy" and has_stacks:
-            continue
-        if check.conditions and condition not in check.conditions:
-            continue
-        if not any(name == head or name.startswith(f"{head}.") for name in names for head in check.about):
-            continue
-        if check.needs == "other" and len(accused) < 2 and place.kind == "node":
-            continue
-        out.append(_row(check, place, before))
+        if _is_possible(check, place, can_swap=can_swap, has_stacks=has_stacks) and _is_about(check, condition, names):
+            out.append(_row(check, place, before))
     return tuple(out[:MAX_CHECKS])
+
+
+def _is_possible(check: Check, place: Place, *, can_swap: bool, has_stacks: bool) -> bool:
+    """Whether there is what a check needs, and not yet what it gives. ``can_swap``: a second suspect is there."""
+    if check.id == "pyspy" and has_stacks:
+        return False
+    return check.needs != "other" or can_swap or place.kind != "node"
+
+
+def _is_doubtful(condition: str, categories: Sequence[tuple[str, float]], fault: Sequence[Fault]) -> bool:
+    """Whether the culprit or the category of a problem is in doubt."""
+    is_sure = bool(fault) and fault[0].p >= THRESHOLDS.sure and categories[0][1] >= THRESHOLDS.sure
+    return condition in PROBLEM_CONDITIONS and condition != "cancelled" and not is_sure
+
+
+def _target(accused: Sequence[Fault], seen: Sequence[tuple[Place, str]]) -> Place | None:
+    """Whom a check should be about: the first of the accused, else the only machine that was seen."""
+    if accused:
+        return accused[0].place
+    shown = [place for place, _ in seen if place.kind == "node"]
+    return shown[0] if len(shown) == 1 else None
+
+
+def _is_about(check: Check, condition: str, categories: Sequence[str]) -> bool:
+    """Whether a check decides on one of the categories of a job in this condition."""
+    if check.conditions and condition not in check.conditions:
+        return False
+    heads = tuple(f"{head}." for head in check.about)
+    return any(f"{name}.".startswith(heads) for name in categories)
 
 
 def _place(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
-from diagnosis import classify, taxonomy, thresholds
+from diagnosis import taxonomy, thresholds
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.sentence import KIND_WORDS
@@ -16,6 +16,7 @@ from diagnosis.result import LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("sentences")
+_CONCLUSIVE: Final = thresholds.of("classify").conclusive
 _MAX_SHOWN: Final = 3
 
 
@@ -37,7 +38,7 @@ def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
     title = tree.get(first).title
     if p >= THRESHOLDS.sure:
         out = [f"Cause: {title} ({percent(p)} sure)."]
-    elif p >= classify.THRESHOLDS.conclusive:
+    elif p >= _CONCLUSIVE:
         out = [f"Probable cause: {title} ({percent(p)} sure)."]
     else:
         out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]

@@ -2,17 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import thresholds
+from diagnosis.conclusion import flow_sentence, log_sentence
+from diagnosis.conclusion.condition import Situation
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import Fault, Slowdown
 from diagnosis.evidence import Place
-from diagnosis.kinds.checks import Result
-from diagnosis.kinds.flows.tell.headline import headline as flow_headline
-from diagnosis.kinds.logs.decide import sentences
 from diagnosis.model import AlarmNote
 from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
@@ -35,46 +34,22 @@ _ALARM_SENTENCES: Final = {
 KIND_WORDS: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
 
 
-def sentence(
-    condition: str,
-    logs: LogDiagnosis | None,
-    flows: Mapping[str, Any],
-    stacks: Mapping[str, Any],
-    fault: Sequence[Fault],
-    slowdowns: Sequence[Slowdown],
-    *,
-    stated_outcome: str = "",
-    alarms: Sequence[AlarmNote] = (),
-    results: Sequence[Result] = (),
-) -> str:
-    """One or two short sentences as an engineer would write them.
+def sentence(known: Situation, condition: str, fault: Sequence[Fault]) -> str:
+    """One or two short sentences as an engineer would write them, about a job in this ``condition``."""
+    text = next(write(known, fault) for holds, write in _TABLE if holds(known, condition))
+    return _with_culprit(log_sentence.with_stated_outcome(known.stated_outcome, known.logs, text), fault)
 
-    ``stated_outcome``: the outcome that the uploader states; ``alarms``: the alarms of a job that still runs;
-    ``results``: what checks and state reports show.
-    """
-    if logs is not None and logs.is_failure:
-        # stacks that show nobody say nothing where other evidence accuses somebody
-        shown = str(stacks.get("headline") or "") if stacks.get("suspect_ranks") or not fault else ""
-        text = sentences.headline(logs, _accused_nodes(fault), shown) + _later_launch(logs)
-    elif condition == "failed" and any(result.is_fault for result in results):
-        text = next(result.headline for result in results if result.is_fault)
-    elif condition == "hung" and alarms:
-        text = _alarm_sentence(alarms)
-    elif condition == "degraded" and slowdowns:
-        text = _slowdown_sentence(logs, slowdowns)
-    elif condition == "degraded" and alarms:
-        text = _alarm_sentence(alarms)
-    elif condition == "recovered":
-        text = f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
-    elif logs is not None:
-        text = sentences.headline(logs, stated=stated_outcome)
-    elif stacks.get("reason"):
-        text = str(stacks["reason"])
-    elif flows:
-        text = flow_headline(flows)
-    else:
-        text = "Nothing to diagnose: no logs, flows or stacks could be read."
-    return _with_culprit(sentences.with_stated_outcome(stated_outcome, logs, text), fault)
+
+def _failure_sentence(known: Situation, fault: Sequence[Fault]) -> str:
+    assert known.logs is not None
+    # stacks that show nobody say nothing where other evidence accuses somebody
+    shown = known.stacks.headline if known.stacks.suspect_ranks or not fault else ""
+    return log_sentence.headline(known.logs, _accused_nodes(fault), shown) + _later_launch(known.logs)
+
+
+def _log_sentence(known: Situation, fault: Sequence[Fault]) -> str:
+    assert known.logs is not None
+    return log_sentence.headline(known.logs, stated=known.stated_outcome)
 
 
 def _alarm_sentence(alarms: Sequence[AlarmNote]) -> str:
@@ -85,6 +60,10 @@ def _alarm_sentence(alarms: Sequence[AlarmNote]) -> str:
     if first.until is None:
         return f"{_ALARM_SENTENCES.get(first.kind, 'The running job has an alarm.')} {first.text}"
     return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and continued. {first.text}"
+
+
+def _recovered_sentence(logs: LogDiagnosis | None) -> str:
+    return f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
 
 
 def _repeated_text(logs: LogDiagnosis | None) -> str:
@@ -159,3 +138,18 @@ def contains_name(text: str, name: str) -> bool:
             return True
         at = text.find(name, at + 1)
     return False
+
+
+#: What the sentence tells, by situation and condition: the first row that holds.
+_TABLE: Final[tuple[tuple[Callable[[Situation, str], bool], Callable[[Situation, Sequence[Fault]], str]], ...]] = (
+    (lambda s, _: s.is_failure, _failure_sentence),
+    (lambda s, name: name == "failed" and bool(s.faults_shown), lambda s, _: s.faults_shown[0].headline),
+    (lambda s, name: name == "hung" and bool(s.alarms), lambda s, _: _alarm_sentence(s.alarms)),
+    (lambda s, name: name == "degraded" and bool(s.slowdowns), lambda s, _: _slowdown_sentence(s.logs, s.slowdowns)),
+    (lambda s, name: name == "degraded" and bool(s.alarms), lambda s, _: _alarm_sentence(s.alarms)),
+    (lambda s, name: name == "recovered", lambda s, _: _recovered_sentence(s.logs)),
+    (lambda s, _: s.logs is not None, _log_sentence),
+    (lambda s, _: bool(s.stacks.reason), lambda s, _: s.stacks.reason),
+    (lambda s, _: s.flows.has_evidence, lambda s, _: flow_sentence.headline(s.flows)),
+    (lambda s, _: True, lambda s, _: "Nothing to diagnose: no logs, flows or stacks could be read."),
+)

@@ -12,14 +12,43 @@ import numpy as np
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
+from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
 from diagnosis.stats import spread
 
 THRESHOLDS: Final = thresholds.of("slowdowns")
 
 
-def of_flows(
-    flows: Mapping[str, Any] | None, gpus: int | None, iterations: Sequence[Mapping[str, Any]] = ()
-) -> list[Slowdown]:
+class _Timeline:
+    """The steps of one job of flows, as arrays."""
+
+    def __init__(self, steps: Sequence[Interval]) -> None:
+        self.start = np.array([step.start for step in steps])
+        self.end = np.array([step.end for step in steps])
+        self.seconds = self.end - self.start
+
+    def __len__(self) -> int:
+        return len(self.seconds)
+
+    def steps_of(self, row: SlowFinding) -> list[int]:
+        """Indices of the steps that one finding covers for the greater part."""
+        inside = np.minimum(self.end, row.end) - np.maximum(self.start, row.start)
+        return [int(k) for k in np.flatnonzero(inside > THRESHOLDS.covered * self.seconds)]
+
+    def longer_steps(self, rows: Sequence[SlowFinding]) -> list[int]:
+        """Indices of the longer steps that one of the findings covers."""
+        if not len(self) or not rows:
+            return []
+        covered = sorted({k for row in rows for k in self.steps_of(row)})
+        limit = THRESHOLDS.longer * float(np.median(self.seconds))
+        return [k for k in covered if self.seconds[k] > limit]
+
+    def usual_s(self, slow: Sequence[int]) -> float:
+        """The median of the steps that are not slow, of all steps if all are."""
+        others = np.delete(self.seconds, slow) if len(slow) < len(self) else self.seconds
+        return float(np.median(others))
+
+
+def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Mapping[str, Any]] = ()) -> list[Slowdown]:
     """The slow steps of each job of the capture as stretches, in the numbers of the logs' ``iterations`` if these have
     times. O(steps · (findings + iterations)).
 
@@ -27,29 +56,47 @@ def of_flows(
     goes is one fault.
     """
     found: list[Slowdown] = []
-    for job in (flows or {}).get("jobs") or ():
-        steps = job.get("steps") or []
-        rows = [d for d in job.get("diagnoses") or () if d.get("kind") in ("slow_step", "slow_group")]
-        rows = [d for d in rows if d.get("measure") != "planned"]  # an evaluation or a checkpoint
-        rows += (flows or {}).get("diagnoses") or ()  # of switches
-        slow = _slow_numbers(steps, rows)
-        if not slow:
-            continue
-        lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
-        usual = float(np.median(np.delete(lengths, slow))) if len(slow) < len(lengths) else float(np.median(lengths))
-        ranks = gpus or len(job.get("members") or ()) or None
-        named = [d for d in rows if d.get("kind") != "slow_step"]
-        spans = [span for d in named if (span := _span(steps, d)) and len(span) <= THRESHOLDS.span * len(steps)]
-        sure = set(_slow_numbers(steps, [d for d in named if d.get("shares")]))
-        shift = step_offset(steps, iterations)
-        for part in _parts(slow, spans):
-            around = [k for span in spans for k in (span[0], span[-1]) if span[0] <= part[-1] and part[0] <= span[-1]]
-            whole = range(min([part[0], *around]), max([part[-1], *around]) + 1)
-            # While a job starts, connections and caches warm up, which looks like slow transfers: no name counts there.
-            is_named = bool(sure & set(part)) and whole[0] > 0
-            row = _stretch(whole, part, steps, lengths, usual, gpus=ranks, is_named=is_named)
-            found.append(replace(row, steps=(row.steps[0] + shift, row.steps[1] + shift)))
+    for job in flows.jobs:
+        rows = _stretches(job, flows.fabric, gpus or len(job.members) or None)
+        shift = step_offset(job.steps, iterations) if rows else 0
+        found += [replace(row, steps=(row.steps[0] + shift, row.steps[1] + shift)) for row in rows]
     return found
+
+
+def _stretches(job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None) -> list[Slowdown]:
+    """The slow steps of one job as stretches, numbered from 1. ``fabric``: what is slow outside the job."""
+    own = [row for row in job.slow if row.kind in ("slow_step", "slow_group") and not row.is_planned]
+    rows = [*own, *fabric]
+    timeline = _Timeline(job.steps)
+    slow = timeline.longer_steps(rows)
+    if not slow:
+        return []
+    usual = timeline.usual_s(slow)
+    named = [row for row in rows if row.kind != "slow_step"]
+    spans = _spans(timeline, named)
+    sure = set(timeline.longer_steps([row for row in named if row.shares]))
+    found = []
+    for part in _parts(slow, spans):
+        whole = _whole(part, spans)
+        # While a job starts, connections and caches warm up, which looks like slow transfers: no name counts there.
+        is_named = bool(sure.intersection(part)) and whole[0] > 0
+        found.append(_stretch(whole, part, timeline, usual, gpus=gpus, is_named=is_named))
+    return found
+
+
+def _spans(timeline: _Timeline, named: Sequence[SlowFinding]) -> list[tuple[int, int]]:
+    """First and last step of each finding that is about a stretch of the job, not about all of it."""
+    covered = [timeline.steps_of(row) for row in named]
+    most = THRESHOLDS.span * len(timeline)
+    return [(steps[0], steps[-1]) for steps in covered if steps and len(steps) <= most]
+
+
+def _whole(part: Sequence[int], spans: Sequence[tuple[int, int]]) -> range:
+    """A part with all steps of the findings that overlap it."""
+    overlapping = [span for span in spans if span[0] <= part[-1] and part[0] <= span[1]]
+    first = min([part[0], *(span[0] for span in overlapping)])
+    last = max([part[-1], *(span[1] for span in overlapping)])
+    return range(first, last + 1)
 
 
 def of_logs(
@@ -98,11 +145,11 @@ def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], min_gpu
     return tuple(sorted(kept, key=lambda s: (-s.lost_s, s.steps)))
 
 
-def step_offset(steps: Sequence[Mapping[str, Any]], iterations: Sequence[Mapping[str, Any]]) -> int:
+def step_offset(steps: Sequence[Interval], iterations: Sequence[Mapping[str, Any]]) -> int:
     """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the step that ended at
     its time. 0 if the times are too coarse to tell, or the difference is one.
     """
-    ends = np.array([float(s["end"]) for s in steps])
+    ends = np.array([step.end for step in steps])
     rows = [(int(r["n"]), float(r["t"])) for r in iterations if r.get("t") is not None]
     if min(len(ends), len(rows)) < THRESHOLDS.matched:
         return 0
@@ -128,30 +175,12 @@ def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
     return (stretch.count >= THRESHOLDS.steps or stretch.is_standstill) and lost >= least
 
 
-def _span(steps: Sequence[Mapping[str, Any]], row: Mapping[str, Any]) -> list[int]:
-    """Indices of the steps that one finding covers for the greater part."""
-    start = np.array([float(s["start"]) for s in steps])
-    end = np.array([float(s["end"]) for s in steps])
-    inside = np.minimum(end, float(row["t1"])) - np.maximum(start, float(row["t0"]))
-    return [int(k) for k in np.flatnonzero(inside > THRESHOLDS.covered * (end - start))]
-
-
-def _slow_numbers(steps: Sequence[Mapping[str, Any]], rows: Sequence[Mapping[str, Any]]) -> list[int]:
-    """Indices of the longer steps that a finding covers."""
-    if not steps or not rows:
-        return []
-    lengths = np.array([float(s["end"]) - float(s["start"]) for s in steps])
-    covered = sorted({k for row in rows for k in _span(steps, row)})
-    limit = THRESHOLDS.longer * float(np.median(lengths))
-    return [k for k in covered if lengths[k] > limit]
-
-
-def _parts(slow: Sequence[int], spans: Sequence[Sequence[int]] = ()) -> list[list[int]]:
+def _parts(slow: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Slow steps that belong together: with few usual ones between them, or within one finding (``spans``)."""
     parts: list[list[int]] = [[slow[0]]]
     for k in slow[1:]:
         before = parts[-1][-1]
-        if k - before <= THRESHOLDS.usual_between + 1 or any(span[0] <= before and k <= span[-1] for span in spans):
+        if k - before <= THRESHOLDS.usual_between + 1 or any(span[0] <= before and k <= span[1] for span in spans):
             parts[-1].append(k)
         else:
             parts.append([k])
@@ -159,29 +188,22 @@ def _parts(slow: Sequence[int], spans: Sequence[Sequence[int]] = ()) -> list[lis
 
 
 def _stretch(
-    whole: range,
-    part: Sequence[int],
-    steps: Sequence[Mapping[str, Any]],
-    lengths: np.ndarray,
-    usual: float,
-    *,
-    gpus: int | None,
-    is_named: bool,
+    whole: range, part: Sequence[int], timeline: _Timeline, usual: float, *, gpus: int | None, is_named: bool
 ) -> Slowdown:
-    slow_lengths = lengths[list(part)]
-    lost = float(np.maximum(lengths[list(whole)] - usual, 0.0).sum())
+    slow = timeline.seconds[list(part)]
+    lost = float(np.maximum(timeline.seconds[list(whole)] - usual, 0.0).sum())
     standstill = THRESHOLDS.standstill_named if is_named else THRESHOLDS.standstill
     return Slowdown(
         "flows",
         (whole[0] + 1, whole[-1] + 1),
         len(part),
-        float(slow_lengths.mean() / usual) if usual > 0 else 1.0,
+        float(slow.mean() / usual) if usual > 0 else 1.0,
         lost,
         None if gpus is None else lost * gpus,
-        float(steps[whole[0]]["start"]),
-        float(steps[whole[-1]]["end"]),
-        is_over=whole[-1] + 1 < len(steps),
-        is_standstill=bool(usual > 0 and slow_lengths.max() >= standstill * usual),
+        float(timeline.start[whole[0]]),
+        float(timeline.end[whole[-1]]),
+        is_over=whole[-1] + 1 < len(timeline),
+        is_standstill=bool(usual > 0 and slow.max() >= standstill * usual),
         is_named=is_named,
     )
 

@@ -1,1 +1,1 @@
-"""The kinds of evidence, one package each; ``kind_table`` has a row a kind, ``kind_analyses`` says what each means."""
+"""The kinds of evidence, one package each; ``kind_table`` has a row a kind."""

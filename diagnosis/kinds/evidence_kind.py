@@ -14,7 +14,7 @@ from diagnosis.checked_stream import CheckedStream
 from diagnosis.model import Parsed, ParseHints
 
 if TYPE_CHECKING:
-    from diagnosis.kinds.checks import Result
+    from diagnosis.evidence import Result
 
 #: Number of bytes at the beginning of a file by which its kind is recognised.
 HEAD_BYTES: Final = 64 << 10

@@ -10,7 +10,7 @@ from diagnosis.kinds.evidence_kind import EvidenceKind
 from diagnosis.model import Parsed
 
 if TYPE_CHECKING:
-    from diagnosis.kinds.checks import Result
+    from diagnosis.evidence import Result
 
 #: In the order in which they are asked: the last one takes every file.
 TABLE: Final = (stacks.KIND, states.KIND, flows.KIND, binary.KIND, descriptions.KIND, logs.KIND)

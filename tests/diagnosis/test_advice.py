@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis import advice, ladder
+from diagnosis import advice, advice_facts, ladder
 from diagnosis.advice import advise
 
 
@@ -72,7 +72,7 @@ def test_alerts_of_different_nodes_do_not_add_up():
             "lines": [{"node": f"n{i}", "time": 1000.0 + i} for i in range(5)],
         }
     ]
-    assert advice.facts_of({"logs": logs(events=events)}, ladder.load())["network_alerts"] == 1
+    assert advice_facts.Known({"logs": logs(events=events)}, ladder.load()).network_alerts == 1
 
 
 @pytest.mark.parametrize(

@@ -5,18 +5,17 @@ from __future__ import annotations
 import pytest
 
 from diagnosis import taxonomy
-from diagnosis.conclusion import next_check
+from diagnosis.conclusion import next_check, weigh
 from diagnosis.conclusion.model import Fault
-from diagnosis.evidence import Place
+from diagnosis.evidence import Place, Result, Suspect
 from diagnosis.kinds import checks
-from diagnosis.result import Suspect
 
 SAID = [(c, o) for c in checks.load() for o in c.outcomes if o.id in c.examples]
 BY_ID = {c.id: c for c in checks.load()}
 FAILED, PASSED = (BY_ID["dcgm"].examples[name] for name in ("fail", "pass"))
 
 
-def result(text: str, path: str = "checks/node-3/dcgm.txt") -> list[checks.Result]:
+def result(text: str, path: str = "checks/node-3/dcgm.txt") -> list[Result]:
     found = checks.recognise_output(text, path)
     return checks.with_targets(
         [found] if found else [], dict.fromkeys(["node-3", "node-7"], "node") | {"leaf0-leaf1": "link"}
@@ -60,7 +59,7 @@ def test_the_machine_of_an_output_is_recognised_by_its_path_or_by_its_own_words(
 
 def test_a_failed_check_makes_the_accused_near_certain():
     before = (Suspect("node-3", "node", 0.6, ("logs",)), Suspect("node-7", "node", 0.3, ("logs",), is_suspect=False))
-    first, second = checks.update_suspects(before, result(FAILED))
+    first, second = weigh.update_suspects(before, result(FAILED))
     assert (first.entity, second.entity) == ("node-3", "node-7")
     assert first.score > 0.98
     assert second.score == 0.3
@@ -69,53 +68,52 @@ def test_a_failed_check_makes_the_accused_near_certain():
 
 def test_after_a_passed_check_the_runner_up_leads():
     before = (Suspect("node-3", "node", 0.7, ("logs",)), Suspect("node-7", "node", 0.4, ("logs",), is_suspect=False))
-    first, second = checks.update_suspects(before, result(PASSED))
+    first, second = weigh.update_suspects(before, result(PASSED))
     assert (first.entity, second.entity) == ("node-7", "node-3")
     assert first.is_suspect
     assert not second.is_suspect
 
 
 def test_a_check_that_fails_elsewhere_accuses_that_machine():
-    (first, *_) = checks.update_suspects(
-        (Suspect("node-3", "node", 0.6, ("logs",)),), result(FAILED, "checks/node-7/x")
-    )
+    (first, *_) = weigh.update_suspects((Suspect("node-3", "node", 0.6, ("logs",)),), result(FAILED, "checks/node-7/x"))
     assert (first.entity, first.is_suspect) == ("node-7", True)
 
 
 def test_categories_move_with_a_check_and_stay_shares_of_one_whole():
     rows = [("framework.collective.timeout", 0.5), ("hardware.gpu.ecc", 0.2)]
-    after = checks.update_categories(rows, result(FAILED))
+    after = weigh.update_categories(rows, result(FAILED))
     assert after[0][0] == "hardware.gpu.ecc"
     assert sum(p for _, p in after) <= 1.0
-    assert checks.update_categories([("unknown", 0.0)], result(FAILED))[0][0] == "hardware.gpu.kernel"
-    assert checks.update_categories(rows, []) == rows
+    assert weigh.update_categories([("unknown", 0.0)], result(FAILED))[0][0] == "hardware.gpu.kernel"
+    assert weigh.update_categories(rows, []) == rows
 
 
 def test_the_cheapest_check_of_a_doubtful_culprit_is_offered_with_what_it_would_say():
     fault = (Fault(Place("node", "node-3"), 0.6), Fault(Place("node", "node-7"), 0.5))
-    offered = next_check.choose_checks("failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())
+    offered = next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())
     assert [row["id"] for row in offered] == ["nvidia-smi", "dcgm", "swap"]
     assert offered[1]["command"] == "ssh node-3 dcgmi diag -r 2"
     fail, passed = (row["p"] for row in offered[1]["outcomes"])
     assert fail > 0.98 > 0.2 > passed
-    done = next_check.choose_checks("failed", [("hardware.gpu.ecc", 0.5)], fault, (), result(PASSED))
+    done = next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], fault, (), result(PASSED))
     assert [row["id"] for row in done] == ["nvidia-smi", "swap"]
 
 
 def test_nothing_is_offered_where_nothing_is_in_doubt_or_no_safe_name_is_known():
     sure = (Fault(Place("node", "node-3"), 0.97),)
-    assert next_check.choose_checks("failed", [("hardware.gpu.ecc", 0.95)], sure, (), ()) == ()
-    assert next_check.choose_checks("healthy", [("none", 0.5)], (), (), ()) == ()
+    assert next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.95)], sure, (), ()) == ()
+    assert next_check.choose_checks(checks.load(), "healthy", [("none", 0.5)], (), (), ()) == ()
     hostile = (Fault(Place("node", "x; rm -rf /"), 0.6),)
-    assert next_check.choose_checks("failed", [("hardware.gpu.ecc", 0.5)], hostile, (), ()) == ()
+    assert next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], hostile, (), ()) == ()
 
 
 def test_a_hang_without_stacks_asks_for_those_of_the_rank_that_is_waited_for():
     fault = (Fault(Place("node", "node-3", 5), 0.6),)
-    offered = next_check.choose_checks("hung", [("unknown", 0.0)], fault, (), ())
+    offered = next_check.choose_checks(checks.load(), "hung", [("unknown", 0.0)], fault, (), ())
     assert "py-spy dump" in next(row for row in offered if row["id"] == "pyspy")["command"]
     assert all(
-        r["id"] != "pyspy" for r in next_check.choose_checks("hung", [("unknown", 0.0)], fault, (), (), has_stacks=True)
+        r["id"] != "pyspy"
+        for r in next_check.choose_checks(checks.load(), "hung", [("unknown", 0.0)], fault, (), (), has_stacks=True)
     )
 
 
@@ -123,10 +121,10 @@ LINK = (Fault(Place("link", "leaf0-leaf1"), 0.6), Fault(Place("node", "node-3"),
 
 
 def test_a_link_has_checks_of_its_own_that_fit_its_ports():
-    offered = next_check.choose_checks("degraded", [("performance.network", 0.6)], LINK, (), ())
+    offered = next_check.choose_checks(checks.load(), "degraded", [("performance.network", 0.6)], LINK, (), ())
     assert [row["id"] for row in offered] == ["ethtool", "ibdiagnet", "swap"]
     assert {row["target"]["name"] for row in offered} == {"leaf0-leaf1"}
-    alone = next_check.choose_checks("degraded", [("performance.network", 0.6)], LINK[:1], (), ())
+    alone = next_check.choose_checks(checks.load(), "degraded", [("performance.network", 0.6)], LINK[:1], (), ())
     assert [row["id"] for row in alone] == ["ethtool", "ibdiagnet", "swap"]
     assert offered[0]["command"] == "ethtool -S <port>"
     assert offered[2]["command"] == "sbatch --switches=1 <the job's script>"
@@ -139,7 +137,7 @@ def test_the_output_of_a_check_of_a_link_moves_the_link_and_what_else_may_be_at_
     counts = BY_ID["ethtool"].examples
     (bad,) = result(counts["errors"], "checks/leaf0-leaf1/ethtool-1.txt")
     assert (bad.target, bad.kind) == ("leaf0-leaf1", "link")
-    assert checks.update_suspects(before, [bad])[0].score > 0.95
-    after = checks.update_suspects(before, result(counts["clean"], "checks/leaf0-leaf1/ethtool-1.txt"))
+    assert weigh.update_suspects(before, [bad])[0].score > 0.95
+    after = weigh.update_suspects(before, result(counts["clean"], "checks/leaf0-leaf1/ethtool-1.txt"))
     assert {s.entity: s.score for s in after}["leaf0-leaf1"] < 0.6
     assert {s.entity: s.score for s in after}["node-3"] > 0.3

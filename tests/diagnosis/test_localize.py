@@ -6,6 +6,8 @@ from dataclasses import replace
 from pathlib import Path
 
 from diagnosis import localize, report, taxonomy
+from diagnosis.evidence import FlowFinding, Suspect
+from diagnosis.kinds import stacks
 from diagnosis.kinds.logs.compare.clues import shared_leaf
 from diagnosis.kinds.logs.compare.detectors import watchdogs
 from diagnosis.kinds.logs.decide import attempts
@@ -13,7 +15,7 @@ from diagnosis.kinds.stacks.blame import stack_cause
 from diagnosis.kinds.stacks.ranks import waits
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
-from diagnosis.result import LogDiagnosis, Suspect, Verdict
+from diagnosis.result import LogDiagnosis, Verdict
 from tests.diagnosis.synthetic import Job, read_files
 from tests.diagnosis.test_log_engine import fallen_gpu
 
@@ -134,11 +136,11 @@ def test_what_the_suspects_stacks_do_names_a_cause_that_the_logs_leave_open_and_
         {"ranks": [3], "what": "waiting for its data loader"},
         {"ranks": [4], "what": "reading or writing a checkpoint"},
     ]
-    told = localize.with_stacks(logs, {"suspect_ranks": [3], "groups": groups, "reason": "…"})
+    told = localize.with_stacks(logs, stacks.finding_of({"suspect_ranks": [3], "groups": groups, "reason": "…"}))
     assert told.verdict.id == "framework.dataloader"
-    assert localize.with_stacks(logs, {"suspect_ranks": [0], "groups": groups}).verdict == verdict
+    assert localize.with_stacks(logs, stacks.finding_of({"suspect_ranks": [0], "groups": groups})).verdict == verdict
     known = replace(logs, verdict=replace(verdict, id="hardware.gpu.ecc"))
-    assert localize.with_stacks(known, {"suspect_ranks": [3], "groups": groups}) == known
+    assert localize.with_stacks(known, stacks.finding_of({"suspect_ranks": [3], "groups": groups})) == known
 
 
 def test_every_cause_that_stacks_tell_is_one_of_their_labels_and_of_the_tree() -> None:
@@ -170,8 +172,8 @@ def test_a_silent_member_counts_only_if_the_job_hangs() -> None:
     hung = LogDiagnosis(
         is_failure=True, outcome="failed", verdict=verdict, symptom="hang", stage="training", iteration=4
     )
-    part = {"suspects": [{"entity": "n3", "kind": "node", "score": 0.6, "how": "ceased", "reasons": ["owes"]}]}
-    (suspect,) = localize.of_report(part, "flows", hung)
+    owing = FlowFinding(suspects=(Suspect("n3", "node", 0.6, ("flows",), ("owes",), how="ceased"),))
+    (suspect,) = localize.of_flows(owing, hung)
     assert (suspect.entity, suspect.score, suspect.is_suspect) == ("n3", 0.6, True)
-    assert localize.of_report(part, "flows", replace(hung, symptom="crash")) == []
-    assert localize.of_report(part, "flows", None) == []
+    assert localize.of_flows(owing, replace(hung, symptom="crash")) == []
+    assert localize.of_flows(owing, None) == []

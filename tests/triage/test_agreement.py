@@ -8,14 +8,17 @@ import re
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 from django.urls import reverse
 
 from diagnosis import report, taxonomy
 from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.conclusion.invariants import violations
+from diagnosis.evidence import FlowFinding, Suspect, decode
+from diagnosis.kinds.stacks import finding_of
 from diagnosis.pipeline import make_advice
-from diagnosis.result import Diagnosis, LogDiagnosis, Suspect, Verdict
+from diagnosis.result import Diagnosis, LogDiagnosis, Verdict
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps
 from tests.factories import make_attempt, make_job
 from tests.triage.report import sample
@@ -34,7 +37,7 @@ STACKS = {
     "evict_nodes": ["node-2"],
     "ranks": [{"rank": r, "node": f"node-{r // 2}", "path": "", "line": 1, "round": 0} for r in range(8)],
     "groups": [{"ranks": [5], "what": "waiting for its data loader", "frames": ["f"], "activity": "host"}],
-    "suspects": [{"score": 0.8}],
+    "suspects": [{"entity": "rank 5", "kind": "rank", "score": 0.8}],
 }
 STUCK = (
     Suspect("node-2", "node", 0.8, ("stacks",), ("rank 5 waits",), (5,)),
@@ -49,7 +52,7 @@ KINDS: dict[str, tuple[LogDiagnosis | None, tuple[Suspect, ...], dict[str, Any],
     "an error of the code, nobody accused": (replace(FAILED, verdict=OOM), (), {}, {}),
     "a hang that the stacks explain": (OPEN_HANG, STUCK, {}, STACKS),
     "stacks alone": (None, STUCK, {}, STACKS),
-    "a job that completed late": (HEALTHY, (replace(NODE, sources=("flows",)),), SLOW, {}),
+    "a job that completed late": (HEALTHY, (msgspec.structs.replace(NODE, sources=("flows",)),), SLOW, {}),
     "a cancelled job": (replace(FAILED, outcome="cancelled", events=()), (), {}, {}),
 }
 
@@ -58,7 +61,7 @@ def told(kind: str) -> dict[str, Any]:
     """The report that the engine makes of one kind."""
     logs, suspects, flows, stacks = KINDS[kind]
     job = {**sample()["job"], "node_names": [], "gpus_per_node": 8}
-    concluded = conclude(logs, flows, stacks, suspects, gpus=8)
+    concluded = conclude(logs, decode(flows, FlowFinding), finding_of(stacks), suspects, gpus=8)
     advice = make_advice(logs, flows, stacks, concluded, job)
     shown = {k: v for k, v in stacks.items() if k != "suspects"} or None
     made = Diagnosis(

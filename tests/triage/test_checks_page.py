@@ -9,8 +9,8 @@ from django.urls import reverse
 
 from diagnosis.conclusion import next_check
 from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.evidence import FlowFinding, StackFinding, Suspect
 from diagnosis.kinds import checks
-from diagnosis.result import Suspect
 from ingest.models import Artifact, Job
 from tests.diagnosis.conclusion.test_conclude import FAILED
 from tests.factories import make_attempt, make_job, make_user
@@ -26,8 +26,10 @@ OUTPUT = next(c for c in checks.load() if c.id == "dcgm").examples["fail"]
 @pytest.fixture
 def incident():
     suspect = Suspect("node-3", "node", 0.7, ("logs",), ("Xid 79 only here",))
-    concluded = conclude(FAILED, {}, {}, (suspect,), gpus=8)
-    offered = next_check.choose_checks("failed", concluded.alternatives, concluded.fault, concluded.seen, ())
+    concluded = conclude(FAILED, FlowFinding(), StackFinding(), (suspect,), gpus=8)
+    offered = next_check.choose_checks(
+        checks.load(), "failed", concluded.alternatives, concluded.fault, concluded.seen, ()
+    )
     told = to_json(replace(concluded, checks=offered))
     attempt = make_attempt(make_job("llama"))
     diagnosis_store(

@@ -6,7 +6,8 @@ from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
 
-from diagnosis.conclusion.model import PROBLEM_CONDITIONS, symptom_of
+from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Answer, symptom_of
+from diagnosis.evidence import decode
 
 #: more rows than people read; the report has all
 MAX_FINDINGS = 60
@@ -206,7 +207,7 @@ def _category_without_logs(report: dict[str, Any]) -> tuple[str, float]:
 def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str:
     named_symptom = str(logs.get("symptom") or "")
     plain = named_symptom if named_symptom not in ("", "none") else _plain_symptom(report, category)
-    return symptom_of(report.get("conclusion") or {}, plain)
+    return symptom_of(decode(report.get("conclusion"), Answer), plain)
 
 
 def _plain_symptom(report: dict[str, Any], category: str) -> str:

@@ -1,22 +1,10 @@
 """Checks that settle a doubtful conclusion: how their output is recognised, and what it means.
 
 The checks are data (``checks.toml``). Uploaded or pasted output is evidence: :func:`read_results` finds it among the
-artifacts, :func:`update_suspects` updates the suspects with it. ``conclusion.next_check`` offers the next check.
+artifacts. ``conclusion.weigh`` weighs suspects and categories with it, ``conclusion.next_check`` offers the next one.
 """
 
-from diagnosis.kinds.checks.check_outputs import Result, read_results, recognise_output, with_targets
-from diagnosis.kinds.checks.check_table import Check, Outcome, load
-from diagnosis.kinds.checks.weigh import CHECKED_KINDS, update_categories, update_suspects
+from diagnosis.kinds.checks.check_outputs import read_results, recognise_output, with_targets
+from diagnosis.kinds.checks.check_table import load
 
-__all__ = [
-    "CHECKED_KINDS",
-    "Check",
-    "Outcome",
-    "Result",
-    "load",
-    "read_results",
-    "recognise_output",
-    "update_categories",
-    "update_suspects",
-    "with_targets",
-]
+__all__ = ["load", "read_results", "recognise_output", "with_targets"]

@@ -5,11 +5,12 @@ from __future__ import annotations
 import itertools
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from diagnosis.kinds.checks.check_table import Check, Outcome, load
+from diagnosis.evidence.check_results import Result
+from diagnosis.kinds.checks.check_table import load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
 #: Larger files are logs, not the output of one check.
@@ -20,9 +21,6 @@ HEAD_BYTES: Final = 4_096
 #: a log that contains a check among other things.
 SIGN_LINES: Final = 12
 MIN_LOG_SHARE: Final = 0.2
-#: Likelihood ratio from which one outcome alone shows a fault: with the prior of a machine without other evidence (.05)
-#: it becomes more probable than not from about 20 on, and a candidate from half of that.
-MIN_FAULT_RATIO: Final = 10.0
 #: Maximum number of results of one job.
 MAX_RESULTS: Final = 256
 #: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
@@ -34,40 +32,6 @@ _HOST_PATTERNS: Final = (
     re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]+)\s*$"),
     re.compile(r"(?m)^\[?\w[\w\-]*@([\w.\-]+)[ :~]"),
 )
-
-
-@dataclass(frozen=True, slots=True)
-class Result:
-    """The result of one output. ``target``: the machine, switch or link that was checked, empty if it is not known, and
-    its ``kind``; ``line`` 1-based, ``words`` as written there.
-    """
-
-    check: Check
-    outcome: Outcome
-    path: str
-    line: int
-    words: str
-    target: str = ""
-    kind: str = "node"
-
-    @property
-    def is_fault(self) -> bool:
-        """Whether it alone shows that something is broken."""
-        return bool(self.outcome.adds) and self.outcome.ratio >= MIN_FAULT_RATIO
-
-    @property
-    def headline(self) -> str:
-        """The result as the answer: who, what, and the words that show it."""
-        says = self.outcome.says
-        who = f"{self.target}: {says}" if self.target else f"{says[:1].upper()}{says[1:]}"
-        return f"{who} ({self.check.title}: “{self.words}”)." if self.words else f"{who} ({self.check.title})."
-
-    @property
-    def sentence(self) -> str:
-        """The result in words."""
-        where = f" on {self.target}" if self.target else ""
-        quoted = f": “{self.words}”" if self.words else ""
-        return f"{self.check.title}{where}: {self.outcome.says}{quoted}."
 
 
 def recognise_output(text: str, path: str = "") -> Result | None:

@@ -5,48 +5,11 @@ from __future__ import annotations
 import re
 import tomllib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
 from functools import cache
 from importlib import resources
 from typing import Any
 
-
-@dataclass(frozen=True, slots=True)
-class Outcome:
-    """A possible outcome of a check. ``ratio``: its likelihood ratio for a faulty machine against a healthy one;
-    ``categories``: the same for categories by the beginning of their id; ``adds``: the leaf to add if no alternative
-    begins so. ``pattern`` None: its output is not recognised, a person reports it.
-    """
-
-    id: str
-    says: str
-    ratio: float
-    pattern: re.Pattern[str] | None = None
-    categories: Mapping[str, float] = field(default_factory=dict)
-    adds: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class Check:
-    """One check. ``about``: beginnings of the categories it decides on; ``conditions``: empty for any; ``needs``: the
-    fact that is needed to name its target (node, rank or other, a second suspect). ``link_command``, ``link_cost``: the
-    same for a switch or the link between two; empty: the check says nothing about those.
-    """
-
-    id: str
-    title: str
-    command: str
-    cost: str
-    cost_s: float
-    needs: str
-    about: tuple[str, ...]
-    conditions: tuple[str, ...]
-    outcomes: tuple[Outcome, ...]
-    sign: re.Pattern[str] | None = None
-    examples: Mapping[str, str] = field(default_factory=dict)
-    counter: str = ""
-    link_command: str = ""
-    link_cost: str = ""
+from diagnosis.evidence.check_results import Check, Outcome
 
 
 @cache

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Any
 
+import msgspec
+
+from diagnosis.evidence import StackFinding, decode
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_stream
 from diagnosis.kinds.stacks.read.dump_reading import parse_stack, sniff
 from diagnosis.model import Kind, Parsed
@@ -15,7 +18,7 @@ from diagnosis.model import Kind, Parsed
 if TYPE_CHECKING:
     from diagnosis.kinds.stacks.ranks.layout import Layout
 
-__all__ = ["KIND", "diagnose_stacks", "find_layout", "parse_stack", "sniff"]
+__all__ = ["KIND", "diagnose_stacks", "find_layout", "finding_of", "parse_stack", "sniff"]
 
 
 def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
@@ -23,6 +26,15 @@ def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
     from diagnosis.kinds.stacks.blame import diagnose  # noqa: PLC0415  # heavy: a tenth of the start, and few jobs have stacks
 
     return diagnose.diagnose_stacks(parsed, **options)
+
+
+def finding_of(report: Mapping[str, Any]) -> StackFinding:
+    """What other evidence is joined with, of the object of :func:`diagnose_stacks`."""
+    from diagnosis.kinds.stacks.blame import stack_cause  # noqa: PLC0415  # heavy, see above
+
+    found = decode(report, StackFinding)
+    category, p = stack_cause.cause(found)
+    return msgspec.structs.replace(found, category=category, category_p=p)
 
 
 def find_layout(parsed: Iterable[Parsed], *given: Any) -> Layout:

@@ -15,7 +15,7 @@ from diagnosis.kinds.states.report_sections import MAX_BYTES, parse, sniff
 from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
-    from diagnosis.kinds.checks import Result
+    from diagnosis.evidence import Result
 
 __all__ = ["KIND", "parse", "sniff"]
 

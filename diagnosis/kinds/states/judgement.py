@@ -7,9 +7,8 @@ from collections.abc import Iterable, Sequence
 from typing import Final
 
 from diagnosis import numbers, taxonomy
-from diagnosis.evidence import Fact, number_of
+from diagnosis.evidence import Check, Fact, Outcome, Result, number_of
 from diagnosis.kinds import checks
-from diagnosis.kinds.checks import Check, Outcome, Result
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.states import bad_values, formats
 from diagnosis.kinds.states.bad_values import FaultRow

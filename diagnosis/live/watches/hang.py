@@ -10,10 +10,11 @@ from diagnosis.live.attention import is_catching_up, open_alarm, quiet_s, silenc
 from diagnosis.live.beat import count_interval_s, spread, step_s
 from diagnosis.live.news import Alarm, News, Pause
 from diagnosis.live.watches import rhythm
+from diagnosis.model import HANG_ALARM
 
 THRESHOLDS: Final = thresholds.of("hang")
 
-id: Final = "hang"
+id: Final = HANG_ALARM
 why: Final = "a job that waits for a rank that never comes prints nothing more, and its own pauses say what is normal"
 category: Final = "unknown"
 

@@ -11,9 +11,11 @@ from hypothesis import strategies as st
 from diagnosis.conclusion.category import cap_shares
 from diagnosis.conclusion.conclude import conclude, to_json
 from diagnosis.conclusion.invariants import violations
+from diagnosis.evidence import FlowFinding, Suspect, decode
+from diagnosis.kinds.stacks import finding_of
 from diagnosis.model import JobHints
 from diagnosis.pipeline import make_advice
-from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Suspect, Verdict
+from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import load as load_taxonomy
 
 HEALTHY = LogDiagnosis(
@@ -54,7 +56,7 @@ FAILED = LogDiagnosis(
 def reported(logs: LogDiagnosis | None, *suspects: Suspect, **more: Any) -> dict[str, Any]:
     """The conclusion as a report holds it, with headline and advice."""
     flows, stacks = more.get("flows") or {}, more.get("stacks") or {}
-    concluded = conclude(logs, flows, stacks, suspects, **_known(more))
+    concluded = conclude(logs, decode(flows, FlowFinding), finding_of(stacks), suspects, **_known(more))
     advice = make_advice(logs, flows, stacks, concluded, {"node_names": [], "gpus_per_node": 8})
     told = to_json(replace(concluded, advice=advice))
     return {"headline": told["sentence"], "conclusion": told, "advice": advice}

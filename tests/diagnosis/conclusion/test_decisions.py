@@ -10,10 +10,8 @@ import pytest
 from diagnosis.conclusion import category
 from diagnosis.conclusion.conclude import MAX_CHAIN, _chain, _covers_a_stretch, _findings_in_stretches, _moment
 from diagnosis.conclusion.condition import Situation, condition, outcome
-from diagnosis.conclusion.model import Slowdown
-from diagnosis.evidence import Finding, Place
-from diagnosis.kinds.checks.check_outputs import Result
-from diagnosis.kinds.checks.check_table import Outcome
+from diagnosis.conclusion.model import Moment, Slowdown
+from diagnosis.evidence import Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
 from diagnosis.model import AlarmNote
 from diagnosis.result import Attempt, LogDiagnosis, Verdict
 
@@ -26,10 +24,13 @@ STRETCH = Slowdown("flows", (3, 6), 4, 2.0, 9.0, 72.0, at=100.0, until=140.0)
 HANG = AlarmNote("hang", "no progress", 50.0)
 NODE = (Place("node", "n1"),)
 BROKEN = Result(None, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")  # type: ignore[arg-type]
+STILL = StackFinding(reason="they wait")
+MOVING = StackFinding(reason="they move", is_moving=True)
 
 
 def situation(logs: LogDiagnosis | None = None, **more: Any) -> Situation:
-    given = {"flows": {}, "stacks": {}, "slowdowns": ()} | more
+    flows = decode(more.pop("flows", {}), FlowFinding)
+    given = {"flows": flows, "stacks": StackFinding(), "slowdowns": ()} | more
     return Situation(logs, **given)
 
 
@@ -56,10 +57,10 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(ENDED, alarms=(replace(HANG, ended_at=60.0),)), "healthy", "succeeded"),
         (situation(shown("running"), alarms=(replace(HANG, kind="disk"),)), "degraded", "running"),
         (situation(ENDED, alarms=(replace(HANG, kind="disk", ended_at=60.0),)), "healthy", "succeeded"),
-        (situation(None, stacks={"is_moving": False}), "hung", "failed"),
-        (situation(None, stacks={"is_moving": True}), "degraded", "unknown"),
-        (situation(ENDED, stacks={"is_moving": False}), "healthy", "succeeded"),
-        (situation(ENDED, stacks={"is_moving": True}), "healthy", "succeeded"),
+        (situation(None, stacks=STILL), "hung", "failed"),
+        (situation(None, stacks=MOVING), "degraded", "unknown"),
+        (situation(ENDED, stacks=STILL), "healthy", "succeeded"),
+        (situation(ENDED, stacks=MOVING), "healthy", "succeeded"),
         (situation(ENDED, slowdowns=(STRETCH,)), "degraded", "succeeded"),
         (situation(None, flows={"jobs": [{"diagnoses": [{"kind": "slow_group"}]}]}), "degraded", "unknown"),
         (situation(None, flows={"diagnoses": [{"kind": "slow_switch"}]}), "degraded", "unknown"),
@@ -122,15 +123,17 @@ def test_a_job_has_recovered_if_an_earlier_launch_failed_and_the_last_ended_well
 def test_the_category_follows_from_the_condition_and_the_surest_finding(
     condition: str, logs: LogDiagnosis | None, findings: list[Finding], expected: list[tuple[str, float]]
 ) -> None:
-    assert category.shares(condition, logs, findings, {}) == [(name, pytest.approx(p)) for name, p in expected]
+    assert category.shares(condition, logs, findings, StackFinding()) == [
+        (name, pytest.approx(p)) for name, p in expected
+    ]
 
 
 def test_a_failure_without_a_cause_is_what_stopped_answering_in_the_flows() -> None:
     unread = replace(FAILED, verdict=Verdict("unknown", "unknown", "unknown", 0.0))
     silent = Finding("flows", "flows_ceased", "n1 stopped", category="hardware.host.stuck")
-    assert category.shares("failed", unread, [], {}) == [("unknown", 0.0)]
-    assert category.shares("failed", unread, [silent], {}) == [("hardware.host.stuck", 0.35)]
-    assert category.shares("failed", FAILED, [silent], {})[0][0] == "hardware.gpu.ecc"
+    assert category.shares("failed", unread, [], StackFinding()) == [("unknown", 0.0)]
+    assert category.shares("failed", unread, [silent], StackFinding()) == [("hardware.host.stuck", 0.35)]
+    assert category.shares("failed", FAILED, [silent], StackFinding())[0][0] == "hardware.gpu.ecc"
 
 
 @pytest.mark.parametrize(
@@ -219,9 +222,7 @@ def test_the_moment_is_that_of_the_first_slow_step_the_cause_or_the_last_progres
     expected: tuple[Any, ...] | None,
 ) -> None:  # fmt: skip
     found = _moment(name, "it is so", logs, stretches, chain)
-    keys = ("t", "until", "stage", "iteration", "how")
-    assert (found if found is None else tuple(found[key] for key in keys)) == expected
-    assert found is None or found["why"] == "it is so"
+    assert found == (None if expected is None else Moment(*expected, why="it is so"))
 
 
 def test_the_chain_ends_with_the_outcome_and_leaves_out_what_the_uploader_says() -> None:

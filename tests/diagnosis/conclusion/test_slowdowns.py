@@ -6,9 +6,10 @@ from typing import Any
 
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.conclusion.slowdowns import is_reportable, merge_slowdowns, of_flows, step_offset
+from diagnosis.evidence import FlowFinding, decode
 
 
-def flows(seconds: list[float], *found: dict[str, Any]) -> dict[str, Any]:
+def flows(seconds: list[float], *found: dict[str, Any]) -> FlowFinding:
     """A job whose steps take these seconds from time 0 on. ``found``: rows with the numbers of steps (from 1)."""
     at, steps = 0.0, []
     for length in seconds:
@@ -18,7 +19,7 @@ def flows(seconds: list[float], *found: dict[str, Any]) -> dict[str, Any]:
         {"kind": "slow_group", **row, "t0": steps[row["first"] - 1]["start"], "t1": steps[row["last"] - 1]["end"]}
         for row in found
     ]
-    return {"jobs": [{"members": ["a", "b"], "steps": steps, "diagnoses": rows}]}
+    return decode({"jobs": [{"members": ["a", "b"], "steps": steps, "diagnoses": rows}]}, FlowFinding)
 
 
 def test_a_fault_that_comes_and_goes_within_one_finding_is_one_stretch() -> None:
@@ -37,15 +38,15 @@ def test_a_job_that_warms_up_needs_the_full_cost_though_a_place_is_named() -> No
 def test_a_stretch_is_numbered_as_the_logs_number_its_iterations() -> None:
     slow = [1.0] * 10 + [3.0] * 4 + [1.0] * 10
     told = flows(slow, {"first": 11, "last": 14})
-    ends = [step["end"] for step in told["jobs"][0]["steps"]]
+    ends = [step.end for step in told.jobs[0].steps]
     iterations = [{"n": n, "t": t} for n, t in enumerate(ends, 5_001)]
     assert [row.steps for row in of_flows(told, 8, iterations)] == [(5_011, 5_014)]
     assert [row.steps for row in of_flows(told, 8)] == [(11, 14)]
 
 
 def test_times_in_whole_seconds_do_not_shift_the_numbers_of_short_steps() -> None:
-    steps = flows([0.3] * 40)["jobs"][0]["steps"]
-    assert step_offset(steps, [{"n": n, "t": float(int(step["end"]))} for n, step in enumerate(steps, 1)]) == 0
+    steps = flows([0.3] * 40).jobs[0].steps
+    assert step_offset(steps, [{"n": n, "t": float(int(step.end))} for n, step in enumerate(steps, 1)]) == 0
 
 
 def test_one_stretch_that_logs_and_flows_show_is_reported_once_with_the_times_of_the_flows() -> None:

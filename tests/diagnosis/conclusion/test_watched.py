@@ -7,7 +7,8 @@ from dataclasses import replace
 import pytest
 
 from diagnosis.conclusion.invariants import violations
-from diagnosis.conclusion.model import symptom_of
+from diagnosis.conclusion.model import Answer, symptom_of
+from diagnosis.evidence import decode
 from diagnosis.live.watches import TABLE, Watch
 from diagnosis.model import AlarmNote, JobHints
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, reported
@@ -67,6 +68,6 @@ def test_every_watch_opens_an_incident_of_its_category_and_symptom(watch: Watch)
     told = report["conclusion"]
     assert told["condition"] == ("hung" if watch.id == "hang" else "degraded")
     assert told["id"] == watch.category
-    assert symptom_of(told, "none") == {"hang": "hang", "slow": "slow"}.get(watch.id, "none")
+    assert symptom_of(decode(told, Answer), "none") == {"hang": "hang", "slow": "slow"}.get(watch.id, "none")
     assert report["headline"].endswith("Something is wrong.")
     assert violations(report) == []

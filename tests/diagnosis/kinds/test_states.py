@@ -6,8 +6,8 @@ import json
 
 import pytest
 
+from diagnosis.evidence import Result
 from diagnosis.kinds import states
-from diagnosis.kinds.checks import Result
 from diagnosis.kinds.kind_table import kind_of
 from diagnosis.kinds.states import bad_values, formats, judgement, shapes
 from diagnosis.kinds.states.report_sections import MAX_NAMED_SECTIONS, facts_of

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
@@ -42,6 +43,8 @@ def suspects(
                 score = slow.confidence / len(slow.culprits) ** 0.5
                 kind = "group" if len(slow.culprits) > 1 and not slow.shares else "node"
                 put(kind, name, slow.shares.get(name, score), slow.reason)
+    for found in best.values():
+        found["suspect"] = float(found["score"]) >= thresholds.of("localize").accused
     rows = sorted(best.values(), key=lambda row: (-float(row["score"]), str(row["entity"])))
     return rows + [_owing_suspect(row) for silent in stopped for row in silent[:1] if row["owes"]]
 

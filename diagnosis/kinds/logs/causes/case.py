@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import polars as pl
 
+from diagnosis import quotes
 from diagnosis.kinds.logs.causes import fallbacks, launches, mentions, outcome, root_weights, roots, temporal
 from diagnosis.kinds.logs.causes import scene as scenes
 from diagnosis.kinds.logs.causes.outcome import Ending
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.causes.scene import Facts, Given, Scene
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import quotes, roster, stages, words
+from diagnosis.kinds.logs.meaning import roster, stages, words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
 from diagnosis.kinds.logs.pace import pacing, progress
 from diagnosis.kinds.logs.pace.progress import Progress

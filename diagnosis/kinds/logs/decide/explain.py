@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, Final
 
-from diagnosis import taxonomy, thresholds
+from diagnosis import quotes, taxonomy, thresholds
 from diagnosis.classify import Classification
 from diagnosis.kinds.logs.causes import fallbacks
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.decide.locate import Place
-from diagnosis.kinds.logs.meaning import quotes
 from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.result import Clue, Verdict
 

@@ -12,6 +12,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
+from diagnosis.evidence import Suspect
 from diagnosis.kinds.logs.causes import fallbacks, roots
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
 from diagnosis.kinds.logs.compare import clues as weighing
@@ -21,7 +22,7 @@ from diagnosis.kinds.logs.compare.detectors import absent, spoken
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
-from diagnosis.result import NodeSuspect, Suspect
+from diagnosis.result import NodeSuspect
 from diagnosis.taxonomy import Category
 
 THRESHOLDS: Final = thresholds.of("locate")

@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from diagnosis import classify, stats, taxonomy, thresholds
+from diagnosis import classify, quotes, stats, taxonomy, thresholds
 from diagnosis.kinds.logs.causes import fallbacks, phase
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
@@ -20,7 +20,7 @@ from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
 from diagnosis.kinds.logs.decide import explain, locate, sentences, timeline
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import frames, indicators, quotes, words
+from diagnosis.kinds.logs.meaning import frames, indicators, words
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.read import physical, raw_lines
 from diagnosis.kinds.logs.read.mask import VERSION as MASK_VERSION

@@ -18,6 +18,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.read import scan, wrapped
 from diagnosis.kinds.logs.read.encodings import decode
+from diagnosis.plain import ANSI
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.
 BLOCK_BYTES = 16 << 20
@@ -29,8 +30,6 @@ _END_CHARS = 6_000
 _USUAL_BYTES = 24
 _END_BYTES = 4 * _END_CHARS
 
-#: Control sequences of terminals: colours, titles, movements.
-ANSI: Final = re.compile(r"\x1b(?:\[[0-?]*[ -/]*[@-~]|\][^\x07\x1b]*(?:\x07|\x1b\\)|[@-Z\\-_])")
 #: What makes a state of an overwritten line a progress bar: its share, or its times and speed.
 _BAR: Final = re.compile(r"\d+%\||\d/\d+ ?\[|\[(?:\d+:)+\d\d[<,]")
 _FIGURES: Final = re.compile(r"\d[\d:.,]*")

@@ -18,7 +18,8 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, group_of_rank, ranks_of
+from diagnosis.evidence.rank_names import fold_ranks, ranks_text
+from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank, ranks_of
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.waitgraph import blocking_ranks, find_chain_ends
 from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL
@@ -183,15 +184,6 @@ def _waiting_text(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
     ]
     rest = sum(len(g.ranks) for g in waiting[LIMITS.groups :])
     return "; meanwhile " + ", ".join([*parts, *([f"{rest} elsewhere"] if rest else [])]) + " wait for their peers"
-
-
-def ranks_text(ranks: Iterable[int]) -> str:
-    """``rank 3``, ``ranks 0-3/7`` or, if the list is long, ``119 ranks``."""
-    named = sorted(set(ranks))
-    folded = fold_ranks(named)
-    if len(named) == 1:
-        return f"rank {folded}"
-    return f"ranks {folded}" if folded.count("/") < LIMITS.spans else f"{len(named)} ranks"
 
 
 def _empty_dumps(scene: Scene) -> Blame | None:

@@ -19,7 +19,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from diagnosis import thresholds
-from diagnosis.kinds.stacks.ranks.cluster import fold_ranks
+from diagnosis.evidence.rank_names import fold_ranks
 
 THRESHOLDS: Final = thresholds.of("collectives")
 

@@ -8,8 +8,9 @@ from itertools import chain
 from typing import Any, Final
 
 from diagnosis import thresholds
+from diagnosis.evidence.rank_names import ranks_text
 from diagnosis.kinds.stacks.blame import collectives
-from diagnosis.kinds.stacks.blame.blame import Blame, ranks_text
+from diagnosis.kinds.stacks.blame.blame import Blame
 from diagnosis.kinds.stacks.blame.stack_report import Findings, to_report
 from diagnosis.kinds.stacks.blame.voting import Outcome, decide, judge_round
 from diagnosis.kinds.stacks.ranks.dump_sources import find_layout, keep_one_job, node_names, with_world

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import thresholds
+from diagnosis.evidence import StackFinding
 from diagnosis.kinds.stacks.ranks.waits import COMM, COMPUTE, DEVICE, HOST, LOCAL, NOTHING
 
 THRESHOLDS: Final = thresholds.of("stack_cause")
@@ -26,27 +26,30 @@ CAUSE_OF_ACTIVITY: Final = {
 }
 
 
-def cause(stacks: Mapping[str, Any]) -> tuple[str, float] | None:
-    """The leaf and its probability; None if nobody is accused or all the accused only wait for others."""
-    accused = set(stacks.get("suspect_ranks") or ())
-    if not accused:
-        return None
-    score = max((float(row.get("score") or 0.0) for row in stacks.get("suspects") or ()), default=THRESHOLDS.unscored)
-    groups = [g for g in stacks.get("groups") or () if accused & set(g.get("ranks") or ())]
-    for group in groups:
-        if group.get("what") in CAUSE_OF_WORDS:
-            return CAUSE_OF_WORDS[str(group["what"])], round(THRESHOLDS.words * score, 4)
-    if stacks.get("is_moving"):
-        return "performance.straggler", round(THRESHOLDS.words * score, 4)
-    if accused & set(stacks.get("missing_ranks") or ()):
-        return "hardware.host.killed", round(THRESHOLDS.activity * score, 4)
-    if (stacks.get("collectives") or {}).get("mismatched") or stacks.get("rule") == "mismatch":
-        return "framework.collective.mismatch", round(THRESHOLDS.activity * score, 4)
-    for group in groups:
-        if group.get("activity") in CAUSE_OF_ACTIVITY:
-            return CAUSE_OF_ACTIVITY[str(group["activity"])], round(THRESHOLDS.activity * score, 4)
+def cause(stacks: StackFinding) -> tuple[str, float]:
+    """The leaf and its probability; an empty leaf if nobody is accused or all the accused only wait for others."""
+    if not stacks.suspect_ranks:
+        return "", 0.0
+    score = max((suspect.score for suspect in stacks.suspects), default=THRESHOLDS.unscored)
+    leaf, share = _leaf_and_share(stacks)
+    return leaf, round(share * score, 4)
+
+
+def _leaf_and_share(stacks: StackFinding) -> tuple[str, float]:
+    groups = stacks.suspect_groups
+    worded = [CAUSE_OF_WORDS[group.what] for group in groups if group.what in CAUSE_OF_WORDS]
+    if worded:
+        return worded[0], THRESHOLDS.words
+    if stacks.is_moving:
+        return "performance.straggler", THRESHOLDS.words
+    if set(stacks.suspect_ranks).intersection(stacks.missing_ranks):
+        return "hardware.host.killed", THRESHOLDS.activity
+    if stacks.collectives.mismatched or stacks.rule == "mismatch":
+        return "framework.collective.mismatch", THRESHOLDS.activity
+    active = [CAUSE_OF_ACTIVITY[group.activity] for group in groups if group.activity in CAUSE_OF_ACTIVITY]
+    if active:
+        return active[0], THRESHOLDS.activity
     # a rank in the same call as its peers that still blocks them was stopped in it
-    communicating = [g for g in groups if g.get("activity") == COMM]
-    return (
-        ("hardware.host.stuck", round(THRESHOLDS.stopped * THRESHOLDS.activity * score, 4)) if communicating else None
-    )
+    if any(group.activity == COMM for group in groups):
+        return "hardware.host.stuck", THRESHOLDS.stopped * THRESHOLDS.activity
+    return "", 0.0

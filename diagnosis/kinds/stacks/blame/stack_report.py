@@ -9,11 +9,11 @@ from itertools import combinations
 from typing import Any, Final
 
 from diagnosis import stats, thresholds
+from diagnosis.evidence.rank_names import fold_ranks, ranks_text
 from diagnosis.kinds.stacks.blame import evict
-from diagnosis.kinds.stacks.blame.blame import ranks_text
 from diagnosis.kinds.stacks.blame.collectives import Verdict
 from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Outcome
-from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, icicle, icicle_rows
+from diagnosis.kinds.stacks.ranks.cluster import Group, icicle, icicle_rows
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED

@@ -13,9 +13,10 @@ from itertools import islice
 from typing import Final
 
 from diagnosis import thresholds
+from diagnosis.evidence.rank_names import fold_ranks, ranks_text
 from diagnosis.kinds.stacks.blame import evict
-from diagnosis.kinds.stacks.blame.blame import Blame, blame, ranks_text
-from diagnosis.kinds.stacks.ranks.cluster import Group, fold_ranks, group_of_rank, group_ranks
+from diagnosis.kinds.stacks.blame.blame import Blame, blame
+from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank, group_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout
 

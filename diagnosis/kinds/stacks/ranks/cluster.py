@@ -10,6 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.waits import COMM, Activity, activity, call_site
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK, Frame, comparable_frames
@@ -27,17 +28,6 @@ class Group:
     activity: Activity
     ranks: list[int] = field(default_factory=list)
     dominant: bool = False
-
-
-def fold_ranks(ranks: Iterable[int]) -> str:
-    """``0-2/5`` for 0, 1, 2, 5."""
-    runs: list[list[int]] = []
-    for rank in sorted(set(ranks)):
-        if runs and rank == runs[-1][1] + 1:
-            runs[-1][1] = rank
-        else:
-            runs.append([rank, rank])
-    return "/".join(str(a) if a == b else f"{a}-{b}" for a, b in runs)
 
 
 def key_of(frames: Sequence[Frame]) -> tuple[str, ...]:

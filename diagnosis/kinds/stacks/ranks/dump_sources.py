@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from diagnosis import numbers
-from diagnosis.kinds.stacks.ranks.cluster import fold_ranks
+from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout, build, from_json, from_text
 from diagnosis.model import Kind, Parsed

@@ -5,7 +5,7 @@ from __future__ import annotations
 import csv
 from collections.abc import Sequence
 
-from diagnosis.kinds.checks import Check, Outcome, Result
+from diagnosis.evidence import Check, Outcome, Result
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_whole
 from diagnosis.model import Parsed
 

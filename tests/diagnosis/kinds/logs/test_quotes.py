@@ -5,8 +5,8 @@ from __future__ import annotations
 import pytest
 
 from diagnosis.kinds.logs.decide.sentences import odd_iterations
-from diagnosis.kinds.logs.meaning.quotes import clause, clip, informative_clause, quote
 from diagnosis.kinds.logs.pace.durations import Durations
+from diagnosis.quotes import clause, clip, informative_clause, quote
 
 
 @pytest.mark.parametrize(

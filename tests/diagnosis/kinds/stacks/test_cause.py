@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from diagnosis.evidence import StackFinding, StackGroup, Suspect
 from diagnosis.kinds.stacks.blame.stack_cause import cause
 
 
-def stacks(activity: str, what: str = "", **more: Any) -> dict[str, Any]:
-    groups = [{"ranks": [0, 1, 2], "activity": "comm"}, {"ranks": [3], "activity": activity, "what": what}]
-    return {"suspect_ranks": [3], "suspects": [{"score": 0.8}], "groups": groups, **more}
+def stacks(activity: str, what: str = "", **more: Any) -> StackFinding:
+    groups = (StackGroup((0, 1, 2), "comm"), StackGroup((3,), activity, what))
+    suspects = (Suspect("rank 3", "rank", 0.8),)
+    return StackFinding(suspect_ranks=(3,), suspects=suspects, groups=groups, **more)
 
 
 def test_words_of_what_the_accused_rank_does_name_the_cause() -> None:
@@ -22,7 +24,7 @@ def test_a_rank_stuck_on_its_device_or_host_is_no_unknown_hang() -> None:
 
 
 def test_a_rank_without_a_process_was_killed_and_one_that_called_something_else_is_out_of_step() -> None:
-    assert cause(stacks("nothing", missing_ranks=[3])) == ("hardware.host.killed", 0.44)
+    assert cause(stacks("nothing", missing_ranks=(3,))) == ("hardware.host.killed", 0.44)
     assert cause(stacks("comm", rule="mismatch")) == ("framework.collective.mismatch", 0.44)
 
 
@@ -32,4 +34,4 @@ def test_a_rank_stopped_in_the_same_call_as_its_peers_is_reported_with_less_conf
 
 def test_a_job_that_moves_has_a_straggler_and_nobody_accused_means_nothing() -> None:
     assert cause(stacks("compute", is_moving=True)) == ("performance.straggler", 0.6)
-    assert cause({"groups": []}) is None
+    assert cause(StackFinding()) == ("", 0.0)

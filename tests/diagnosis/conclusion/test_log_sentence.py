@@ -7,7 +7,7 @@ from typing import Any, cast
 
 import pytest
 
-from diagnosis.kinds.logs.decide import sentences
+from diagnosis.conclusion import log_sentence
 from diagnosis.model import Role
 from diagnosis.result import LogEvent
 
@@ -30,4 +30,4 @@ def test_a_headline_counts_the_other_nodes_without_the_culprit(
     )
     logs = cast("Any", SimpleNamespace(events=(root, reaction)))
 
-    assert sentences._aftermath(logs, (root,)) == f" {others:,} other nodes followed 30 s later."
+    assert log_sentence._aftermath(logs, (root,)) == f" {others:,} other nodes followed 30 s later."

@@ -1,14 +1,14 @@
-"""Updates suspects and categories with results of checks: odds times the likelihood ratio (Bayes)."""
+"""Weighs suspects and categories with results of checks: odds times the likelihood ratio (Bayes)."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
 from typing import Final
 
+import msgspec
+
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.checks.check_outputs import Result
-from diagnosis.result import Suspect
+from diagnosis.evidence import Result, Suspect
 
 THRESHOLDS: Final = thresholds.of("weigh")
 
@@ -22,6 +22,11 @@ def posterior(p: float, ratio: float) -> float:
         min(max(p, THRESHOLDS.least), THRESHOLDS.most) / (1.0 - min(max(p, THRESHOLDS.least), THRESHOLDS.most)) * ratio
     )
     return float(min(max(odds / (1.0 + odds), THRESHOLDS.least), THRESHOLDS.most))
+
+
+def checked_places(suspects: Iterable[Suspect]) -> dict[str, str]:
+    """The suspects that a check may be about, each with its kind."""
+    return {suspect.entity: suspect.kind for suspect in suspects if suspect.kind in CHECKED_KINDS}
 
 
 def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> tuple[Suspect, ...]:
@@ -55,7 +60,8 @@ def _share_among_others(rows: dict[tuple[str, str], Suspect], tested: tuple[str,
 def _with_score(row: Suspect, score: float, reason: str, source: str) -> Suspect:
     reasons = tuple(dict.fromkeys((reason, *row.reasons)))
     sources = tuple(dict.fromkeys((*row.sources, source)))
-    return replace(row, score=round(score, 4), is_suspect=score >= THRESHOLDS.accused, reasons=reasons, sources=sources)
+    is_suspect = score >= THRESHOLDS.accused
+    return msgspec.structs.replace(row, score=round(score, 4), is_suspect=is_suspect, reasons=reasons, sources=sources)
 
 
 def update_categories(rows: Sequence[tuple[str, float]], results: Iterable[Result]) -> list[tuple[str, float]]:

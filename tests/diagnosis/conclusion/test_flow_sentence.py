@@ -6,7 +6,8 @@ from typing import Any
 
 import pytest
 
-from diagnosis.kinds.flows.tell.headline import headline
+from diagnosis.conclusion.flow_sentence import headline
+from diagnosis.evidence import FlowFinding, decode
 
 T = 1_700_000_000.0
 STEP: dict[str, Any] = {"kind": "slow_step", "t0": T + 4, "t1": T + 6, "factor": 2.0, "confidence": 0.9, "step": 5}
@@ -106,7 +107,7 @@ SAID = {
 @pytest.mark.parametrize("case", SAID)
 def test_the_headline_states_the_finding(case: str) -> None:
     report, words = SAID[case]
-    assert headline(report) == words
+    assert headline(decode(report, FlowFinding)) == words
 
 
 def test_an_uneven_split_is_reported_as_such_and_not_as_a_slow_machine() -> None:
@@ -114,4 +115,4 @@ def test_an_uneven_split_is_reported_as_such_and_not_as_a_slow_machine() -> None
         "kind": "slow_group", "t0": 0.0, "t1": 10.0, "factor": 1.6, "confidence": 0.8, "measure": "uneven",
         "culprits": ["10.0.0.7"], "reason": "Pipeline stage 4 of 4 needs more: the model may be split unevenly.",
     }  # fmt: skip
-    assert headline(flows(job() | {"diagnoses": [uneven]})) == uneven["reason"]
+    assert headline(decode(flows(job() | {"diagnoses": [uneven]}), FlowFinding)) == uneven["reason"]

@@ -7,7 +7,7 @@ import re
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.read.lines import ANSI
+from diagnosis.plain import ANSI
 
 LIMITS: Final = thresholds.limits("quotes")
 

@@ -1,0 +1,150 @@
+"""The finding of a capture in one sentence: what is slow, how much, and since when."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import UTC, datetime
+from typing import NamedTuple
+
+from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
+from diagnosis.plain import times_as_long
+
+#: More names than this are counted.
+MAX_NAMED = 2
+
+
+class _Slow(NamedTuple):
+    """What is slow, and the job that it is slow in; None for the fabric."""
+
+    row: SlowFinding
+    job: FlowJob | None
+
+
+def headline(flows: FlowFinding) -> str:
+    """One or two sentences for the top of a report that has only flows.
+
+    A slow switch or group comes before single slow steps; among equals the more certain one, then the slower one.
+    """
+    found = [_Slow(row, None) for row in flows.fabric]
+    found += [_Slow(row, job) for job in flows.jobs for row in job.slow]
+    found = [slow for slow in found if not slow.row.is_planned]
+    causes = [slow for slow in found if slow.row.kind != "slow_step"]
+    steps = [slow for slow in found if slow.row.kind == "slow_step"]
+    is_one_of_many = len(flows.jobs) > 1
+    if causes:
+        return _causes(causes, len(steps), many=is_one_of_many)
+    if steps:
+        return _steps_text(steps, many=is_one_of_many)
+    return _nothing_slow(flows)
+
+
+def _causes(causes: Sequence[_Slow], steps: int, *, many: bool) -> str:
+    """The first of the slow groups and switches, and how many more there are."""
+    first = min(causes, key=lambda slow: (-slow.row.confidence, -slow.row.factor))
+    more = _and_more(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
+    unexplained = _and_more(steps, "slow step without a cause", "slow steps without a cause")
+    rest = " and ".join(part for part in (more, unexplained) if part)
+    return _cause(first, many=many) + (f" Besides: {rest}." if rest else "")
+
+
+def _and_more(count: int, one: str, several: str) -> str:
+    return f"{count} {one if count == 1 else several}" if count else ""
+
+
+def _cause(slow: _Slow, *, many: bool) -> str:
+    when = _time_text(slow.row, slow.job.steps if slow.job is not None else ())
+    if slow.row.kind == "slow_switch":
+        return _switch_text(slow.row, when)
+    if slow.row.measure == "uneven":
+        return slow.row.reason
+    return _group_text(slow, when, many=many)
+
+
+def _switch_text(row: SlowFinding, when: str) -> str:
+    took = f"{_factor_text(row)} {when}."
+    switches = row.switches
+    if row.link:
+        return f"The link {row.link} is slow: transfers across it take {took}"
+    if len(switches) == 1:
+        return f"Switch {switches[0]} is slow: transfers across it take {took}"
+    if len(switches) <= 2 * MAX_NAMED:
+        named = f"{', '.join(switches[:-1])} and {switches[-1]}"
+    else:
+        named = f"{switches[0]}, {switches[1]}, …"
+    return f"One of {len(switches)} switches ({named}) is slow: transfers across them take {took}"
+
+
+def _group_text(slow: _Slow, when: str, *, many: bool) -> str:
+    """A slow machine, or a slow group of machines or members."""
+    took = f"{_factor_text(slow.row)} {when}."
+    of = _of_job(slow.job, many=many)
+    who = _culprits(slow)
+    if len(who) > MAX_NAMED:
+        return f"A group of {len(who)} ({', '.join(who[:MAX_NAMED])}, …){of} is slow: {took}"
+    return f"{' and '.join(who)}{of} {'is' if len(who) == 1 else 'are'} slow: {took}"
+
+
+def _culprits(slow: _Slow) -> Sequence[str]:
+    """The machines among the culprits, else all culprits, else the members of the group."""
+    machines = set(slow.job.nodes) if slow.job is not None else set()
+    known = [name for name in slow.row.culprits if name in machines]
+    return known or slow.row.culprits or slow.row.members
+
+
+def _of_job(job: FlowJob | None, *, many: bool) -> str:
+    """Which job, if there are several."""
+    return f" of {job.id}" if job is not None and many else ""
+
+
+def _factor_text(row: SlowFinding) -> str:
+    return f"{times_as_long(row.factor)} as usual"
+
+
+def _time_text(row: SlowFinding, steps: Sequence[Interval]) -> str:
+    """The affected steps and the time; only the time if the finding belongs to no job."""
+    inside = [n for n, step in enumerate(steps, 1) if row.start <= step.middle <= row.end]
+    if not inside:
+        return f"from {_clock(row.start)} to {_clock(row.end)}"
+    if len(inside) >= 0.9 * len(steps):
+        return "in every step"
+    if inside[-1] == len(steps):
+        return f"since step {inside[0]} ({_clock(row.start)})"
+    if len(inside) == 1:
+        return f"in step {inside[0]} ({_clock(row.start)})"
+    return f"in steps {inside[0]} to {inside[-1]}, from {_clock(row.start)}"
+
+
+def _steps_text(found: Sequence[_Slow], *, many: bool) -> str:
+    worst = max(found, key=lambda slow: slow.row.factor)
+    step = f"step {worst.row.step}{_of_job(worst.job, many=many)}"
+    took = f"took {_factor_text(worst.row)} at {_clock(worst.row.start)}; flows show no cause."
+    if len(found) == 1:
+        return f"One step is slow: {step} {took}"
+    jobs = {slow.job.id: slow.job for slow in found if slow.job is not None}
+    total = sum(len(job.steps) for job in jobs.values())
+    return f"{len(found)} of {total} steps are slow: the worst, {step}, {took}"
+
+
+def _nothing_slow(flows: FlowFinding) -> str:
+    if not flows.jobs:
+        ports = sum(capture.ports_total for capture in flows.ports)
+        if ports:
+            return f"Bandwidth of {ports} switch ports; add flow records to see jobs, steps and slow groups."
+        return flows.why_not or "No training traffic was recognised in the network flows."
+    members = sum(len(job.members) for job in flows.jobs)
+    seen = f"{len(flows.jobs)} job{'s' * (len(flows.jobs) > 1)} with {members:,} members"
+    if not flows.has_timeline:
+        reason = flows.why_not.partition(". ")[0].rstrip(".")
+        return f"Network flows of {seen}, without a timeline of steps. {reason}."
+    steps = sum(len(job.steps) for job in flows.jobs)
+    if not steps:
+        return (
+            f"Network flows of {seen}, but nothing in them repeats like steps: too short a capture, too many records "
+            "lost, or no training."
+        )
+    blind = "; the late member is unknown" if flows.is_late_unknown else ""
+    return f"No slow step in the network flows of {seen} and {steps} steps{blind}."
+
+
+def _clock(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S UTC")

@@ -1,0 +1,84 @@
+"""Results of checks: the check, its outcome, and the machine, switch or link that it is about."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Final
+
+#: Likelihood ratio from which one outcome alone shows a fault: with the prior of a machine without other evidence (.05)
+#: it becomes more probable than not from about 20 on, and a candidate from half of that.
+MIN_FAULT_RATIO: Final = 10.0
+
+
+@dataclass(frozen=True, slots=True)
+class Outcome:
+    """A possible outcome of a check. ``ratio``: its likelihood ratio for a faulty machine against a healthy one;
+    ``categories``: the same for categories by the beginning of their id; ``adds``: the leaf to add if no alternative
+    begins so. ``pattern`` None: its output is not recognised, a person reports it.
+    """
+
+    id: str
+    says: str
+    ratio: float
+    pattern: re.Pattern[str] | None = None
+    categories: Mapping[str, float] = field(default_factory=dict)
+    adds: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Check:
+    """One check. ``about``: beginnings of the categories it decides on; ``conditions``: empty for any; ``needs``: the
+    fact that is needed to name its target (node, rank or other, a second suspect). ``link_command``, ``link_cost``: the
+    same for a switch or the link between two; empty: the check says nothing about those.
+    """
+
+    id: str
+    title: str
+    command: str
+    cost: str
+    cost_s: float
+    needs: str
+    about: tuple[str, ...]
+    conditions: tuple[str, ...]
+    outcomes: tuple[Outcome, ...]
+    sign: re.Pattern[str] | None = None
+    examples: Mapping[str, str] = field(default_factory=dict)
+    counter: str = ""
+    link_command: str = ""
+    link_cost: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Result:
+    """The result of one output. ``target``: the machine, switch or link that was checked, empty if it is not known, and
+    its ``kind``; ``line`` 1-based, ``words`` as written there.
+    """
+
+    check: Check
+    outcome: Outcome
+    path: str
+    line: int
+    words: str
+    target: str = ""
+    kind: str = "node"
+
+    @property
+    def is_fault(self) -> bool:
+        """Whether it alone shows that something is broken."""
+        return bool(self.outcome.adds) and self.outcome.ratio >= MIN_FAULT_RATIO
+
+    @property
+    def headline(self) -> str:
+        """The result as the answer: who, what, and the words that show it."""
+        says = self.outcome.says
+        who = f"{self.target}: {says}" if self.target else f"{says[:1].upper()}{says[1:]}"
+        return f"{who} ({self.check.title}: “{self.words}”)." if self.words else f"{who} ({self.check.title})."
+
+    @property
+    def sentence(self) -> str:
+        """The result in words."""
+        where = f" on {self.target}" if self.target else ""
+        quoted = f": “{self.words}”" if self.words else ""
+        return f"{self.check.title}{where}: {self.outcome.says}{quoted}."

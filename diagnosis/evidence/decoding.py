@@ -1,0 +1,45 @@
+"""Typed records from the plain objects of a report: fresh ones of this diagnosis, or a stored one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from diagnosis.plain import plain
+
+
+def decode[Record: msgspec.Struct](part: Mapping[str, Any] | None, kind: type[Record]) -> Record:
+    """``part`` as a record. Keys that the record does not name are not visited; null is what the record says by
+    default. Raises ``msgspec.ValidationError`` for another type than the field's.
+    """
+    return msgspec.convert(plain(_read_keys(part or {}, kind)), kind, strict=False)
+
+
+def _read_keys(part: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+    """The keys of a record and of the records in its lists, without nulls."""
+    found = {}
+    for field in msgspec.structs.fields(kind):
+        value = part.get(field.encode_name)
+        if value is not None:
+            found[field.encode_name] = _read_value(value, _record_in(field.type))
+    return found
+
+
+def _read_value(value: Any, kind: type[msgspec.Struct] | None) -> Any:
+    if kind is None:
+        return value
+    if isinstance(value, Mapping):
+        return _read_keys(value, kind)
+    if isinstance(value, Sequence) and not isinstance(value, str):
+        return [_read_value(row, kind) for row in value]
+    return value
+
+
+def _record_in(kind: Any) -> type[msgspec.Struct] | None:
+    """The type of record that a field holds, alone, optional or in a tuple; None if it holds none."""
+    if isinstance(kind, type) and issubclass(kind, msgspec.Struct):
+        return kind
+    inside = getattr(kind, "__args__", ())
+    return next((found for part in inside if (found := _record_in(part)) is not None), None)

@@ -1,0 +1,77 @@
+"""What the stacks of a job show, as far as other evidence is joined with it (all of it: ``docs/stacks.md``)."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from diagnosis.evidence.accused import Suspect
+
+
+class StackGroup(msgspec.Struct, frozen=True):
+    """Ranks with equal stacks. ``activity``: the kind of what they do (comm, host, device, …), ``what`` in words;
+    ``is_dominant``: one of the largest groups.
+    """
+
+    ranks: tuple[int, ...] = ()
+    activity: str = ""
+    what: str = ""
+    is_dominant: bool = msgspec.field(name="dominant", default=False)
+
+
+class DumpedRank(msgspec.Struct, frozen=True):
+    """One dump: its rank and node if they are known, its file and line (1-based)."""
+
+    rank: int | None = None
+    node: str | None = None
+    path: str = ""
+    line: int = 0
+
+
+class ComparedCollectives(msgspec.Struct, frozen=True):
+    """What the Flight Recorder shows. ``mismatched``: ranks that entered another collective than their peers."""
+
+    mismatched: tuple[int, ...] = ()
+
+
+class StackFinding(msgspec.Struct, frozen=True):
+    """The ranks that others wait for, and whom an eviction would remove.
+
+    ``reason``: the finding in sentences, ``headline`` its first clause; ``rule``: which rule of blame decided.
+    ``is_moving``: ranks changed their place between rounds, so the job is slow and not hung. ``tie``: parallel groups
+    that explain the outliers equally well. ``category`` with ``category_p``: what the activity of the accused shows,
+    empty if nothing.
+    """
+
+    suspect_ranks: tuple[int, ...] = ()
+    suspect_nodes: tuple[str, ...] = ()
+    evict_nodes: tuple[str, ...] = ()
+    missing_ranks: tuple[int, ...] = ()
+    groups: tuple[StackGroup, ...] = ()
+    headline: str = ""
+    reason: str = ""
+    rule: str = ""
+    is_moving: bool = False
+    tie: tuple[dict[str, Any], ...] = ()  # rows of the page: only their number counts
+    collectives: ComparedCollectives = ComparedCollectives()
+    ranks: tuple[DumpedRank, ...] = ()
+    suspects: tuple[Suspect, ...] = ()
+    category: str = ""
+    category_p: float = 0.0
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether there are stacks at all."""
+        return bool(self.ranks or self.suspect_ranks or self.reason)
+
+    @property
+    def nodes(self) -> set[str]:
+        """The known nodes of all dumps."""
+        return {row.node for row in self.ranks if row.node}
+
+    @property
+    def suspect_groups(self) -> list[StackGroup]:
+        """The groups with a rank that others wait for."""
+        suspects = set(self.suspect_ranks)
+        return [group for group in self.groups if suspects.intersection(group.ranks)]
