@@ -96,6 +96,11 @@ def _imported(module: str) -> tuple[tuple[str, str, str], ...]:
     )
 
 
+#: The table of kinds names what judges their files; reading calls none of it.
+_READING = "diagnosis.parsing"
+_NOT_READ = ("diagnosis.kinds.states.judgement",)
+
+
 @cache
 def _places(module: str, name: str) -> tuple[tuple[str, str], ...]:
     """The modules that hold a name: its own, and those that imported it by name."""
@@ -115,7 +120,8 @@ def reached_modules(module: str) -> frozenset[str]:
     todo = [module]
     while todo:
         name = todo.pop()
-        if name not in modules and _tree(name) is not None:
+        is_left_out = module == _READING and name in _NOT_READ
+        if name not in modules and not is_left_out and _tree(name) is not None:
             modules.add(name)
             todo += [part for base, what, _ in _imported(name) for part in (base, f"{base}.{what}")]
     return frozenset(modules)
