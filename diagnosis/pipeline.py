@@ -101,13 +101,18 @@ def diagnose(
     unread = {p.path: p for p in unread_files(parsed, logs)}
     inputs = tuple(_input(p, is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
-    stack_part = _run_guarded("stack dumps", lambda: _stacks(parsed, known, logs, on_stage), budgets)
-    stack_finding = stacks.finding_of(stack_part)
+    stack_part, stack_finding = _run_guarded(
+        "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
+    )
     if logs is not None:
         logs = localize.with_stacks(logs, stack_finding)
     on_stage("flows", 0, 1)
-    flow_part = _run_guarded("network flows", lambda: _flows(parsed, known, on_stage, tables, runner, without), budgets)
-    flow_finding = decode(flow_part, FlowFinding)
+    flow_part, flow_finding = _run_guarded(
+        "network flows",
+        lambda: _flows(parsed, known, on_stage, tables, runner, without),
+        lambda part: decode(part, FlowFinding),
+        budgets,
+    )
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
     described = _job(known, hints, logs, stack_part)
     machines = dict.fromkeys(described["node_names"], "node")
@@ -178,18 +183,26 @@ def _without_outputs(parsed: Sequence[Parsed], outputs: Sequence[Result]) -> lis
     return [part for part in parsed if part.path not in read]
 
 
-def _run_guarded(what: str, analyse: Callable[[], dict[str, Any]], budgets: Budgets) -> dict[str, Any]:
-    """An error in the analysis of one kind of evidence must not stop the others: it is reported with its place in the
-    code.
+def _run_guarded[F](
+    what: str, analyse: Callable[[], dict[str, Any]], finding_of: Callable[[dict[str, Any]], F], budgets: Budgets
+) -> tuple[dict[str, Any], F]:
+    """What the analysis of one kind of evidence found: for pages, and as a finding. An error in it must not stop the
+    others: it is reported with its place in the code.
     """
+
+    def run() -> tuple[dict[str, Any], F]:
+        part = analyse()
+        return part, finding_of(part)
+
+    nothing: tuple[dict[str, Any], F] = {}, finding_of({})
     try:
-        return budgets.run(what, analyse, {}, is_part=True)
+        return budgets.run(what, run, nothing, is_part=True)
     except BaseException as error:
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise
         log.exception("the analysis of the %s failed", what)
         budgets.told.append(f"The {what} could not be analysed ({faults.error_text(error)}); please report this file.")
-        return {}
+        return nothing
 
 
 def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | None, on_stage: OnStage) -> dict[str, Any]:
