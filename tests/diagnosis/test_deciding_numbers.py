@@ -27,7 +27,7 @@ PACKAGES: Final = (
     "conclusion",
     "live/watches",
 )
-MODULES: Final = ("kinds/checks/weigh.py", "advice.py", "localize.py", "classify.py")
+MODULES: Final = ("advice.py", "localize.py", "classify.py")
 FREE: Final = frozenset({0, 1, 2})
 #: Seconds, minutes and hours; nanoseconds; thousandths; hundredths; nanoseconds of an hour.
 UNITS: Final = frozenset({24, 60, 3600, 1e9, 1000, 1_000_000, 1e-3, 100, 3.6e12})

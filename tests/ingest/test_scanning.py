@@ -67,7 +67,7 @@ def reference(request: ExportLogsServiceRequest) -> list[tuple[Any, ...]]:
                 at = next((at for at in (record.time_unix_nano, record.observed_time_unix_nano) if 0 < at < 1 << 63), 0)
                 level = otlp._level(record.severity_number, record.severity_text)
                 name = scope_logs.scope.name
-                head = f"{level} [{name}] " if level and name else f"{level} " if level else ""
+                head = f"[{level}] [{name}] " if level and name else f"[{level}] " if level else ""
                 labels = {name: value for name, value in pairs if name != "exception_stacktrace"}
                 out.append((labels, at, head, (otlp._text(record.body) + trace).encode()))
     return sorted(out, key=repr)

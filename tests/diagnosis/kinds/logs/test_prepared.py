@@ -8,7 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis import parse_pool, parsing
+from diagnosis import parse_pool
+from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.read import known
 from diagnosis.kinds.logs.read.tables import COLUMNS, UNIQUES
 from diagnosis.kinds.logs.rows import cells, stored_rows
@@ -96,7 +97,7 @@ def test_a_file_that_cannot_be_read_with_others_is_read_alone(tmp_path: Path, mo
     def fails(*_: object) -> None:
         raise ValueError("one line of one file")
 
-    monkeypatch.setattr(parsing, "prepare_files", fails)
+    monkeypatch.setattr(log_parsing, "prepare_files", fails)
 
     alone, together = both(tmp_path, [b"step 1\n", b"step 2\n"], ParseHints())
 
