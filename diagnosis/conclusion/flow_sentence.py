@@ -4,10 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
+from diagnosis import thresholds
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
 from diagnosis.plain import times_as_long
+
+THRESHOLDS: Final = thresholds.of("flow_sentence")
 
 #: More names than this are counted.
 MAX_NAMED = 2
@@ -105,7 +108,7 @@ def _time_text(row: SlowFinding, steps: Sequence[Interval]) -> str:
     inside = [n for n, step in enumerate(steps, 1) if row.start <= step.middle <= row.end]
     if not inside:
         return f"from {_clock(row.start)} to {_clock(row.end)}"
-    if len(inside) >= 0.9 * len(steps):
+    if len(inside) >= THRESHOLDS.every * len(steps):
         return "in every step"
     if inside[-1] == len(steps):
         return f"since step {inside[0]} ({_clock(row.start)})"

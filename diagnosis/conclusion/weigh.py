@@ -18,9 +18,8 @@ CHECKED_KINDS: Final = ("node", "switch", "link")
 
 def posterior(p: float, ratio: float) -> float:
     """A probability after evidence of this likelihood ratio."""
-    odds = (
-        min(max(p, THRESHOLDS.least), THRESHOLDS.most) / (1.0 - min(max(p, THRESHOLDS.least), THRESHOLDS.most)) * ratio
-    )
+    before = min(max(p, THRESHOLDS.least), THRESHOLDS.most)
+    odds = before / (1.0 - before) * ratio
     return float(min(max(odds / (1.0 + odds), THRESHOLDS.least), THRESHOLDS.most))
 
 

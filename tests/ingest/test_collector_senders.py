@@ -81,7 +81,7 @@ def test_opentelemetrys_python_exporter(live_server: Any, token: str, compressio
     assert (upload.job.slug, upload.path) == ("4711", "node-1/output.log")
     lines = stored()
     assert "[INFO] [train.loop] iteration 1/20" in lines[0]
-    assert "ERROR [train.loop] iteration 20/20" in lines[19]
+    assert "[ERROR] [train.loop] iteration 20/20" in lines[19]
     assert lines[20:][0].startswith("Traceback")
     assert lines[-1] == "RuntimeError: NCCL error"
 
