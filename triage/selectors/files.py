@@ -8,6 +8,7 @@ from typing import Any, Final
 
 from django.db.models import Count, OuterRef, Q, Subquery
 
+from diagnosis.kinds import kind_table
 from diagnosis.model import Kind
 from ingest import storage
 from ingest.models import Artifact, Job
@@ -50,7 +51,10 @@ class FileRow:
     def kind(self) -> str:
         if self.unread:
             return "unknown"
-        return _KINDS.get(self.artifact.kind, ("", ""))[0]
+        kind = self.artifact.kind
+        if not kind or kind in _KINDS:
+            return _KINDS.get(kind, ("", ""))[0]
+        return next((row.name for row in kind_table.TABLE if kind in row.ids), kind)
 
     @property
     def unit(self) -> str:

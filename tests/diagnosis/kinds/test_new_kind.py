@@ -45,5 +45,21 @@ def test_an_unexpected_form_costs_the_file_a_sentence(tmp_path: Path) -> None:
     assert one.skipped and "could not be read" in one.skipped
 
 
+class Truncated(io.BytesIO):
+    """A stream whose data end in the middle, as of a damaged archive."""
+
+    def read(self, size: int | None = -1) -> bytes:
+        data = super().read(size)
+        if not data:
+            raise EOFError("the compressed data end early")
+        return data
+
+
+def test_a_file_that_breaks_off_says_so(tmp_path: Path) -> None:
+    one = parse(Truncated(COUNTERS), "cooling.csv", ParseHints(), tmp_path)
+    assert one.lines == 3
+    assert "breaks off" in one.notes[-1]
+
+
 def test_it_is_in_the_table_of_formats() -> None:
     assert "| cooling unit | counters of a cooling unit | units that leak |" in format_table.as_markdown()

@@ -2,15 +2,16 @@
 
 Loki's ``query_range`` has streams of pairs with common labels; Elasticsearch's hits, CloudWatch's events, lists of
 cloud loggers and any other document have objects. The records become lines in order of time (:mod:`structured`). A
-document is read whole, so a larger one stays as it is.
+document is read whole, so one that is larger or has more records stays as it is.
 """
 
 from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from functools import lru_cache
+from itertools import islice
 from typing import Any, Final
 
 import msgspec
@@ -20,6 +21,8 @@ from diagnosis.kinds.logs.read.structured import StructuredRecord
 
 #: Bytes of a document that is read.
 MAX_BYTES: Final = 16 << 20
+#: Records of a document that is read: one byte of it may stand for a record with hundreds of labels.
+MAX_RECORDS: Final = 200_000
 #: How deep a list of records is searched, and how many records at its beginning must be some.
 _MAX_DEPTH: Final = 4
 _PROBED: Final = 5
@@ -53,9 +56,16 @@ def records(data: bytes) -> tuple[StructuredRecord, ...]:
         document = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
     except (msgspec.DecodeError, RecursionError, UnicodeError):
         return ()
-    found = list(_streams(document)) or [structured.record_of(one) for one in _list(document, _MAX_DEPTH)]
-    told = [record for record in found if record.lines]
-    return tuple(sorted(told, key=lambda record: record.at_ns))
+    found = _with_text(_streams(document)) or _with_text(map(structured.record_of, _list(document, _MAX_DEPTH)))
+    if len(found) > MAX_RECORDS:
+        return ()
+    return tuple(sorted(found, key=lambda record: record.at_ns))
+
+
+def _with_text(found: Iterable[StructuredRecord]) -> list[StructuredRecord]:
+    """The records with a text, one more than are read at most. Their fields go: each stream repeats its labels."""
+    told = (record._replace(fields={}) for record in islice(found, MAX_RECORDS + 1) if record.lines)
+    return list(told)
 
 
 def _streams(document: Any) -> Iterator[StructuredRecord]:
