@@ -3,9 +3,8 @@
 Two signals (found on labelled dumps, see ``docs/stacks.md``):
 
 * host-stuck: peers of its group have scheduled a collective, this rank has not, and it waits in none itself;
-* device-stuck: the last collective that it *completed* is behind its group's, although its host continued (except
-* pipeline groups:
-  their counters mix sends and receives).
+* device-stuck: the last collective that it *completed* is behind its group's, although its host continued (except in
+  pipeline groups, whose counters mix sends and receives).
 
 The third needs no counter: two ranks with one sequence number for different collectives are mismatched.
 """
@@ -14,23 +13,31 @@ from __future__ import annotations
 
 import re
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from itertools import chain
+from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
+from diagnosis.kinds.stacks.read.flight_recorder import Collective
 
 THRESHOLDS: Final = thresholds.of("collectives")
 
 _PIPELINE = ("PIPELINE", "PP", "EMBEDDING")
 #: collectives whose sizes differ between ranks by nature
 _UNEVEN_OPS = ("all_to_all", "alltoall")
+#: What a call of unknown name is called.
+_ANY_OP: Final = "collective"
 
 
 @dataclass(slots=True)
 class State:
-    """One rank in one process group. Counters are -1 if unknown."""
+    """One rank in one process group. ``enqueued`` and ``completed``: number of its last such collective, -1 if unknown.
+    ``open``: its calls that did not complete; ``last``: its newest call.
+    """
 
     rank: int
     group: str
@@ -38,33 +45,64 @@ class State:
     members: tuple[int, ...] = ()
     enqueued: int = -1
     completed: int = -1
-    open: list[dict[str, Any]] = field(default_factory=list)
-    last: Mapping[str, Any] | None = None
+    open: Sequence[Collective] = ()
+    last: Collective | None = None
 
     @property
-    def waits(self) -> bool:
-        return bool(self.open) or self.enqueued > self.completed >= 0
+    def is_behind(self) -> bool:
+        """Whether it scheduled more than it completed, by its counters."""
+        return self.enqueued > self.completed >= 0
+
+    @property
+    def is_waiting(self) -> bool:
+        return bool(self.open) or self.is_behind
+
+    @property
+    def open_collectives(self) -> list[Collective]:
+        """Its open calls that the whole group takes part in."""
+        return [call for call in self.open if not call.is_p2p]
+
+    @property
+    def last_sequence(self) -> int:
+        """The number of the last collective that it scheduled."""
+        numbers = [call.seq for call in self.open_collectives]
+        return max(self.enqueued, self.completed, *numbers, -1)
+
+
+class HungCollective(msgspec.Struct, frozen=True):
+    """The collective that hangs, as the report shows it. ``missing`` ranks have not come to it or do not finish it;
+    ``ranks`` of its group, folded.
+    """
+
+    group: str
+    op: str
+    seq: int
+    missing: list[int]
+    ranks: str
 
 
 @dataclass(slots=True)
 class Verdict:
-    """Ranks by signal, each with its reason; ``collective`` the one that hangs, for the sentence."""
+    """Ranks by signal, each with its reason; ``collective`` the first one that hangs, for the sentence."""
 
     host: dict[int, str] = field(default_factory=dict)
     device: dict[int, str] = field(default_factory=dict)
     mismatch: dict[int, str] = field(default_factory=dict)
-    collective: dict[str, Any] | None = None
+    collective: HungCollective | None = None
 
     @property
     def ranks(self) -> dict[int, str]:
-        return {**self.device, **self.host, **({} if self.host or self.device else self.mismatch)}
+        """All accused with their reasons. A mismatch counts only if nobody is stuck."""
+        stuck = {**self.device, **self.host}
+        return stuck or dict(self.mismatch)
 
 
 def is_pipeline(desc: str) -> bool:
-    return any(
-        word in desc.upper().replace("-", "_").split("_") or (word in desc.upper() and len(word) > 2)
-        for word in _PIPELINE
-    )
+    """Whether a process group's description is that of pipeline stages."""
+    name = desc.upper()
+    words = name.replace("-", "_").split("_")
+    has_long_word = any(word in name for word in _PIPELINE if len(word) > 2)
+    return has_long_word or not set(words).isdisjoint(_PIPELINE)
 
 
 _KINDS = (
@@ -82,120 +120,151 @@ _KINDS = (
 def parallel_groups(states: Iterable[State]) -> dict[str, list[tuple[int, ...]]]:
     """The job's own parallel groups, by the descriptions that Megatron-LM and torchtitan give their process groups."""
     found: dict[str, set[tuple[int, ...]]] = defaultdict(set)
-    for s in states:
-        kind = next((k for k, pattern in _KINDS if pattern.search(s.desc)), None)
-        if kind and s.members:
-            found[kind].add(s.members)
+    for state in states:
+        kind = _kind_of(state.desc)
+        if kind and state.members:
+            found[kind].add(state.members)
     # Groups of one kind never overlap; two descriptions of one kind (with and without context parallelism) may.
-    whole = {k: sorted(groups) for k, groups in sorted(found.items())}
-    return {k: groups for k, groups in whole.items() if len({r for g in groups for r in g}) == sum(map(len, groups))}
+    return {kind: sorted(groups) for kind, groups in sorted(found.items()) if _are_disjoint(groups)}
+
+
+def _kind_of(desc: str) -> str:
+    return next((kind for kind, pattern in _KINDS if pattern.search(desc)), "")
+
+
+def _are_disjoint(groups: Iterable[tuple[int, ...]]) -> bool:
+    ranks = list(chain.from_iterable(groups))
+    return len(set(ranks)) == len(ranks)
+
+
+@dataclass(frozen=True, slots=True)
+class _Group:
+    """The states of one process group, by rank. ``label`` names it in sentences; ``ranks``: all its ranks."""
+
+    label: str
+    states: Mapping[int, State]
+    ranks: frozenset[int]
 
 
 def compare(states: Iterable[State], *, dumped: Iterable[int] = ()) -> Verdict:
     """Compare all ranks' states; ``dumped`` are the ranks that wrote a dump at all, empty ones included. Linear in
     states."""
-    groups: dict[str, dict[int, State]] = defaultdict(dict)
-    waiting: set[int] = set()
-    present = set(dumped)
-    for s in states:
-        groups[s.group][s.rank] = s
-        present.add(s.rank)
-        if s.waits:
-            waiting.add(s.rank)
+    every = list(states)
+    present = {*dumped, *(state.rank for state in every)}
+    waiting = {state.rank for state in every if state.is_waiting}
     verdict = Verdict()
-    for name, members in sorted(groups.items()):
-        sample = max(members.values(), key=lambda s: len(s.members))
-        whole = set(sample.members) or set(members)
-        label = sample.desc if sample.desc not in ("", "undefined") else name
-        if not is_pipeline(label):
-            _find_device_stuck(label, members, verdict)
-            _find_mismatches(label, members, verdict)
-        for seq, op in _open_collectives(members):
-            absent = sorted(r for r in whole & present if r not in waiting and _last_sequence(members.get(r)) < seq)
-            if absent and len(absent) < len(whole):
-                for rank in absent:
-                    verdict.host.setdefault(
-                        rank,
-                        f"has not scheduled {op} #{seq} of {label}, which {len(whole) - len(absent)} of "
-                        f"{len(whole)} ranks wait in",
-                    )
-                if verdict.collective is None:
-                    verdict.collective = {
-                        "group": label,
-                        "op": op,
-                        "seq": seq,
-                        "missing": absent,
-                        "ranks": fold_ranks(whole),
-                    }
+    for group in _groups(every):
+        if not is_pipeline(group.label):
+            _find_device_stuck(group, verdict)
+            _find_mismatches(group, verdict)
+        _find_host_stuck(group, present - waiting, verdict)
     return verdict
 
 
-def _last_sequence(state: State | None) -> int:
-    if state is None:
-        return -1
-    return max(state.enqueued, state.completed, *(int(e["seq"]) for e in state.open if not e["p2p"]), -1)
+def _groups(states: Iterable[State]) -> Iterable[_Group]:
+    """The process groups by name."""
+    by_name: dict[str, dict[int, State]] = defaultdict(dict)
+    for state in states:
+        by_name[state.group][state.rank] = state
+    for name, members in sorted(by_name.items()):
+        sample = max(members.values(), key=lambda state: len(state.members))
+        is_described = sample.desc not in {"", "undefined"}
+        yield _Group(sample.desc if is_described else name, members, frozenset(sample.members or members))
 
 
-def _open_collectives(members: Mapping[int, State]) -> list[tuple[int, str]]:
-    """The first open collective of each rank of the group, oldest first."""
-    first: dict[int, str] = {}
-    for s in members.values():
-        for entry in s.open:
-            if not entry["p2p"]:
-                first.setdefault(entry["seq"], entry["op"])
-        if not s.open and s.enqueued > s.completed >= 0:
-            first.setdefault(s.completed + 1, str((s.last or {}).get("op") or "collective"))
-    return sorted(first.items())
-
-
-def _find_device_stuck(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
-    done = {r: s.completed for r, s in members.items() if s.completed >= 0}
-    if len(done) < 2:
-        return
-    best = max(done.values())
-    for rank, seq in sorted(done.items()):
-        # A rank whose host never reached the collective is late, not stuck on its device.
-        if seq < best and members[rank].enqueued >= best:
-            entry = next((e for e in members[rank].open if e["seq"] == seq + 1 and not e["p2p"]), None)
-            op = f" ({entry['op']})" if entry else ""
-            verdict.device.setdefault(
-                rank, f"scheduled but did not finish #{seq + 1}{op} of {label}, which a peer finished (#{best})"
-            )
-            if verdict.collective is None:
-                verdict.collective = {
-                    "group": label,
-                    "op": entry["op"] if entry else "collective",
-                    "seq": seq + 1,
-                    "missing": [rank],
-                    "ranks": fold_ranks(members),
-                }
-
-
-def _find_mismatches(label: str, members: Mapping[int, State], verdict: Verdict) -> None:
-    at: dict[int, dict[int, Mapping[str, Any]]] = defaultdict(dict)
-    for rank, s in members.items():
-        for entry in s.open:
-            if not entry["p2p"]:
-                at[entry["seq"]][rank] = entry
-    for seq, entries in sorted(at.items()):
-        ops = Counter(e["op"] for e in entries.values())
-        if len(ops) > 1:
-            common = ops.most_common(1)[0][0]
-            for rank, e in sorted(entries.items()):
-                if e["op"] != common:
-                    verdict.mismatch.setdefault(
-                        rank, f"called {e['op']} as #{seq} of {label} where its peers called {common}"
-                    )
-            return
-        op = next(iter(ops), "")
-        if any(word in op for word in _UNEVEN_OPS) or len(entries) < THRESHOLDS.ranks:
+def _find_host_stuck(group: _Group, idle: set[int], verdict: Verdict) -> None:
+    """Ranks that have not come to a collective in which others of their group are. ``idle`` ranks wait in none."""
+    for seq, op in _first_open(group.states.values()):
+        missing = sorted(rank for rank in group.ranks & idle if _last_sequence(group, rank) < seq)
+        if not missing or len(missing) == len(group.ranks):
             continue
-        sizes = Counter(str(e["sizes"]) for e in entries.values())
-        if len(sizes) > 1 and sizes.most_common(1)[0][1] > len(entries) / 2:
-            common = sizes.most_common(1)[0][0]
-            for rank, e in sorted(entries.items()):
-                if str(e["sizes"]) != common:
-                    verdict.mismatch.setdefault(
-                        rank, f"called {op} #{seq} of {label} with size {e['sizes']}, its peers with {common}"
-                    )
+        there = f"{len(group.ranks) - len(missing)} of {len(group.ranks)} ranks wait in"
+        reason = f"has not scheduled {op} #{seq} of {group.label}, which {there}"
+        for rank in missing:
+            verdict.host.setdefault(rank, reason)
+        hung = HungCollective(group.label, op, seq, missing, fold_ranks(group.ranks))
+        verdict.collective = verdict.collective or hung
+
+
+def _last_sequence(group: _Group, rank: int) -> int:
+    state = group.states.get(rank)
+    return -1 if state is None else state.last_sequence
+
+
+def _first_open(states: Iterable[State]) -> list[tuple[int, str]]:
+    """Number and name of the open collectives of a group, oldest first."""
+    found: dict[int, str] = {}
+    for state in states:
+        for call in state.open_collectives:
+            found.setdefault(call.seq, call.op)
+        if not state.open and state.is_behind:
+            last_op = "" if state.last is None else state.last.op
+            found.setdefault(state.completed + 1, last_op or _ANY_OP)
+    return sorted(found.items())
+
+
+def _find_device_stuck(group: _Group, verdict: Verdict) -> None:
+    """Ranks that did not finish a collective that a peer finished."""
+    completed = {rank: state.completed for rank, state in group.states.items() if state.completed >= 0}
+    if len(completed) < 2:
+        return
+    best = max(completed.values())
+    for rank, seq in sorted(completed.items()):
+        state = group.states[rank]
+        # A rank whose host never reached the collective is late, not stuck on its device.
+        if seq == best or state.enqueued < best:
+            continue
+        unfinished = [call.op for call in state.open_collectives if call.seq == seq + 1]
+        op = f" ({unfinished[0]})" if unfinished else ""
+        reason = f"scheduled but did not finish #{seq + 1}{op} of {group.label}, which a peer finished (#{best})"
+        verdict.device.setdefault(rank, reason)
+        name = unfinished[0] if unfinished else _ANY_OP
+        hung = HungCollective(group.label, name, seq + 1, [rank], fold_ranks(group.states))
+        verdict.collective = verdict.collective or hung
+
+
+def _find_mismatches(group: _Group, verdict: Verdict) -> None:
+    """Ranks whose call of one number differs from that of their peers: the first number that differs decides."""
+    calls_of: dict[int, dict[int, Collective]] = defaultdict(dict)
+    for rank, state in group.states.items():
+        for call in state.open_collectives:
+            calls_of[call.seq][rank] = call
+    for _, calls in sorted(calls_of.items()):
+        reasons = _other_ops(calls, group.label) or _other_sizes(calls, group.label)
+        for rank, reason in reasons.items():
+            verdict.mismatch.setdefault(rank, reason)
+        if reasons:
             return
+
+
+def _other_ops(calls: Mapping[int, Collective], label: str) -> dict[int, str]:
+    """The ranks that call another collective than most, with the reason."""
+    common = _most_common(call.op for call in calls.values())
+    where = f"of {label} where its peers called {common}"
+    return {rank: f"called {call.op} as #{call.seq} {where}" for rank, call in _unlike(calls, common)}
+
+
+def _unlike(calls: Mapping[int, Collective], op: str) -> list[tuple[int, Collective]]:
+    return [(rank, call) for rank, call in sorted(calls.items()) if call.op != op]
+
+
+def _other_sizes(calls: Mapping[int, Collective], label: str) -> dict[int, str]:
+    """The ranks whose inputs have another size than those of most, with the reason. All call the same collective."""
+    op = _most_common(call.op for call in calls.values())
+    is_uneven = any(word in op for word in _UNEVEN_OPS)
+    if is_uneven or len(calls) < THRESHOLDS.ranks:
+        return {}
+    sizes = {rank: str(call.sizes) for rank, call in sorted(calls.items())}
+    common = _most_common(sizes.values())
+    alike = sum(size == common for size in sizes.values())
+    if alike <= len(calls) / 2:
+        return {}
+    others = [rank for rank, size in sizes.items() if size != common]
+    return {
+        rank: f"called {op} #{calls[rank].seq} of {label} with size {sizes[rank]}, its peers with {common}"
+        for rank in others
+    }
+
+
+def _most_common(words: Iterable[str]) -> str:
+    return Counter(words).most_common(1)[0][0]

@@ -2,24 +2,29 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, Protocol
+
+import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import ranks_text
-from diagnosis.kinds.stacks.blame import collectives
+from diagnosis.kinds.stacks.blame import ras_accusations
+from diagnosis.kinds.stacks.blame.accusations import Findings
 from diagnosis.kinds.stacks.blame.blame import Blame
-from diagnosis.kinds.stacks.blame.stack_report import Findings, to_report
+from diagnosis.kinds.stacks.blame.collectives import State, compare, parallel_groups
+from diagnosis.kinds.stacks.blame.stack_report import to_report
 from diagnosis.kinds.stacks.blame.voting import Outcome, decide, judge_round
 from diagnosis.kinds.stacks.ranks.dump_sources import find_layout, keep_one_job, node_names, with_world
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process
 from diagnosis.kinds.stacks.ranks.identify import census, host_directories, rank_and_node
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
-from diagnosis.kinds.stacks.read import ras
-from diagnosis.kinds.stacks.read.flight_recorder import expand_span
+from diagnosis.kinds.stacks.read.flight_recorder import Collective, Recording, expand_span
+from diagnosis.kinds.stacks.read.ras_report import RasReport
 from diagnosis.kinds.stacks.read.stack_frames import Dump, unpack
 from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
 
@@ -28,6 +33,35 @@ BLAME: Final = thresholds.of("blame")
 THRESHOLDS: Final = thresholds.of("diagnose")
 #: Files that could not be used are named one by one up to this number.
 _MAX_UNUSABLE_LISTED = 12
+#: Accused ranks whose other threads are compared with those of their peers.
+MAX_ODD_THREADS = 64
+
+
+class WatchedRank(Protocol):
+    """The state of a rank in a process group, as watchdog lines in logs tell it; counters are None if unknown."""
+
+    @property
+    def rank(self) -> int: ...
+    @property
+    def group(self) -> str: ...
+    @property
+    def seq(self) -> int | None: ...
+    @property
+    def op(self) -> str | None: ...
+    @property
+    def enqueued(self) -> int | None: ...
+    @property
+    def completed(self) -> int | None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class _Recorder:
+    """One Flight Recorder dump with its identity."""
+
+    rank: int
+    node: str | None
+    path: str
+    recording: Recording
 
 
 def diagnose_stacks(
@@ -37,16 +71,16 @@ def diagnose_stacks(
     inventory: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None,
     framework: str = "",
     world_size: int | None = None,
-    protocol: Iterable[Any] = (),
+    protocol: Iterable[WatchedRank] = (),
     on_stage: OnStage = ignore_progress,
 ) -> dict[str, Any]:
     """Compare all ranks' stacks and name the ranks that the others wait for.
 
     :param parsed: artifacts of kind STACK; layouts and other kinds among them are used for names and sizes.
     :param layout: ``{"tp": 2, "pp": 4, "dp": 4, "order": "tp-dp-pp"}`` or a whole layout file; outranks every other
-    source. :param inventory: rows ``{node, …}`` or ``{node: …}``: names by which nodes are recognised in paths. :param
-    protocol: the state of each rank and process group from watchdog lines in the logs: objects with ``rank, group,
-        seq, op, enqueued, completed`` (``diagnosis.kinds.logs.compare.detectors.watchdogs.State``).
+        source.
+    :param inventory: rows ``{node, …}`` or ``{node: …}``: names by which nodes are recognised in paths.
+    :param protocol: the state of each rank and process group from watchdog lines in the logs.
     :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; ``{}`` without stack evidence.
         Deterministic.
 
@@ -62,26 +96,26 @@ def diagnose_stacks(
     known = [*node_names(every, inventory), *host_directories(p.path for p in artifacts)]
     people = census(items, plan, known)
     found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
-    found.notes += _unusable_reasons(artifacts)[:_MAX_UNUSABLE_LISTED]
+    unusable = [f"{p.path}: {p.skipped}" for p in artifacts if p.skipped]
+    found.notes += unusable[:_MAX_UNUSABLE_LISTED]
     trainers = keep_one_job([p for p in people.processes if p.role == TRAINER], found.notes)
     others = [p for p in people.processes if p.role != TRAINER]
     recorders = _recorders(artifacts, plan, known)
-    recorded = [rank for rank, _, _ in recorders]
-    states = list(chain.from_iterable(_states(p, plan, known) for p in artifacts))
+    recorded = [recorder.rank for recorder in recorders]
+    states = list(_recorded_states(recorders))
     plan = _with_recorded_groups(with_world(plan, trainers, recorded), states)
     _note_unnamed(trainers, found.notes)
     found.notes[:0] = [*plan.problems, *plan.assumptions]
     found.layout = plan
     found.processes = _by_rank_and_round(trainers)
-    found.artifacts = {rank: path for rank, _, path in recorders}
     found.node_of |= _nodes_of(trainers, recorders, plan)
     on_stage("stacks: compare", 0, people.rounds)
     if found.processes:
         _compare(found, others)
     on_stage("stacks: collectives", 0, len(recorders))
-    states += _protocol(protocol)
+    states += map(_watched_state, protocol)
     if states or recorders:
-        _collectives(found, states, recorded)
+        _compare_collectives(found, states, recorded)
     _accuse_by_ras(found, artifacts)
     return to_report(found)
 
@@ -91,9 +125,9 @@ def _commands(items: Iterable[tuple[str, Sequence[Dump]]]) -> list[str]:
     return [dump.command for dump in dumps]
 
 
-def _with_recorded_groups(plan: Layout, states: Sequence[collectives.State]) -> Layout:
+def _with_recorded_groups(plan: Layout, states: Sequence[State]) -> Layout:
     """A layout without sizes, with the process groups that Flight Recorder dumps state."""
-    groups = {} if plan.sizes else collectives.parallel_groups(states)
+    groups = {} if plan.sizes else parallel_groups(states)
     if not groups:
         return plan
     return replace(plan, listed=groups, source="process groups of the Flight Recorder dumps")
@@ -108,20 +142,10 @@ def _by_rank_and_round(trainers: Iterable[Process]) -> list[Process]:
 def _accuse_by_ras(found: Findings, artifacts: Iterable[Parsed]) -> None:
     """Accuse whom NCCL's own reports accuse."""
     ordered = sorted(artifacts, key=lambda p: p.path)
-    snapshots = [p.facts["ras"] for p in ordered if p.facts.get("ras")]
-    for accused in ras.judge(snapshots, found.layout.world_size):
+    stored = [p.facts["ras"] for p in ordered if p.facts.get("ras")]
+    snapshots = msgspec.convert(stored, list[RasReport])
+    for accused in ras_accusations.judge(snapshots, found.layout.world_size):
         found.accuse(accused.rank, accused.node or None, accused.score, accused.reason, "ras")
-
-
-def _unusable_reasons(artifacts: Iterable[Parsed]) -> list[str]:
-    return list(chain.from_iterable(map(_unusable_reason, artifacts)))
-
-
-def _unusable_reason(p: Parsed) -> list[str]:
-    """Why an artifact could not be used, for the reader; failed and empty dumps are counted elsewhere."""
-    return (
-        [f"{p.path}: {p.skipped}"] if p.skipped else [f"{p.path}: {note}" for note in p.notes if p.facts.get("damaged")]
-    )
 
 
 def _note_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
@@ -133,107 +157,121 @@ def _note_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
         )
 
 
-def _nodes_of(
-    trainers: Sequence[Process], recorders: Iterable[tuple[int, str | None, str]], plan: Layout
-) -> dict[int, str]:
+def _nodes_of(trainers: Iterable[Process], recorders: Iterable[_Recorder], plan: Layout) -> dict[int, str]:
     """Node of each rank; of a rank without a dump, the node of the dumped ranks around it."""
-    node_of = {p.rank: p.node for p in trainers if p.rank is not None and p.node} | dict(plan.node_of)
-    node_of |= {rank: node for rank, node, _ in recorders if node}
-    on: dict[str, list[int]] = {}
+    node_of = {p.rank: p.node for p in trainers if p.rank is not None and p.node}
+    node_of |= plan.node_of
+    node_of |= {recorder.rank: recorder.node for recorder in recorders if recorder.node}
+    return _nodes_of_blocks(node_of, plan.world_size or 0) | node_of
+
+
+def _nodes_of_blocks(node_of: Mapping[int, str], world_size: int) -> dict[int, str]:
+    """The node of every rank, if each node has one block of neighbouring ranks; else nothing. O(world size)."""
+    ranks_on: dict[str, list[int]] = defaultdict(list)
     for rank, node in node_of.items():
-        on.setdefault(node, []).append(rank)
-    size = max((len(v) for v in on.values()), default=0)
-    blocks = {v[0] // size: n for n, v in on.items() if size and len({r // size for r in v}) == 1}
-    if blocks and len(blocks) == len(on):
-        for rank in range(plan.world_size or 0):
-            if rank not in node_of and rank // size in blocks:
-                node_of[rank] = blocks[rank // size]
-    return node_of
+        ranks_on[node].append(rank)
+    size = max(map(len, ranks_on.values()), default=1)
+    node_of_block: dict[int, str] = {}
+    for node, ranks in ranks_on.items():
+        blocks = {rank // size for rank in ranks}
+        if len(blocks) > 1 or blocks & node_of_block.keys():
+            return {}
+        node_of_block[blocks.pop()] = node
+    return {rank: node_of_block[rank // size] for rank in range(world_size) if rank // size in node_of_block}
 
 
 def _compare(found: Findings, others: Sequence[Process]) -> None:
-    rounds = [
-        judge_round([p for p in found.processes if p.round == at], found.layout) for at in range(max(1, found.rounds))
-    ]
-    outcome: Outcome = decide([r for r in rounds if r.groups or r.failed or r.empty], found.layout)
-    verdict = outcome.verdict
-    if not verdict.ranks and verdict.rule in {"all_equal", "no_outlier"} and (workers := odd_workers(others)):
-        verdict = Blame(
-            tuple(workers),
-            dict.fromkeys(workers, THRESHOLDS.worker),
-            workers,
-            tuple(workers),
-            f"All trainers are alike, but a child process of {ranks_text(workers)} has a stack that no other has.",
-            "worker",
-        )
-        outcome.verdict = verdict
-    odd = odd_threads([*found.processes, *others], verdict.ranks[:64])
+    """Judge the rounds of the trainers' dumps, and accuse the ranks that they name."""
+    of_round: dict[int, list[Process]] = defaultdict(list)
+    for p in found.processes:
+        of_round[p.round].append(p)
+    rounds = [judge_round(of_round[number], found.layout) for number in range(found.rounds)]
+    outcome = decide([one for one in rounds if one.has_dumps], found.layout)
+    found.outcome = _with_workers(outcome, others)
+    verdict = found.outcome.verdict
+    threads_of = odd_threads([*found.processes, *others], verdict.ranks[:MAX_ODD_THREADS])
     for rank in verdict.ranks:
         found.accuse(rank, None, verdict.scores[rank], verdict.reasons[rank], "stacks")
-        for reason in odd.get(rank, ()):
+        for reason in threads_of.get(rank, ()):
             found.accuse(rank, None, 0.0, reason, "stacks")
-    found.outcome = outcome
 
 
-def _recorders(artifacts: Sequence[Parsed], plan: Layout, known: Sequence[str]) -> list[tuple[int, str | None, str]]:
-    rows = []
+def _with_workers(outcome: Outcome, others: Sequence[Process]) -> Outcome:
+    """If the trainers show nothing: whose child process differs from that of its peers."""
+    if outcome.verdict.ranks or outcome.verdict.rule not in {"all_equal", "no_outlier"}:
+        return outcome
+    reasons = odd_workers(others)
+    if not reasons:
+        return outcome
+    ranks = tuple(reasons)
+    sentence = f"All trainers are alike, but a child process of {ranks_text(ranks)} has a stack that no other has."
+    scores = dict.fromkeys(ranks, THRESHOLDS.worker)
+    return replace(outcome, verdict=Blame(ranks, scores, reasons, ranks, sentence, "worker"))
+
+
+def _recorders(artifacts: Iterable[Parsed], plan: Layout, known: Sequence[str]) -> list[_Recorder]:
+    """The Flight Recorder dumps whose rank is known, in the order of the artifacts."""
+    found: list[_Recorder] = []
     for p in artifacts:
-        if p.facts.get("flight_recorder"):
-            rank, node = rank_and_node(p.path, plan, known)
-            if rank is not None:
-                rows.append((rank, node or plan.node_of.get(rank), p.path))
-    return sorted(rows, key=lambda row: row[0])
+        stored = p.facts.get("flight_recorder")
+        if not stored:
+            continue
+        rank, node = rank_and_node(p.path, plan, known)
+        if rank is not None:
+            recording = msgspec.convert(stored, Recording)
+            found.append(_Recorder(rank, node or plan.node_of.get(rank), p.path, recording))
+    return found
 
 
-def _states(p: Parsed, plan: Layout, known: Sequence[str]) -> list[collectives.State]:
-    dump = p.facts.get("flight_recorder")
-    rank = rank_and_node(p.path, plan, known)[0] if dump else None
-    if not dump or rank is None:
-        return []
-    return [
-        collectives.State(
-            rank,
-            g["name"],
-            g["desc"],
-            tuple(expand_span(g["ranks"])),
-            g.get("enqueued", -1),
-            g.get("completed", -1),
-            g["open"],
-            g["last"],
-        )
-        for g in dump["groups"]
-    ]
-
-
-def _protocol(rows: Iterable[Any]) -> Iterable[collectives.State]:
-    for row in rows:
-        done = -1 if row.completed is None else row.completed
-        enqueued = row.enqueued if row.enqueued is not None else row.seq if row.seq is not None else -1
-        entry = {"seq": row.seq, "p2p": False, "op": (row.op or "collective").lower(), "sizes": None}
-        yield collectives.State(
-            row.rank, f"log:{row.group}", row.group, (), enqueued, done, [entry] if row.seq is not None else []
-        )
-
-
-def _collectives(found: Findings, states: Sequence[collectives.State], dumped: Sequence[int]) -> None:
-    verdict = collectives.compare(states, dumped=dumped)
-    wrote = set(dumped)
-    absent = [r for r in range(found.layout.world_size or 0) if r not in wrote] if dumped else []
-    if absent and len(absent) <= BLAME.missing_share * len(dumped) and not verdict.ranks:
-        for rank in absent:
-            found.accuse(
-                rank,
-                None,
-                THRESHOLDS.unwritten,
-                "wrote no Flight Recorder dump although its peers did",
-                "flight_recorder",
+def _recorded_states(recorders: Iterable[_Recorder]) -> Iterable[State]:
+    for recorder in recorders:
+        for group in recorder.recording.groups:
+            members = tuple(expand_span(group.ranks))
+            yield State(
+                recorder.rank,
+                group.name,
+                group.desc,
+                members,
+                group.enqueued,
+                group.completed,
+                group.open,
+                group.last,
             )
-    for rank, reason in verdict.ranks.items():
-        is_sure = rank in verdict.device or rank in verdict.host
-        score = THRESHOLDS.first if is_sure else THRESHOLDS.other
-        # Watchdog lines come from the logs, which already weighed them.
-        source, weight = ("flight_recorder", 1.0) if dumped else ("watchdog", THRESHOLDS.watchdog)
-        found.accuse(rank, None, weight * score, reason, source)
+
+
+def _watched_state(row: WatchedRank) -> State:
+    """The state that watchdog lines tell of a rank."""
+    completed = -1 if row.completed is None else row.completed
+    group = f"log:{row.group}"
+    if row.seq is None:
+        return State(row.rank, group, row.group, (), -1 if row.enqueued is None else row.enqueued, completed)
+    call = Collective(row.seq, (row.op or "collective").lower())
+    enqueued = row.seq if row.enqueued is None else row.enqueued
+    return State(row.rank, group, row.group, (), enqueued, completed, [call])
+
+
+def _compare_collectives(found: Findings, states: Sequence[State], dumped: Sequence[int]) -> None:
+    """Accuse the ranks that are missing in collectives, or behind in them."""
+    verdict = compare(states, dumped=dumped)
+    wrote = set(dumped)
+    world_size = found.layout.world_size or 0
     found.collectives = verdict
-    found.recorded = sorted(set(dumped))
-    found.unrecorded = absent
+    found.recorded = sorted(wrote)
+    found.unrecorded = [rank for rank in range(world_size) if rank not in wrote] if dumped else []
+    if not verdict.ranks:
+        _accuse_without_recording(found, len(dumped))
+    # Watchdog lines come from the logs, which already weighed them.
+    source, weight = ("flight_recorder", 1.0) if dumped else ("watchdog", THRESHOLDS.watchdog)
+    stuck = {**verdict.device, **verdict.host}
+    for rank, reason in verdict.ranks.items():
+        score = THRESHOLDS.first if rank in stuck else THRESHOLDS.other
+        found.accuse(rank, None, weight * score, reason, source)
+
+
+def _accuse_without_recording(found: Findings, dump_count: int) -> None:
+    """Accuse the ranks that wrote no Flight Recorder dump, if most of their peers did."""
+    if len(found.unrecorded) > BLAME.missing_share * dump_count:
+        return
+    reason = "wrote no Flight Recorder dump although its peers did"
+    for rank in found.unrecorded:
+        found.accuse(rank, None, THRESHOLDS.unwritten, reason, "flight_recorder")

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from diagnosis.kinds.stacks.ranks.layout import Layout
 
@@ -33,26 +34,31 @@ class Candidate:
         return round(self.coverage * (1 + self.precision) / 2, 4)
 
 
-def candidates(outliers: Iterable[int], layout: Layout, *, limit: int = 24) -> list[Candidate]:
-    """Single groups that touch an outlier, and per kind the union that covers all; best first. O(kinds × world
-    size)."""
+def candidates(outliers: Iterable[int], layout: Layout, *, limit: int | None = 24) -> list[Candidate]:
+    """Single groups that touch an outlier, and per kind the union that covers all; best first, at most ``limit``.
+    O(kinds × world size).
+    """
     odd = frozenset(outliers)
     if not odd or not layout.is_known:
         return []
     found: list[Candidate] = []
     for kind in layout.kinds():
-        touched = [g for g in layout.groups(kind) if not odd.isdisjoint(g)]
-        for g in touched:
-            hit = len(odd.intersection(g))
-            found.append(Candidate(kind, (g,), frozenset(g), hit / len(odd), hit / len(g)))
+        touched = [group for group in layout.groups(kind) if not odd.isdisjoint(group)]
+        found += [_candidate(kind, (group,), odd) for group in touched]
         if len(touched) > 1:
-            union = frozenset(r for g in touched for r in g)
-            found.append(
-                Candidate(kind, tuple(touched), union, len(odd & union) / len(odd), len(odd & union) / len(union))
-            )
+            found.append(_candidate(kind, tuple(touched), odd))
     return sorted(found, key=lambda c: (c.order, c.kind))[:limit]
+
+
+def _candidate(kind: str, groups: tuple[tuple[int, ...], ...], outliers: frozenset[int]) -> Candidate:
+    ranks = frozenset(chain.from_iterable(groups))
+    common = len(outliers & ranks)
+    return Candidate(kind, groups, ranks, common / len(outliers), common / len(ranks))
 
 
 def tied_candidates(found: list[Candidate]) -> list[Candidate]:
     """Candidates as good as the best that would evict other ranks: a human decides between them."""
-    return [c for c in found[1:] if c.order == found[0].order and c.ranks != found[0].ranks] if found else []
+    if not found:
+        return []
+    best = found[0]
+    return [c for c in found[1:] if c.order == best.order and c.ranks != best.ranks]

@@ -1,158 +1,199 @@
-"""Findings of all kinds of stack evidence, joined into the report's ``stacks`` object."""
+"""The report's ``stacks`` object (``docs/report.md`` lists every field), and the only place that makes it."""
 
 from __future__ import annotations
 
-import re
-from collections.abc import Iterable
-from dataclasses import dataclass, field
-from itertools import combinations
+from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
-from diagnosis import stats, thresholds
-from diagnosis.evidence.rank_names import fold_ranks, ranks_text
+import msgspec
+
+from diagnosis import thresholds
+from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.blame import evict
-from diagnosis.kinds.stacks.blame.collectives import Verdict
-from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Outcome
-from diagnosis.kinds.stacks.ranks.cluster import Group, icicle, icicle_rows
+from diagnosis.kinds.stacks.blame.accusations import Accusation, Findings, agreed, disagreements
+from diagnosis.kinds.stacks.blame.collectives import HungCollective
+from diagnosis.kinds.stacks.blame.stack_sentences import (
+    headline_of,
+    notes_on_missing,
+    reason_of,
+    reason_sentence,
+    reasons_of,
+)
+from diagnosis.kinds.stacks.blame.voting import MAX_LISTED, Vote
+from diagnosis.kinds.stacks.ranks.cluster import Group, IcicleRow, icicle, icicle_rows
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
-from diagnosis.kinds.stacks.ranks.layout import Layout
-from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED
 
-#: Ranks that are missing are judged alike everywhere.
-BLAME: Final = thresholds.of("blame")
 THRESHOLDS: Final = thresholds.of("stack_report")
-LIMITS: Final = thresholds.limits("stack_report")
 
-_MAX_GROUPS = 200
-#: Sorts after every rank.
-_NO_RANK = 1 << 30
-_SOURCE_TEXT = {
-    "stacks": "stacks",
-    "flight_recorder": "Flight Recorder",
-    "watchdog": "watchdog lines",
-    "ras": "NCCL RAS",
-}
+_MAX_GROUPS: Final = 200
+_MAX_CANDIDATES: Final = 24
+_MAX_GROUPS_OF_CANDIDATE: Final = 16
+_MAX_TIED: Final = 8
+_MAX_VOTES: Final = 16
+_MAX_ACCUSED: Final = 256
+_MAX_REASONS: Final = 6
 
 
-@dataclass(slots=True)
-class Accusation:
-    """The evidence against one rank (or a node without a known rank), by kind."""
+class GroupRow(msgspec.Struct, frozen=True):
+    """Ranks with equal stacks. ``frames`` innermost first; ``key``: those that are compared; ``dimension``: the
+    parallel dimension that they wait for, empty if any."""
+
+    ranks: list[int]
+    folded: str
+    frames: list[str]
+    key: list[str]
+    dominant: bool
+    activity: str
+    what: str
+    dimension: str
+
+
+class CandidateRow(msgspec.Struct, frozen=True):
+    """Parallel groups of one kind that may explain the outliers. ``ranks`` counts theirs; ``coverage``: share of the
+    outliers in them, ``precision``: share of them that are outliers, both in [0, 1] as ``score``."""
+
+    kind: str
+    groups: list[str]
+    ranks: int
+    score: float
+    coverage: float
+    precision: float
+
+
+class VotedRow(CandidateRow, frozen=True):
+    """A candidate, and in how many rounds it had the most outliers."""
+
+    rounds: int
+
+
+class CollectiveRows(msgspec.Struct, frozen=True):
+    """What the collectives show: ranks by signal, the one that hangs, who wrote a Flight Recorder dump."""
+
+    host_stuck: list[int]
+    device_stuck: list[int]
+    mismatched: list[int]
+    collective: HungCollective | None
+    ranks_with_dump: str
+    ranks_without_dump: list[int]
+
+
+class DumpRow(msgspec.Struct, frozen=True):
+    """One dump of a trainer. ``line``: its first one in the file, from 1."""
 
     rank: int | None
     node: str | None
-    scores: dict[str, float] = field(default_factory=dict)
-    reasons: list[str] = field(default_factory=list)
-
-    @property
-    def score(self) -> float:
-        """Independent kinds of evidence that agree strengthen each other."""
-        return round(stats.fuse(self.scores.values()), 4)
+    path: str
+    line: int
+    round: int
+    status: str
 
 
-@dataclass(slots=True)
-class Findings:
-    """All findings before the sentences are made."""
+class NodeRow(msgspec.Struct, frozen=True):
+    """A node in the ranking. ``score`` in [0, 1]; ``is_suspect`` False: ranked, not accused."""
 
-    rounds: int = 1
-    notes: list[str] = field(default_factory=list)
-    layout: Layout = field(default_factory=Layout)
-    processes: list[Process] = field(default_factory=list)
-    artifacts: dict[int, str] = field(default_factory=dict)
-    node_of: dict[int, str] = field(default_factory=dict)
-    outcome: Outcome | None = None
-    collectives: Verdict | None = None
-    recorded: list[int] = field(default_factory=list)
-    unrecorded: list[int] = field(default_factory=list)
-    accused: dict[tuple[int | None, str | None], Accusation] = field(default_factory=dict)
+    entity: str
+    kind: str
+    score: float
+    sources: list[str] = msgspec.field(name="from")
+    reasons: list[str]
+    ranks: list[int]
+    is_suspect: bool = msgspec.field(name="suspect")
 
-    def accuse(self, rank: int | None, node: str | None, score: float, reason: str, source: str) -> None:
-        """Add one reason; the best score of each kind of evidence counts."""
-        node = node or (self.node_of.get(rank) if rank is not None else None)
-        accusation = self.accused.setdefault((rank, None if rank is not None else node), Accusation(rank, node))
-        accusation.scores[source] = max(score, accusation.scores.get(source, 0.0))
-        if reason not in accusation.reasons:
-            accusation.reasons.append(reason)
+
+class RankRow(msgspec.Struct, frozen=True):
+    """A rank in the ranking; ``evidence``: the kinds of stack evidence that accuse it."""
+
+    entity: str
+    kind: str
+    score: float
+    sources: list[str] = msgspec.field(name="from")
+    evidence: list[str]
+    reasons: list[str]
+    node: str | None
+    ranks: list[int]
+    is_suspect: bool = msgspec.field(name="suspect")
+
+
+class StackReport(msgspec.Struct, frozen=True):
+    """The whole object."""
+
+    suspect_ranks: list[int]
+    suspect_nodes: list[str]
+    evict_ranks: list[int]
+    evict_nodes: list[str]
+    groups: list[GroupRow]
+    missing_ranks: list[int]
+    failed_ranks: list[int]
+    empty_ranks: list[int]
+    outlier_ranks: list[int]
+    headline: str
+    reason: str
+    rule: str
+    rounds: int
+    is_moving: bool
+    explained_by: CandidateRow | None
+    candidates: list[CandidateRow]
+    tie: list[CandidateRow]
+    votes: list[VotedRow]
+    layout: dict[str, int | str | None]
+    collectives: CollectiveRows | None
+    notes: list[str]
+    icicle: list[IcicleRow]
+    ranks: list[DumpRow]
+    suspects: list[NodeRow | RankRow]
 
 
 def to_report(found: Findings) -> dict[str, Any]:
-    """The ``stacks`` object of ``docs/report.md``, with ``suspects`` for the fusion. JSON-able and deterministic."""
-    ranked = sorted(found.accused.values(), key=_order)
-    strong = _agreed_accusations(ranked, found.notes)
-    suspects = [a.rank for a in strong if a.rank is not None]
-    shown = _shown_round(found)
+    """The ``stacks`` object as JSON, with ``suspects`` for the fusion. Deterministic."""
+    stored: dict[str, Any] = msgspec.to_builtins(report_of(found))
+    return stored
+
+
+def report_of(found: Findings) -> StackReport:
+    """The ``stacks`` object. Linear in ranks and distinct frames."""
+    ranked = found.ranked()
+    accused = agreed(ranked)
+    suspects = [accusation.rank for accusation in accused if accusation.rank is not None]
+    shown = found.shown()
     outliers = sorted({*_voted_outliers(found), *suspects})
     candidates = _candidates(found, suspects, outliers)
+    candidate_rows = [_candidate_row(candidate) for candidate in candidates[:_MAX_CANDIDATES]]
     evict_ranks = _evict_ranks(candidates, suspects, outliers)
-    nodes = list(dict.fromkeys(a.node for a in strong if a.node))
-    evict_nodes = list(dict.fromkeys([*nodes, *_nodes(evict_ranks, found.node_of)]))
-    _note_absent(found, shown)
-    reason = _reason(found)
-    names_somebody = bool(suspects or nodes)
+    nodes = _once(accusation.node for accusation in accused)
+    evict_nodes = _once([*nodes, *map(found.node_of.get, evict_ranks)])
+    reason = reason_of(found)
     votes = [] if found.outcome is None else found.outcome.votes
-    return {
-        "suspect_ranks": suspects,
-        "suspect_nodes": nodes,
-        "evict_ranks": evict_ranks,
-        "evict_nodes": evict_nodes,
-        "groups": [_group_row(g) for g in shown.groups[:_MAX_GROUPS]],
-        "missing_ranks": shown.missing[:MAX_LISTED],
-        "failed_ranks": shown.failed,
-        "empty_ranks": shown.empty,
-        "outlier_ranks": outliers,
-        "headline": _headline(reason, nodes) if names_somebody else reason,
-        "reason": reason,
-        "rule": _rule(found),
-        "rounds": found.rounds,
-        "is_moving": found.outcome is not None and found.outcome.is_moving,
-        "explained_by": _candidate_row(candidates[0]) if candidates else None,
-        "candidates": [_candidate_row(c) for c in candidates[:24]],
-        "tie": [_candidate_row(c) for c in evict.tied_candidates(candidates)[:8]],
-        "votes": [{**_candidate_row(c), "rounds": n} for c, n in votes][:16],
-        "layout": {
-            **found.layout.sizes,
-            "order": found.layout.order,
-            "world_size": found.layout.world_size,
-            "source": found.layout.source,
-        },
-        "collectives": _collective_rows(found),
-        "notes": found.notes,
-        "icicle": icicle_rows(icicle(shown.groups)) if shown.groups else [],
-        "ranks": [
-            {
-                "rank": p.rank,
-                "node": found.node_of.get(p.rank or 0),
-                "path": p.path,
-                "line": p.dump.line,
-                "round": p.round,
-                "status": p.dump.status,
-            }
-            for p in found.processes
-        ],
-        "suspects": _suspects(strong, ranked),
-    }
+    return StackReport(
+        suspect_ranks=suspects,
+        suspect_nodes=nodes,
+        evict_ranks=evict_ranks,
+        evict_nodes=evict_nodes,
+        groups=[_group_row(group) for group in shown.groups[:_MAX_GROUPS]],
+        missing_ranks=shown.missing[:MAX_LISTED],
+        failed_ranks=shown.failed,
+        empty_ranks=shown.empty,
+        outlier_ranks=outliers,
+        headline=headline_of(reason, nodes) if suspects or nodes else reason,
+        reason=reason,
+        rule=_rule(found),
+        rounds=found.rounds,
+        is_moving=found.outcome is not None and found.outcome.is_moving,
+        explained_by=candidate_rows[0] if candidate_rows else None,
+        candidates=candidate_rows,
+        tie=[_candidate_row(candidate) for candidate in evict.tied_candidates(candidates)[:_MAX_TIED]],
+        votes=[_voted_row(vote) for vote in votes[:_MAX_VOTES]],
+        layout=_layout_row(found),
+        collectives=_collective_rows(found),
+        notes=[*found.notes, *disagreements(ranked), *notes_on_missing(found, shown)],
+        icicle=icicle_rows(icicle(shown.groups)) if shown.groups else [],
+        ranks=[_dump_row(p, found.node_of) for p in found.processes],
+        suspects=_suspects(accused, ranked),
+    )
 
 
-@dataclass(frozen=True, slots=True)
-class _Shown:
-    """The round that the report shows: its groups, and the ranks without a usable dump."""
-
-    groups: list[Group]
-    missing: list[int]
-    absent: int
-    failed: list[int]
-    empty: list[int]
-
-
-def _shown_round(found: Findings) -> _Shown:
-    if found.outcome is None:
-        return _Shown([], found.unrecorded, len(found.unrecorded), [], [])
-    shown = found.outcome.shown
-    return _Shown(shown.groups, shown.missing, shown.absent, shown.failed, shown.empty)
-
-
-def _order(a: Accusation) -> tuple[float, int, str]:
-    """The strongest first, then by rank, nodes without a rank last."""
-    return -a.score, _NO_RANK if a.rank is None else a.rank, a.node or ""
+def _once(names: Iterable[str | None]) -> list[str]:
+    """Each name once, in their order."""
+    return list(dict.fromkeys(name for name in names if name))
 
 
 def _voted_outliers(found: Findings) -> tuple[int, ...]:
@@ -161,7 +202,7 @@ def _voted_outliers(found: Findings) -> tuple[int, ...]:
     return () if verdict is None or not verdict.ranks else verdict.outliers
 
 
-def _candidates(found: Findings, suspects: list[int], outliers: list[int]) -> list[evict.Candidate]:
+def _candidates(found: Findings, suspects: Sequence[int], outliers: Sequence[int]) -> list[evict.Candidate]:
     """Sets of ranks that explain the outliers, best first; none where nobody is accused."""
     if not suspects:
         return []
@@ -171,7 +212,7 @@ def _candidates(found: Findings, suspects: list[int], outliers: list[int]) -> li
     return voted or evict.candidates(outliers, found.layout)
 
 
-def _evict_ranks(candidates: list[evict.Candidate], suspects: list[int], outliers: list[int]) -> list[int]:
+def _evict_ranks(candidates: Sequence[evict.Candidate], suspects: Sequence[int], outliers: Sequence[int]) -> list[int]:
     """The ranks to replace: those of the best candidate, and every suspect."""
     if not suspects:
         return []
@@ -186,214 +227,101 @@ def _rule(found: Findings) -> str:
     return "collectives" if found.collectives else "none"
 
 
-def _agreed_accusations(ranked: list[Accusation], notes: list[str]) -> list[Accusation]:
-    """The accused: those of the strongest kind of evidence. Disagreements are reported."""
-    by_source: dict[str, set[int]] = {}
-    for a in ranked:
-        for source, score in a.scores.items():
-            if score > 0 and a.rank is not None:
-                by_source.setdefault(source, set()).add(a.rank)
-    names = sorted(by_source)
-    notes += [
-        f"{_SOURCE_TEXT[one]} accuse rank {fold_ranks(by_source[one])}, "
-        f"{_SOURCE_TEXT[other]} rank {fold_ranks(by_source[other])}: they disagree, so a human should decide."
-        for one, other in combinations(names, 2)
-        if not by_source[one] & by_source[other]
-    ]
-    if not ranked:
-        return []
-    best = ranked[0].score
-    several = {a.rank for a in ranked if sum(s > 0 for s in a.scores.values()) > 1}
-    if several:  # ranks that two kinds of evidence accuse come before those that one accuses
-        return [a for a in ranked if a.rank in several or a.score >= best - THRESHOLDS.equal]
-    return [a for a in ranked if a.score >= min(THRESHOLDS.named, best - THRESHOLDS.near)]
+def _layout_row(found: Findings) -> dict[str, int | str | None]:
+    """The size of each dimension, the order, the number of ranks, and where these are from."""
+    plan = found.layout
+    return {**plan.sizes, "order": plan.order, "world_size": plan.world_size, "source": plan.source}
 
 
-def _reason(found: Findings) -> str:
-    parts = []
-    if found.outcome:
-        parts.append(found.outcome.verdict.reason)
-    if found.collectives:
-        verdict = found.collectives
-        source = "Flight Recorder" if found.recorded else "Watchdog lines"
-        for word, ranks in (("host", verdict.host), ("device", verdict.device)):
-            if ranks:
-                first = min(ranks)
-                verb = "is stuck on its" if len(ranks) == 1 else "are stuck on their"
-                parts.append(f"{source}: {ranks_text(ranks)} {verb} {word}: rank {first} {ranks[first]}.")
-        if verdict.mismatch and not verdict.host and not verdict.device:
-            first = min(verdict.mismatch)
-            parts.append(f"{source}: {ranks_text(verdict.mismatch)} {verdict.mismatch[first]}.")
-        if not verdict.ranks and found.recorded:
-            parts.append("Flight Recorder: no rank is missing from a collective or behind its peers.")
-    parts += [
-        f"RAS: {a.node or ''} {r}."
-        for a in found.accused.values()
-        for s in [a.scores.get("ras")]
-        if s
-        for r in a.reasons[-1:]
-    ][:3]
-    return " ".join(parts) or "The stack evidence could not be compared."
-
-
-def _headline(reason: str, nodes: list[str]) -> str:
-    """The first clause of the reason, with the nodes: the title of an incident."""
-    first = re.split(r"(?<=\w\))\.|[;.](?:\s|$)", reason, maxsplit=1)[0].rstrip(".")
-    where = ", ".join(nodes[: LIMITS.nodes]) + (
-        f" and {len(nodes) - LIMITS.nodes} more" if len(nodes) > LIMITS.nodes else ""
+def _group_row(group: Group) -> GroupRow:
+    return GroupRow(
+        ranks=group.ranks,
+        folded=fold_ranks(group.ranks),
+        frames=[frame.label for frame in group.frames],
+        key=list(group.key),
+        dominant=group.dominant,
+        activity=group.activity.kind,
+        what=group.activity.what,
+        dimension=group.activity.dim,
     )
-    return f"{first} ({where})." if where else f"{first}."
 
 
-def _note_rounds(found: Findings) -> None:
-    """The ranks that are missing in some rounds: rounds are compared in their common ranks."""
-    if found.rounds < 2:
-        return
-    seen: dict[int, set[int]] = {}
-    for p in found.processes:
-        seen.setdefault(p.round, set()).add(p.rank if p.rank is not None else -1)
-    everyone = set().union(*seen.values())
-    partial = [
-        f"round {at + 1} lacks {ranks_text(lacking)}"
-        for at, ranks in sorted(seen.items())
-        if (lacking := everyone - ranks)
-    ]
-    if partial:
-        shown = "; ".join(partial[: LIMITS.rounds]) + (
-            f"; {len(partial) - LIMITS.rounds} more rounds lack some" if len(partial) > LIMITS.rounds else ""
-        )
-        found.notes.append(f"The {found.rounds} rounds are not of the same ranks: {shown}.")
+def _candidate_row(candidate: evict.Candidate) -> CandidateRow:
+    return CandidateRow(
+        kind=candidate.kind,
+        groups=[fold_ranks(group) for group in candidate.groups[:_MAX_GROUPS_OF_CANDIDATE]],
+        ranks=len(candidate.ranks),
+        score=candidate.score,
+        coverage=round(candidate.coverage, 4),
+        precision=round(candidate.precision, 4),
+    )
 
 
-def _note_absent(found: Findings, shown: _Shown) -> None:
-    """Say which ranks have no dump, or none that could be read whole."""
-    _note_rounds(found)
-    if shown.missing:
-        found.notes.append(_missing_text(found, shown))
-    if cut := sorted(_ranks_of_cut_dumps(found.processes)):
-        total = len({p.rank for p in found.processes})
-        which = f" (rank {fold_ranks(cut)})" if len(cut) <= LIMITS.cut else ""
-        found.notes.append(
-            f"{len(cut)} of {total} dumps break off in the middle of a stack{which}; what is there was compared."
-        )
-    if shown.failed:
-        found.notes.append(
-            f"The dump of rank {fold_ranks(shown.failed)} failed in the tool itself; "
-            "that proves nothing about the rank."
-        )
-    if shown.empty:
-        found.notes.append(
-            f"The dump of rank {fold_ranks(shown.empty)} is empty: the process may have been gone, "
-            "or the tool was not allowed to read it."
-        )
+def _voted_row(vote: Vote) -> VotedRow:
+    candidate = _candidate_row(vote.candidate)
+    return VotedRow(**msgspec.structs.asdict(candidate), rounds=vote.rounds)
 
 
-def _missing_text(found: Findings, shown: _Shown) -> str:
-    world_size = found.layout.world_size
-    share = f"{shown.absent} of {world_size} ranks"
-    is_listed = shown.absent <= LIMITS.absent
-    text = f"No dump of rank {fold_ranks(shown.missing)} ({share})." if is_listed else f"No dump of {share}."
-    if shown.absent <= BLAME.missing_share * (world_size or 1):
-        return text
-    return f"{text} So many are not accused: the upload is not complete, or the layout is another job's."
-
-
-def _ranks_of_cut_dumps(processes: Iterable[Process]) -> set[int]:
-    return {p.rank for p in processes if p.dump.status == TRUNCATED and p.rank is not None}
-
-
-def _group_row(g: Group) -> dict[str, Any]:
-    return {
-        "ranks": g.ranks,
-        "folded": fold_ranks(g.ranks),
-        "frames": [f.label for f in g.frames],
-        "key": list(g.key),
-        "dominant": g.dominant,
-        "activity": g.activity.kind,
-        "what": g.activity.what,
-        "dimension": g.activity.dim,
-    }
-
-
-def _candidate_row(c: evict.Candidate) -> dict[str, Any]:
-    return {
-        "kind": c.kind,
-        "groups": [fold_ranks(g) for g in c.groups[:16]],
-        "ranks": len(c.ranks),
-        "score": c.score,
-        "coverage": round(c.coverage, 4),
-        "precision": round(c.precision, 4),
-    }
-
-
-def _collective_rows(found: Findings) -> dict[str, Any] | None:
-    v = found.collectives
-    if v is None:
+def _collective_rows(found: Findings) -> CollectiveRows | None:
+    verdict = found.collectives
+    if verdict is None:
         return None
-    return {
-        "host_stuck": sorted(v.host),
-        "device_stuck": sorted(v.device),
-        "mismatched": sorted(v.mismatch),
-        "collective": v.collective,
-        "ranks_with_dump": fold_ranks(found.recorded),
-        "ranks_without_dump": found.unrecorded[:MAX_LISTED],
-    }
+    return CollectiveRows(
+        host_stuck=sorted(verdict.host),
+        device_stuck=sorted(verdict.device),
+        mismatched=sorted(verdict.mismatch),
+        collective=verdict.collective,
+        ranks_with_dump=fold_ranks(found.recorded),
+        ranks_without_dump=found.unrecorded[:MAX_LISTED],
+    )
 
 
-def _nodes(ranks: Iterable[int], node_of: dict[int, str]) -> list[str]:
-    return list(dict.fromkeys(node_of[r] for r in ranks if r in node_of))
+def _dump_row(p: Process, node_of: dict[int, str]) -> DumpRow:
+    return DumpRow(p.rank, node_of.get(p.rank or 0), p.path, p.dump.line, p.round, p.dump.status)
 
 
-def _suspects(strong: list[Accusation], ranked: list[Accusation]) -> list[dict[str, Any]]:
+def _suspects(accused: Sequence[Accusation], ranked: Sequence[Accusation]) -> list[NodeRow | RankRow]:
     """For the fusion: each accused rank, and each node with the best of its ranks; weak ones with half their score."""
-    named = {id(a) for a in strong}
-    rows: list[dict[str, Any]] = []
-    by_node: dict[str, list[Accusation]] = {}
-    for a in ranked[:256]:
-        if a.rank is not None:
-            rows.append(
-                {
-                    "entity": f"rank {a.rank}",
-                    "kind": "rank",
-                    "score": _shown_score(a, named),
-                    "from": ["stacks"],
-                    "evidence": sorted(s for s, score in a.scores.items() if score > 0),
-                    "reasons": [_reason_sentence([a.rank], r) for r in a.reasons[:6]],
-                    "node": a.node,
-                    "ranks": [a.rank],
-                    "suspect": id(a) in named,
-                }
-            )
-        if a.node:
-            by_node.setdefault(a.node, []).append(a)
-    nodes: list[dict[str, Any]] = [
-        {
-            "entity": node,
-            "kind": "node",
-            "score": max(_shown_score(a, named) for a in accusations),
-            "from": ["stacks"],
-            "reasons": _reasons_of(accusations)[:6],
-            "ranks": sorted(a.rank for a in accusations if a.rank is not None),
-            "suspect": any(id(a) in named for a in accusations),
-        }
-        for node, accusations in by_node.items()
-    ]
-    return [*sorted(nodes, key=lambda n: -float(n["score"])), *rows]
+    accused_ids = {id(accusation) for accusation in accused}
+    of_node: dict[str, list[Accusation]] = {}
+    rank_rows: list[RankRow] = []
+    for accusation in ranked[:_MAX_ACCUSED]:
+        if accusation.rank is not None:
+            rank_rows.append(_rank_row(accusation, accusation.rank, is_suspect=id(accusation) in accused_ids))
+        if accusation.node:
+            of_node.setdefault(accusation.node, []).append(accusation)
+    node_rows = [_node_row(node, own, accused_ids) for node, own in of_node.items()]
+    node_rows.sort(key=lambda row: -row.score)
+    return [*node_rows, *rank_rows]
 
 
-def _shown_score(a: Accusation, named: set[int]) -> float:
-    return a.score if id(a) in named else round(THRESHOLDS.unnamed * a.score, 4)
+def _rank_row(accusation: Accusation, rank: int, *, is_suspect: bool) -> RankRow:
+    return RankRow(
+        entity=f"rank {rank}",
+        kind="rank",
+        score=_shown_score(accusation, is_suspect=is_suspect),
+        sources=["stacks"],
+        evidence=sorted(accusation.sources),
+        reasons=[reason_sentence([rank], reason) for reason in accusation.reasons[:_MAX_REASONS]],
+        node=accusation.node,
+        ranks=[rank],
+        is_suspect=is_suspect,
+    )
 
 
-def _reasons_of(accusations: list[Accusation]) -> list[str]:
-    """Each reason once, with all the node's ranks that share it."""
-    ranks: dict[str, list[int]] = {}
-    for a in accusations:
-        for reason in a.reasons:
-            ranks.setdefault(reason, []).extend([] if a.rank is None else [a.rank])
-    return [_reason_sentence(r, reason) for reason, r in ranks.items()]
+def _node_row(node: str, accusations: Sequence[Accusation], accused_ids: set[int]) -> NodeRow:
+    """``accused_ids``: identities of the accusations that hold."""
+    scores = [_shown_score(one, is_suspect=id(one) in accused_ids) for one in accusations]
+    return NodeRow(
+        entity=node,
+        kind="node",
+        score=max(scores),
+        sources=["stacks"],
+        reasons=reasons_of(accusations)[:_MAX_REASONS],
+        ranks=sorted(one.rank for one in accusations if one.rank is not None),
+        is_suspect=any(id(one) in accused_ids for one in accusations),
+    )
 
 
-def _reason_sentence(ranks: list[int], reason: str) -> str:
-    subject = ranks_text(ranks) if ranks else "a process"
-    return f"{subject}: {reason}" if reason.startswith("its ") else f"{subject} {reason}"
+def _shown_score(accusation: Accusation, *, is_suspect: bool) -> float:
+    return accusation.score if is_suspect else round(THRESHOLDS.unnamed * accusation.score, 4)

@@ -6,14 +6,17 @@ Under one silent fault most healthy machines show the same stacks. Two ranks are
 
 from __future__ import annotations
 
+from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
 
+import msgspec
+
 from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.waits import COMM, Activity, activity, call_site
-from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK, Frame, comparable_frames
+from diagnosis.kinds.stacks.read.stack_frames import EMPTY, FAILED, OK, Dump, Frame, comparable_frames
 
 #: A group is dominant from this share of the compared ranks; the largest always is, if it has more than one rank.
 MIN_DOMINANT_SHARE = 0.25
@@ -34,55 +37,103 @@ def key_of(frames: Sequence[Frame]) -> tuple[str, ...]:
     return tuple(f.label for f in call_site(comparable_frames(frames)))
 
 
+@dataclass(frozen=True, slots=True)
+class _CutStack:
+    """The stack of a rank whose dump breaks off. ``is_outer``: its outermost frames are there."""
+
+    rank: int
+    key: tuple[str, ...]
+    frames: tuple[Frame, ...]
+    is_outer: bool
+
+
+@dataclass(slots=True)
+class _Grouping:
+    """Ranks by their stacks, while they are read. ``keys``: the compared part of each distinct stack."""
+
+    groups: dict[tuple[str, ...], Group] = field(default_factory=dict)
+    failed: list[int] = field(default_factory=list)
+    empty: list[int] = field(default_factory=list)
+    cut: list[_CutStack] = field(default_factory=list)
+    keys: dict[tuple[Frame, ...], tuple[str, ...]] = field(default_factory=dict)
+
+    def add(self, rank: int, dump: Dump) -> None:
+        """Put a rank where its dump belongs."""
+        frames = () if dump.status in {FAILED, EMPTY} else dump.working()
+        key = self._key(frames)
+        if key and dump.status == OK:
+            self._join(rank, key, frames)
+        elif key:
+            is_outer = any(frame.name == "<module>" for frame in frames[-2:])
+            self.cut.append(_CutStack(rank, key, frames, is_outer))
+        elif dump.status in {FAILED, OK}:
+            self.failed.append(rank)
+        else:
+            self.empty.append(rank)
+
+    def add_cut(self, stack: _CutStack) -> None:
+        """Put a rank to the largest group of which its stack is a part."""
+        part = _labels(stack.frames)
+        wholes = [group for group in self.groups.values() if _is_part(part, group, is_outer=stack.is_outer)]
+        whole = max(wholes, key=lambda group: len(group.ranks), default=None)
+        if whole is not None:
+            whole.ranks.append(stack.rank)
+        elif stack.is_outer:
+            self.failed.append(stack.rank)  # its activity is in the missing part
+        else:
+            self._join(stack.rank, stack.key, stack.frames)
+
+    def _key(self, frames: tuple[Frame, ...]) -> tuple[str, ...]:
+        if not frames:
+            return ()
+        if frames not in self.keys:
+            self.keys[frames] = key_of(frames)
+        return self.keys[frames]
+
+    def _join(self, rank: int, key: tuple[str, ...], frames: tuple[Frame, ...]) -> None:
+        if key not in self.groups:
+            self.groups[key] = Group(key, frames, activity(frames))
+        self.groups[key].ranks.append(rank)
+
+
 def group_ranks(processes: Iterable[Process]) -> tuple[list[Group], list[int], list[int]]:
     """Groups (largest first), ranks whose dump failed, ranks whose dump is empty. Linear in frames.
 
     A truncated stack joins the largest group of which it is the innermost part (the outermost, where the tool prints
     that first).
     """
-    groups: dict[tuple[str, ...], Group] = {}
-    failed: list[int] = []
-    empty: list[int] = []
-    cut: list[tuple[int, tuple[str, ...], tuple[Frame, ...]]] = []
-    keys: dict[tuple[Frame, ...], tuple[str, ...]] = {}
+    grouping = _Grouping()
     for p in processes:
-        if p.rank is None:
-            continue
-        working = p.dump.working() if p.dump.status not in {FAILED, "empty"} else ()
-        key = keys.setdefault(working, key_of(working)) if working in keys or working else ()
-        if not key:
-            (failed if p.dump.status in (FAILED, OK) else empty).append(p.rank)
-        elif p.dump.status == OK:
-            if key not in groups:
-                groups[key] = Group(key, working, activity(working))
-            groups[key].ranks.append(p.rank)
-        else:
-            cut.append((p.rank, key, working))
-    for rank, key, working in cut:
-        part = _labels(working)
-        is_outer = any(f.name == "<module>" for f in working[-2:])
-        like = [g for g in groups.values() if _is_part(part, _labels(g.frames), is_outer=is_outer)]
-        whole = max(like, key=lambda g: len(g.ranks), default=None)
-        if whole is None and is_outer:
-            failed.append(rank)  # its activity is in the missing part
-        else:
-            (whole or groups.setdefault(key, Group(key, working, activity(working)))).ranks.append(rank)
-    ordered = sorted(_merge(groups), key=lambda g: (-len(g.ranks), min(g.ranks), g.key))
-    total = sum(len(g.ranks) for g in ordered)
-    for at, g in enumerate(ordered):
-        g.ranks.sort()
-        g.dominant = len(g.ranks) >= MIN_DOMINANT_SHARE * total or at == 0
-        if len(g.ranks) == 1 and total > 2:
-            g.dominant = False
-    return ordered, sorted(failed), sorted(empty)
+        if p.rank is not None:
+            grouping.add(p.rank, p.dump)
+    for stack in grouping.cut:
+        grouping.add_cut(stack)
+    groups = sorted(_merge(grouping.groups), key=lambda group: (-len(group.ranks), min(group.ranks), group.key))
+    _mark_dominant(groups)
+    return groups, sorted(grouping.failed), sorted(grouping.empty)
+
+
+def _mark_dominant(groups: Sequence[Group]) -> None:
+    """Sort the ranks of each group, and mark the groups, largest first, that are dominant."""
+    total = sum(len(group.ranks) for group in groups)
+    for at, group in enumerate(groups):
+        group.ranks.sort()
+        is_single = len(group.ranks) == 1 and total > 2
+        is_large = len(group.ranks) >= MIN_DOMINANT_SHARE * total
+        group.dominant = not is_single and (is_large or at == 0)
 
 
 def _labels(frames: Sequence[Frame]) -> list[str]:
     return [frame.label for frame in comparable_frames(frames)]
 
 
-def _is_part(part: list[str], whole: list[str], *, is_outer: bool) -> bool:
-    return bool(part) and (whole[-len(part) :] == part if is_outer else whole[: len(part)] == part)
+def _is_part(part: list[str], group: Group, *, is_outer: bool) -> bool:
+    """Whether a group's stack ends, or begins, with these frames."""
+    if not part:
+        return False
+    whole = _labels(group.frames)
+    same_end = whole[-len(part) :] if is_outer else whole[: len(part)]
+    return same_end == part
 
 
 def _merge(groups: dict[tuple[str, ...], Group]) -> list[Group]:
@@ -124,29 +175,30 @@ def icicle(groups: Sequence[Group]) -> Node:
     return root
 
 
-def icicle_rows(root: Node, *, limit: int = 2000) -> list[dict[str, object]]:
-    """The icicle as rows ``{id, parent, label, value, ranks, lacks}``, parents first, for a chart.
-
-    ``ranks`` and ``lacks`` are folded (``0-2/5-7`` have the frame, ``3-4`` reached its parent but lack it).
+class IcicleRow(msgspec.Struct, frozen=True):
+    """A call in a chart. ``parent``: its row's id, None of the root; ``value``: how many ranks; ``ranks`` and ``lacks``
+    are folded (``0-2/5-7`` have the frame, ``3-4`` reached its parent but lack it).
     """
-    rows: list[dict[str, object]] = []
-    todo: list[tuple[Node, int | None, list[int]]] = [(root, None, root.ranks)]
+
+    id: int
+    parent: int | None
+    label: str
+    value: int
+    ranks: str
+    lacks: str
+
+
+def icicle_rows(root: Node, *, limit: int = 2000) -> list[IcicleRow]:
+    """The icicle as rows, parents first."""
+    rows: list[IcicleRow] = []
+    todo: deque[tuple[Node, int | None, list[int]]] = deque([(root, None, root.ranks)])
     while todo and len(rows) < limit:
-        node, parent, above = todo.pop(0)
-        me = len(rows)
-        rows.append(
-            {
-                "id": me,
-                "parent": parent,
-                "label": node.label,
-                "value": len(node.ranks),
-                "ranks": fold_ranks(node.ranks),
-                "lacks": fold_ranks(set(above) - set(node.ranks)),
-            }
-        )
-        todo += [
-            (child, me, node.ranks) for child in sorted(node.children.values(), key=lambda c: (-len(c.ranks), c.label))
-        ]
+        node, parent, ranks_above = todo.popleft()
+        lacks = fold_ranks(set(ranks_above).difference(node.ranks))
+        row = IcicleRow(len(rows), parent, node.label, len(node.ranks), fold_ranks(node.ranks), lacks)
+        rows.append(row)
+        children = sorted(node.children.values(), key=lambda child: (-len(child.ranks), child.label))
+        todo.extend((child, row.id, node.ranks) for child in children)
     return rows
 
 

@@ -6,8 +6,10 @@ for its pipeline neighbour. The chains of waits end in the strongly connected co
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 
 from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank
 from diagnosis.kinds.stacks.ranks.layout import Layout
@@ -34,10 +36,10 @@ def blocking_ranks(groups: Sequence[Group], layout: Layout, ranks: Iterable[int]
     of = group_of_rank(groups)
     wanted = set(ranks)
     found: set[int] = set()
-    for group in layout.groups("tp"):
-        waiting = [r for r in group if r in of and of[r].activity.kind == COMM and of[r].activity.dim in {"tp", ""}]
-        if waiting:
-            found |= {r for r in group if r in wanted}
+    for members in layout.groups("tp"):
+        activities = [of[rank].activity for rank in members if rank in of]
+        if any(activity.kind == COMM and activity.dim in {"tp", ""} for activity in activities):
+            found |= wanted.intersection(members)
     return found
 
 
@@ -46,26 +48,35 @@ def find_chain_ends(
 ) -> ChainEnds:
     """The ends of the chains of waits. O(ranks × distinct stacks per group)."""
     of = group_of_rank(groups)
-    ranks = sorted(of)
-    total = len(ranks)
     edges = _edges(of, layout)
     if not edges:
         return ChainEnds()
-    label, is_end = components(edges, max(total, 1 + max(max(e) for e in edges)))
-    members: dict[int, list[int]] = {}
+    ends = _ends(edges, sorted(of))
+    half = len(of) / 2
+    outlier_set = set(outliers)
+    small = sorted(chain.from_iterable(ranks for ranks in ends if len(ranks) <= half))
+    odd = [rank for rank in small if rank in outlier_set]
+    if odd and len(odd) <= half:
+        unread = _failed_peers(odd, of, layout, failed)
+        return ChainEnds(unread=unread) if unread else ChainEnds(ranks=odd)
+    large = [set(ranks) for ranks in ends if len(ranks) > half]
+    minor = [group for group in groups if not group.dominant and group.activity.dim != "pp"]
+    return ChainEnds(separate=[group for group in minor if _is_within(group, large)])
+
+
+def _ends(edges: Sequence[tuple[int, int]], ranks: Sequence[int]) -> list[list[int]]:
+    """The ranks of each component that waits for nobody outside. Vertices are places in ``ranks``, or beyond them."""
+    highest = max(map(max, edges))
+    label, is_end = components(edges, max(len(ranks), 1 + highest))
+    members: dict[int, list[int]] = defaultdict(list)
     for at, rank in enumerate(ranks):
         if is_end[label[at]]:
-            members.setdefault(label[at], []).append(rank)
-    odd = set(outliers)
-    small = sorted(r for m in members.values() if len(m) <= 0.5 * total for r in m if r in odd)
-    if small and len(small) <= 0.5 * total:
-        unread = _failed_peers(small, of, layout, failed)
-        return ChainEnds(unread=unread) if unread else ChainEnds(ranks=small)
-    large = [set(m) for m in members.values() if len(m) > 0.5 * total]
-    separate = [
-        g for g in groups if not g.dominant and g.activity.dim != "pp" and any(set(g.ranks) <= m for m in large)
-    ]
-    return ChainEnds(separate=separate)
+            members[label[at]].append(rank)
+    return list(members.values())
+
+
+def _is_within(group: Group, sets: Iterable[set[int]]) -> bool:
+    return any(ranks.issuperset(group.ranks) for ranks in sets)
 
 
 def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
@@ -116,8 +127,8 @@ def _failed_peers(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, 
     found: set[int] = set()
     for rank in ends:
         dim = of[rank].activity.dim or "tp"
-        group = next((g for g in layout.groups(dim) if rank in g), ())
-        missing = set(group) & set(failed)
+        group = next((members for members in layout.groups(dim) if rank in members), ())
+        missing = set(group).intersection(failed)
         if not missing:
             return []
         found |= missing
@@ -126,61 +137,103 @@ def _failed_peers(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, 
 
 def _edges(of: Mapping[int, Group], layout: Layout) -> list[tuple[int, int]]:
     """Edges between positions in the sorted ranks; beyond them, one vertex a (group, stack) keeps the graph linear."""
-    ranks = sorted(of)
-    index = {r: i for i, r in enumerate(ranks)}
-    after = len(ranks)
-    edges: list[tuple[int, int]] = []
-    cache: dict[str, dict[int, tuple[int, ...]]] = {}
+    graph = _WaitGraph(of, layout)
+    for rank, group in sorted(of.items()):
+        if group.activity.kind == COMM:
+            graph.add(rank, group)
+    return graph.edges
 
-    def members(dim: str) -> dict[int, tuple[int, ...]]:
-        if dim not in cache:
-            cache[dim] = {r: g for g in layout.groups(dim) for r in g} if dim else {}
-        return cache[dim]
 
-    helpers: dict[tuple[tuple[int, ...], tuple[str, ...]], int | None] = {}
-    everyone = tuple(ranks)
-    complete = {g.key for g in {id(g): g for g in of.values()}.values() if not g.activity.dim and _is_whole(g, layout)}
-    for rank in ranks:
-        own = of[rank]
-        if own.activity.kind != COMM:
-            continue
-        if own.activity.dim == "pp" and layout.is_known:
-            chain = members("pp").get(rank, ())
-            peers = _neighbours(rank, own.activity.to, chain)
-            edges += [(index[rank], index[p]) for p in peers if p in index]
-            continue
-        if own.key in complete:
-            continue
-        group = members(own.activity.dim).get(rank, everyone) if own.activity.dim and layout.is_known else everyone
-        if (group, own.key) not in helpers:
-            others = [index[q] for q in group if q in index and of[q].key != own.key]
-            is_few = len({of[q].key for q in group if q in of}) <= _MAX_KEYS
-            helpers[group, own.key] = after if others and is_few else None
-            if others and is_few:
-                edges += [(after, q) for q in others]
-                after += 1
-        helper = helpers[group, own.key]
+class _WaitGraph:
+    """Who waits for whom. A rank in a collective waits for all of its parallel group that are not in it: through one
+    vertex for the group and the call.
+    """
+
+    def __init__(self, of: Mapping[int, Group], layout: Layout) -> None:
+        self.edges: list[tuple[int, int]] = []
+        self._of = of
+        self._layout = layout
+        self._everyone = tuple(sorted(of))
+        self._vertex_of = {rank: at for at, rank in enumerate(self._everyone)}
+        self._next_vertex = len(of)
+        self._helper_of: dict[tuple[tuple[int, ...], tuple[str, ...]], int | None] = {}
+        self._members_of: dict[str, dict[int, tuple[int, ...]]] = {}
+        unknown = [group for group in of.values() if not group.activity.dim]
+        self._complete = {group.key for group in _distinct(unknown) if _is_whole(group, layout)}
+
+    def add(self, rank: int, group: Group) -> None:
+        """The edges of a rank that communicates."""
+        vertex = self._vertex_of[rank]
+        dim = group.activity.dim
+        if dim == "pp" and self._layout.is_known:
+            stages = self._members("pp").get(rank, ())
+            peers = _neighbours(rank, group.activity.to, stages)
+            self.edges += [(vertex, self._vertex_of[peer]) for peer in peers if peer in self._vertex_of]
+            return
+        if group.key in self._complete:
+            return
+        members = self._members(dim).get(rank, self._everyone) if dim else self._everyone
+        helper = self._helper(members, group.key)
         if helper is not None:
-            edges.append((index[rank], helper))
-    return edges
+            self.edges.append((vertex, helper))
+
+    def _helper(self, members: tuple[int, ...], key: tuple[str, ...]) -> int | None:
+        """The vertex of a call of these ranks, which waits for those of them that are elsewhere; None if all are in it,
+        or if they are in too many places.
+        """
+        call = (members, key)
+        if call not in self._helper_of:
+            self._helper_of[call] = self._new_helper(members, key)
+        return self._helper_of[call]
+
+    def _new_helper(self, members: tuple[int, ...], key: tuple[str, ...]) -> int | None:
+        keys = {rank: self._of[rank].key for rank in members if rank in self._of}
+        elsewhere = [rank for rank, other in keys.items() if other != key]
+        if not elsewhere or len(set(keys.values())) > _MAX_KEYS:
+            return None
+        helper = self._next_vertex
+        self._next_vertex += 1
+        self.edges += [(helper, self._vertex_of[rank]) for rank in elsewhere]
+        return helper
+
+    def _members(self, dim: str) -> dict[int, tuple[int, ...]]:
+        """The parallel group of each rank; nothing without a layout."""
+        if dim not in self._members_of:
+            found: dict[int, tuple[int, ...]] = {}
+            for members in self._layout.groups(dim):
+                found.update(dict.fromkeys(members, members))
+            self._members_of[dim] = found
+        return self._members_of[dim]
+
+
+def _distinct(groups: Iterable[Group]) -> Iterable[Group]:
+    return {id(group): group for group in groups}.values()
 
 
 def _is_whole(group: Group, layout: Layout) -> bool:
     """Whether a call of unknown dimension was reached by whole tensor or context groups: then nobody is awaited
     within them."""
     ranks = set(group.ranks)
-    for dim in ("tp", "cp"):
-        touched = [g for g in layout.groups(dim) if not ranks.isdisjoint(g)]
-        if touched and len(touched[0]) > 1 and all(ranks.issuperset(g) for g in touched):
-            return True
-    return False
+    return any(_holds_whole_groups(ranks, layout.groups(dim)) for dim in ("tp", "cp"))
 
 
-def _neighbours(rank: int, to: str, chain: tuple[int, ...]) -> list[int]:
+def _holds_whole_groups(ranks: set[int], groups: Iterable[tuple[int, ...]]) -> bool:
+    """Whether the groups that these ranks touch, of more than one rank each, are whole among them."""
+    touched = [members for members in groups if not ranks.isdisjoint(members)]
+    if not touched or len(touched[0]) == 1:
+        return False
+    return all(ranks.issuperset(members) for members in touched)
+
+
+def _neighbours(rank: int, to: str, stages: tuple[int, ...]) -> list[int]:
     """The previous and the next stage; the schedule with virtual stages wraps around."""
-    if len(chain) < 2 or rank not in chain:
+    if len(stages) < 2 or rank not in stages:
         return []
-    at = chain.index(rank)
-    if not to:
-        return [*chain[max(0, at - 1) : at], *chain[at + 1 : at + 2]]
-    return [chain[(at - 1) % len(chain)]] if to == "prev" else [chain[(at + 1) % len(chain)]]
+    at = stages.index(rank)
+    if to == "prev":
+        return [stages[at - 1]]
+    if to:
+        return [stages[(at + 1) % len(stages)]]
+    before = stages[max(0, at - 1) : at]
+    after = stages[at + 1 : at + 2]
+    return [*before, *after]

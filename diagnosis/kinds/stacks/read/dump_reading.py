@@ -8,13 +8,19 @@ import io
 import json
 import re
 from collections.abc import Buffer, Iterator
+from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
+
 from diagnosis.kinds.stacks.read import bundles, flight_recorder, prefixes, pyspy, ras, unpickle
+from diagnosis.kinds.stacks.read.flight_recorder import Recording
+from diagnosis.kinds.stacks.read.ras_report import RasReport
 from diagnosis.kinds.stacks.read.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
 from diagnosis.model import Kind, Parsed, ParseHints
+from diagnosis.plain import plain
 
 #: JSON dumps and Flight Recorder pickles are read as a whole; a full ring buffer of a large job is far below this.
 MAX_WHOLE_BYTES = 256 * 1024 * 1024
@@ -121,7 +127,10 @@ class _CountingReader(io.RawIOBase):
         return len(data)
 
 
-def _lines(stream: io.BufferedReader[_CountingReader], seen: list[int]) -> Iterator[str]:
+type _Buffered = io.BufferedReader[_CountingReader]
+
+
+def _lines(stream: _Buffered, seen: list[int]) -> Iterator[str]:
     """Decoded lines, cut at ``MAX_LINE`` so that one endless line stays small. ``seen[0]`` counts physical lines."""
     first = stream.peek(2)[:2]
     wide = first in (codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)
@@ -147,16 +156,19 @@ _FORMAT_TEXT = {
 }
 
 
-def _read_structured(kind: str, whole: bytes) -> dict[str, object]:
-    """:raises ValueError: the error, as the end of a sentence."""
+def _read_whole(kind: str, whole: bytes) -> Recording | RasReport:
+    """What a file that is read as a whole states.
+
+    :raises ValueError, TypeError, KeyError, OverflowError, RecursionError: the error, as the end of a sentence.
+    """
     if len(whole) > MAX_WHOLE_BYTES:
         raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB, which no ring buffer is")
     if kind == "flight_recorder":
-        return {"flight_recorder": flight_recorder.read_pickle(whole)}
+        return flight_recorder.read_pickle(whole)
     text = _text(whole)
     if kind == "flight_recorder json":
-        return {"flight_recorder": flight_recorder.read_json(text)}
-    return {"ras": (ras.read_json(text) if kind == "ras json" else ras.read_text(text)).facts()}
+        return flight_recorder.read_json(text)
+    return ras.read_json(text) if kind == "ras json" else ras.read_text(text)
 
 
 def _json_dumps(text: str) -> list[Dump]:
@@ -169,6 +181,18 @@ def _json_dumps(text: str) -> list[Dump]:
         return bundles.read_text(iter(text.splitlines(keepends=True)))[0]
 
 
+@dataclass(slots=True)
+class _Content:
+    """What was read of one artifact. ``facts`` hold a recording or a RAS report; ``lines`` counts physical lines."""
+
+    format: str
+    dumps: list[Dump] = field(default_factory=list)
+    facts: dict[str, Any] = field(default_factory=dict)
+    lines: int = 0
+    skipped: str | None = None
+    notes: list[str] = field(default_factory=list)
+
+
 def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Parsed:
     """Read one artifact of stack evidence in any format. Never raises on bad content.
 
@@ -177,66 +201,96 @@ def parse_stack(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> P
     """
     counting = _CountingReader(stream)
     buffered = io.BufferedReader(counting, 1 << 18)
-    head = buffered.peek(1 << 16)[: 1 << 16]
-    kind = sniff(bytes(head), path)
-    lines = [0]
-    skipped: str | None = None
-    notes: list[str] = []
-    facts: dict[str, object] = {}
-    dumps: list[Dump] = []
-    if kind in {"flight_recorder", "flight_recorder json", "ras json", "ras"}:
-        whole = buffered.read(MAX_WHOLE_BYTES + 1)
-        lines[0] = 0 if kind == "flight_recorder" else whole.count(b"\n")
-        try:
-            facts |= _read_structured(kind, whole)
-            read = facts.get("flight_recorder")
-            if isinstance(read, dict) and (count := read.pop("left_out", 0)):
-                notes.append(f"Its {count:,} oldest entries were left out; the newest show where a rank is.")
-        except unpickle.HostilePickle as error:
-            skipped = (
-                f"Refused: this pickle is hostile, {error}. A Flight Recorder dump holds plain data only; nothing "
-                "was run. "
-                "Find out where the file comes from."
-            )
-            facts["hostile"] = True
-        except (ValueError, RecursionError, TypeError, KeyError, OverflowError) as error:
-            skipped = f"Not readable as {_FORMAT_TEXT[kind]}: {error}. Collect it again from the rank."
-    elif kind == "empty" or not head:
-        dumps, kind = [Dump(status=EMPTY, error="the file is empty")], "empty"
-    elif kind == "py-spy json" and _WHOLE_JSON.match(head):
-        whole = buffered.read(MAX_WHOLE_BYTES + 1)
-        lines[0] = whole.count(b"\n")
-        try:
-            if len(whole) > MAX_WHOLE_BYTES:
-                raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB")
-            dumps = _json_dumps(_text(whole))
-        except (ValueError, RecursionError, TypeError) as error:
-            dumps = [Dump(status=TRUNCATED, error=f"not a complete py-spy JSON dump ({error})")]
-            notes.append(f"The JSON could not be read: {error}. Dump the rank again with `py-spy dump --json`.")
-    else:
-        dumps, formats, strange = bundles.read_text(_lines(buffered, lines))
-        kind = kind or next(iter(formats), "text")
-        if strange:
-            notes.append(f"{strange} line(s) belong to no stack and were left out.")
+    head = bytes(buffered.peek(1 << 16)[: 1 << 16])
+    content = _read_content(buffered, head, sniff(head, path))
     while buffered.read(1 << 20):
         pass  # the digest covers all bytes, also those that were not needed
-    facts["format"] = kind
-    if dumps:
-        facts |= Table().facts(dumps)
-    elif not skipped and not {"flight_recorder", "ras"} & set(facts):
-        skipped = (
-            "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, "
-            "Flight Recorder or NCCL RAS."
-        )
-    if dumps and all(d.status != OK for d in dumps):
-        notes.append(f"No process could be read: {dumps[0].error or dumps[0].status}.")
+    facts: dict[str, Any] = {**content.facts, "format": content.format}
+    if content.dumps:
+        facts |= Table().facts(content.dumps)
     return Parsed(
         path=path,
         kind=Kind.STACK,
         sha256=counting.digest.hexdigest(),
         bytes=counting.count,
-        lines=lines[0],
-        skipped=skipped,
-        notes=tuple(notes),
+        lines=content.lines,
+        skipped=content.skipped or _why_skipped(content),
+        notes=(*content.notes, *_notes_on_unread(content.dumps)),
         facts=facts,
     )
+
+
+def _read_content(buffered: _Buffered, head: bytes, kind: str | None) -> _Content:
+    if kind in _FORMAT_TEXT:
+        return _read_recorded(kind, buffered.read(MAX_WHOLE_BYTES + 1))
+    if kind == "empty" or not head:
+        return _Content("empty", [Dump(status=EMPTY, error="the file is empty")])
+    if kind == "py-spy json" and _WHOLE_JSON.match(head):
+        return _read_json(buffered.read(MAX_WHOLE_BYTES + 1))
+    return _read_lines(buffered, kind)
+
+
+def _read_recorded(kind: str, whole: bytes) -> _Content:
+    """A Flight Recorder dump or a RAS report."""
+    content = _Content(kind, lines=0 if kind == "flight_recorder" else whole.count(b"\n"))
+    try:
+        read = _read_whole(kind, whole)
+        stored = plain(msgspec.to_builtins(read, builtin_types=(bytes, bytearray)))
+    except unpickle.HostilePickle as error:
+        content.facts["hostile"] = True
+        content.skipped = (
+            f"Refused: this pickle is hostile, {error}. A Flight Recorder dump holds plain data only; nothing "
+            "was run. "
+            "Find out where the file comes from."
+        )
+        return content
+    except (ValueError, RecursionError, TypeError, KeyError, OverflowError) as error:
+        content.skipped = f"Not readable as {_FORMAT_TEXT[kind]}: {error}. Collect it again from the rank."
+        return content
+    if isinstance(read, RasReport):
+        content.facts["ras"] = stored
+        return content
+    content.facts["flight_recorder"] = stored
+    if read.left_out:
+        content.notes.append(f"Its {read.left_out:,} oldest entries were left out; the newest show where a rank is.")
+    return content
+
+
+def _read_json(whole: bytes) -> _Content:
+    """py-spy's JSON."""
+    content = _Content("py-spy json", lines=whole.count(b"\n"))
+    try:
+        if len(whole) > MAX_WHOLE_BYTES:
+            raise ValueError(f"it is larger than {MAX_WHOLE_BYTES >> 20} MB")
+        content.dumps = _json_dumps(_text(whole))
+    except (ValueError, RecursionError, TypeError) as error:
+        content.dumps = [Dump(status=TRUNCATED, error=f"not a complete py-spy JSON dump ({error})")]
+        content.notes.append(f"The JSON could not be read: {error}. Dump the rank again with `py-spy dump --json`.")
+    return content
+
+
+def _read_lines(buffered: _Buffered, kind: str | None) -> _Content:
+    """Dumps as text, in one or more formats."""
+    lines = [0]
+    dumps, formats, unknown_lines = bundles.read_text(_lines(buffered, lines))
+    content = _Content(kind or next(iter(formats), "text"), dumps, lines=lines[0])
+    if unknown_lines:
+        content.notes.append(f"{unknown_lines} line(s) belong to no stack and were left out.")
+    return content
+
+
+def _why_skipped(content: _Content) -> str | None:
+    """The sentence about a file in which nothing was found."""
+    if content.dumps or content.facts:
+        return None
+    return (
+        "No stack was found in this file. Expected the output of py-spy, faulthandler, pystack, gdb, "
+        "Flight Recorder or NCCL RAS."
+    )
+
+
+def _notes_on_unread(dumps: list[Dump]) -> list[str]:
+    """The sentence about a file whose every process could not be read."""
+    if not dumps or any(dump.status == OK for dump in dumps):
+        return []
+    return [f"No process could be read: {dumps[0].error or dumps[0].status}."]

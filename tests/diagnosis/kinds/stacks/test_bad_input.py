@@ -9,7 +9,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from diagnosis.kinds.stacks import diagnose_stacks, sniff
-from diagnosis.kinds.stacks.blame.stack_report import Findings, to_report
+from diagnosis.kinds.stacks.blame.accusations import Findings
+from diagnosis.kinds.stacks.blame.stack_report import to_report
 from diagnosis.kinds.stacks.read.stack_frames import unpack
 from diagnosis.model import Kind, Parsed
 from tests.diagnosis.kinds.stacks.simulate import CULPRITS, SCHEDULE, dumps, hang, parse, pyspy_text, pystack_text

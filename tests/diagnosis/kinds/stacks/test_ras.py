@@ -7,6 +7,7 @@ import json
 import pytest
 
 from diagnosis.kinds.stacks import diagnose_stacks
+from diagnosis.kinds.stacks.blame.ras_accusations import judge
 from diagnosis.kinds.stacks.read import ras
 from tests.diagnosis.kinds.stacks.simulate import parse
 
@@ -98,10 +99,14 @@ def gone(number, dead=True):
     }
 
 
+def snapshot(ranks, missing=(), **more):
+    return ras.read_json(json.dumps(report(ranks, missing, **more)))
+
+
 def test_a_dead_process_of_the_text_report_is_named_with_its_node_and_rank_in_the_communicator():
     parsed = parse(TEXT, "ras/status.txt")
     assert parsed.facts["format"] == "ras"
-    dead, behind = ras.judge([parsed.facts["ras"]], 32)[:2]
+    dead, behind = judge([ras.read_text(TEXT)], 32)[:2]
     assert (dead.rank, dead.node, dead.score) == (5, "172.16.64.213", 0.9)
     assert "dead" in dead.reason
     assert (behind.rank, behind.node) == (7, "node1")
@@ -109,24 +114,22 @@ def test_a_dead_process_of_the_text_report_is_named_with_its_node_and_rank_in_th
 
 
 def test_one_snapshot_of_a_mismatch_is_weak_and_counts_that_do_not_move_are_strong():
-    first = parse(json.dumps(report([rank(0, 90), rank(1, 90), rank(2, 40), rank(3, 90)])), "ras/1.json").facts["ras"]
-    moved = parse(json.dumps(report([rank(0, 95), rank(1, 95), rank(2, 50), rank(3, 95)])), "ras/2.json").facts["ras"]
-    assert ras.judge([first], 4)[0].score < 0.5
-    assert ras.judge([first, first], 4)[0].score >= 0.8
-    assert ras.judge([first, moved], 4)[0].score < 0.5
+    first = snapshot([rank(0, 90), rank(1, 90), rank(2, 40), rank(3, 90)])
+    moved = snapshot([rank(0, 95), rank(1, 95), rank(2, 50), rank(3, 95)])
+    assert judge([first], 4)[0].score < 0.5
+    assert judge([first, first], 4)[0].score >= 0.8
+    assert judge([first, moved], 4)[0].score < 0.5
 
 
 def test_a_silent_rank_is_less_certain_than_a_dead_one():
     ranks = [rank(0, 9), rank(1, 9), rank(2, 9)]
-    dead = parse(json.dumps(report(ranks, [gone(3)])), "a.json").facts["ras"]
-    silent = parse(json.dumps(report(ranks, [gone(3, dead=False)])), "a.json").facts["ras"]
-    assert ras.judge([dead], 4)[0].score > ras.judge([silent], 4)[0].score >= 0.7
+    dead = snapshot(ranks, [gone(3)])
+    silent = snapshot(ranks, [gone(3, dead=False)])
+    assert judge([dead], 4)[0].score > judge([silent], 4)[0].score >= 0.7
 
 
 def test_ranks_of_a_small_communicator_are_not_global():
-    found = ras.judge(
-        [parse(json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2)], size=3)), "a.json").facts["ras"]], 64
-    )
+    found = judge([snapshot([rank(0, 9), rank(1, 9)], [gone(2)], size=3)], 64)
     assert (found[0].rank, found[0].node) == (None, "n3")
     got = diagnose_stacks(
         [parse(json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2)], size=3)), "a.json")], world_size=64
@@ -143,7 +146,7 @@ def test_the_comma_that_one_release_forgets_is_put_back():
     for damaged in (broken, text):
         with pytest.raises(ValueError, match="delimiter"):
             json.loads(damaged)
-        assert [s["rank"] for s in ras.read_json(damaged).comms[0]["silent"]] == [2, 3]
+        assert [one.rank for one in ras.read_json(damaged).comms[0].silent] == [2, 3]
 
 
 def test_a_healthy_report_accuses_nobody():
@@ -167,5 +170,5 @@ def test_a_range_of_ranks_a_node_does_not_hide_the_size() -> None:
         "   4         8        32 ", "   4       7-8        32 "
     )
     read = ras.read_text(text)
-    assert (read.gpus, read.comms[0]["size"]) == (31, 32)
+    assert (read.gpus, read.comms[0].size) == (31, 32)
     assert 5 in diagnose_stacks([parse(text, "ras.txt")])["suspect_ranks"]

@@ -1,0 +1,118 @@
+"""Whom NCCL RAS reports accuse: dead processes, silent ranks, and ranks behind in their operation counts.
+
+Only a communicator of the job's size has global ranks. A mismatch in one snapshot is normal, because ranks are never at
+the same operation; counts that do not change over several snapshots are a hang.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from diagnosis import thresholds
+from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
+
+THRESHOLDS: Final = thresholds.of("ras_accusations")
+#: Sorts after every rank.
+_NO_RANK: Final = 1 << 30
+
+
+@dataclass(frozen=True, slots=True)
+class RasAccusation:
+    """One place in a RAS report; ``rank`` is global or None."""
+
+    rank: int | None
+    node: str
+    score: float
+    reason: str
+
+
+@dataclass(frozen=True, slots=True)
+class _RankBehind:
+    """The operation in which a rank of a communicator lacks most against the others."""
+
+    rank: str
+    operation: str
+    count: int
+    most: int
+
+
+def judge(snapshots: Sequence[RasReport], world_size: int | None) -> list[RasAccusation]:
+    """Dead and silent ranks, and ranks behind whose counts do not change; best first. Linear in ranks times
+    snapshots.
+    """
+    if not snapshots:
+        return []
+    last = snapshots[-1]
+    job_size = world_size or last.job_size()
+    dead = {process.key for process in last.dead}
+    stalled = _stalled_ranks(snapshots)
+    found: dict[tuple[int | None, str, str], RasAccusation] = {}
+    for process in last.dead:
+        reason = f"RAS considers process {process.pid} (GPU {process.gpu}) dead"
+        found[None, process.node, str(process.pid)] = RasAccusation(None, process.node, THRESHOLDS.dead, reason)
+    for comm in last.comms:
+        has_global_ranks = bool(job_size) and _rank_count(comm) == job_size
+        for process in comm.silent:
+            rank = process.rank if has_global_ranks else None
+            found.pop((None, process.node, str(process.pid)), None)
+            is_dead = process.is_dead or process.key in dead
+            found[rank, process.node, str(process.pid)] = _accuse_silent(process, rank, is_dead=is_dead)
+        for behind in _ranks_behind(comm):
+            place = comm.places.get(behind.rank, RasPlace())
+            rank = int(behind.rank) if has_global_ranks else None
+            is_stalled = (comm.id, behind.rank) in stalled
+            accused = _accuse_behind(behind, place, rank, len(snapshots) if is_stalled else 0)
+            found.setdefault((rank, place.node, behind.rank), accused)
+    return sorted(found.values(), key=_order)
+
+
+def _order(accused: RasAccusation) -> tuple[float, int, str]:
+    return -accused.score, _NO_RANK if accused.rank is None else accused.rank, accused.node
+
+
+def _rank_count(comm: Communicator) -> int:
+    return max(comm.size, len(comm.counts) + len(comm.silent))
+
+
+def _accuse_silent(process: RasProcess, rank: int | None, *, is_dead: bool) -> RasAccusation:
+    if is_dead:
+        reason = f"RAS considers its process {process.pid} dead"
+        return RasAccusation(rank, process.node, THRESHOLDS.dead, reason)
+    reason = "did not answer RAS while its peers did"
+    return RasAccusation(rank, process.node, THRESHOLDS.silent, reason)
+
+
+def _ranks_behind(comm: Communicator) -> Iterable[_RankBehind]:
+    """Each rank that launched fewer of an operation than most ranks did."""
+    for rank, counts in comm.counts.items():
+        lacks = {operation: comm.most.get(operation, count) - count for operation, count in counts.items()}
+        operation = max(lacks, key=lacks.__getitem__, default=None)
+        if operation is not None and lacks[operation] > 0:
+            yield _RankBehind(rank, operation, counts[operation], comm.most[operation])
+
+
+def _accuse_behind(behind: _RankBehind, place: RasPlace, rank: int | None, unchanged_snapshots: int) -> RasAccusation:
+    """``unchanged_snapshots``: over how many the counts did not change; 0 if they did, or if there is only one."""
+    reason = f"launched {behind.operation} up to {behind.count:,} where most ranks are at {behind.most:,}"
+    if not unchanged_snapshots:
+        return RasAccusation(rank, place.node, THRESHOLDS.behind, reason)
+    reason_of_stall = f"{reason}, unchanged over {unchanged_snapshots} snapshots"
+    return RasAccusation(rank, place.node, THRESHOLDS.stalled, reason_of_stall)
+
+
+def _stalled_ranks(snapshots: Sequence[RasReport]) -> set[tuple[str, str]]:
+    """Communicator and rank of those whose counts are the same in the first and the last snapshot."""
+    if len(snapshots) < 2:
+        return set()
+    before = _counts_of_ranks(snapshots[0])
+    after = _counts_of_ranks(snapshots[-1])
+    return {key for key, counts in after.items() if before.get(key) == counts}
+
+
+def _counts_of_ranks(snapshot: RasReport) -> dict[tuple[str, str], dict[str, int]]:
+    counts: dict[tuple[str, str], dict[str, int]] = {}
+    for comm in snapshot.comms:
+        counts.update({(comm.id, rank): row for rank, row in comm.counts.items()})
+    return counts
