@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, faults, inventory, localize, thresholds
+from diagnosis import advice, fact_table, faults, inventory, localize, thresholds
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check, slowdowns, weigh
@@ -140,6 +140,7 @@ def diagnose(
         results,
         has_stacks=stack_finding.has_evidence,
     )
+    facts = budgets.run("facts", lambda: fact_table.summarise(every, tables), None, is_part=True)
     told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
         engine=ENGINE,
@@ -157,6 +158,7 @@ def diagnose(
         inferred=_inferred(concluded, logs, results),
         clocks=logs.clocks if logs else (),
         history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
+        facts=facts,
     )
 
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 import logging
 from typing import Any
 
+import msgspec
+
 from diagnosis.conclusion.invariants import violations
 from diagnosis.evidence import Suspect
 from diagnosis.plain import plain
@@ -40,6 +42,8 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         report["flows"] = diagnosis.flows
     if diagnosis.stacks is not None:
         report["stacks"] = diagnosis.stacks
+    if diagnosis.facts is not None:
+        report["facts"] = msgspec.to_builtins(diagnosis.facts)
     if diagnosis.advice is not None:
         report["advice"] = diagnosis.advice
     out: dict[str, Any] = plain(report)

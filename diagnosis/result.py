@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from diagnosis.evidence import Suspect
+from diagnosis.evidence import FactSummary, Suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,3 +168,4 @@ class Diagnosis:
     inferred: tuple[str, ...] = ()
     clocks: tuple[dict[str, Any], ...] = ()
     history: dict[str, Any] = field(default_factory=dict)
+    facts: FactSummary | None = None

@@ -71,6 +71,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("jobs/<slug:slug>/delete/", jobs.job_delete, name="job-delete"),
     path("jobs/<slug:slug>/move/", jobs.job_move, name="job-move"),
     path("jobs/<slug:slug>/diagnose/", jobs.job_diagnose, name="job-diagnose"),
+    path("jobs/<slug:slug>/facts.csv", jobs.facts_csv, name="job-facts-csv"),
     path("jobs/<slug:slug>/files/<int:pk>/delete/", jobs.file_delete, name="file-delete"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/", jobs.job_timeline, name="job-timeline"),
     path("jobs/<slug:slug>/timeline/<int:attempt>/trace.json.gz", jobs.job_trace, name="job-trace"),

@@ -11,7 +11,7 @@ from diagnosis.evidence.accused import Suspect
 from diagnosis.evidence.check_results import Check, Outcome, Result
 from diagnosis.evidence.claims import FINDING_KINDS, Finding
 from diagnosis.evidence.decoding import decode
-from diagnosis.evidence.facts import MAX_FACTS, Fact, number_of
+from diagnosis.evidence.facts import MAX_FACTS, Fact, FactSummary, number_of
 from diagnosis.evidence.flow_findings import FlowFinding, FlowJob, Interval, SilentMember, SlowFinding
 from diagnosis.evidence.place_names import PLACE_KINDS, Place
 from diagnosis.evidence.stack_findings import StackFinding, StackGroup
@@ -22,6 +22,7 @@ __all__ = [
     "PLACE_KINDS",
     "Check",
     "Fact",
+    "FactSummary",
     "Finding",
     "FlowFinding",
     "FlowJob",

@@ -40,6 +40,21 @@ class Fact(msgspec.Struct, frozen=True, array_like=True):
         return cls(place, name, stored_text(value.strip())[:_MAX_VALUE_CHARS], line, stored_text(part.strip())[:100])
 
 
+class FactSummary(msgspec.Struct, frozen=True):
+    """How many facts a job has.
+
+    ``odd``: values that differ from what most places state; ``left_out``: facts beyond the limit;
+    ``table``: the file with all of them, empty without a folder for it.
+    """
+
+    facts: int
+    places: int
+    properties: int
+    odd: int
+    left_out: int = 0
+    table: str = ""
+
+
 def _word(text: str) -> str:
     return _SEPARATORS.sub(" ", stored_text(text)).strip(" :")
 

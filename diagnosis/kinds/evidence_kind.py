@@ -14,7 +14,7 @@ from diagnosis.checked_stream import CheckedStream
 from diagnosis.model import Parsed, ParseHints
 
 if TYPE_CHECKING:
-    from diagnosis.evidence import Result
+    from diagnosis.evidence import Fact, Result
 
 #: Number of bytes at the beginning of a file by which its kind is recognised.
 HEAD_BYTES: Final = 64 << 10
@@ -51,6 +51,10 @@ def _nothing(parsed: Sequence[Parsed]) -> list[Result]:
     return []
 
 
+def _no_facts(parsed: Parsed) -> Sequence[Fact]:
+    return ()
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceKind:
     """One kind of evidence.
@@ -60,6 +64,7 @@ class EvidenceKind:
     ``recognise``  the id of a file that begins with these bytes and has this path; None for files of other kinds.
     ``parse``      reads one file and never raises on content.
     ``analyse``    what the parsed files of a job show, like the output of a check. A change of it needs no new parse.
+    ``facts``      what one parsed file states of places.
     ``formats``    its formats, for the documents.
     """
 
@@ -68,6 +73,7 @@ class EvidenceKind:
     recognise: Callable[[bytes, str], str | None]
     parse: Callable[[EvidenceFile], Parsed]
     analyse: Callable[[Sequence[Parsed]], list[Result]] = _nothing
+    facts: Callable[[Parsed], Sequence[Fact]] = _no_facts
     formats: Callable[[], Sequence[Format]] = _no_formats
 
 

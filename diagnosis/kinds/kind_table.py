@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from diagnosis.kinds import binary, descriptions, flows, logs, stacks, states
@@ -10,7 +10,7 @@ from diagnosis.kinds.evidence_kind import EvidenceKind
 from diagnosis.model import Parsed
 
 if TYPE_CHECKING:
-    from diagnosis.evidence import Result
+    from diagnosis.evidence import Fact, Result
 
 #: In the order in which they are asked: the last one takes every file.
 TABLE: Final = (stacks.KIND, states.KIND, flows.KIND, binary.KIND, descriptions.KIND, logs.KIND)
@@ -38,3 +38,11 @@ def analyse(parsed: Sequence[Parsed]) -> list[Result]:
     for row in TABLE:
         found += row.analyse([one for one in parsed if one.kind in row.ids and one.skipped is None])
     return found
+
+
+def facts(parsed: Sequence[Parsed]) -> Iterator[tuple[str, Fact]]:
+    """Path and fact of all files, by path."""
+    for one in sorted(parsed, key=lambda file: file.path):
+        if one.skipped is None:
+            for fact in row_of(one.kind).facts(one):
+                yield one.path, fact

@@ -61,7 +61,7 @@ def stored_table(folder: Path, ranks: int, steps: int) -> None:
     from django.core.management import call_command
 
     from ingest.models import Attempt, Cluster, Job
-    from triage.flow_tables import tables_store
+    from triage.diagnosis_tables import tables_store
     from triage.services.diagnosing import diagnosis_store
 
     call_command("migrate", verbosity=0)

@@ -32,7 +32,7 @@ _RUN = "/jobs/sample-sigkill-rank5"
 #: person -> further pages, visited one after another in one window
 FURTHER = {
     "engineer": (
-        *(f"{_RUN}/{tab}/" for tab in ("events", "files", "cost", "work")),
+        *(f"{_RUN}/{tab}/" for tab in ("events", "files", "facts", "cost", "work")),
         "/jobs/sample-delay-100ms-node/flows/",
         "/jobs/sample-hang-dataloader/stacks/",
         f"{_RUN}/compare/?with=sample-healthy-ddp-a",

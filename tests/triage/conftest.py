@@ -14,7 +14,7 @@ from tests.patience import PATIENCE_S
 from tests.triage.desks import open_desks
 from tests.triage.receiver import receiving
 from tests.triage.report import sample
-from triage.flow_tables import tables_store
+from triage.diagnosis_tables import tables_store
 from triage.services import outbound, routes
 from triage.services.diagnosing import diagnosis_store
 

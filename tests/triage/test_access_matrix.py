@@ -105,8 +105,12 @@ RULES: dict[str, Rule] = {
     "POST /ingest/runs/<slug>/cancel/": post(TEAM, "upload"),
     "POST /ingest/runs/<slug>/resume/": post(TEAM, "upload"),
     "GET /jobs/": Rule(ALL),
-    **{f"GET /jobs/<slug>/{tab}": Rule(TEAM) for tab in ("", "compare/", "cost/", "events/", "files/", "flows/")},
-    **{f"GET /jobs/<slug>/{tab}": Rule(TEAM) for tab in ("stacks/", "work/", "timeline/<attempt>/", "curves/<other>/")},
+    **{f"GET /jobs/<slug>/{tab}": Rule(TEAM) for tab in ("", "compare/", "cost/", "events/", "facts/", "flows/")},
+    **{
+        f"GET /jobs/<slug>/{tab}": Rule(TEAM)
+        for tab in ("files/", "stacks/", "work/", "timeline/<attempt>/", "curves/<other>/")
+    },
+    "GET /jobs/<slug>/facts.csv": Rule(TEAM, is_bare=True),
     **{f"GET /jobs/<slug>/{act}/{_LOG}": Rule(TEAM) for act in ("logs", "context", "raw", "map", "templates")},
     f"GET /jobs/<slug>/find/{_LOG}": Rule(TEAM, query="words=iteration"),
     "GET /jobs/<slug>/search/<attempt>/": Rule(TEAM, query="find=iteration&cursor="),

@@ -18,7 +18,7 @@ from ingest.services.work import Work
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
 from tests.triage.report import sample
-from triage.flow_tables import table_path, tables_store
+from triage.diagnosis_tables import table_path, tables_store
 from triage.models import Activity, Decision, Diagnosis, Incident
 from triage.services import reviewing
 from triage.services.diagnosing import diagnosis_store, job_diagnose

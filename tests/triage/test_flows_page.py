@@ -12,7 +12,7 @@ from django.urls import reverse
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.pages import page_text
 from triage.charts.flows import map_chart, ranks_chart, steps_chart
-from triage.flow_tables import table_path
+from triage.diagnosis_tables import table_path
 from triage.selectors.answers import answer_of
 from triage.selectors.flows import _slow_in_window, with_member_names
 from triage.services.diagnosing import diagnosis_store

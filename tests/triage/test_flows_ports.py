@@ -15,7 +15,7 @@ from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
 from triage.charts.flows import ranks_chart
 from triage.charts.flows_ports import ports_chart
-from triage.flow_tables import tables_store
+from triage.diagnosis_tables import tables_store
 from triage.selectors.flows import FlowsView, PortsView
 from triage.services.diagnosing import diagnosis_store
 

@@ -112,6 +112,7 @@ PLACES = {
             "/nodes/?name=",
             "/api/v1/statistics/?q=",
             f"{_JOB}/files/?words=",
+            f"{_JOB}/facts/?words=",
             f"{_JOB}/compare/?with=",
             f"{_JOB}/stacks/?frames=",
             f"{_JOB}/logs/{_LOG}?who=",

@@ -12,7 +12,7 @@ from ingest.models import Artifact, Job
 from triage.charts.flows import iso, map_chart, ranks_chart, steps_chart
 from triage.charts.flows_ports import port_chart, ports_chart
 from triage.charts.tables import Table, pairs_table, port_table, steps_table
-from triage.flow_tables import table_path
+from triage.diagnosis_tables import table_path
 from triage.models import Activity, Diagnosis
 
 MAX_MARKS = 300

@@ -9,7 +9,7 @@ from django.db import transaction
 
 from ingest.models import Job
 from ingest.refusals import Refused
-from triage.flow_tables import key_of, tables_delete
+from triage.diagnosis_tables import key_of, tables_delete
 from triage.models import Activity, Diagnosis, Incident
 from triage.selectors.deletion import DELETED, deletion_refusal, losses_of
 from triage.services.reviewing import MAX_REASON

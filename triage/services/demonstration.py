@@ -17,8 +17,8 @@ from django.utils import timezone
 
 from ingest.models import DEMONSTRATION, Attempt, Cluster, Job, Node
 from ingest.services import cluster_delete
+from triage.diagnosis_tables import key_of, tables_delete
 from triage.domain.report_facts import week_of
-from triage.flow_tables import key_of, tables_delete
 from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
 from triage.selectors.demonstration import PREFIX
 from triage.services.indexing import search_entries_make

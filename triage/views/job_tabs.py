@@ -20,6 +20,8 @@ from triage.selectors.events import LEVELS, SORTS, Filter, job_events
 from triage.selectors.files import PAGE_SIZE, UNUSED, file_page
 from triage.selectors.flows import captures_attached, flows_view
 from triage.selectors.incident import EVIDENCE_ROLES, log_url
+from triage.selectors.job_facts import PAGE_SIZE as FACTS_PAGE_SIZE
+from triage.selectors.job_facts import facts_view
 from triage.selectors.jobs import job_runs
 from triage.selectors.stacks import stacks_view
 from triage.services.attaching import capture_proposals
@@ -63,6 +65,24 @@ def _stacks(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     }
 
 
+def facts_filter(request: HttpRequest) -> dict[str, Any]:
+    """The facts that the address asks for."""
+    words = request.GET.get("words", "").strip()[:200]
+    return {"words": words, "is_odd_only": bool(request.GET.get("differs"))}
+
+
+def _facts(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
+    asked, number = facts_filter(request), whole(request.GET.get("page"), 1)
+    shown = facts_view(request.user, job, view, number, **asked)
+    return {
+        **asked,
+        "shown": shown,
+        "params": request.GET,
+        "page_number": number,
+        "has_next": shown is not None and number * FACTS_PAGE_SIZE < shown.matching,
+    }
+
+
 def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     words, state, number = request.GET.get("words", ""), request.GET.get("state", ""), whole(request.GET.get("page"), 1)
     found = file_page(job, view, words=words, state=state, page=number)
@@ -102,6 +122,7 @@ CONTEXTS: dict[str, Callable[[HttpRequest, Any, Any], dict[str, Any]]] = {
     "events": _events,
     "flows": _flows,
     "stacks": _stacks,
+    "facts": _facts,
     "files": _files,
     "compare": _compare,
     "cost": _cost,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse
+from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, StreamingHttpResponse
 from django.shortcuts import redirect, render
 from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
@@ -19,9 +19,11 @@ from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
 from triage.charts.iterations import iteration_curves
+from triage.export import csv_lines
 from triage.selectors.access import visible_clusters
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
+from triage.selectors.job_facts import CSV_COLUMNS, fact_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
 from triage.selectors.running import attempt_state
 from triage.services import moving
@@ -30,7 +32,7 @@ from triage.services.samples import FIRST_SAMPLE, sample_load
 from triage.timeline_figure import MAX_ROWS, timeline_figure
 from triage.timeline_trace import trace_bytes
 from triage.views.common import ability_required, complain, demonstration, say
-from triage.views.job_tabs import CONTEXTS
+from triage.views.job_tabs import CONTEXTS, facts_filter
 
 
 def job_or_404(request: HttpRequest, slug: str) -> Any:
@@ -82,6 +84,19 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         context["running"] = SimpleLazyObject(lambda: attempt_state(view.attempt) if view.attempt else None)
     context |= CONTEXTS[tab](request, found, view) | demonstration(request, notice_of_job(found))
     return render(request, "triage/job.html", context)
+
+
+@require_GET
+def facts_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
+    """All facts of the Facts tab that match, one a row."""
+    view = job_view(job_or_404(request, slug), attempt=whole(request.GET.get("attempt"), -1))
+    rows = fact_rows(view, **facts_filter(request))
+    if rows is None:
+        raise Http404("There are no facts: no report of a machine was read.")
+    lines = csv_lines(CSV_COLUMNS, rows)
+    response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
+    response["Content-Disposition"] = f'attachment; filename="{slug}-facts.csv"'
+    return response
 
 
 @require_POST

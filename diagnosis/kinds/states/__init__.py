@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_whole
 from diagnosis.kinds.states.formats import load
-from diagnosis.kinds.states.report_sections import MAX_BYTES, parse, sniff
+from diagnosis.kinds.states.report_sections import MAX_BYTES, facts_of, parse, sniff
 from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
@@ -38,5 +38,11 @@ def list_formats() -> list[Format]:
 
 
 KIND = EvidenceKind(
-    (Kind.STATE,), "report of a machine", recognise, read_whole(parse, MAX_BYTES), analyse, formats=list_formats
+    ids=(Kind.STATE,),
+    name="report of a machine",
+    recognise=recognise,
+    parse=read_whole(parse, MAX_BYTES),
+    analyse=analyse,
+    facts=facts_of,
+    formats=list_formats,
 )

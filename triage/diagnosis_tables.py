@@ -1,4 +1,4 @@
-"""Tables of flow steps of a diagnosis: too large for its report, read by its pages."""
+"""Tables of a diagnosis that are too large for its report. Its pages read them."""
 
 from __future__ import annotations
 
