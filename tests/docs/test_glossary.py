@@ -3,6 +3,7 @@
 import re
 from pathlib import Path
 
+from diagnosis import evidence
 from scripts import glossary
 from triage.glossary import terms
 
@@ -24,3 +25,9 @@ def test_every_word_that_a_page_explains_is_in_it() -> None:
         used |= set(re.findall(r'{% term "([^"]+)"', page.read_text()))
     assert used <= set(terms())
     assert len(used) >= 10
+
+
+def test_the_engine_explains_its_nouns_where_its_types_are() -> None:
+    rows = re.findall(r"(?m)^([a-z]+) +\S.*$", evidence.__doc__ or "")
+    assert len(rows) >= 30
+    assert {"fact", "finding", "place", "suspect", "rank"} <= set(rows)
