@@ -178,9 +178,10 @@ def _parse(batch: list[Task]) -> list[Parsed | str]:
     return [together[number] if number in together else parse_one(task) for number, task in enumerate(batch)]
 
 
-def read_together(batch: Sequence[Task], *, has_own_tables: bool = False) -> dict[int, Parsed]:
-    """The parsed small plain logs of a batch by their place in it, with common tables unless each ``has_own_tables``.
-    :func:`parse_one` parses other files."""
+def read_together(batch: Sequence[Task]) -> dict[int, Parsed]:
+    """The parsed small plain logs of a batch by their place in it, with common tables in the ``work`` of the first.
+    :func:`parse_one` parses other files.
+    """
     zone, kinds = batch[0].hints.time_zone, LogKinds()
     found = {
         number: small
@@ -188,7 +189,7 @@ def read_together(batch: Sequence[Task], *, has_own_tables: bool = False) -> dic
         if not task.hints.offset and task.hints.time_zone == zone and (small := _read_small(task, kinds))
     }
     try:
-        parsed = parse_together(list(found.values()), zone, has_own_tables=has_own_tables) if found else []
+        parsed = parse_together(list(found.values()), zone) if found else []
     except BaseException as error:  # parsed one by one, only the faulty file fails
         if faults.is_of_machine(error) or not faults.is_fault(error):
             raise

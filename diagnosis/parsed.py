@@ -1,18 +1,21 @@
-"""``Parsed`` on disk: ``parsed.json`` and its Parquet files, one directory an artifact."""
+"""``Parsed`` on disk: ``parsed.json`` and its Parquet files in a directory, of one artifact or of several small."""
 
 from __future__ import annotations
 
 import json
-from dataclasses import asdict
+from collections.abc import Sequence
+from dataclasses import fields, is_dataclass
 from pathlib import Path
 from typing import Any
 
-from diagnosis.model import Parsed, Source, kind_named
+from diagnosis.model import Parsed, Part, Source, kind_named
 
 #: Increased when the meaning of any file in such a directory changes; stored ones of another version are parsed again.
 FORMAT = 1
 FILE_NAME = "parsed.json"
 _TABLES = ("columns", "uniques", "cells")
+#: the artifacts of a directory that holds several
+_TOGETHER = "together"
 
 
 def save(parsed: Parsed, directory: Path) -> Path:
@@ -20,29 +23,63 @@ def save(parsed: Parsed, directory: Path) -> Path:
     path.
     """
     directory.mkdir(parents=True, exist_ok=True)
-    data: dict[str, Any] = asdict(parsed)
-    data["format"] = FORMAT
-    data["kind"] = str(parsed.kind)
     for name in _TABLES:
         file: Path | None = getattr(parsed, name)
         if file is not None and file.parent.resolve() != directory.resolve():
             file.replace(directory / file.name)
-        data[name] = file.name if file is not None else None
+    return _write(_plain(parsed), directory)
+
+
+def save_together(several: Sequence[Parsed], directory: Path) -> Path:
+    """:func:`save` for artifacts with common tables, which lie in ``directory``. Each is loaded by its number."""
+    return _write({_TOGETHER: [_plain(parsed) for parsed in several]}, directory)
+
+
+def load(directory: Path, number: int | None = None) -> Parsed:
+    """Reads what :func:`save` wrote, or ``number`` of :func:`save_together`.
+
+    Raises ``FileNotFoundError`` without one, ``ValueError`` for another format's.
+    """
+    data = _read(directory)
+    if number is None:
+        return _parsed(data, directory)
+    return _parsed(data[_TOGETHER][number], directory)
+
+
+def load_together(directory: Path) -> list[Parsed]:
+    """Reads all that :func:`save_together` wrote; raises like :func:`load`."""
+    return [_parsed(data, directory) for data in _read(directory)[_TOGETHER]]
+
+
+def _plain(value: Any) -> Any:
+    """A dataclass as what JSON has; a table by its name in the directory."""
+    if isinstance(value, Path):
+        return value.name
+    assert is_dataclass(value)
+    return {field.name: getattr(value, field.name) for field in fields(value)}
+
+
+def _write(data: dict[str, Any], directory: Path) -> Path:
+    text = json.dumps({"format": FORMAT, **data}, ensure_ascii=False, sort_keys=True, default=_plain)
     target = directory / FILE_NAME
     part = directory / (FILE_NAME + ".part")
-    part.write_text(json.dumps(data, ensure_ascii=False, sort_keys=True), encoding="utf-8", errors="replace")
+    part.write_text(text, encoding="utf-8", errors="replace")
     part.replace(target)
     return target
 
 
-def load(directory: Path) -> Parsed:
-    """Reads what :func:`save` wrote. Raises ``FileNotFoundError`` without one, ``ValueError`` for another format's."""
-    data = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
+def _read(directory: Path) -> dict[str, Any]:
+    data: dict[str, Any] = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     if data.pop("format", None) != FORMAT:
         raise ValueError(f"{directory} was parsed by another version of the engine; parse the artifact again")
+    return data
+
+
+def _parsed(data: dict[str, Any], directory: Path) -> Parsed:
     data["kind"] = kind_named(data["kind"])
     data["notes"] = tuple(data["notes"])
     data["sources"] = tuple(Source(**source) for source in data["sources"])
+    data["part"] = Part(**data["part"]) if data.get("part") else None
     for name in _TABLES:
         data[name] = directory / data[name] if data.get(name) else None
     return Parsed(**data)

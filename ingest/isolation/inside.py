@@ -60,13 +60,20 @@ def read_file(
     return _kept(result, folder)
 
 
-def read_files(worker: Any, *, files: Sequence[dict[str, Any]]) -> list[dict[str, Any] | None]:
-    """Parse several small files (``source``, ``path``, ``hints``, ``folder``) together; returns the columns of each
-    one's row. None for a file that must be read alone.
+def read_files(worker: Any, *, files: Sequence[dict[str, Any]], folder: str) -> list[dict[str, Any] | None]:
+    """Parse several small files (``source``, ``path``, ``hints``) together, with common tables in
+    ``folder``; returns the columns of each one's row, and its digest. None for a file that must be
+    read alone.
     """
-    tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(one["folder"])) for one in files]
-    found = read_together(tasks, has_own_tables=True)
-    return [_kept(found[number], str(task.work)) if number in found else None for number, task in enumerate(tasks)]
+    tasks = [Task(Path(one["source"]), one["path"], one["hints"], Path(folder)) for one in files]
+    found = read_together(tasks)
+    worker.advance(len(found))
+    if found:
+        parsed_files.save_together(list(found.values()), Path(folder))
+    rows: list[dict[str, Any] | None] = [None] * len(tasks)
+    for number, (place, result) in enumerate(found.items()):
+        rows[place] = {**_columns(result), "parsed_number": number, "sha256": result.sha256}
+    return rows
 
 
 def observe_ranges(worker: Any, *, ranges: Sequence[dict[str, Any]], time_zone: str) -> list[dict[str, Any]]:
@@ -111,6 +118,10 @@ def _shallow(result: Parsed) -> dict[str, Any]:
 
 def _kept(result: Parsed, folder: str) -> dict[str, Any]:
     parsed_files.save(result, Path(folder))
+    return _columns(result)
+
+
+def _columns(result: Parsed) -> dict[str, Any]:
     return {
         "kind": str(result.kind),
         "lines": physical.lines(result),

@@ -53,6 +53,8 @@ class Artifact(models.Model):
     notes = models.JSONField(default=list, blank=True)
     #: directory in the ``parsed`` storage that holds storage.PARSED_FILES
     parsed_key = models.CharField(max_length=200, blank=True)
+    #: its number in that directory, if several small files that were read together share it
+    parsed_number = models.PositiveIntegerField(null=True, blank=True)
     #: the table of kept lines (:mod:`diagnosis.keeping`) of the job's condensed logs, and how many are of this one
     kept = models.ForeignKey(Blob, on_delete=models.PROTECT, null=True, blank=True, related_name="kept_artifacts")
     kept_lines = models.BigIntegerField(default=0, db_default=0)
@@ -70,7 +72,10 @@ class Artifact(models.Model):
         constraints = (
             models.UniqueConstraint(fields=("attempt", "path", "blob"), name="artifact_once_an_attempt_path_and_blob"),
         )
-        indexes = (models.Index(fields=("attempt", "state"), name="artifact_attempt_state"),)
+        indexes = (
+            models.Index(fields=("attempt", "state"), name="artifact_attempt_state"),
+            models.Index(fields=("parsed_key",), name="artifact_parsed_key"),
+        )
 
     def __str__(self) -> str:
         return self.path

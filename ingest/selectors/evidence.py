@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import polars as pl
@@ -11,6 +11,7 @@ from django.db.models import Max, QuerySet
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis import kept_lines as stored_lines
 from diagnosis.kinds.logs.read import joined, physical
+from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.live.watches import hang
 from diagnosis.model import LOG_KINDS, AlarmNote, Kind
@@ -34,10 +35,25 @@ def parsed_for(attempt: Attempt, work: Path) -> list[Parsed]:
     artifacts = Artifact.objects.filter(attempt=attempt, is_superseded=False, state__in=_READ_STATES).exclude(
         parsed_key=""
     )
-    return [
-        parsed.load(_directory(key, storage.PARSED_FILES, work))
-        for key in artifacts.order_by("path", "pk").values_list("parsed_key", flat=True)
-    ]
+    common: dict[str, list[Parsed]] = {}
+    found: list[Parsed] = []
+    for key, number in artifacts.order_by("path", "pk").values_list("parsed_key", "parsed_number"):
+        if number is None:
+            found.append(parsed.load(_directory(key, storage.PARSED_FILES, work)))
+            continue
+        if key not in common:
+            common[key] = parsed.load_together(_directory(key, storage.PARSED_FILES, work))
+        found.append(common[key][number])
+    return found
+
+
+def parsed_of(artifact: Artifact, names: Sequence[str] = ()) -> Parsed:
+    """What was read of one artifact, with the column files ``names``. Remote files are copied once.
+
+    Raises ``FileNotFoundError`` if they are lost, ``ValueError`` if they are of another version.
+    """
+    folder = storage.directory_get(artifact.parsed_key, (parsed.FILE_NAME, *names))
+    return parsed.load(folder, artifact.parsed_number)
 
 
 def is_removed(attempt: Attempt) -> bool:
@@ -56,8 +72,33 @@ def read_range(artifact: Artifact, offset: int, length: int) -> bytes:
 
 def lines_of(artifact: Artifact) -> Rows | None:
     """A log's physical lines, to be read; None if the file is not a log. Remote files are copied once."""
-    table = _table(artifact) if artifact.kind in LOG_KINDS else None
+    if artifact.kind not in LOG_KINDS:
+        return None
+    if artifact.parsed_number is not None:
+        return stored_rows.lines_of(parsed_of(artifact, ("columns.parquet",)))
+    table = _table(artifact)
     return None if table is None else Rows(table, None, artifact.lines)
+
+
+def messages_of(artifacts: Iterable[Artifact], work: Path | None = None) -> Iterator[tuple[Artifact, Rows]]:
+    """Those of the artifacts that have distinct messages, with these, to be read. Opens each
+    directory of column files once; remote files are copied once, or below ``work``.
+    """
+    name = "uniques.parquet"
+    common: dict[str, list[Parsed]] = {}
+    for artifact in artifacts:
+        key, number = artifact.parsed_key, artifact.parsed_number
+        if not key:
+            continue
+        if number is None:
+            file = storage.directory_get(key, (name,), work) / name
+            if file.exists():
+                yield artifact, Rows(file, None, 0)
+            continue
+        if key not in common:
+            folder = storage.directory_get(key, (parsed.FILE_NAME, name), work)
+            common[key] = parsed.load_together(folder)
+        yield artifact, stored_rows.messages_of(common[key][number])
 
 
 def records_path(artifact: Artifact) -> Path | None:

@@ -10,7 +10,6 @@ from django.db import transaction
 from django.db.models import Count, F, Sum
 from django.utils import timezone
 
-from ingest import storage
 from ingest.locks import lock_rows
 from ingest.models import Artifact, Blob, Job, Run, Upload
 from ingest.services.kept_lines import kept_lines_forget
@@ -62,7 +61,12 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[IncomingFile]) -> list[A
     Artifact.objects.filter(pk__in=older).update(is_superseded=True)
     Artifact.objects.filter(pk__in=reread).update(is_superseded=False)
     Artifact.objects.filter(pk__in=[a.pk for a in back]).update(
-        state=Artifact.State.RECEIVED, parsed_key="", settled_at=None, kept=None, kept_lines=0
+        state=Artifact.State.RECEIVED,
+        parsed_key="",
+        parsed_number=None,
+        settled_at=None,
+        kept=None,
+        kept_lines=0,
     )
     if created or reread or back:
         evidence_changed(job)
@@ -145,9 +149,3 @@ def artifact_delete(*, artifact: Artifact, user: Any = None) -> None:
     kept_lines_forget(artifact)
     artifact.delete()
     evidence_changed(job)
-
-
-def column_files_delete(instance: Artifact, **_: Any) -> None:
-    """Delete the column files of a deleted artifact, whether it was deleted alone or with its job."""
-    if key := instance.parsed_key:
-        transaction.on_commit(lambda: storage.parsed_delete(key))

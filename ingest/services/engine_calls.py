@@ -104,29 +104,23 @@ def artifact_read(
 def artifacts_read(
     artifacts_and_hints: Sequence[tuple[Artifact, ParseHints]], work: Work, folder: Path
 ) -> dict[int, dict[str, Any]]:
-    """Parse small artifacts together, each into its own directory below ``folder``; returns the results by primary key.
-    An artifact that is missing there must be read alone, by :func:`artifact_read`.
+    """Parse small artifacts together, with common tables in ``folder``; returns the results by
+    primary key. An artifact that is missing there must be read alone, by :func:`artifact_read`.
     """
-    folder_of_sources = folder / "sources"
+    folder_of_sources = folder.with_name(f"{folder.name}-sources")
     files: list[dict[str, Any]] = []
-    results: list[dict[str, Any] | None] = []
     try:
         for artifact, hints in artifacts_and_hints:
             source, _ = storage.blob_local(artifact.blob_id, folder_of_sources)
-            arguments = {"path": artifact.path, "hints": hints, "folder": str(folder / str(artifact.pk))}
-            files.append({"source": str(source), **arguments})
+            files.append({"source": str(source), "path": artifact.path, "hints": hints})
         size = sum(artifact.blob.size_bytes for artifact, _ in artifacts_and_hints)
-        results = engine_call(work, "read_files", input_bytes=size, files=files)
+        rows = engine_call(work, "read_files", input_bytes=size, files=files, folder=str(folder))
     except ReaderLost:  # read alone, only the faulty file fails
-        results = [None] * len(artifacts_and_hints)
+        return {}
     finally:
         shutil.rmtree(folder_of_sources, ignore_errors=True)
-    for file, row in zip(files, results, strict=True):
-        if row is None:
-            shutil.rmtree(file["folder"], ignore_errors=True)
-    return {
-        artifact_.pk: row for (artifact_, _), row in zip(artifacts_and_hints, results, strict=True) if row is not None
-    }
+    read = zip(artifacts_and_hints, rows, strict=True)
+    return {artifact.pk: row for (artifact, _), row in read if row is not None}
 
 
 def input_bytes_of(parsed: Sequence[Parsed]) -> int:

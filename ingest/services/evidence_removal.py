@@ -15,6 +15,7 @@ from django.utils import timezone
 from ingest import storage
 from ingest.locks import lock_rows
 from ingest.models import Artifact, Blob, Job, Run, Upload
+from ingest.services.column_files import column_files_free
 
 log = logging.getLogger(__name__)
 
@@ -118,9 +119,7 @@ def removal_finish(*, job: Job | None = None) -> RemovedEvidence:
         if not rows:
             return RemovedEvidence(files, freed)
         freed += _blobs_free({blob for _, blob, _ in rows})
-        for _, _, key in rows:
-            if key != _REMOVING:
-                storage.parsed_delete(key)
+        column_files_free({key for _, _, key in rows if key != _REMOVING})
         files += Artifact.objects.filter(pk__in=[pk for pk, _, _ in rows]).update(parsed_key="")
 
 

@@ -19,12 +19,15 @@ _READ_STATES = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
     """Queue parsing of the job's files with unusable column files (``is_forced``: of all files), then a diagnosis.
 
-    Returns how many. Opens one small file of the storage for each.
+    Returns how many. Opens one small file of the storage for each directory of column files.
     """
     standing = Artifact.objects.filter(attempt__job=job, state__in=_READ_STATES, is_superseded=False).exclude(
         parsed_key=""
     )
-    artifacts = [row for row in standing.select_related("blob") if is_forced or not is_usable(row)]
+    rows = list(standing.select_related("blob"))
+    keys = set() if is_forced else {row.parsed_key for row in rows}
+    usable = set(filter(is_usable, keys))
+    artifacts = [row for row in rows if row.parsed_key not in usable]
     with transaction.atomic():
         job = lock_rows(Job.objects).get(pk=job.pk)
         for start in range(0, len(artifacts), 500):
@@ -41,13 +44,13 @@ def artifacts_reread(*, job: Job, is_forced: bool = False) -> int:
     return len(artifacts)
 
 
-def is_usable(artifact: Artifact) -> bool:
-    """Whether the artifact's column files exist, are what was stored, and have the format of this engine. A remote
-    store sends them all for that.
+def is_usable(key: str) -> bool:
+    """Whether the column files under ``key`` exist, are what was stored, and have the format of this
+    engine. A remote store sends them all for that.
     """
     try:
-        storage.directory_check(artifact.parsed_key, is_remote_read=True)
-        with storages["parsed"].open(f"{artifact.parsed_key}/{parsed.FILE_NAME}", "rb") as file:
+        storage.directory_check(key, is_remote_read=True)
+        with storages["parsed"].open(f"{key}/{parsed.FILE_NAME}", "rb") as file:
             return bool(json.load(file).get("format") == parsed.FORMAT)
     except (OSError, ValueError):
         return False

@@ -20,6 +20,7 @@ import time
 from collections import Counter
 from pathlib import Path
 
+from ingest import processes
 from lab.measure import hostile_site
 from lab.measure.hostile_outcomes import GIVE_UP_S, GOOD, GOOD_NAME, MAX_BYTES, MAX_S, Outcome
 
@@ -52,13 +53,17 @@ def outcome_of(file: Path) -> Outcome:
 
 
 def _wait(process: subprocess.Popen[bytes]) -> tuple[int, os.struct_rusage]:  # type: ignore[name-defined]
+    """Its status and usage. It is ended when it has taken too much processor time, or hangs: another process may keep
+    the machine busy.
+    """
     began = time.monotonic()
     while True:
         pid, status, usage = os.wait4(process.pid, os.WNOHANG)
         if pid:
             process.returncode = os.waitstatus_to_exitcode(status)
             return process.returncode, usage
-        if time.monotonic() - began > GIVE_UP_S:
+        is_stuck = time.monotonic() - began > 10 * GIVE_UP_S
+        if is_stuck or (processes.cpu_s(process.pid) or 0.0) > GIVE_UP_S:
             process.kill()
         time.sleep(0.02)
 

@@ -116,16 +116,16 @@ def test_changed_column_files_are_noticed_and_made_again(
     artifact: Artifact, job: Job, tmp_path: Path, damage: Damage, name: str
 ) -> None:
     before = columns_path(artifact).read_bytes()
-    assert rereading.is_usable(artifact)
+    assert rereading.is_usable(artifact.parsed_key)
     damage(columns_path(artifact, name))
-    assert not rereading.is_usable(artifact)
+    assert not rereading.is_usable(artifact.parsed_key)
     with pytest.raises(sums.Changed):
         selectors.parsed_for(artifact.attempt, tmp_path)
     assert rereading.artifacts_reread(job=job) == 1
     artifact.refresh_from_db()
     assert artifact.state == "parsed"
     assert columns_path(artifact).read_bytes() == before
-    assert rereading.is_usable(artifact)
+    assert rereading.is_usable(artifact.parsed_key)
 
 
 def test_changed_columns_of_a_range_are_noticed_and_made_again(
@@ -143,7 +143,7 @@ def test_changed_columns_of_a_range_are_noticed_and_made_again(
 
 def test_column_files_that_were_written_without_sums_are_believed(artifact: Artifact, tmp_path: Path) -> None:
     columns_path(artifact, sums.NAME).unlink()
-    assert rereading.is_usable(artifact)
+    assert rereading.is_usable(artifact.parsed_key)
     assert selectors.parsed_for(artifact.attempt, tmp_path)
 
 

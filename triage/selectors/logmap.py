@@ -56,7 +56,7 @@ def log_map(artifact: Artifact) -> list[Bin]:
     lines = evidence.lines_of(artifact)
     if lines is None or not artifact.lines:
         return []
-    key = f"triage:map:{MAX_BINS}:{artifact.parsed_key}"
+    key = f"triage:map:{MAX_BINS}:{artifact.parsed_key}:{artifact.parsed_number}"
     try:
         cached: list[Bin] | None = cache.get(key)
         if cached is None:

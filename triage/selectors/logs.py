@@ -13,13 +13,11 @@ from datetime import UTC, datetime
 import polars as pl
 
 from diagnosis import Source, numbers
-from diagnosis import parsed as parsed_files
 from diagnosis.kinds.logs.read.sources import with_scheme
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.plain import visible
 from ingest import selectors as evidence
-from ingest import storage
 from ingest.models import Artifact
 from triage.models import Diagnosis
 
@@ -244,8 +242,7 @@ def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, .
     ``paths`` are those of all the attempt's files; read if not given.
     """
     try:
-        folder = storage.directory_get(artifact.parsed_key, (parsed_files.FILE_NAME,))
-        sources = parsed_files.load(folder).sources
+        sources = evidence.parsed_of(artifact).sources
     except (OSError, ValueError):
         return ()
     if all(source.how != "path" and source.rank_how != "path" for source in sources):

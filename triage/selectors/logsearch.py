@@ -17,8 +17,8 @@ import polars as pl
 from polars.exceptions import PolarsError
 
 from diagnosis.kinds.logs.rows import stored_rows
+from diagnosis.kinds.logs.rows.stored_rows import Rows
 from ingest import selectors as evidence
-from ingest import storage
 from ingest.models import Artifact
 from triage.selectors.logs import LEVELS, encoding_of, visible_text
 
@@ -34,6 +34,7 @@ STEP_S = 2.0
 MAX_PATTERN = 300
 #: maximum product of all counted repetitions of a pattern: time is linear in the text, times this
 MAX_REPEATS = 1000
+_OF_ROWS = {"end": pl.Int64, "begin": pl.Int64, "place": pl.UInt32}
 _REPETITION = re.compile(r"\{([0-9]+)?(?:,([0-9]+)?)?\}")
 
 
@@ -113,17 +114,13 @@ class Templates:
 
 def templates_of(artifacts: Sequence[Artifact], text_search: TextSearch | None = None) -> Templates:
     """Messages whose text or first line matches ``text_search``; all without it. Cost grows with their number."""
-    tables = [(artifact.path, path) for artifact in artifacts if (path := _uniques_path(artifact)) is not None]
-    if not tables:
+    table = _messages_of(artifacts)
+    if table is None:
         return Templates([], 0, 0)
-    columns = ["masked", "text", "example", "count", "level", "first_line"]
-    places = {str(path): n for n, (_, path) in enumerate(tables)}
-    table = pl.scan_parquet([path for _, path in tables], include_file_paths="stored").select([*columns, "stored"])
     if text_search is not None and text_search.words:
         table = table.filter(text_search.test("text") | text_search.test("example"))
     matching = (
-        table.with_columns(place=pl.col("stored").replace_strict(places, default=None, return_dtype=pl.UInt32))
-        .sort(["count", "place"], descending=[True, False])
+        table.sort(["count", "place"], descending=[True, False])
         .group_by("masked", maintain_order=True)
         .agg(
             *(pl.col(name).first() for name in ("text", "example", "first_line", "place")),
@@ -142,12 +139,42 @@ def templates_of(artifacts: Sequence[Artifact], text_search: TextSearch | None =
             count=row["count"],
             level_word=LEVELS[row["level"]] if row["level"] < len(LEVELS) else "",
             first_line=row["first_line"],
-            path=tables[row["place"]][0] if row["place"] is not None else "",
+            path=artifacts[row["place"]].path,
             files=row["files"],
         )
         for row in matching.head(MAX_TEMPLATES).to_dicts()
     ]
     return Templates(rows, len(matching), int(matching["count"].sum()))
+
+
+def _messages_of(artifacts: Sequence[Artifact]) -> pl.LazyFrame | None:
+    """The distinct messages of these files, with the ``place`` of each one's file among them; None if there are none.
+    Tables that several files have in common are read once.
+    """
+    runs: dict[Path, list[tuple[int, Rows]]] = {}
+    places = {artifact.pk: place for place, artifact in enumerate(artifacts)}
+    for artifact, rows in evidence.messages_of(artifacts):
+        runs.setdefault(rows.file, []).append((places[artifact.pk], rows))
+    own = {str(file): several[0][0] for file, several in runs.items() if several[0][1].first is None}
+    columns = ("masked", "text", "example", "count", "level", "first_line", "place")
+    tables: list[pl.LazyFrame] = []
+    if own:
+        place = pl.col("stored").replace_strict(own, default=None, return_dtype=pl.UInt32)
+        table = pl.scan_parquet(list(own), include_file_paths="stored")
+        tables.append(table.with_columns(place=place).select(columns))
+    for file, several in runs.items():
+        if str(file) not in own:
+            tables.append(_common(file, several).select(columns))
+    return pl.concat(tables) if tables else None
+
+
+def _common(file: Path, several: Sequence[tuple[int, Rows]]) -> pl.LazyFrame:
+    """The messages of these files from the table that they have in common."""
+    ends = {"end": [rows.end for _, rows in several], "begin": [rows.first for _, rows in several]}
+    owners = pl.LazyFrame({**ends, "place": [place for place, _ in several]}, schema_overrides=_OF_ROWS).sort("end")
+    table = pl.scan_parquet(file, row_index_name="row").with_columns(pl.col("row").cast(pl.Int64))
+    joined = table.join_asof(owners, left_on="row", right_on="end", strategy="forward", allow_exact_matches=False)
+    return joined.filter(pl.col("row") >= pl.col("begin"))
 
 
 def find(artifact: Artifact, text_search: TextSearch, *, offset: int = 0) -> dict[str, Any]:
@@ -259,11 +286,3 @@ def _line_numbers(artifact: Artifact, offsets: list[int]) -> list[dict[str, Any]
             raw = evidence.read_range(artifact, max(row["offset"], row["at"] - 80), min(row["length"], 240))
             hits.append({"line": row["line"], "text": visible_text(raw, encoding)})
     return hits
-
-
-def _uniques_path(artifact: Artifact) -> Path | None:
-    if not artifact.parsed_key:
-        return None
-    name = "uniques.parquet"
-    path = storage.directory_get(artifact.parsed_key, (name,)) / name
-    return path if path.exists() else None

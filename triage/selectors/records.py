@@ -8,10 +8,8 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis import parsed as parsed_files
 from diagnosis.kinds.flows.read.flow_records import PROTOCOLS
 from ingest import selectors as evidence
-from ingest import storage
 from ingest.models import Artifact
 from triage.wording import duration
 
@@ -126,8 +124,7 @@ def _endpoint(address: str, port: int | None) -> str:
 
 def _facts(artifact: Artifact) -> dict[str, Any]:
     try:
-        folder = storage.directory_get(artifact.parsed_key, (parsed_files.FILE_NAME,))
-        facts: dict[str, Any] = parsed_files.load(folder).facts.get("flow") or {}
+        facts: dict[str, Any] = evidence.parsed_of(artifact).facts.get("flow") or {}
     except (OSError, ValueError):
         return {}
     return facts

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import logging
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -16,8 +16,8 @@ from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureError, SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.validate import DryRun, dry_run, validate
-from diagnosis.parsed import load as load_parsed
-from ingest import storage
+from diagnosis.kinds.logs.rows import stored_rows
+from ingest import selectors as evidence
 from ingest.models import Artifact
 from triage.manual.documents import help_link
 from triage.models import Activity, CustomRule
@@ -126,10 +126,10 @@ def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
     artifacts = Artifact.objects.filter(
         attempt__job__cluster__in=visible_cluster_ids(user), is_superseded=False, state=Artifact.State.PARSED
     ).exclude(parsed_key="")
-    keys = list(artifacts.order_by("-pk").values_list("parsed_key", flat=True)[:DRY_RUN_ARTIFACTS])
+    newest = list(artifacts.order_by("-pk")[:DRY_RUN_ARTIFACTS])
     with tempfile.TemporaryDirectory(prefix="faultline-rule-") as folder:
         tables, rows = [], 0
-        for table in _uniques(keys, Path(folder)):
+        for table in _uniques(newest, Path(folder)):
             tables.append(table)
             rows += table.height
             if rows > DRY_RUN_MESSAGES:
@@ -143,10 +143,8 @@ def rule_try(*, rule: Signature, user: Any) -> tuple[DryRun, int]:
     return dry_run(rule, merged, rules_in_force()), read
 
 
-def _uniques(keys: list[str], work: Path) -> Iterator[pl.DataFrame]:
+def _uniques(artifacts: Iterable[Artifact], work: Path) -> Iterator[pl.DataFrame]:
     """Tables of unique messages of stored artifacts; skips artifacts without one (flows, stacks)."""
-    for key in keys:
-        parsed = load_parsed(storage.directory_get(key, ("parsed.json", "uniques.parquet"), work))
-        if parsed.uniques is not None and parsed.uniques.exists():
-            columns = ["masked", "text", "count", "example"]
-            yield pl.read_parquet(parsed.uniques, columns=columns).with_columns(pl.col("count").cast(pl.Int64))
+    for _, messages in evidence.messages_of(artifacts, work):
+        table = stored_rows.scan(messages).select("masked", "text", "count", "example")
+        yield table.with_columns(pl.col("count").cast(pl.Int64)).collect()

@@ -85,10 +85,9 @@ class SmallLog:
     work: Path
 
 
-def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool) -> list[Parsed]:
-    """:func:`parse` of several small logs, whose lines are read as one block. Their tables are written into the
-    ``work`` of each, if each ``has_own_tables``, or else together into that of the first. Raises ``ValueError`` if one
-    has too many messages.
+def parse_together(logs: Sequence[SmallLog], zone: str) -> list[Parsed]:
+    """:func:`parse` of several small logs, whose lines are read as one block and whose tables are written together into
+    the ``work`` of the first. Raises ``ValueError`` if one has too many messages.
     """
     notes: list[str] = []
     reader = LogReader([Sources(log.path, log.node) for log in logs], logs[0].work, time_zone=time_zone(zone, notes))
@@ -104,25 +103,22 @@ def parse_together(logs: Sequence[SmallLog], zone: str, *, has_own_tables: bool)
     reader.take(prepare_files(map(taken, logs), reader.time_zone))
     if any(told.messages > MAX_MESSAGES for told in reader.logs):
         raise ValueError("a log with many different messages is read alone")
-    for log in logs if has_own_tables else logs[:1]:
-        log.work.mkdir(parents=True, exist_ok=True)
-    if has_own_tables:
-        files = reader.finish_apart([log.work for log in logs])
-    else:
-        rows, sizes = reader.columns(), [told.lines for told in reader.logs]
-        files = [write_tables(rows, reader.uniques(), reader.work)] * len(logs)
-        bases = list(accumulate((len(told.sources.all) for told in reader.logs), initial=0))
-        counts, edges = cells.of_rows(rows, sizes, bases[:-1])
-        counts.write_parquet(reader.work / "cells.parquet", compression="lz4", statistics=False)
-        years = cells.years(rows, sizes)
+    reader.work.mkdir(parents=True, exist_ok=True)
+    rows, sizes = reader.columns(), [told.lines for told in reader.logs]
+    columns, uniques = write_tables(rows, reader.uniques(), reader.work)
+    bases = list(accumulate((len(told.sources.all) for told in reader.logs), initial=0))
+    counts, edges = cells.of_rows(rows, sizes, bases[:-1])
+    counted = reader.work / "cells.parquet"
+    counts.write_parquet(counted, compression="lz4", statistics=False)
+    years = cells.years(rows, sizes)
     found, line, message = [], 0, 0
-    for number, (log, told, (columns, uniques)) in enumerate(zip(logs, reader.logs, files, strict=True)):
-        part = None if has_own_tables else Part(number, line, message, told.messages)
-        parsed = Parsed(log.path, log.kind, *digests[number], columns=columns, uniques=uniques, part=part)
+    for number, (log, told) in enumerate(zip(logs, reader.logs, strict=True)):
+        part = Part(number, line, message, told.messages)
+        parsed = Parsed(
+            log.path, log.kind, *digests[number], columns=columns, uniques=uniques, cells=counted, part=part
+        )
         parsed = _described_log(parsed, told, notes, "utf-8", heads[number])
-        if not has_own_tables:
-            facts = parsed.facts | {"edges": list(edges[number]), "stamps": years[number]}
-            parsed = replace(parsed, cells=reader.work / "cells.parquet", facts=facts)
+        parsed.facts.update(edges=list(edges[number]), stamps=years[number])
         found.append(parsed)
         line, message = line + told.lines, message + told.messages
     return found

@@ -196,16 +196,6 @@ class LogReader:
         """How the records of a single log join those of the ranges before and after it."""
         return self._records.ends(self._described.sources, len(self.logs[0].sources.all))
 
-    def finish_apart(self, folders: Sequence[Path]) -> list[tuple[Path, Path]]:
-        """Writes the two tables of each log into its folder; returns their paths."""
-        columns, uniques = self.columns(), self.uniques()
-        found, row, message = [], 0, 0
-        for log, folder in zip(self.logs, folders, strict=True):
-            tables = columns.slice(row, log.lines), uniques.slice(message, log.messages)
-            found.append(write_tables(*tables, folder))
-            row, message = row + log.lines, message + log.messages
-        return found
-
     def columns(self) -> pl.DataFrame:
         """The lines of all logs, with the times that need the whole log."""
         rows = pl.concat(self._pending) if self._pending else pl.DataFrame(schema=COLUMNS)

@@ -20,6 +20,11 @@ class Rows(NamedTuple):
     first: int | None
     size: int
 
+    @property
+    def end(self) -> int:
+        """The number of the row behind the last one."""
+        return (self.first or 0) + self.size
+
     def part(self, first: int, size: int) -> Rows:
         """``size`` of these rows, from the one at ``first`` (from 0 on) on; fewer at the end. They are lines."""
         return Rows(self.file, (self.first or 0) + first, min(size, max(self.size - first, 0)))

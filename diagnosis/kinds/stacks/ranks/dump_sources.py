@@ -65,15 +65,16 @@ def _layout_of(data: Mapping[str, Any], details: Mapping[str, Any], framework: s
 
 def _configuration_lines(parsed: Iterable[Parsed], *, limit: int = 400) -> list[str]:
     """Log lines with parallel sizes, one a distinct message, from the tables of unique messages. A few artifacts are
-    enough: every rank prints the same configuration, or only rank 0 does.
+    enough: every rank prints the same configuration, or only rank 0 does. Small logs have a table in common.
     """
     import polars as pl  # noqa: PLC0415 (web processes import this package and never read tables)
 
     found: list[str] = []
-    for p in parsed:
-        if p.kind == Kind.LOG and p.uniques is not None and p.uniques.exists() and len(found) < limit:
+    tables = dict.fromkeys(p.uniques for p in parsed if p.kind == Kind.LOG and p.uniques is not None)
+    for table in tables:
+        if table.exists() and len(found) < limit:
             rows = (
-                pl.scan_parquet(p.uniques)
+                pl.scan_parquet(table)
                 .filter(pl.col("example").str.contains(r"(?i)parallel|world[_ -]?size"))
                 .select("example")
             )

@@ -8,7 +8,7 @@ import polars as pl
 
 from diagnosis import Kind, ParseHints, parse
 from diagnosis.kinds.logs.log_parsing import SmallLog, parse_together
-from diagnosis.kinds.logs.rows import clocks, events
+from diagnosis.kinds.logs.rows import clocks, events, stored_rows
 from diagnosis.model import Parsed
 
 
@@ -18,8 +18,7 @@ def _log(folder: Path, name: str, *lines: str, hints: ParseHints | None = None) 
 
 
 def _times(log: Parsed) -> list[str]:
-    assert log.columns is not None
-    at = pl.read_parquet(log.columns)["time"].to_list()
+    at = stored_rows.read([stored_rows.lines_of(log)], ["time"])["time"].to_list()
     return ["" if one is None else f"{datetime.fromtimestamp(one / 1e9, UTC):%Y-%m-%d %H:%M:%S}" for one in at]
 
 
@@ -109,5 +108,5 @@ def test_a_range_of_a_log_does_not_know_its_day(tmp_path: Path) -> None:
 def test_logs_that_are_read_together_do_not_share_a_day(tmp_path: Path) -> None:
     texts = (b"2026-02-04 00:00:00 x\n[00:00:07] y\n", b"[23:00:00] x\n[01:00:00] y\n", b"[02:00:00] z\n")
     logs = [SmallLog(f"{n}.log", Kind.LOG, text, None, tmp_path / str(n)) for n, text in enumerate(texts)]
-    days = [[at[:10] for at in _times(log)] for log in parse_together(logs, "UTC", has_own_tables=True)]
+    days = [[at[:10] for at in _times(log)] for log in parse_together(logs, "UTC")]
     assert days == [["2026-02-04", "2026-02-04"], ["1972-01-01", "1972-01-02"], ["1972-01-01"]]
