@@ -57,6 +57,11 @@ def keep(database: Path) -> None:
                 other.unlink(missing_ok=True)
         part = _FOLDER / f"{os.getpid()}.part"
         part.unlink(missing_ok=True)
-        with contextlib.closing(sqlite3.connect(database)) as connection:
-            connection.execute("VACUUM INTO ?", [str(part)])
+        copy(database, part)
         part.replace(kept)
+
+
+def copy(database: Path, target: Path) -> None:
+    """Copy a database of SQLite, with what still stands in its log alone."""
+    with contextlib.closing(sqlite3.connect(database)) as connection:
+        connection.execute("VACUUM INTO ?", [str(target)])

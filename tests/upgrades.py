@@ -12,6 +12,8 @@ from typing import Any
 from django.db import connections
 from django.db.migrations.executor import MigrationExecutor
 
+from tests import migrated
+
 #: what the database of each release had migrated, app by app
 RELEASES = {
     "0.1.0": {"ingest": "0010_run_span", "triage": "0001_squashed_0012_words_in_their_row"},
@@ -19,27 +21,48 @@ RELEASES = {
 }
 
 
+#: as a database was before it had the last steps to the first release, which a squashed migration replaces
+BEFORE_RELEASES = {"ingest": "0005_pushed_sources", "triage": "0006_faster_search"}
+
+
 @contextlib.contextmanager
-def another_database(folder: Path) -> Iterator[dict[str, Any]]:
-    """An empty database that is the default one of this thread; yields its settings, for :func:`used_here`."""
+def another_database(folder: Path, *, like: str = "") -> Iterator[dict[str, Any]]:
+    """A database that is the default one of this thread, empty or a copy of the one with the name ``like``; yields its
+    settings, for :func:`used_here`."""
+    with created(folder, "other", like=like) as settings, used_here(settings):
+        yield settings
+
+
+@contextlib.contextmanager
+def created(folder: Path, word: str, *, like: str = "") -> Iterator[dict[str, Any]]:
+    """Settings of a database beside the default one. To copy one costs a tenth of what migrating costs; PostgreSQL
+    copies none that somebody is connected to, so this thread disconnects.
+    """
     default = connections["default"]
-    settings = copy.deepcopy(default.settings_dict)
-    settings["NAME"] = name = str(folder / "other.sqlite3")
-    if default.vendor == "postgresql":
-        settings["NAME"] = name = f"other_{os.getpid()}"
-        with default.cursor() as cursor:
-            cursor.execute(f"DROP DATABASE IF EXISTS {name}")
-            cursor.execute(f"CREATE DATABASE {name}")
+    is_file = default.vendor == "sqlite"
+    name = str(folder / f"{word}.sqlite3") if is_file else f"{word}_{os.getpid()}"
+    settings = copy.deepcopy(default.settings_dict) | {"NAME": name}
+    if is_file:
+        if like:
+            migrated.copy(Path(like), Path(name))
+    else:
+        default.close()
+        _execute(default, f"DROP DATABASE IF EXISTS {name}", f"CREATE DATABASE {name} TEMPLATE {like or 'template1'}")
     try:
-        with used_here(settings):
-            yield settings
+        yield settings
     finally:
-        if default.vendor == "postgresql":
-            with default.cursor() as cursor:
-                cursor.execute(f"DROP DATABASE {name} WITH (FORCE)")
-        else:
-            for path in folder.glob("other.sqlite3*"):
+        if is_file:
+            for path in folder.glob(f"{word}.sqlite3*"):
                 path.unlink()
+        else:
+            _execute(default, f"DROP DATABASE {name} WITH (FORCE)")
+
+
+def _execute(default: Any, *statements: str) -> None:
+    """By a connection of its own to the server, which belongs to no database of the tests."""
+    with default._nodb_cursor() as cursor:
+        for statement in statements:
+            cursor.execute(statement)
 
 
 @contextlib.contextmanager

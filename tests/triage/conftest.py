@@ -9,6 +9,7 @@ from django.conf import settings as site
 
 from diagnosis import ParseHints, parse
 from diagnosis.kinds.flows import diagnose_flows
+from tests import upgrades
 from tests.factories import make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
 from tests.triage.desks import open_desks
@@ -61,6 +62,15 @@ def receiver(settings, monkeypatch):
 @pytest.fixture
 def route(manager, receiver):
     return routes.route_save(by=manager, name="chat", url=receiver.url, events=routes.EVENTS)
+
+
+@pytest.fixture(scope="session")
+def before_releases(tmp_path_factory, django_db_setup, django_db_blocker):
+    """Name of an empty database as before all releases, made once step by step, to be copied."""
+    with django_db_blocker.unblock(), upgrades.created(tmp_path_factory.mktemp("before"), "before") as made:
+        with upgrades.used_here(made):
+            upgrades.migrated_to(upgrades.BEFORE_RELEASES, step_by_step=True)
+        yield made["NAME"]
 
 
 @pytest.fixture(scope="session")

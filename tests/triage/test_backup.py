@@ -19,7 +19,7 @@ from ingest import services, storage
 from ingest.models import Artifact, Blob, Job
 from tests.factories import make_incident, make_user
 from tests.ingest.conftest import LOG
-from tests.upgrades import another_database, migrated_to
+from tests.upgrades import BEFORE_RELEASES, another_database, migrated_to
 from triage.models import Incident, SearchEntry
 from triage.services import backup as backups
 from triage.services.backup import MANIFEST, ROWS
@@ -168,12 +168,14 @@ def test_a_backup_of_a_newer_version_is_refused(installation: str, tmp_path: Pat
     assert Job.objects.filter(slug="llama").exists()
 
 
-def test_a_backup_of_an_older_version_is_migrated(installation: str, tmp_path: Path, latest: None) -> None:
+def test_a_backup_of_an_older_version_is_migrated(
+    installation: str, before_releases: str, tmp_path: Path, latest: None
+) -> None:
     """Made before runs had a trace, and before the steps to the first release were one."""
     kept = tmp_path / "kept"
     kept.mkdir()
-    with another_database(tmp_path):
-        then = migrated_to({"ingest": "0005_pushed_sources", "triage": "0006_faster_search"}, step_by_step=True)
+    with another_database(tmp_path, like=before_releases):
+        then = migrated_to(BEFORE_RELEASES, step_by_step=True)
         cluster = then.get_model("ingest", "Cluster").objects.create(slug="elsewhere")
         then.get_model("ingest", "Job").objects.create(slug="old", name="an old run", cluster=cluster)
         tables = rows_write(kept / ROWS, then)

@@ -11,7 +11,7 @@ from django.contrib.auth.models import Permission
 from django.core.management import call_command
 from django.db import connection
 
-from tests.upgrades import another_database, migrated_to
+from tests.upgrades import BEFORE_RELEASES, another_database, migrated_to
 from triage.models import Activity, Route
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -20,9 +20,11 @@ pytestmark = pytest.mark.django_db(transaction=True)
 STEPS = {"ingest": "0008_kept_lines", "triage": "0012_words_in_their_row"}
 
 
-def test_webhooks_of_an_older_version_become_routes_with_their_cluster_as_search(tmp_path: Path) -> None:
-    with another_database(tmp_path):
-        then = migrated_to({"ingest": "0005_pushed_sources", "triage": "0006_faster_search"}, step_by_step=True)
+def test_webhooks_of_an_older_version_become_routes_with_their_cluster_as_search(
+    before_releases: str, tmp_path: Path
+) -> None:
+    with another_database(tmp_path, like=before_releases):
+        then = migrated_to(BEFORE_RELEASES, step_by_step=True)
         cluster = then.get_model("ingest", "Cluster").objects.create(slug="here")
         owner = then.get_model("auth", "User").objects.create(username="mara")
         hook = {"name": "chat", "url": "https://chat.example/", "events": ["incident.opened"], "secret": "whsec_AAAA"}
@@ -37,14 +39,14 @@ def test_webhooks_of_an_older_version_become_routes_with_their_cluster_as_search
         assert not Permission.objects.filter(codename__endswith="_webhook").exists()
 
 
-def test_a_database_from_before_the_release_and_a_new_one_have_the_same_tables(tmp_path: Path) -> None:
-    with another_database(tmp_path):
+def test_a_database_from_before_the_release_and_a_new_one_have_the_same_tables(
+    before_releases: str, tmp_path: Path
+) -> None:
+    with another_database(tmp_path, like=before_releases):
         migrated_to(STEPS, step_by_step=True)
         call_command("migrate", verbosity=0)  # nothing is left to do but to note that the steps are one
         former = tables()
-    with another_database(tmp_path):
-        call_command("migrate", verbosity=0)
-        new = tables()
+    new = tables()  # of the tests' own database, which was made new
     assert former.keys() == new.keys()
     for name in new:
         assert former[name] == new[name], name
