@@ -43,7 +43,7 @@ class Blame:
 
 
 @dataclass(slots=True)
-class Scene:
+class Case:
     """One round, ready to be judged."""
 
     groups: Sequence[Group]
@@ -60,12 +60,12 @@ class Scene:
 
 
 def accuse(
-    ranks: Iterable[int], score: float, why: Mapping[int, str] | str, scene: Scene, sentence: str, rule: str
+    ranks: Iterable[int], score: float, why: Mapping[int, str] | str, case: Case, sentence: str, rule: str
 ) -> Blame:
     """A verdict that gives all ``ranks`` one score."""
     named = tuple(ranks)
     reasons = dict.fromkeys(named, why) if isinstance(why, str) else why
-    return Blame(named, dict.fromkeys(named, score), reasons, tuple(sorted({*scene.outliers, *named})), sentence, rule)
+    return Blame(named, dict.fromkeys(named, score), reasons, tuple(sorted({*case.outliers, *named})), sentence, rule)
 
 
 def accuse_nobody(sentence: str, rule: str) -> Blame:
@@ -82,90 +82,113 @@ def blame(
     expected: int = 0,
 ) -> Blame:
     """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
-    absent = [] if expected and len(missing) > THRESHOLDS.missing_share * expected else sorted(missing)
-    scene = Scene(groups, layout, absent, failed, empty)
-    scene.odd_groups = _odd_groups(scene)
-    scene.outliers = tuple(sorted({*ranks_of(scene.odd_groups), *absent}))
-    return next(found for rule in _RULES if (found := rule(scene)) is not None)
+    is_few = not expected or len(missing) <= THRESHOLDS.missing_share * expected
+    absent = sorted(missing) if is_few else []
+    case = Case(groups, layout, absent, failed, empty)
+    case.odd_groups = _odd_groups(case)
+    case.outliers = tuple(sorted({*ranks_of(case.odd_groups), *absent}))
+    for rule in _RULES:
+        found = rule(case)
+        if found is not None:
+            return found
+    return _chain_ends(case)
 
 
-def _odd_groups(scene: Scene) -> list[Group]:
+def _odd_groups(case: Case) -> list[Group]:
     """Groups that are not dominant, and dominant ones that do not wait for peers while others do. A failed switch or
     file system stops a quarter of the ranks or more: a large number does not prove them healthy. For a large group that
     waits for its GPU this is less certain, because the GPU may itself wait in a collective; it is an outlier only if no
     other group is.
     """
-    total = scene.total
-    communicating = sum(len(g.ranks) for g in scene.groups if g.activity.kind == COMM)
-
-    def is_odd(g: Group) -> bool:
-        if not g.dominant:
-            return True
-        is_usual = g.activity.kind != HOST and total > THRESHOLDS.few
-        enough = THRESHOLDS.waiting if is_usual else THRESHOLDS.waiting_host
-        busy = g.activity.kind in {HOST, COMPUTE, LOCAL}
-        return busy and communicating >= enough * total and len(g.ranks) <= THRESHOLDS.odd_share * total
-
-    odd = [g for g in scene.groups if is_odd(g)]
-    if odd or scene.missing or communicating < THRESHOLDS.waiting * total:
+    communicating = sum(len(group.ranks) for group in case.groups if group.activity.kind == COMM)
+    odd = [group for group in case.groups if _is_odd(group, case.total, communicating)]
+    is_hang = communicating >= THRESHOLDS.waiting * case.total
+    if odd or case.missing or not is_hang:
         return odd
-    return [g for g in scene.groups if g.activity.kind == DEVICE and len(g.ranks) < THRESHOLDS.odd_share * total]
+    largest = THRESHOLDS.odd_share * case.total
+    return [group for group in case.groups if group.activity.kind == DEVICE and len(group.ranks) < largest]
 
 
-def _not_comparable(scene: Scene) -> Blame | None:
-    total = scene.total
-    if total < 2 and not scene.missing:
+def _is_odd(group: Group, total: int, communicating: int) -> bool:
+    """``communicating``: how many of all ranks wait for peers."""
+    if not group.dominant:
+        return True
+    if group.activity.kind not in {HOST, COMPUTE, LOCAL} or len(group.ranks) > THRESHOLDS.odd_share * total:
+        return False
+    is_usual = group.activity.kind != HOST and total > THRESHOLDS.few
+    enough = THRESHOLDS.waiting if is_usual else THRESHOLDS.waiting_host
+    return bool(communicating >= enough * total)
+
+
+def _not_comparable(case: Case) -> Blame | None:
+    total = case.total
+    if total < 2 and not case.missing:
         text = "Only one rank could be read; with nothing to compare it with, no rank is named."
         return accuse_nobody(text if total else "No rank's stack could be read.", "too_few")
-    if total > 2 and len(scene.groups) == total:
+    if total > 2 and len(case.groups) == total:
         text = f"All {total} ranks are in different places: this is no hang at one point, or frames are cut."
         return accuse_nobody(f"{text} Take several rounds of dumps.", "all_differ")
     return None
 
 
-def _busy_ranks(scene: Scene) -> Blame | None:
-    return _accuse_activities(scene, {HOST, COMPUTE}, "busy", "where it waits for no peer")
+def _busy_ranks(case: Case) -> Blame | None:
+    return _accuse_activities(case, {HOST, COMPUTE}, "busy", "where it waits for no peer")
 
 
-def _missing_ranks(scene: Scene) -> Blame | None:
-    if not scene.missing:
+def _missing_ranks(case: Case) -> Blame | None:
+    if not case.missing:
         return None
-    text = f"No process of {ranks_text(scene.missing)} was dumped although its peers were"
-    sentence = f"{text}: it is gone, or was not reachable{_waiting_text(scene.groups, ())}."
-    return accuse(
-        scene.missing, THRESHOLDS.missing, "was not dumped although its peers were", scene, sentence, "missing"
-    )
+    text = f"No process of {ranks_text(case.missing)} was dumped although its peers were"
+    sentence = f"{text}: it is gone, or was not reachable{_waiting_text(case.groups, ())}."
+    return accuse(case.missing, THRESHOLDS.missing, "was not dumped although its peers were", case, sentence, "missing")
 
 
-def _local_ranks(scene: Scene) -> Blame | None:
-    return _accuse_activities(scene, {LOCAL}, "busy", "which is no call that waits for peers")
+def _local_ranks(case: Case) -> Blame | None:
+    return _accuse_activities(case, {LOCAL}, "busy", "which is no call that waits for peers")
 
 
-def _device_ranks(scene: Scene) -> Blame | None:
-    return _accuse_activities(scene, {DEVICE}, "device", "while its peers have gone on")
+def _device_ranks(case: Case) -> Blame | None:
+    return _accuse_activities(case, {DEVICE}, "device", "while its peers have gone on")
 
 
-def _accuse_activities(scene: Scene, kinds: set[str], rule: str, clause: str) -> Blame | None:
-    chosen = [g for g in scene.odd_groups if g.activity.kind in kinds]
+def _accuse_activities(case: Case, kinds: set[str], rule: str, clause: str) -> Blame | None:
+    chosen = [group for group in case.odd_groups if group.activity.kind in kinds]
     if not chosen:
         return None
-    chosen.sort(key=lambda g: (-THRESHOLDS.activity[g.activity.kind], len(g.ranks), g.ranks))
-    ranks = ranks_of(chosen)
+    chosen.sort(key=lambda group: (-_score(group), len(group.ranks), group.ranks))
+    accused = [(group, group.ranks) for group in chosen]
     if kinds == {LOCAL}:
-        # Unknown code may be an unknown wait. A culprit blocks the rest of its tensor group; a waiting group stays
-        # together.
-        blocking = blocking_ranks(scene.groups, scene.layout, ranks)
-        chosen = [g for g in chosen if blocking.intersection(g.ranks)] or chosen
-        ranks = [rank for rank in ranks_of(chosen) if not blocking or rank in blocking]
-    scores, reasons = {}, {}
-    for g in chosen:
-        for rank in g.ranks:
-            if rank in ranks:
-                scores[rank] = THRESHOLDS.activity[g.activity.kind]
-                reasons[rank] = f"{g.activity.what} in {frame_text(g.activity.frame)}, {clause}"
-    parts = [_activity_text(g, [r for r in g.ranks if r in scores]) for g in chosen[: LIMITS.groups]]
-    sentence = ", ".join(parts) + _waiting_text(scene.groups, chosen) + "."
-    return Blame(tuple(scores), scores, reasons, scene.outliers, sentence[0].upper() + sentence[1:], rule)
+        accused = _blocking_only(case, chosen)
+    scores: dict[int, float] = {}
+    reasons: dict[int, str] = {}
+    for group, ranks in accused:
+        reason = f"{group.activity.what} in {frame_text(group.activity.frame)}, {clause}"
+        scores |= dict.fromkeys(ranks, _score(group))
+        reasons |= dict.fromkeys(ranks, reason)
+    parts = [_activity_text(group, ranks) for group, ranks in accused[: LIMITS.groups]]
+    waiting = _waiting_text(case.groups, [group for group, _ in accused])
+    sentence = f"{', '.join(parts)}{waiting}."
+    return Blame(tuple(scores), scores, reasons, case.outliers, _capitalised(sentence), rule)
+
+
+def _score(group: Group) -> float:
+    """The score of a rank that its peers wait for, by what it does."""
+    return float(THRESHOLDS.activity[group.activity.kind])
+
+
+def _blocking_only(case: Case, groups: Sequence[Group]) -> list[tuple[Group, list[int]]]:
+    """The groups with those of their ranks that block the rest of their tensor group; all, where none does. Unknown
+    code may be an unknown wait, and a waiting group stays together.
+    """
+    blocking = blocking_ranks(case.groups, case.layout, ranks_of(groups))
+    if not blocking:
+        return [(group, group.ranks) for group in groups]
+    parts = [(group, sorted(blocking.intersection(group.ranks))) for group in groups]
+    return [(group, ranks) for group, ranks in parts if ranks]
+
+
+def _capitalised(sentence: str) -> str:
+    return sentence[0].upper() + sentence[1:]
 
 
 def _activity_text(group: Group, ranks: Sequence[int]) -> str:
@@ -178,76 +201,86 @@ def _waiting_text(groups: Sequence[Group], chosen: Sequence[Group]) -> str:
     waiting = [g for g in groups if g.activity.kind == COMM and g not in chosen]
     if not waiting:
         return ""
-    parts = [
-        f"{ranks_text(g.ranks)} {g.activity.what}" + (f" ({g.activity.dim} group)" if g.activity.dim else "")
-        for g in waiting[: LIMITS.groups]
-    ]
-    rest = sum(len(g.ranks) for g in waiting[LIMITS.groups :])
-    return "; meanwhile " + ", ".join([*parts, *([f"{rest} elsewhere"] if rest else [])]) + " wait for their peers"
+    parts = [_waiting_group_text(group) for group in waiting[: LIMITS.groups]]
+    rest = sum(len(group.ranks) for group in waiting[LIMITS.groups :])
+    if rest:
+        parts.append(f"{rest} elsewhere")
+    return f"; meanwhile {', '.join(parts)} wait for their peers"
 
 
-def _empty_dumps(scene: Scene) -> Blame | None:
-    if not scene.empty or scene.odd_groups or len(scene.empty) > THRESHOLDS.missing_share * max(1, scene.total):
+def _waiting_group_text(group: Group) -> str:
+    text = f"{ranks_text(group.ranks)} {group.activity.what}"
+    return f"{text} ({group.activity.dim} group)" if group.activity.dim else text
+
+
+def _empty_dumps(case: Case) -> Blame | None:
+    is_few = len(case.empty) <= THRESHOLDS.missing_share * max(1, case.total)
+    if not case.empty or case.odd_groups or not is_few:
         return None
-    text = f"All other ranks are alike; the dump of {ranks_text(scene.empty)} is empty, so its process may be gone."
-    return accuse(scene.empty, THRESHOLDS.empty, "its dump is empty", scene, text, "empty")
+    text = f"All other ranks are alike; the dump of {ranks_text(case.empty)} is empty, so its process may be gone."
+    return accuse(case.empty, THRESHOLDS.empty, "its dump is empty", case, text, "empty")
 
 
-def _all_equal(scene: Scene) -> Blame | None:
-    if len(scene.groups) != 1:
+def _all_equal(case: Case) -> Blame | None:
+    if len(case.groups) != 1:
         return None
-    only = scene.groups[0]
+    only = case.groups[0]
     where = (
         "in the same collective: the network or a device under it, or too few frames"
         if only.activity.kind == COMM
         else "at the same place: a cause common to all (storage, input, code), or too few frames"
     )
     return accuse_nobody(
-        f"All {scene.total} ranks are {where} ({only.activity.what}). No outlier can be named.", "all_equal"
+        f"All {case.total} ranks are {where} ({only.activity.what}). No outlier can be named.", "all_equal"
     )
 
 
-def _chain_ends(scene: Scene) -> Blame | None:
+def _chain_ends(case: Case) -> Blame:
     """All ranks communicate: the chain of waits ends in a small set, or is a circle that a minority broke."""
-    ends = find_chain_ends(scene.groups, scene.layout, scene.outliers, scene.failed)
+    ends = find_chain_ends(case.groups, case.layout, case.outliers, case.failed)
     if ends.unread:
         text = f"All readable ranks wait; the chain of waits ends at rank {fold_ranks(ends.unread)}, whose dump failed."
-        return accuse(
-            ends.unread,
-            THRESHOLDS.unread,
-            "could not be dumped, and the chain of waits ends at it",
-            scene,
-            text,
-            "unread",
-        )
+        why = "could not be dumped, and the chain of waits ends at it"
+        return accuse(ends.unread, THRESHOLDS.unread, why, case, text, "unread")
     if ends.ranks:
-        of = group_of_rank(scene.groups)
-        why = {
-            r: f"{of[r].activity.what}; it waits for no rank outside its own group, while others wait for it"
-            for r in ends.ranks
-        }
-        text = (
-            f"All ranks communicate; the chain of waits ends at {ranks_text(ends.ranks)}, "
-            "all of whose group have arrived: the collective itself does not finish there."
-        )
-        return accuse(ends.ranks, THRESHOLDS.sink, why, scene, text, "sink")
-    largest = max(scene.groups, key=lambda g: len(g.ranks))
-    odd = ends.separate or [g for g in scene.groups if not g.dominant]
-    if not odd:
-        parts = "; ".join(f"{ranks_text(g.ranks)} {g.activity.what}" for g in scene.groups[: LIMITS.large_groups])
-        return accuse_nobody(
-            f"The ranks fall into {len(scene.groups)} large groups and none is an outlier: {parts}.", "no_outlier"
-        )
-    odd = sorted(odd, key=lambda g: (len(g.ranks), g.ranks))
-    most = f"most ranks are {largest.activity.what}"
-    why = {r: f"{g.activity.what}, while {most}" for r, g in group_of_rank(odd).items()}
-    other_call, main_call = odd[0].activity.what, largest.activity.what
+        return _accuse_ends(case, ends.ranks)
+    odd = ends.separate or [group for group in case.groups if not group.dominant]
+    if odd:
+        return _accuse_other_call(case, odd)
+    parts = [f"{ranks_text(group.ranks)} {group.activity.what}" for group in case.groups[: LIMITS.large_groups]]
+    text = f"The ranks fall into {len(case.groups)} large groups and none is an outlier: {'; '.join(parts)}."
+    return accuse_nobody(text, "no_outlier")
+
+
+def _accuse_ends(case: Case, ranks: Sequence[int]) -> Blame:
+    of = group_of_rank(case.groups)
+    waits = "it waits for no rank outside its own group, while others wait for it"
+    why = {rank: f"{of[rank].activity.what}; {waits}" for rank in ranks}
+    text = (
+        f"All ranks communicate; the chain of waits ends at {ranks_text(ranks)}, "
+        "all of whose group have arrived: the collective itself does not finish there."
+    )
+    return accuse(ranks, THRESHOLDS.sink, why, case, text, "sink")
+
+
+def _accuse_other_call(case: Case, odd: Iterable[Group]) -> Blame:
+    """Accuse the groups that are in another call than most ranks."""
+    smallest_first = sorted(odd, key=lambda group: (len(group.ranks), group.ranks))
+    main_call = max(case.groups, key=lambda group: len(group.ranks)).activity.what
+    other_call = smallest_first[0].activity.what
+    of = group_of_rank(smallest_first)
+    why = {rank: f"{group.activity.what}, while most ranks are {main_call}" for rank, group in of.items()}
     text = f"{ranks_text(why)} entered another call ({other_call}) than the other ranks ({main_call})."
-    text = text[0].upper() + text[1:]
-    return accuse(ranks_of(odd), THRESHOLDS.mismatch, why, scene, text, "mismatch")
+    return accuse(ranks_of(smallest_first), THRESHOLDS.mismatch, why, case, _capitalised(text), "mismatch")
 
 
-#: The first rule with an answer decides; the last rule always answers.
-_RULES: tuple[Callable[[Scene], Blame | None], ...] = (
-    _not_comparable, _busy_ranks, _missing_ranks, _local_ranks, _device_ranks, _empty_dumps, _all_equal, _chain_ends,
-)  # fmt: skip
+#: The first rule with an answer decides; without one, the chain of waits.
+_RULES: tuple[Callable[[Case], Blame | None], ...] = (
+    _not_comparable,
+    _busy_ranks,
+    _missing_ranks,
+    _local_ranks,
+    _device_ranks,
+    _empty_dumps,
+    _all_equal,
+)

@@ -103,8 +103,10 @@ def is_moving(rounds: Sequence[Round]) -> bool:
         return False
     first, *later = [_stack_of_rank(one) for one in rounds]
     common = set(first).intersection(*later)
-    still = [rank for rank in common if all(stacks[rank] == first[rank] for stacks in later)]
-    return bool(common) and len(still) < THRESHOLDS.still * len(common)
+    moved: set[int] = set()
+    for stacks in later:
+        moved.update(rank for rank in common if stacks[rank] != first[rank])
+    return bool(common) and len(common - moved) < THRESHOLDS.still * len(common)
 
 
 def _stack_of_rank(one: Round) -> dict[int, tuple[str, ...]]:

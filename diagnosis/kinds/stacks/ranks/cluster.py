@@ -10,16 +10,17 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
 import msgspec
 
+from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.waits import COMM, Activity, activity, call_site
 from diagnosis.kinds.stacks.read.stack_frames import EMPTY, FAILED, OK, Dump, Frame, comparable_frames
 
-#: A group is dominant from this share of the compared ranks; the largest always is, if it has more than one rank.
-MIN_DOMINANT_SHARE = 0.25
+THRESHOLDS: Final = thresholds.of("cluster")
 
 
 @dataclass(slots=True)
@@ -114,12 +115,14 @@ def group_ranks(processes: Iterable[Process]) -> tuple[list[Group], list[int], l
 
 
 def _mark_dominant(groups: Sequence[Group]) -> None:
-    """Sort the ranks of each group, and mark the groups, largest first, that are dominant."""
+    """Sort the ranks of each group, and mark the groups, largest first, that are dominant: the largest always is, if it
+    has more than one rank.
+    """
     total = sum(len(group.ranks) for group in groups)
     for at, group in enumerate(groups):
         group.ranks.sort()
         is_single = len(group.ranks) == 1 and total > 2
-        is_large = len(group.ranks) >= MIN_DOMINANT_SHARE * total
+        is_large = len(group.ranks) >= THRESHOLDS.dominant * total
         group.dominant = not is_single and (is_large or at == 0)
 
 

@@ -5,13 +5,17 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
-from typing import Any
+from typing import Any, Final
 
 from diagnosis import numbers
 from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout, build, from_json, from_text
 from diagnosis.model import Kind, Parsed
+
+#: Command lines in which a layout is looked for, the most frequent first.
+_MAX_COMMANDS: Final = 3
+_MAX_NODES_LISTED: Final = 6
 
 
 def find_layout(
@@ -25,22 +29,39 @@ def find_layout(
     command lines."""
     if isinstance(given, Layout):
         return given
+    found = _listed_layout(parsed, given or {}, framework, world_size)
+    if found is None:
+        found = _printed_layout(parsed, commands, framework, world_size)
+    return found or build({}, world_size=world_size, source="")
+
+
+def _listed_layout(
+    parsed: Iterable[Parsed], given: Mapping[str, Any], framework: str, world_size: int | None
+) -> Layout | None:
+    """The layout of the caller, else of a layout file."""
     files = [dict(p.facts.get("json") or p.facts) for p in parsed if p.kind == Kind.LAYOUT]
-    stated = {k: v for k, v in dict(given or {}).items() if v not in (None, "", 0)}
     details = _details(files, world_size)
-    for source, data in [("given", stated), *(("layout file", file) for file in files)]:
-        found = _layout_of(data, details, framework, source)
-        if found is not None:
-            return found if found.world_size or not world_size else replace(found, world_size=world_size)
-    printed = "\n".join(_configuration_lines(parsed))
-    texts = [("configuration in the log", printed)]
-    common = Counter(command for command in commands if command).most_common(3)
-    texts += [("command line", command) for command, _ in common]
+    stated = {key: value for key, value in given.items() if value not in (None, "", 0)}
+    listed = [_layout_of(stated, details, framework, "given")]
+    listed += [_layout_of(file, details, framework, "layout file") for file in files]
+    found = next(filter(None, listed), None)
+    if found is None or found.world_size:
+        return found
+    return replace(found, world_size=world_size or found.world_size)
+
+
+def _printed_layout(
+    parsed: Iterable[Parsed], commands: Iterable[str], framework: str, world_size: int | None
+) -> Layout | None:
+    """The layout that logs print, else that of the most frequent command lines."""
+    frequent = Counter(filter(None, commands)).most_common(_MAX_COMMANDS)
+    texts = [("configuration in the log", "\n".join(_configuration_lines(parsed)))]
+    texts += [("command line", command) for command, _ in frequent]
     for source, text in texts:
         found = from_text(text, world_size=world_size, framework=framework, source=source)
         if found is not None:
             return found
-    return build({}, world_size=world_size, source="")
+    return None
 
 
 def _details(files: Sequence[Mapping[str, Any]], world_size: int | None) -> dict[str, Any]:
@@ -86,22 +107,23 @@ def node_names(
     parsed: Iterable[Parsed], inventory: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
 ) -> list[str]:
     """Names of nodes from an inventory in either shape and from inventory artifacts."""
-    names: list[str] = []
-    sources: list[Any] = [
-        inventory,
-        *(p.facts.get("rows") or (p.facts.get("json") or {}).get("nodes") for p in parsed if p.kind == Kind.INVENTORY),
-    ]
-    for source in sources:
-        if isinstance(source, Mapping):
-            names += [str(n) for n in source]
-        elif isinstance(source, (list, tuple)):
-            names += [
-                str(row.get("node") or row.get("name"))
-                for row in source
-                if isinstance(row, Mapping) and (row.get("node") or row.get("name"))
-            ]
-            names += [row for row in source if isinstance(row, str)]
+    names = _names_in(inventory)
+    for p in parsed:
+        if p.kind == Kind.INVENTORY:
+            stored = p.facts.get("json") or {}
+            names += _names_in(p.facts.get("rows") or stored.get("nodes"))
     return names
+
+
+def _names_in(inventory: Any) -> list[str]:
+    """The nodes of ``{name: …}``, of rows ``{node, …}`` or ``{name, …}``, and of a list of names."""
+    if isinstance(inventory, Mapping):
+        return [str(name) for name in inventory]
+    if not isinstance(inventory, list | tuple):
+        return []
+    rows = [row for row in inventory if isinstance(row, Mapping)]
+    named = [row.get("node") or row.get("name") for row in rows]
+    return [*map(str, filter(None, named)), *(row for row in inventory if isinstance(row, str))]
 
 
 def keep_one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
@@ -111,26 +133,46 @@ def keep_one_job(trainers: list[Process], notes: list[str]) -> list[Process]:
     double = _shared_ranks(trainers)
     if not double:
         return trainers
-    commands = Counter(p.dump.command for p in trainers if p.dump.command)
-    if len(commands) > 1:
-        main = commands.most_common(1)[0][0]
-        nodes = {p.node for p in trainers if p.dump.command == main}
-        kept = [p for p in trainers if p.dump.command == main or (not p.dump.command and p.node in nodes)]
-        if not _shared_ranks(kept):
-            notes.append(
-                f"The dumps are of two jobs: {len(double)} rank(s) appear on two nodes with different command lines. "
-                f"The larger job ({len(kept)} of {len(trainers)} dumps, nodes "
-                f"{', '.join(sorted(n for n in nodes if n)[:6])}) is diagnosed; upload the other apart."
-            )
-            return kept
+    largest = _largest_job(trainers)
+    if len(largest) < len(trainers) and not _shared_ranks(largest):
+        notes.append(_note_on_jobs(largest, len(trainers), len(double)))
+        return largest
+    ranks = fold_ranks(rank for _, rank in double)
     notes.append(
-        f"Rank {fold_ranks(r for _, r in double)} was dumped on more than one node: two jobs together, or ranks "
+        f"Rank {ranks} was dumped on more than one node: two jobs together, or ranks "
         "counted per node. Add a layout file or upload one job at a time."
     )
-    seen: set[tuple[int, int | None]] = set()
-    kept = []
+    return _first_of_each_rank(trainers)
+
+
+def _largest_job(trainers: Sequence[Process]) -> list[Process]:
+    """The processes with the most frequent command line, and those without one on its nodes; all, if there is only one
+    command line.
+    """
+    commands = Counter(p.dump.command for p in trainers if p.dump.command)
+    if len(commands) < 2:
+        return list(trainers)
+    command = commands.most_common(1)[0][0]
+    nodes = {p.node for p in trainers if p.dump.command == command}
+    return [p for p in trainers if p.dump.command == command or (not p.dump.command and p.node in nodes)]
+
+
+def _note_on_jobs(kept: Sequence[Process], dump_count: int, double_count: int) -> str:
+    nodes = sorted({p.node for p in kept if p.node})
+    return (
+        f"The dumps are of two jobs: {double_count} rank(s) appear on two nodes with different command lines. "
+        f"The larger job ({len(kept)} of {dump_count} dumps, nodes "
+        f"{', '.join(nodes[:_MAX_NODES_LISTED])}) is diagnosed; upload the other apart."
+    )
+
+
+def _first_of_each_rank(trainers: Iterable[Process]) -> list[Process]:
+    kept: list[Process] = []
+    seen: set[tuple[int, int]] = set()
     for p in trainers:
-        if p.rank is None or (p.round, p.rank) not in seen:
+        if p.rank is None:
+            kept.append(p)
+        elif (p.round, p.rank) not in seen:
             kept.append(p)
             seen.add((p.round, p.rank))
     return kept
@@ -147,29 +189,32 @@ def _shared_ranks(trainers: Iterable[Process]) -> set[tuple[int, int]]:
 
 def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int] = ()) -> Layout:
     """Take the world size from the dumps if nothing states it; missing ranks at the end are then not noticed."""
-    ranks = [p.rank for p in trainers if p.rank is not None] + list(recorded)
-    highest = max(ranks, default=-1) + 1
-    if plan.world_size and highest <= plan.world_size:
+    dumped = [p.rank for p in trainers if p.rank is not None]
+    ranks = max([*dumped, *recorded], default=-1) + 1
+    if plan.world_size and ranks <= plan.world_size:
         return plan
-    per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
-    size = max(highest, max(per_node.values()) * len(per_node)) if per_node else highest
-    # one full node among very many does not represent the others
-    size = size if size <= numbers.MAX_RANKS else highest
+    size = _dumped_world_size(trainers, ranks)
     if plan.problems or not plan.sizes:
         return replace(plan, world_size=size or None)
-    problems: tuple[str, ...] = ()
-    dims = {d: n for d, n in plan.sizes.items() if d != "dp" or plan.world_size}
-    known = build(dims, world_size=size, order=plan.order, source=plan.source)
-    if plan.world_size:
-        problems = (
-            f"Rank {highest - 1} was dumped, but the layout has {plan.world_size} ranks: it is not of this job.",
-        )
+    # a dp that nothing states follows from the world size
+    sizes = {dim: n for dim, n in plan.sizes.items() if dim != "dp" or plan.world_size}
+    resized = build(sizes, world_size=size, order=plan.order, source=plan.source)
+    problem = f"Rank {ranks - 1} was dumped, but the layout has {plan.world_size} ranks: it is not of this job."
     return replace(
-        known,
+        resized,
         node_of=plan.node_of,
         rank_of=plan.rank_of,
         coordinates=plan.coordinates,
         expert_tp=plan.expert_tp,
-        problems=(*problems, *known.problems),
+        problems=(problem, *resized.problems) if plan.world_size else resized.problems,
         assumptions=plan.assumptions,
     )
+
+
+def _dumped_world_size(trainers: Iterable[Process], ranks: int) -> int:
+    """As many ranks on each node as on the fullest, ``ranks`` at least."""
+    per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
+    full = max(per_node.values(), default=0) * len(per_node)
+    size = max(ranks, full)
+    # one full node among very many does not represent the others
+    return size if size <= numbers.MAX_RANKS else ranks

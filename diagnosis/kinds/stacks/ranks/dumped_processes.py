@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable
 from dataclasses import dataclass
+from itertools import chain
 
 from diagnosis.kinds.stacks.read.stack_frames import Dump
 
@@ -38,7 +39,7 @@ class Process:
 
 def role_of(dump: Dump, path: str) -> str:
     """Trainer, launcher's agent, data-loader worker, process that saves checkpoints, or helper."""
-    frames = [frame for thread in dump.threads for frame in thread.frames]
+    frames = list(chain.from_iterable(thread.frames for thread in dump.threads))
     functions = {frame.name for frame in frames}
     files = {frame.file for frame in frames}
     is_child = dump.parent is not None
@@ -70,7 +71,9 @@ def _is_helper(dump: Dump) -> bool:
 def _is_idle_actor(dump: Dump) -> bool:
     """Whether an actor of Ray runs no task: Ray's own frames alone."""
     main = dump.main()
-    frames = [f for f in main.frames if not f.is_native] if main else []
+    if main is None:
+        return True
+    frames = [f for f in main.frames if not f.is_native]
     return all(re.search(r"(?:^|/)ray/|default_worker", f.file) for f in frames)
 
 

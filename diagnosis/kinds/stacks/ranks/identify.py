@@ -37,6 +37,10 @@ _GENERIC_NAME = re.compile(
 _PREFIX = re.compile(
     r"^(?:stack_?)?(?:trace|py-?spy|stacks?|dump|bt|backtrace|gdb|pystack|faulthandler|hang)[-_.]", re.IGNORECASE
 )
+_RANK_AND_REST = re.compile(
+    r"(?:[-_](?:global|local)[-_]?|(?<![.\w])(?:global|local)[-_]?|[-_.])?rank[-_=.]?\d+.*$", re.IGNORECASE
+)
+_DIGIT = re.compile(r"\d")
 _SUFFIX = re.compile(r"(?:[-_.](?:stacks?|dump|trace|py-?spy|bt|agent|loader|worker))$", re.IGNORECASE)
 
 
@@ -51,46 +55,57 @@ class Census:
 
 def _node_from(path: str, known: dict[str, str]) -> tuple[str | None, str]:
     """A node's name in the path: one the inventory knows, else a directory or a file whose name has no other
-    meaning.
+    meaning; and which of these it is.
     """
-    parts = path.split("/")
-    for part in reversed(parts):
-        for token in (part, *re.split(r"[_]", stem_of(part)), _PREFIX.sub("", stem_of(part)), stem_of(part)):
-            if token.lower() in known:
-                return known[token.lower()], "path"
-    if m := _NAMED_RANK.search(stem_of(path)):
-        return m[1], "path"
-    stem = _PREFIX.sub("", stem_of(path))
-    left = _SUFFIX.sub(
-        "",
-        re.sub(
-            r"(?:[-_](?:global|local)[-_]?|(?<![.\w])(?:global|local)[-_]?|[-_.])?rank[-_=.]?\d+.*$",
-            "",
-            stem,
-            flags=re.IGNORECASE,
-        ),
-    )
-    if (
-        left
-        and not left.isdigit()
-        and not _GENERIC_NAME.match(left)
-        and not _RANK.search(left)
-        and not _ROUND.search(left)
-        and not _DUMP_RANK.search(stem_of(path))
-        and re.search(r"\d", left)
-    ):
-        return left, "file name"
-    for part in reversed(parts[:-1]):
-        if (
-            not _GENERIC_NAME.match(part)
-            and not _ROUND.search(part)
-            and not _TIME_NAME.match(part)
-            and not _RANK.fullmatch(part)
-            and len(parts) > 2
-            and re.search(r"\d", part)
-        ):
-            return part, "directory"
-    return None, ""
+    stem = stem_of(path)
+    node = _known_node(path, known) or _node_before_rank(stem)
+    if node is not None:
+        return node, "path"
+    node_of_file = _node_in_name(stem)
+    if node_of_file is not None:
+        return node_of_file, "file name"
+    folders = path.split("/")[:-1]
+    node_of_folder = _node_in_folders(folders)
+    return node_of_folder, "" if node_of_folder is None else "directory"
+
+
+def _known_node(path: str, known: dict[str, str]) -> str | None:
+    """The node that the inventory knows, in the last part of the path that names one."""
+    for part in reversed(path.split("/")):
+        stem = stem_of(part)
+        words = (part, *stem.split("_"), _PREFIX.sub("", stem), stem)
+        names = [known[word.lower()] for word in words if word.lower() in known]
+        if names:
+            return names[0]
+    return None
+
+
+def _node_before_rank(stem: str) -> str | None:
+    named = _NAMED_RANK.search(stem)
+    return None if named is None else named[1]
+
+
+def _node_in_name(stem: str) -> str | None:
+    """The rest of a file's name without the words about tools and ranks, if it may be a node."""
+    rest = _SUFFIX.sub("", _RANK_AND_REST.sub("", _PREFIX.sub("", stem)))
+    has_other_meaning = _GENERIC_NAME.match(rest) or _RANK.search(rest) or _ROUND.search(rest)
+    if has_other_meaning or rest.isdigit() or _DUMP_RANK.search(stem):
+        return None
+    return rest if _DIGIT.search(rest) else None
+
+
+def _node_in_folders(folders: Sequence[str]) -> str | None:
+    """The innermost folder that may be a node; a single one may be the job's."""
+    if len(folders) < 2:
+        return None
+    return next(filter(_may_be_node, reversed(folders)), None)
+
+
+def _may_be_node(folder: str) -> bool:
+    """Whether a folder's name has a digit and no other meaning."""
+    patterns = (_GENERIC_NAME.match, _ROUND.search, _TIME_NAME.match, _RANK.fullmatch)
+    has_other_meaning = any(find(folder) for find in patterns)
+    return bool(_DIGIT.search(folder)) and not has_other_meaning
 
 
 def _rank_from(path: str, *, has_pids: bool = False) -> int | None:
@@ -116,8 +131,7 @@ def are_named_after_pids(paths: Iterable[str], layout: Layout) -> bool:
 def host_directories(paths: Iterable[str]) -> set[str]:
     """Top directories that look like hosts, if an upload has several of them; a single one may be the job's."""
     tops = {path.split("/")[0] for path in paths if "/" in path}
-    hosts = {t for t in tops if re.search(r"\d", t) and not _GENERIC_NAME.match(t) and not _ROUND.search(t)}
-    hosts = {t for t in hosts if not _TIME_NAME.match(t) and not _RANK.fullmatch(t)}
+    hosts = set(filter(_may_be_node, tops))
     return hosts if len(hosts) > 1 else set()
 
 

@@ -7,10 +7,11 @@ the order is always reported, and requested if unknown.
 
 from __future__ import annotations
 
-import itertools
 import re
+from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import chain, permutations
 from math import prod
 from typing import Any
 
@@ -120,9 +121,11 @@ class Layout:
         return bool(self.sizes or self.coordinates or self.listed) and not self.problems
 
     def _radix(self, *, expert: bool) -> list[tuple[str, int]]:
+        """Dimension and size of each digit of a rank, the fastest first; for experts or for all else."""
         sizes = {d: self.sizes.get(d, 1) for d in DIMENSIONS}
-        world = self.world_size or prod(n for d, n in sizes.items() if d != "ep")
         if expert:
+            product = prod(n for d, n in sizes.items() if d != "ep")
+            world = self.world_size or product
             sizes |= {"tp": self.expert_tp, "cp": 1}
             sizes["dp"] = max(1, world // (sizes["tp"] * sizes["ep"] * sizes["pp"]))
         else:
@@ -144,35 +147,51 @@ class Layout:
             return []
         if self.listed and (kind in self.listed or not self.sizes):
             return list(self.listed.get(kind, ()))
-        members: dict[tuple[int, ...], list[int]] = {}
         if self.coordinates and kind != "ep":
-            for rank, at in sorted(self.coordinates.items()):
-                members.setdefault(tuple(i for d, i in sorted(at.items()) if d != kind), []).append(rank)
+            keys = {rank: _other_coordinates(at, kind) for rank, at in sorted(self.coordinates.items())}
         else:
             radix = self._radix(expert=kind == "ep")
-            for rank in range(self.world_size):
-                key, rest = [], rank
-                for dim, size in radix:
-                    if dim != kind:
-                        key.append(rest % size)
-                    rest //= size
-                members.setdefault(tuple(key), []).append(rank)
-        return [tuple(g) for g in members.values()]
+            keys = {rank: _other_digits(rank, radix, kind) for rank in range(self.world_size)}
+        members: dict[tuple[int, ...], list[int]] = defaultdict(list)
+        for rank, key in keys.items():
+            members[key].append(rank)
+        return [tuple(ranks) for ranks in members.values()]
 
     def kinds(self) -> list[str]:
         """Dimensions that have a group of more than one rank, and those of size 1 that the layout names."""
-        named = set(self.sizes) | set(self.listed) | {d for at in self.coordinates.values() for d in at}
-        return [d for d in DIMENSIONS if d in named or self.sizes.get(d, 1) > 1]
+        named = {*self.sizes, *self.listed, *chain.from_iterable(self.coordinates.values())}
+        return [d for d in DIMENSIONS if d in named]
 
     def stages(self) -> int:
-        return max([self.sizes.get("pp", 1)] + [at.get("pp", 0) + 1 for at in self.coordinates.values()])
+        """The number of pipeline stages."""
+        placed = [at.get("pp", 0) + 1 for at in self.coordinates.values()]
+        return max([self.sizes.get("pp", 1), *placed])
+
+
+def _other_coordinates(coordinate: Mapping[str, int], kind: str) -> tuple[int, ...]:
+    """The indices in all dimensions but one: equal for the members of one group of it."""
+    return tuple(index for dim, index in sorted(coordinate.items()) if dim != kind)
+
+
+def _other_digits(rank: int, radix: Sequence[tuple[str, int]], kind: str) -> tuple[int, ...]:
+    """The same of a rank whose digits are its indices."""
+    digits: list[int] = []
+    rest = rank
+    for dim, size in radix:
+        rest, digit = divmod(rest, size)
+        if dim != kind:
+            digits.append(digit)
+    return tuple(digits)
 
 
 def _number(value: Any) -> int | None:
+    if isinstance(value, bool):
+        return None
     try:
-        return min(int(value), MAX_NUMBER) if not isinstance(value, bool) and int(value) > 0 else None
+        number = int(value)
     except (TypeError, ValueError, OverflowError):
         return None
+    return min(number, MAX_NUMBER) if number > 0 else None
 
 
 def build(
@@ -191,26 +210,32 @@ def build(
     known = {d: n for d, n in sizes.items() if d in DIMENSIONS}
     stated = Sizes(known, world_size, expert_tp)
     complete = completed(stated, len(rows))
-    is_given = order is not None and is_order(order)
-    used_order = order if is_given else DEFAULT_ORDERS.get(framework, DEFAULT_ORDER)
-    order_problem = "" if is_given else problem_of_order(order)
-    problems = (*problems_of_sizes(stated, complete), order_problem)
-    assumption = "" if is_given else assumed_order(complete, framework)
+    chosen, problem, assumption = _choose_order(order, complete, framework)
+    problems = (*problems_of_sizes(stated, complete), problem)
     listed = [(rank, row) for row in rows if (rank := _rank_of_row(row)) is not None]
     placed = [(rank, row) for rank, row in listed if isinstance(row.get("node"), str)]
+    processes = [(rank, row) for rank, row in placed if isinstance(row.get("pid"), int)]
     coordinates = [(rank, _coordinates_of_row(row)) for rank, row in listed]
     return Layout(
         complete.by_dimension,
-        with_all_dimensions(used_order or DEFAULT_ORDER),
+        with_all_dimensions(chosen),
         complete.world_size,
         {rank: row["node"] for rank, row in placed},
-        {(row["node"], row["pid"]): rank for rank, row in placed if isinstance(row.get("pid"), int)},
+        {(row["node"], row["pid"]): rank for rank, row in processes},
         {rank: at for rank, at in coordinates if at},
         complete.expert_tp,
         tuple(filter(None, problems)),
         tuple(filter(None, [assumption])),
         source,
     )
+
+
+def _choose_order(order: str | None, complete: Sizes, framework: str) -> tuple[str, str, str]:
+    """The order, a sentence about an order that is none, and one about an order that is assumed; empty for none."""
+    if order is not None and is_order(order):
+        return order, "", ""
+    default = DEFAULT_ORDERS.get(framework, DEFAULT_ORDER)
+    return default, problem_of_order(order), assumed_order(complete, framework)
 
 
 def _rank_of_row(row: Mapping[str, Any]) -> int | None:
@@ -229,26 +254,28 @@ def _coordinates_of_row(row: Mapping[str, Any]) -> dict[str, int]:
 def from_json(data: Mapping[str, Any], *, framework: str = "", source: str = "layout file") -> Layout:
     """A layout file, a job file's ``layout``, or any configuration dump with sizes somewhere inside (NeMo,
     DeepSpeed)."""
-    inner = data.get("layout") if isinstance(data.get("layout"), Mapping) else {}
-    flat = {**_flatten(data), **dict((inner or {}).items())}
-    sizes = {}
-    for dim in DIMENSIONS:
-        value = next((n for name in _NAMES[dim] if (n := _number(flat.get(name)))), None)
-        if value:
-            sizes[dim] = value
-    world = next((n for name in _NAMES["world_size"] if (n := _number(flat.get(name)))), None)
+    inner = data.get("layout")
+    flat = _flatten(data)
+    if isinstance(inner, Mapping):
+        flat |= inner
+    sizes = {dim: size for dim in DIMENSIONS if (size := _first_number(flat, dim)) is not None}
     order = flat.get("order")
-    rows = data.get("ranks") if isinstance(data.get("ranks"), list) else []
-    expert_tp = next((n for name in _NAMES["etp"] if (n := _number(flat.get(name)))), None) or 1
+    rows = data.get("ranks")
     return build(
         sizes,
-        world_size=world,
+        world_size=_first_number(flat, "world_size"),
         order=order if isinstance(order, str) else None,
         framework=framework,
         source=source,
-        rows=[r for r in rows or [] if isinstance(r, Mapping)],
-        expert_tp=expert_tp,
+        rows=[row for row in rows if isinstance(row, Mapping)] if isinstance(rows, list) else [],
+        expert_tp=_first_number(flat, "etp") or 1,
     )
+
+
+def _first_number(flat: Mapping[str, Any], what: str) -> int | None:
+    """The first positive number under one of the names of a size."""
+    numbers = [_number(flat.get(name)) for name in _NAMES[what]]
+    return next(filter(None, numbers), None)
 
 
 def _flatten(data: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
@@ -268,19 +295,17 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
     >>> from_text("--tensor-model-parallel-size 2 --pipeline-model-parallel-size 8", world_size=32).sizes
     {'tp': 2, 'pp': 8, 'dp': 2}
     """
-    sizes = {dim: n for dim in (*DIMENSIONS, "etp", "world_size") if (n := _find_size(dim, text))}
+    sizes = {what: size for what in (*DIMENSIONS, "etp", "world_size") if (size := _find_size(what, text))}
     listed = _listed_groups(text)
+    listed_ranks = [sum(map(len, groups)) for groups in listed.values()]
     for kind, groups in listed.items():
         sizes.setdefault(kind, len(groups[0]))
-        world_size = world_size or sum(map(len, groups))
-    if not any(d in sizes for d in ("tp", "pp", "dp", "cp", "ep")):
+    if sizes.keys().isdisjoint(DIMENSIONS):
         return None
-    given = _ORDER.search(text)
-    order = given[1] if given else "tp-cp-ep-pp-dp" if _TP_PP_DP.search(text) else None
     plan = build(
-        {d: n for d, n in sizes.items() if d in DIMENSIONS},
-        world_size=sizes.get("world_size") or world_size,
-        order=order,
+        {dim: size for dim, size in sizes.items() if dim in DIMENSIONS},
+        world_size=sizes.get("world_size") or world_size or next(iter(listed_ranks), None),
+        order=_order_in(text),
         framework=framework,
         source=source,
         expert_tp=sizes.get("etp", 1),
@@ -289,11 +314,19 @@ def from_text(text: str, *, world_size: int | None = None, framework: str = "", 
     return _with_listed_groups(plan, whole) if whole else plan
 
 
+def _order_in(text: str) -> str | None:
+    """The order that a text states, by its name or by Megatron's option."""
+    given = _ORDER.search(text)
+    if given is not None:
+        return given[1]
+    return "tp-cp-ep-pp-dp" if _TP_PP_DP.search(text) else None
+
+
 def _with_listed_groups(plan: Layout, listed: Mapping[str, Sequence[tuple[int, ...]]]) -> Layout:
     """The layout with the first order that gives the groups which the job states; without one, with only these."""
     wide = [d for d in plan.order.split("-") if plan.sizes.get(d, 1) > 1]
     rest = [d for d in plan.order.split("-") if d not in wide]
-    for order in itertools.permutations(wide):
+    for order in permutations(wide):
         tried = replace(plan, order="-".join((*order, *rest)), assumptions=())
         if all(sorted(tried.groups(kind)) == list(groups) for kind, groups in listed.items()):
             return tried if order != tuple(wide) else replace(plan, assumptions=())
@@ -306,12 +339,22 @@ def _listed_groups(text: str) -> dict[str, list[tuple[int, ...]]]:
     """
     found: dict[str, list[tuple[int, ...]]] = {}
     for match in _GROUPS.finditer(text):
-        rows = [tuple(sorted(map(int, re.findall(r"\d{1,7}", row)))) for row in re.findall(r"\[([\d,\s]+)\]", match[2])]
-        ranks = sorted(rank for row in rows for rank in row)
-        if rows and len(set(map(len, rows))) == 1 and len(rows[0]) > 1 and ranks == list(range(len(ranks))):
-            kind = match[1].lower()
-            found.setdefault(_KINDS.get(kind, kind), sorted(rows))
+        groups = [_ranks_in(listed) for listed in re.findall(r"\[([\d,\s]+)\]", match[2])]
+        if groups and _is_division(groups):
+            word = match[1].lower()
+            found.setdefault(_KINDS.get(word, word), sorted(groups))
     return found
+
+
+def _ranks_in(text: str) -> tuple[int, ...]:
+    return tuple(sorted(map(int, re.findall(r"\d{1,7}", text))))
+
+
+def _is_division(groups: Sequence[tuple[int, ...]]) -> bool:
+    """Whether these are groups of one size that hold every rank from 0 on once."""
+    sizes = set(map(len, groups))
+    ranks = sorted(chain.from_iterable(groups))
+    return len(sizes) == 1 and len(groups[0]) > 1 and ranks == list(range(len(ranks)))
 
 
 def _find_size(dim: str, text: str) -> int | None:

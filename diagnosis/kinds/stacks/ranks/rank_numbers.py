@@ -5,7 +5,7 @@ of a bundle; and the rounds in which one process was dumped again.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 
 from diagnosis import numbers
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, stem_of
@@ -119,27 +119,38 @@ def _number_members(members: list[Process], slots: Sequence[int]) -> bool:
     """Give a node's processes its ranks; whether it is certain which rank each one has."""
     if len(members) > len(slots):
         return True
-    taken = {p.rank for p in members if p.rank is not None}
+    taken = {p.rank for p in members}
     if len(members) == len(slots):
-        free = [(p, rank) for p, rank in zip(members, slots, strict=True) if rank not in taken]
-        _give_ranks(free, "position")
+        _give_ranks(members, slots, taken, "position")
         return True
-    pids = [p.dump.pid for p in members if p.dump.pid is not None]
-    if pids and max(pids) - min(pids) + 1 == len(slots):  # the gap in the ids is the missing process
-        first = min(pids)
-        with_pids = [(p, slots[p.dump.pid - first]) for p in members if p.dump.pid is not None]
-        _give_ranks(with_pids, "process ids")
+    by_pid = _slots_by_pid(members, slots)
+    if by_pid:
+        with_pid = [p for p in members if p.dump.pid is not None]
+        _give_ranks(with_pid, by_pid, set(), "process ids")
         return True
     left = [rank for rank in slots if rank not in taken]
-    _give_ranks(zip(members, left, strict=False), "position, unsure")
+    _give_ranks(members, left, set(), "position, unsure")
     return False
 
 
-def _give_ranks(pairs: Iterable[tuple[Process, int]], how: str) -> None:
-    """Give each process without a rank its own."""
-    for p, rank in pairs:
-        if p.rank is None:
-            p.rank, p.how = rank, how
+def _slots_by_pid(members: Iterable[Process], slots: Sequence[int]) -> list[int]:
+    """The rank of each process with an id, if the ids span as many numbers as there are ranks: the gap in the ids is
+    the missing process. Else nothing.
+    """
+    pids = [p.dump.pid for p in members if p.dump.pid is not None]
+    first = min(pids, default=0)
+    last = max(pids, default=-1)
+    if last - first + 1 != len(slots):
+        return []
+    return [slots[pid - first] for pid in pids]
+
+
+def _give_ranks(members: Iterable[Process], ranks: Sequence[int], taken: Container[int | None], how: str) -> None:
+    """Give each process without a rank the one at its place, unless another process has it."""
+    for p, rank in zip(members, ranks, strict=False):
+        if p.rank is None and rank not in taken:
+            p.rank = rank
+            p.how = how
 
 
 def without_repeats(found: list[Process]) -> tuple[list[Process], int]:

@@ -10,11 +10,14 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import chain
+from typing import Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.waits import COMM
 
+THRESHOLDS: Final = thresholds.of("waitgraph")
 #: Groups with more distinct stacks than this are no collective with a missing rank.
 _MAX_KEYS = 64
 
@@ -52,7 +55,7 @@ def find_chain_ends(
     if not edges:
         return ChainEnds()
     ends = _ends(edges, sorted(of))
-    half = len(of) / 2
+    half = THRESHOLDS.end_share * len(of)
     outlier_set = set(outliers)
     small = sorted(chain.from_iterable(ranks for ranks in ends if len(ranks) <= half))
     odd = [rank for rank in small if rank in outlier_set]

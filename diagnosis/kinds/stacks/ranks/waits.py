@@ -206,6 +206,8 @@ _READ_NAME = re.compile(
 )
 
 
+#: Callers of a call that may name its dimension, the call among them.
+_MAX_CALLERS: Final = 7
 _STRICT: Final = 2
 _LOOSE: Final = 1
 
@@ -213,20 +215,35 @@ _LOOSE: Final = 1
 def _communicates(frame: Frame) -> int:
     """2 for a call of a communication library or named after a collective, 1 for code around one (gradient sync),
     else 0."""
-    name, file = frame.name, frame.file
     if frame.is_native:
         return _STRICT if _COMM_NATIVE.search(frame.function) else 0
-    if "multiprocessing/" in file or frame.base in {"socket.py", "connection.py", "ssl.py"}:
+    is_own_machine = "multiprocessing/" in frame.file or frame.base in {"socket.py", "connection.py", "ssl.py"}
+    if is_own_machine:
         return 0
-    if _COLLECTIVE.search(name):
+    if _is_collective(frame):
         return _STRICT
-    if _COMM_FILE.search(file) and (_SHORT_COLLECTIVE.match(name) or "distributed_c10d" in file):
-        return _STRICT
-    if _PARALLEL_FILE.search(file) and _WAITING_NAME.search(name):
-        return _STRICT
-    if _BARE_WAIT.match(name) and _COMPUTE.search(file):
-        return _LOOSE  # a layer waits only for peers (ring attention, pipelined experts)
-    return _LOOSE if _GRAD_SYNC.search(name) or (_PARALLEL_FILE.search(file) and _EXCHANGING_NAME.search(name)) else 0
+    return _LOOSE if _is_around_collective(frame) else 0
+
+
+def _is_collective(frame: Frame) -> bool:
+    """Whether a frame of Python is named after a collective, or waits in a module about communication."""
+    if _COLLECTIVE.search(frame.name):
+        return True
+    is_library_call = "distributed_c10d" in frame.file or bool(_SHORT_COLLECTIVE.match(frame.name))
+    if is_library_call and _COMM_FILE.search(frame.file):
+        return True
+    return bool(_PARALLEL_FILE.search(frame.file) and _WAITING_NAME.search(frame.name))
+
+
+def _is_around_collective(frame: Frame) -> bool:
+    """Whether a frame is code whose wait can only be one for peers: a layer that waits (ring attention, pipelined
+    experts), a gradient sync, an exchange in a module about parallelism.
+    """
+    if _BARE_WAIT.match(frame.name) and _COMPUTE.search(frame.file):
+        return True
+    if _GRAD_SYNC.search(frame.name):
+        return True
+    return bool(_PARALLEL_FILE.search(frame.file) and _EXCHANGING_NAME.search(frame.name))
 
 
 def _innermost_call(frames: tuple[Frame, ...]) -> int | None:
@@ -254,47 +271,76 @@ def call_site(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
 
 
 def _dimension(frames: tuple[Frame, ...], start: int) -> tuple[str, str]:
-    """The group that the call at ``start`` waits for: the nearest caller that names a dimension."""
+    """The group that the call at ``start`` waits for: the nearest caller that names a dimension; and of a pipeline, to
+    which neighbour the call is.
+    """
     dim = ""
-    to = ""
-    for frame in frames[start : start + 7]:
-        named = f"{frame.file}:{frame.name}"
-        if not dim:
-            dim = next((d for d, pattern in _DIMENSIONS if pattern.search(named)), "")
-        if dim == "pp" and not to:
-            to = "prev" if _TO_PREV.search(frame.name) else "next" if _TO_NEXT.search(frame.name) else ""
-        if dim and (dim != "pp" or to):
-            break
-    return dim, to
+    for frame in frames[start : start + _MAX_CALLERS]:
+        dim = dim or _named_dimension(frame)
+        if dim and dim != "pp":
+            return dim, ""
+        neighbour = _named_neighbour(frame.name) if dim else ""
+        if neighbour:
+            return dim, neighbour
+    return dim, ""
+
+
+def _named_dimension(frame: Frame) -> str:
+    named = f"{frame.file}:{frame.name}"
+    return next((dim for dim, pattern in _DIMENSIONS if pattern.search(named)), "")
+
+
+def _named_neighbour(name: str) -> str:
+    if _TO_PREV.search(name):
+        return "prev"
+    return "next" if _TO_NEXT.search(name) else ""
 
 
 def activity(frames: tuple[Frame, ...]) -> Activity:
     """The activity of a stack (innermost first). The innermost known frame decides; O(frames)."""
     if not frames:
         return Activity(NOTHING, "no frames")
-    device: Activity | None = None
     call = _innermost_call(frames)
+    if call is not None:
+        return _waiting_in(frames, call)
+    device: Activity | None = None
     for at, frame in enumerate(frames):
-        if at == call or (call is None and _communicates(frame)):
-            dim, to = _dimension(frames, at)
-            name = next((f.name for f in frames[at:] if not f.is_native), frame.name) if frame.is_native else frame.name
-            return Activity(COMM, f"in {name}", dim, to, frame.label)
-        if call is not None:
-            continue
-        if _DEVICE.search(frame.name) and (frame.is_native or _DEVICE_FILE.search(frame.file)):
+        if _communicates(frame):
+            return _waiting_in(frames, at)
+        if _waits_for_device(frame):
             device = device or Activity(DEVICE, f"waiting for its GPU in {frame.name}", frame=frame.label)
-            if not frame.is_native:
+            if not frame.is_native:  # a native wait may belong to a collective: the caller decides
                 return device
-            continue  # a native wait may belong to a collective: the caller decides
-        if frame.is_native or _INTERPRETER_WAIT.search(frame.file):
-            continue
-        for what, file, name_pattern in _HOST_WORK:
-            if (file is None or file.search(frame.file)) and (name_pattern is None or name_pattern.search(frame.name)):
-                return Activity(HOST, what, frame=frame.label)
-        if _COMPUTE.search(frame.file) or _COMPUTE_NAME.search(frame.name):
-            return Activity(COMPUTE, f"computing in {frame.name}", frame=frame.label)
-        return device or Activity(LOCAL, f"in {frame.name}", frame=frame.label)
-    first = frames[0]
-    if device:
-        return device
-    return Activity(HOST if _READ_NAME.match(first.name) else LOCAL, f"in {first.name}", frame=first.label)
+        elif not frame.is_native and not _INTERPRETER_WAIT.search(frame.file):
+            return _known_activity(frame) or device or Activity(LOCAL, f"in {frame.name}", frame=frame.label)
+    return device or _activity_of_unknown(frames[0])
+
+
+def _waiting_in(frames: tuple[Frame, ...], at: int) -> Activity:
+    """The wait for peers in the call at this place, named by the first frame of Python from there on."""
+    dim, to = _dimension(frames, at)
+    python = (frame.name for frame in frames[at:] if not frame.is_native)
+    name = next(python, frames[at].name)
+    return Activity(COMM, f"in {name}", dim, to, frames[at].label)
+
+
+def _waits_for_device(frame: Frame) -> bool:
+    is_of_device = frame.is_native or bool(_DEVICE_FILE.search(frame.file))
+    return is_of_device and bool(_DEVICE.search(frame.name))
+
+
+def _known_activity(frame: Frame) -> Activity | None:
+    """What a frame of Python outside the interpreter's own modules does, if a rule knows it."""
+    for what, file, name in _HOST_WORK:
+        is_file = file is None or bool(file.search(frame.file))
+        if is_file and (name is None or name.search(frame.name)):
+            return Activity(HOST, what, frame=frame.label)
+    if _COMPUTE.search(frame.file) or _COMPUTE_NAME.search(frame.name):
+        return Activity(COMPUTE, f"computing in {frame.name}", frame=frame.label)
+    return None
+
+
+def _activity_of_unknown(first: Frame) -> Activity:
+    """The activity of a stack without a known frame, by its innermost one."""
+    kind = HOST if _READ_NAME.match(first.name) else LOCAL
+    return Activity(kind, f"in {first.name}", frame=first.label)

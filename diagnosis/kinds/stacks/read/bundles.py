@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import itertools
 import re
+from collections import Counter
 from collections.abc import Iterator
 from typing import Protocol
 
@@ -20,6 +21,8 @@ MAX_LINE = 16_384
 MAX_JSON_LINE = 8 << 20
 _JSON_START = re.compile(r"^\[(?:\s*|\s*\{.*)$")
 MAX_LABELS = 100_000
+#: Lines in which labels are looked for.
+_HEAD_LINES = 64
 
 
 class Reader(Protocol):
@@ -50,7 +53,11 @@ FORMATS: tuple[tuple[str, tuple[re.Pattern[str], ...], type[Reader]], ...] = (
 
 def format_of(line: str) -> str | None:
     """The format that begins a process or a thread with this line."""
-    return next((name for name, starts, _ in FORMATS if any(p.match(line) for p in starts)), None)
+    return next((name for name, starts, _ in FORMATS if _begins(line, starts)), None)
+
+
+def _begins(line: str, starts: tuple[re.Pattern[str], ...]) -> bool:
+    return any(start.match(line) for start in starts)
 
 
 def clean(line: str) -> str:
@@ -123,34 +130,46 @@ def read_text(lines: Iterator[str]) -> tuple[list[Dump], dict[str, int], int]:
 
     A last line without an end, or a last process without frames, marks its dump ``truncated``. Linear; memory O(dumps).
     """
-    head = list(itertools.islice(lines, 64))
-    labels = prefixes.label_pattern([clean(x) for x in head])
-    sections: dict[str | None, _Section] = {}
-    section: _Section | None = None
-    whole = True
-    for number, raw in enumerate(itertools.chain(head, lines), 1):
-        whole = raw.endswith("\n")
+    head = list(itertools.islice(lines, _HEAD_LINES))
+    bundle = _Bundle(prefixes.label_pattern(map(clean, head)))
+    for number, line in enumerate(itertools.chain(head, lines), 1):
+        bundle.feed(line, number)
+    return bundle.finish()
+
+
+class _Bundle:
+    """The sections of a text, by the label before each line; without labels one."""
+
+    def __init__(self, labels: re.Pattern[str] | None) -> None:
+        self._labels = labels
+        self._sections: dict[str | None, _Section] = {}
+        self._last: _Section | None = None
+        self._is_whole = True
+
+    def feed(self, raw: str, number: int) -> None:
+        self._is_whole = raw.endswith("\n")
         line = clean(raw)
-        label: str | None = None
-        if labels and (m := labels.match(line)):
-            label, line = m[1], m[2] or ""
-        if label not in sections and len(sections) < MAX_LABELS:
-            sections[label] = _Section(label)
-        section = sections.get(label)
-        if section is not None:
-            section.feed(line, number)
-    dumps: list[Dump] = []
-    formats: dict[str, int] = {}
-    strange = 0
-    for each in sections.values():
-        own = each.finish()
-        for name, count in each.formats.items():
-            formats[name] = formats.get(name, 0) + count
-        strange += each.strange
-        if own and own[-1].status == OK:
-            _mark_cut(own[-1], cut=each is section and not whole and bool(each.strange))
-        dumps += own
-    return dumps, formats, strange
+        labelled = None if self._labels is None else self._labels.match(line)
+        label = None if labelled is None else labelled[1]
+        if label not in self._sections and len(self._sections) < MAX_LABELS:
+            self._sections[label] = _Section(label)
+        self._last = self._sections.get(label)
+        if self._last is not None:
+            self._last.feed(line if labelled is None else labelled[2] or "", number)
+
+    def finish(self) -> tuple[list[Dump], dict[str, int], int]:
+        dumps: list[Dump] = []
+        formats: Counter[str] = Counter()
+        strange = 0
+        for section in self._sections.values():
+            own = section.finish()
+            formats.update(section.formats)
+            strange += section.strange
+            is_broken_off = section is self._last and not self._is_whole
+            if own and own[-1].status == OK:
+                _mark_cut(own[-1], cut=is_broken_off and bool(section.strange))
+            dumps += own
+        return dumps, dict(formats), strange
 
 
 def _mark_cut(dump: Dump, *, cut: bool) -> None:

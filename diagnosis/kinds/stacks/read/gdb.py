@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import re
 
-from diagnosis.kinds.stacks.read.stack_frames import Dump, Frame, Thread
+from diagnosis import numbers
+from diagnosis.kinds.stacks.read.stack_frames import Dump
+from diagnosis.kinds.stacks.read.thread_reader import Rule, ThreadReader
 
 THREAD = re.compile(
     r'^Thread (\d+) \((?:Thread (0x[0-9a-fA-F]+) )?\(?LWP (\d+)\)?(?: "(.*?)")?[^)]*\)(?: \(Exiting\))?:\s*$'
@@ -19,58 +21,62 @@ _AT = re.compile(r"\) at (\S+?):(\d+)\s*$")
 _FROM = re.compile(r"\) from (\S+)\s*$")
 
 
-def _frame(line: str, function: str) -> Frame:
-    if at := _AT.search(line):
-        return Frame(function, at[1], int(at[2]))
-    library = _FROM.search(line)
-    return Frame(function, library[1].rsplit("/", 1)[-1] if library else "[native].so")
-
-
-class TextReader:
+class TextReader(ThreadReader):
     """gdb counts threads down to 1, so a process begins where the number does not fall.
 
     The preamble of an attach (``[New LWP …]``, warnings about missing sources) is understood and dropped.
     """
 
     def __init__(self) -> None:
-        self.dumps: list[Dump] = []
-        self._frames: list[Frame] = []
-        self._thread: tuple[str, str] | None = None
-        self._number = 0
+        super().__init__()
+        self._thread_number = 0
         self._pid: int | None = None
 
-    def feed(self, line: str, number: int) -> bool:
-        if m := FRAME.match(line):
-            if self._thread is None:
-                return line.startswith("#")
-            self._frames.append(_frame(line, m[1]))
-            return True
-        if (m := PYTHON.match(line)) and self._thread is not None:
-            self._frames.append(Frame(m[3], m[1], int(m[2])))
-            return True
-        if m := THREAD.match(line):
-            self._close()
-            if not self.dumps or int(m[1]) >= self._number:
-                self.dumps.append(Dump(pid=self._pid, line=number))
-                self._pid = None
-            self._number = int(m[1])
-            self._thread = (m[4] or "", m[3])
-            return True
-        if m := ATTACH.match(line):
-            self._close()
-            self._number = 0
-            self._pid = int(m[1]) if m[1] else self._pid
-            return True
-        return not line.strip() or self._thread is None or not line.startswith("Process ")
+    def rules(self) -> tuple[Rule, ...]:
+        return (
+            (FRAME, self._read_frame),
+            (PYTHON, self._read_python),
+            (THREAD, self._read_thread),
+            (ATTACH, self._read_attach),
+        )
 
-    def _close(self) -> None:
-        if self._thread is not None:
-            self.dumps[-1].threads.append(Thread(self._thread[0], self._thread[1], "", tuple(self._frames)))
-        self._thread, self._frames = None, []
+    def is_known_rest(self, line: str) -> bool:
+        return not self.is_in_thread or not line.startswith("Process ")
+
+    def _read_frame(self, found: re.Match[str]) -> bool:
+        """A frame; one before the first thread is part of the preamble."""
+        at = _AT.search(found[0])
+        library = _FROM.search(found[0])
+        if at is not None:
+            self.add_frame(found[1], at[1], at[2])
+        else:
+            name = library[1].rsplit("/", 1)[-1] if library else "[native].so"
+            self.add_frame(found[1], name, None)
+        return True
+
+    def _read_python(self, found: re.Match[str]) -> bool:
+        self.add_frame(found[3], found[1], found[2])
+        return True
+
+    def _read_thread(self, found: re.Match[str]) -> bool:
+        self.close_thread()
+        number = numbers.whole(found[1]) or 0
+        if not self.dumps or number >= self._thread_number:
+            self.dumps.append(Dump(pid=self._pid, line=self.number))
+            self._pid = None
+        self._thread_number = number
+        self.begin_thread(found[4] or "", found[3])
+        return True
+
+    def _read_attach(self, found: re.Match[str]) -> bool:
+        self.close_thread()
+        self._thread_number = 0
+        if found[1]:
+            self._pid = numbers.whole(found[1])
+        return True
 
     def finish(self) -> list[Dump]:
-        self._close()
-        for dump in self.dumps:
+        for dump in super().finish():
             if dump.pid is None and dump.threads:
-                dump.pid = int(dump.threads[-1].tid)  # thread 1, printed last, is the process
+                dump.pid = numbers.whole(dump.threads[-1].tid)  # thread 1, printed last, is the process
         return self.dumps

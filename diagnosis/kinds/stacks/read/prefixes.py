@@ -14,6 +14,8 @@ _LABELS: tuple[re.Pattern[str], ...] = (
     re.compile(r"^([A-Za-z0-9][\w.\-]*)\s+\| (.*)$"),  # docker compose
     re.compile(r"^(?=\S| *\d+: ) *([A-Za-z0-9][\w.\-]*): ?(.*)$"),  # pdsh, clush, srun --label (numbers to the right)
 )
+#: Share of the lines that begin with a label, from which all do.
+_LABELLED_SHARE = 0.9
 _NOT_LABELS = {"Error", "Reason", "warning", "Warning", "File", "Traceback", "error", "Timeout"}
 
 RULE_LINE = re.compile(r"^[-=_*#]{5,}$")  # also between the processes of `py-spy dump --subprocesses`
@@ -33,24 +35,48 @@ _NAME_ALONE = re.compile(rf"^{_NAME}(?: \(\d+\))?$")  # between rules: dshbak, c
 def label_pattern(head: Iterable[str]) -> re.Pattern[str] | None:
     """The prefix of nine in ten lines of a sample, or None."""
     seen = [line for line in head if line.strip()]
+    if not seen:
+        return None
     for pattern in _LABELS:
-        labelled = sum(bool((m := pattern.match(line)) and m[1] not in _NOT_LABELS) for line in seen)
-        if seen and labelled >= (1 if pattern is _LABELS[1] else 0.9) * len(seen):
+        least_share = 1 if pattern is _LABELS[1] else _LABELLED_SHARE
+        labelled = sum(_has_label(line, pattern) for line in seen)
+        if labelled >= least_share * len(seen):
             return pattern
     return None
 
 
+def _has_label(line: str, pattern: re.Pattern[str]) -> bool:
+    found = pattern.match(line)
+    return found is not None and found[1] not in _NOT_LABELS
+
+
 def heading(line: str, *, after_rule: bool = False) -> dict[str, str]:
     """The content of a line between processes: ``path``, or ``rank`` and ``node``; empty if it is no heading."""
-    if m := _TAIL_HEADING.match(line):
-        # `tail` prints paths; a loop over hosts in the same format prints the host.
-        return {"node": m[1]} if "/" not in m[1] and "." not in m[1] else {"path": m[1]}
-    if m := _TELLING_HEADING.match(line):
-        rank, node = _SAYS_RANK.search(m[1]), _SAYS_NODE.search(m[1])
-        if rank or node:
-            return ({"rank": rank[1]} if rank else {}) | ({"node": node[1]} if node else {})
-    if m := _ANSIBLE.match(line) or _PSSH.match(line):
-        return {"node": m[1]}
-    if m := _DECORATED_NAME.match(line) or (_NAME_ALONE.match(line) if after_rule else None):
-        return {"rank": m[1]} if m[1].isdigit() else {"node": m[1]}
-    return {}
+    of_tail = _TAIL_HEADING.match(line)
+    if of_tail is not None:
+        return _read_tail_heading(of_tail[1])
+    telling = _TELLING_HEADING.match(line)
+    stated = {} if telling is None else _read_telling_heading(telling[1])
+    if stated:
+        return stated
+    of_tool = _ANSIBLE.match(line) or _PSSH.match(line)
+    if of_tool is not None:
+        return {"node": of_tool[1]}
+    name = _DECORATED_NAME.match(line)
+    if name is None and after_rule:
+        name = _NAME_ALONE.match(line)
+    if name is None:
+        return {}
+    return {"rank": name[1]} if name[1].isdigit() else {"node": name[1]}
+
+
+def _read_tail_heading(name: str) -> dict[str, str]:
+    """`tail` prints paths; a loop over hosts in the same format prints the host."""
+    is_path = "/" in name or "." in name
+    return {"path": name} if is_path else {"node": name}
+
+
+def _read_telling_heading(text: str) -> dict[str, str]:
+    """The rank and the node that a heading states in words."""
+    stated = {"rank": _SAYS_RANK.search(text), "node": _SAYS_NODE.search(text)}
+    return {what: found[1] for what, found in stated.items() if found is not None}

@@ -5,68 +5,76 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from typing import Any
 
+from diagnosis import numbers
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, TRUNCATED, Dump, Frame, Thread
+from diagnosis.kinds.stacks.read.thread_reader import Rule, ThreadReader
 
 PROCESS = re.compile(r"^Process (\d+): (.*)$")
 PARENT = re.compile(r"^Parent Process (\d+): ")
 PYTHON = re.compile(r"^Python v(\S+) \(")
 THREAD = re.compile(r"^Thread (0x[0-9A-Fa-f]+|\d+) \((idle|active|active\+gil)\)(?:: \"(.*)\")?\s*$")
+ERROR = re.compile(r"^Error: (.*)$")
+REASON = re.compile(r"^Reason: (.*)$")
 FRAME = re.compile(r"^    (\S.*) \(([^()]+?)(?::(\d+))?\)\s*$")
 
 
-class TextReader:
-    """Reads lines of one process after another into :attr:`dumps`. The caller handles other lines. :meth:`feed` returns
-    whether the line was understood.
-    """
+class TextReader(ThreadReader):
+    """Processes as text, with or without ``--native``, ``--locals`` and ``--subprocesses``."""
 
-    def __init__(self) -> None:
-        self.dumps: list[Dump] = []
-        self._frames: list[Frame] = []
-        self._thread: tuple[str, str, str] | None = None
+    def rules(self) -> tuple[Rule, ...]:
+        return (
+            (FRAME, self._read_frame),
+            (THREAD, self._read_thread),
+            (PROCESS, self._read_process),
+            (PARENT, self._read_parent),
+            (ERROR, self._read_error),
+            (REASON, self._read_reason),
+        )
 
-    def feed(self, line: str, number: int) -> bool:
-        if (m := FRAME.match(line)) and self._thread is not None:
-            self._frames.append(Frame(m[1], m[2], int(m[3]) if m[3] else None))
-            return True
-        if line.startswith("        ") and self._thread is not None:
-            return True  # the values of --locals: they differ between ranks by nature
-        if m := THREAD.match(line):
-            self._close()
-            if not self.dumps:
-                self.dumps.append(Dump(line=number))
-            self._thread = (m[3] or "", str(int(m[1], 16)) if m[1].startswith("0x") else m[1], m[2])
-            return True
-        if m := PROCESS.match(line):
-            self._close()
-            self.dumps.append(Dump(pid=int(m[1]), command=m[2], line=number))
-            return True
-        if (m := PARENT.match(line)) and self.dumps:
-            self.dumps[-1].parent = int(m[1])
-            return True
-        if PYTHON.match(line):
-            return True
-        if line.startswith("Error: "):
-            self._close()
-            if not (self.dumps and self.dumps[-1].pid is not None and not self.dumps[-1].threads):
-                self.dumps.append(Dump(line=number))
-            self.dumps[-1].status, self.dumps[-1].error = FAILED, line[7:].strip()
-            return True
-        if line.startswith("Reason: ") and self.dumps and self.dumps[-1].status == FAILED:
-            self.dumps[-1].error += f": {line[8:].strip()}"
-            return True
-        return not line.strip()
+    def is_known_rest(self, line: str) -> bool:
+        """The version, and the values of --locals: they differ between ranks by nature."""
+        is_local = self.is_in_thread and line.startswith("        ")
+        return is_local or bool(PYTHON.match(line))
 
-    def _close(self) -> None:
-        if self._thread is not None:
-            name, tid, state = self._thread
-            self.dumps[-1].threads.append(Thread(name, tid, state, tuple(self._frames)))
-        self._thread, self._frames = None, []
+    def _read_frame(self, found: re.Match[str]) -> bool:
+        return self.add_frame(found[1], found[2], found[3])
 
-    def finish(self) -> list[Dump]:
-        self._close()
-        return self.dumps
+    def _read_thread(self, found: re.Match[str]) -> bool:
+        self.close_thread()
+        if not self.dumps:
+            self.dumps.append(Dump(line=self.number))
+        tid = str(int(found[1], 16)) if found[1].startswith("0x") else found[1]
+        self.begin_thread(found[3] or "", tid, found[2])
+        return True
+
+    def _read_process(self, found: re.Match[str]) -> bool:
+        self.close_thread()
+        self.dumps.append(Dump(pid=numbers.whole(found[1]), command=found[2], line=self.number))
+        return True
+
+    def _read_parent(self, found: re.Match[str]) -> bool:
+        if self.dumps:
+            self.dumps[-1].parent = numbers.whole(found[1])
+        return bool(self.dumps)
+
+    def _read_error(self, found: re.Match[str]) -> bool:
+        """An error of the tool: of the process whose heading stands above it, else of one without a heading."""
+        self.close_thread()
+        is_headed = bool(self.dumps) and self.dumps[-1].pid is not None and not self.dumps[-1].threads
+        if not is_headed:
+            self.dumps.append(Dump(line=self.number))
+        self.dumps[-1].status = FAILED
+        self.dumps[-1].error = found[1].strip()
+        return True
+
+    def _read_reason(self, found: re.Match[str]) -> bool:
+        is_of_error = bool(self.dumps) and self.dumps[-1].status == FAILED
+        if is_of_error:
+            self.dumps[-1].error += f": {found[1].strip()}"
+        return is_of_error
 
 
 def from_json(text: str) -> list[Dump]:
@@ -86,23 +94,33 @@ def from_json(text: str) -> list[Dump]:
         if not isinstance(pid, int | None):
             raise ValueError("a process id that is no number")
         dump = by_pid.setdefault(pid, Dump(pid=pid))
-        info = row.get("process_info")
-        if isinstance(info, dict) and not dump.command:
-            dump.command = str(info.get("command_line") or "")
-        frames = tuple(
-            Frame(str(f.get("name")), str(f.get("short_filename") or f.get("filename") or ""), _line(f.get("line")))
-            for f in row["frames"]
-            if isinstance(f, dict)
-        )
-        state = "active+gil" if row.get("owns_gil") else "active" if row.get("active") else "idle"
-        dump.threads.append(
-            Thread(
-                str(row.get("thread_name") or ""), str(row.get("os_thread_id") or row.get("thread_id")), state, frames
-            )
-        )
+        dump.command = dump.command or _command(row)
+        dump.threads.append(_thread(row))
     for dump in by_pid.values():
         dump.threads.reverse()  # the JSON lists threads last to first; readers expect the main thread on top
     return list(by_pid.values())
+
+
+def _command(row: Mapping[str, Any]) -> str:
+    info = row.get("process_info")
+    return str(info.get("command_line") or "") if isinstance(info, dict) else ""
+
+
+def _thread(row: Mapping[str, Any]) -> Thread:
+    frames = tuple(_frame(frame) for frame in row["frames"] if isinstance(frame, dict))
+    tid = str(row.get("os_thread_id") or row.get("thread_id"))
+    return Thread(str(row.get("thread_name") or ""), tid, _state(row), frames)
+
+
+def _frame(frame: Mapping[str, Any]) -> Frame:
+    file = str(frame.get("short_filename") or frame.get("filename") or "")
+    return Frame(str(frame.get("name")), file, _line(frame.get("line")))
+
+
+def _state(row: Mapping[str, Any]) -> str:
+    if row.get("owns_gil"):
+        return "active+gil"
+    return "active" if row.get("active") else "idle"
 
 
 def _line(value: Any) -> int | None:

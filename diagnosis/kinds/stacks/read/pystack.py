@@ -5,8 +5,8 @@ from __future__ import annotations
 
 import re
 
-from diagnosis import numbers
-from diagnosis.kinds.stacks.read.stack_frames import Dump, Frame, Thread
+from diagnosis.kinds.stacks.read.stack_frames import Dump, Frame
+from diagnosis.kinds.stacks.read.thread_reader import Rule, ThreadReader
 
 THREAD = re.compile(
     r"^(?:Traceback for thread"
@@ -15,33 +15,26 @@ THREAD = re.compile(
 FRAME = re.compile(r'^    \((Python|C)\) File "(.*)", line (\d+|\?+|None), in (.+?)(?: \((\S+)\))?\s*$')
 
 
-class TextReader:
+class TextReader(ThreadReader):
     """pystack prints no process id; a thread id that comes back begins the next process."""
 
-    def __init__(self) -> None:
-        self.dumps: list[Dump] = []
-        self._frames: list[Frame] = []
-        self._thread: tuple[str, str, str] | None = None
+    def rules(self) -> tuple[Rule, ...]:
+        return (FRAME, self._read_frame), (THREAD, self._read_thread)
 
-    def feed(self, line: str, number: int) -> bool:
-        if (m := FRAME.match(line)) and self._thread is not None:
-            file = m[5] if m[1] == "C" and m[5] else m[2]
-            self._frames.append(Frame(m[4], file, numbers.whole(m[3])))
-            return True
-        if m := THREAD.match(line):
-            self._close()
-            if not self.dumps or any(t.tid == m[1] for t in self.dumps[-1].threads):
-                self.dumps.append(Dump(line=number))
-            self._thread = (m[2] or "", m[1], "active+gil" if "Has the GIL" in m[3] else "")
-            return True
-        return not line.strip() or (self._thread is not None and line.startswith("      "))
+    def is_known_rest(self, line: str) -> bool:
+        return self.is_in_thread and line.startswith("      ")
 
-    def _close(self) -> None:
-        if self._thread is not None:
-            name, tid, state = self._thread
-            self.dumps[-1].threads.append(Thread(name, tid, state, tuple(reversed(self._frames))))
-        self._thread, self._frames = None, []
+    def _read_frame(self, found: re.Match[str]) -> bool:
+        is_native = found[1] == "C"
+        return self.add_frame(found[4], (is_native and found[5]) or found[2], found[3])
 
-    def finish(self) -> list[Dump]:
-        self._close()
-        return self.dumps
+    def _read_thread(self, found: re.Match[str]) -> bool:
+        self.close_thread()
+        if not self.dumps or self.has_thread(found[1]):
+            self.dumps.append(Dump(line=self.number))
+        state = "active+gil" if "Has the GIL" in found[3] else ""
+        self.begin_thread(found[2] or "", found[1], state)
+        return True
+
+    def in_order(self, frames: list[Frame]) -> tuple[Frame, ...]:
+        return tuple(reversed(frames))

@@ -8,7 +8,7 @@ megabytes of text.
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -182,42 +182,43 @@ class Table:
 
     def facts(self, dumps: Iterable[Dump]) -> dict[str, Any]:
         """JSON-able: ``{"frames": [[function, file, line]], "stacks": [[frame…]], "dumps": […]}``."""
-        rows = [
-            {
-                "pid": d.pid,
-                "command": d.command,
-                "parent": d.parent,
-                "label": d.label,
-                "header": d.header,
-                "status": d.status,
-                "error": d.error,
-                "line": d.line,
-                "threads": [[t.name, t.tid, t.state, self.add(t.frames)] for t in d.threads],
-            }
-            for d in dumps
-        ]
+        rows = [self._row(dump) for dump in dumps]
         return {
-            "frames": [[f.function, f.file, f.line] for f in self._frames],
-            "stacks": [list(s) for s in self._stacks],
+            "frames": [[frame.function, frame.file, frame.line] for frame in self._frames],
+            "stacks": list(map(list, self._stacks)),
             "dumps": rows,
+        }
+
+    def _row(self, dump: Dump) -> dict[str, Any]:
+        return {
+            "pid": dump.pid,
+            "command": dump.command,
+            "parent": dump.parent,
+            "label": dump.label,
+            "header": dump.header,
+            "status": dump.status,
+            "error": dump.error,
+            "line": dump.line,
+            "threads": [[t.name, t.tid, t.state, self.add(t.frames)] for t in dump.threads],
         }
 
 
 def unpack(facts: Mapping[str, Any]) -> list[Dump]:
     """The dumps that :meth:`Table.facts` packed."""
     frames = [Frame(*row) for row in facts.get("frames", ())]
-    stacks = [tuple(frames[i] for i in row) for row in facts.get("stacks", ())]
-    return [
-        Dump(
-            d["pid"],
-            d["command"],
-            d["parent"],
-            d["label"],
-            dict(d["header"]),
-            d["status"],
-            d["error"],
-            d["line"],
-            [Thread(name, tid, state, stacks[at]) for name, tid, state, at in d["threads"]],
-        )
-        for d in facts.get("dumps", ())
-    ]
+    stacks = [tuple(map(frames.__getitem__, row)) for row in facts.get("stacks", ())]
+    return [_unpack_dump(row, stacks) for row in facts.get("dumps", ())]
+
+
+def _unpack_dump(row: Mapping[str, Any], stacks: Sequence[tuple[Frame, ...]]) -> Dump:
+    return Dump(
+        row["pid"],
+        row["command"],
+        row["parent"],
+        row["label"],
+        dict(row["header"]),
+        row["status"],
+        row["error"],
+        row["line"],
+        [Thread(name, tid, state, stacks[at]) for name, tid, state, at in row["threads"]],
+    )

@@ -7,6 +7,8 @@ Recorder writes: containers, text, numbers, constants. It rejects everything els
 from __future__ import annotations
 
 import struct
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Any, Final
 
 #: A full ring buffer of 20,000 entries takes a million.
@@ -47,6 +49,12 @@ _FORBIDDEN = {
 _FIXED = {0x4B: ("<B", 1), 0x4D: ("<H", 2), 0x4A: ("<i", 4), 0x47: (">d", 8)}
 _TEXT = {0x8C: ("<B", 1), 0x58: ("<I", 4), 0x8D: ("<Q", 8)}
 _BYTES = {0x43: ("<B", 1), 0x42: ("<I", 4), 0x8E: ("<Q", 8), 0x55: ("<B", 1), 0x54: ("<i", 4)}
+_TUPLES = {0x85: 1, 0x86: 2, 0x87: 3}
+#: INT, LONG, FLOAT, PUT, GET, UNICODE of protocol 0.
+_LINES = (0x49, 0x4C, 0x46, 0x70, 0x67, 0x56)
+_FOUR_BYTES = ("<I", 4)
+_STOP: Final = 0x2E
+_MAX_PROTOCOL: Final = 5
 _CONTAINERS = (list, dict, tuple)
 _CONSTANTS = {0x4E: None, 0x88: True, 0x89: False}
 
@@ -108,6 +116,51 @@ class _Machine:
                 raise BrokenPickle("a dictionary key is neither text nor number")
             target[key] = value
 
+    def drop(self, value: Any) -> None:
+        """The value is not used."""
+
+    def remember(self, index: int) -> None:
+        self.memo[index] = self.stack[-1] if self.stack else None
+
+    def append(self) -> None:
+        item = self.pop()
+        self.top(list).append(item)
+
+    def append_since_mark(self) -> None:
+        items = self.since_mark()
+        self.top(list).extend(items)
+
+    def set_item(self) -> None:
+        value = self.pop()
+        key = self.pop()
+        self.store([key, value])
+
+    def dictionary(self) -> None:
+        items = self.since_mark()
+        self.stack.append({})
+        self.store(items)
+
+    def tuple_of(self, length: int) -> None:
+        items = [self.pop() for _ in range(length)]
+        self.stack.append(self.pair(items[::-1]))
+
+    def check_protocol(self) -> None:
+        if self.take(1)[0] > _MAX_PROTOCOL:
+            raise BrokenPickle(f"its protocol is newer than {_MAX_PROTOCOL}")
+
+    def push_number(self, layout: tuple[str, int]) -> None:
+        self.stack.append(self.number(layout))
+
+    def push_bytes(self, layout: tuple[str, int]) -> None:
+        self.stack.append(self.take(self.number(layout)))
+
+    def push_text(self, layout: tuple[str, int]) -> None:
+        self.stack.append(self.take(self.number(layout)).decode("utf-8", "replace"))
+
+    def long_number(self) -> None:
+        digits = self.take(self.take(1)[0])
+        self.stack.append(int.from_bytes(digits, "little", signed=True))
+
     def line(self) -> bytes:
         end = self.data.find(b"\n", self.at, self.at + 4096)
         if end < 0:
@@ -135,44 +188,66 @@ def loads(data: bytes) -> Any:
     :raises HostilePickle: an instruction that imports or calls.
     :raises BrokenPickle: anything else that is not a whole, plain pickle.
     """
-    m = _Machine(data)
-    stack, memo = m.stack, m.memo
+    machine = _Machine(data)
+    operations = _operations(machine)
     for _ in range(MAX_OPERATIONS):
-        if m.at >= len(data):
+        if machine.at >= len(data):
             raise BrokenPickle("it ends before its last instruction")
-        op = data[m.at]
-        m.at += 1
-        if op == 0x68:  # BINGET
-            _get(m, m.take(1)[0])
-        elif op == 0x71:  # BINPUT
-            memo[m.take(1)[0]] = stack[-1] if stack else None
-        elif op in _FIXED:
-            stack.append(m.number(_FIXED[op]))
-        elif op in _TEXT:
-            stack.append(m.take(m.number(_TEXT[op])).decode("utf-8", "replace"))
-        elif op in _CONSTANTS:
-            stack.append(_CONSTANTS[op])
-        elif op == 0x28:  # MARK
-            stack.append(_MARK)
-        elif op == 0x5D:  # EMPTY_LIST
-            stack.append([])
-        elif op == 0x7D:  # EMPTY_DICT
-            stack.append({})
-        elif op == 0x65:  # APPENDS
-            items = m.since_mark()
-            m.top(list).extend(items)
-        elif op == 0x75:  # SETITEMS
-            m.store(m.since_mark())
-        elif op == 0x2E:  # STOP
-            return _check_size(m)
-        elif op == 0x80:  # PROTO
-            if m.take(1)[0] > 5:
-                raise BrokenPickle("its protocol is newer than 5")
-        elif op.to_bytes() in _FORBIDDEN:
-            raise _hostile(m, op.to_bytes())
-        else:
-            _run_rare(m, op)
+        op = data[machine.at]
+        machine.at += 1
+        if op == _STOP:
+            return _check_size(machine)
+        operation = operations.get(op)
+        if operation is None:
+            raise _refusal(machine, op)
+        operation()
     raise BrokenPickle(f"it has more than {MAX_OPERATIONS:,} instructions")
+
+
+def _refusal(machine: _Machine, op: int) -> ValueError:
+    """Why an instruction is not done."""
+    if op.to_bytes() in _FORBIDDEN:
+        return _hostile(machine, op.to_bytes())
+    return BrokenPickle(f"instruction 0x{op:02x} is none that Flight Recorder writes")
+
+
+def _operations(m: _Machine) -> dict[int, Callable[[], None]]:
+    """What each known instruction does, by its code."""
+    operations: dict[int, Callable[[], None]] = {
+        0x68: lambda: _get(m, m.take(1)[0]),  # BINGET
+        0x6A: lambda: _get(m, m.number(_FOUR_BYTES)),  # LONG_BINGET
+        0x71: lambda: m.remember(m.take(1)[0]),  # BINPUT
+        0x72: lambda: m.remember(m.number(_FOUR_BYTES)),  # LONG_BINPUT
+        0x94: lambda: m.remember(len(m.memo)),  # MEMOIZE
+        0x28: lambda: m.stack.append(_MARK),  # MARK
+        0x5D: lambda: m.stack.append([]),  # EMPTY_LIST
+        0x7D: lambda: m.stack.append({}),  # EMPTY_DICT
+        0x29: lambda: m.stack.append(()),  # EMPTY_TUPLE
+        0x61: m.append,  # APPEND
+        0x65: m.append_since_mark,  # APPENDS
+        0x73: m.set_item,  # SETITEM
+        0x75: lambda: m.store(m.since_mark()),  # SETITEMS
+        0x6C: lambda: m.stack.append(m.since_mark()),  # LIST
+        0x64: m.dictionary,  # DICT
+        0x74: lambda: m.stack.append(m.pair(m.since_mark())),  # TUPLE
+        0x30: lambda: m.drop(m.pop()),  # POP
+        0x80: m.check_protocol,  # PROTO
+        0x95: lambda: m.drop(m.take(8)),  # FRAME
+        0x8A: m.long_number,  # LONG1
+    }
+    for op, layout in _FIXED.items():
+        operations[op] = partial(m.push_number, layout)
+    for op, layout in _TEXT.items():
+        operations[op] = partial(m.push_text, layout)
+    for op, layout in _BYTES.items():
+        operations[op] = partial(m.push_bytes, layout)
+    for op, constant in _CONSTANTS.items():
+        operations[op] = partial(m.stack.append, constant)
+    for op, length in _TUPLES.items():
+        operations[op] = partial(m.tuple_of, length)
+    for op in _LINES:
+        operations[op] = partial(_as_text, m, op)
+    return operations
 
 
 def _get(m: _Machine, index: int) -> None:
@@ -198,64 +273,30 @@ def _check_size(m: _Machine) -> Any:
     path = [value]
     while path:
         top = path[-1]
-        key = id(top)
-        inside = () if type(top) not in _CONTAINERS else top.values() if type(top) is dict else top
+        inside = _values_in(top)
         waiting = [one for one in inside if type(one) in _CONTAINERS and id(one) not in counts]
-        if key in counts or not waiting:
-            counts[key] = 1 + sum(counts.get(id(one)) or _weight(one) for one in inside)
-            if counts[key] > most:
-                raise BrokenPickle(f"its parts refer to each other so often that they mean over {most:,} values")
-            path.pop()
+        if id(top) not in counts and waiting:
+            begun.add(id(top))
+            if not begun.isdisjoint(map(id, waiting)):
+                raise BrokenPickle("a part of it holds itself")
+            path.extend(waiting)
             continue
-        begun.add(key)
-        if any(id(one) in begun for one in waiting):
-            raise BrokenPickle("a part of it holds itself")
-        path.extend(waiting)
+        count = 1 + sum(counts.get(id(one)) or _weight(one) for one in inside)
+        if count > most:
+            raise BrokenPickle(f"its parts refer to each other so often that they mean over {most:,} values")
+        counts[id(top)] = count
+        path.pop()
     return value
+
+
+def _values_in(container: Any) -> Iterable[Any]:
+    if type(container) is dict:
+        return container.values()
+    return container if type(container) in _CONTAINERS else ()
 
 
 def _weight(value: Any) -> int:
     return 1 + len(value) // 8 if type(value) in (str, bytes) else 1
-
-
-def _run_rare(m: _Machine, op: int) -> None:
-    stack = m.stack
-    if op in (0x85, 0x86, 0x87):  # TUPLE1, TUPLE2, TUPLE3
-        stack.append(m.pair([m.pop() for _ in range(op - 0x84)][::-1]))
-    elif op == 0x29:  # EMPTY_TUPLE
-        stack.append(())
-    elif op == 0x74:  # TUPLE
-        stack.append(m.pair(m.since_mark()))
-    elif op == 0x61:  # APPEND
-        item = m.pop()
-        m.top(list).append(item)
-    elif op == 0x73:  # SETITEM
-        value, key = m.pop(), m.pop()
-        m.store([key, value])
-    elif op == 0x72:  # LONG_BINPUT
-        m.memo[m.number(("<I", 4))] = stack[-1] if stack else None
-    elif op == 0x94:  # MEMOIZE
-        m.memo[len(m.memo)] = stack[-1] if stack else None
-    elif op == 0x6A:  # LONG_BINGET
-        _get(m, m.number(("<I", 4)))
-    elif op == 0x8A:  # LONG1
-        stack.append(int.from_bytes(m.take(m.take(1)[0]), "little", signed=True))
-    elif op == 0x95:  # FRAME
-        m.take(8)
-    elif op in _BYTES:
-        stack.append(m.take(m.number(_BYTES[op])))
-    elif op in (0x49, 0x4C, 0x46, 0x70, 0x67, 0x56):  # INT, LONG, FLOAT, PUT, GET, UNICODE of protocol 0
-        _as_text(m, op)
-    elif op == 0x6C:  # LIST
-        stack.append(m.since_mark())
-    elif op == 0x64:  # DICT
-        items = m.since_mark()
-        stack.append({})
-        m.store(items)
-    elif op == 0x30:  # POP
-        m.pop()
-    else:
-        raise BrokenPickle(f"instruction 0x{op:02x} is none that Flight Recorder writes")
 
 
 def _as_text(m: _Machine, op: int) -> None:

@@ -23,6 +23,25 @@ def test_without_stacks_there_is_no_report():
     assert diagnose_stacks([Parsed(path="a.log", kind=Kind.LOG)]) == {}
 
 
+MANY_DIGITS = "7" * 5000
+FRAME = f"    train (train.py:{MANY_DIGITS})"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Process {MANY_DIGITS}: python train.py\nThread {MANY_DIGITS} (idle)\n{FRAME}\n",
+        f"Process 7: python train.py\nParent Process {MANY_DIGITS}: bash\nThread 7 (idle)\n    train (train.py:3)\n",
+        f'Thread {MANY_DIGITS} (LWP {MANY_DIGITS} "python"):\n#0  train () at train.c:{MANY_DIGITS}\n',
+        f"Attaching to process {MANY_DIGITS}\nThread 1 (LWP 7):\n#0  train () at train.c:3\n",
+    ],
+    ids=["process", "parent", "thread", "attach"],
+)
+def test_a_number_of_thousands_of_digits_costs_nothing_but_itself(text):
+    (dump,) = unpack(parse(text, "stacks/rank-0.txt").facts)
+    assert dump.threads[0].frames[0].name == "train"
+
+
 def test_one_rank_alone_is_compared_with_nobody():
     case = hang(SIZES, "tp-dp-pp", {3}, "loader")
     got = diagnose_stacks([parse(pyspy_text(case.stacks[3], 7), "stacks/rank-3.txt")])
