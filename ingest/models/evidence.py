@@ -101,7 +101,7 @@ class Run(models.Model):
     job = models.ForeignKey(Job, on_delete=models.CASCADE, related_name="runs")
     attempt = models.ForeignKey(Attempt, on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
     kind = models.CharField(max_length=10, choices=Kind.choices)
-    #: the upload that an unpack run opens
+    #: the archive that an unpack run opens, or whose members a parse run reads
     upload = models.ForeignKey("Upload", on_delete=models.CASCADE, null=True, blank=True, related_name="runs")
     #: the large plain file of which a parse run reads one range or joins the ranges
     artifact = models.ForeignKey(Artifact, on_delete=models.CASCADE, null=True, blank=True, related_name="range_runs")

@@ -71,7 +71,8 @@ def artifacts_add(*, upload: Upload, incoming: Sequence[IncomingFile]) -> list[A
     if created or reread or back:
         evidence_changed(job)
         sizes = {row.sha256: row.size_bytes for row in incoming}
-        parse_queue(job=job, attempt_id=upload.attempt_id, artifacts=[*created, *back], sizes=sizes)
+        archive = upload if upload.is_archive else None
+        parse_queue(job=job, attempt_id=upload.attempt_id, artifacts=[*created, *back], sizes=sizes, archive=archive)
     rows = {**existing, **fresh}
     return [rows[row.path, row.sha256] for row in incoming]
 
@@ -82,19 +83,27 @@ def evidence_changed(job: Job) -> None:
     Job.objects.filter(pk=job.pk).update(revision=F("revision") + 1, evidence_changed_at=now)
 
 
-def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], sizes: dict[str, int]) -> None:
+def parse_queue(
+    *,
+    job: Job,
+    attempt_id: int,
+    artifacts: Sequence[Artifact],
+    sizes: dict[str, int],
+    archive: Upload | None = None,
+) -> None:
     """Group artifacts into units of about ``PARSE_UNIT_BYTES`` and queue a run for each.
 
-    A unit that is still queued takes more artifacts: thousands of small files sent one by one become few tasks.
+    A unit that is still queued takes more artifacts: thousands of small files sent one by one become
+    few tasks. ``archive``: they are its members, and are no unit with other files, which do not wait.
     """
-    unit, room, members, is_open = _open_unit(job, attempt_id)
+    unit, room, members, is_open = _open_unit(job, attempt_id, archive)
     joined: dict[int, list[int]] = {}
     for artifact in artifacts:
         size = sizes.get(artifact.blob_id, 0)
         if unit is None or size > room or members >= MAX_UNIT_FILES:
             if unit is not None and not is_open:
                 run_enqueue(unit)
-            unit = Run.objects.create(job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE)
+            unit = Run.objects.create(job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE, upload=archive)
             room, members, is_open = settings.PARSE_UNIT_BYTES, 0, False
         joined.setdefault(unit.pk, []).append(artifact.pk)
         artifact.run_id = unit.pk
@@ -106,10 +115,16 @@ def parse_queue(*, job: Job, attempt_id: int, artifacts: Sequence[Artifact], siz
         Artifact.objects.filter(pk__in=ids).update(run_id=run_id)
 
 
-def _open_unit(job: Job, attempt_id: int) -> tuple[Run | None, int, int, bool]:
+def _open_unit(job: Job, attempt_id: int, archive: Upload | None) -> tuple[Run | None, int, int, bool]:
     """A queued unit with room (its row is locked, so that no worker claims it), its free bytes and its members."""
     waiting = Run.objects.filter(
-        job=job, attempt_id=attempt_id, kind=Run.Kind.PARSE, state=Run.State.QUEUED, artifact=None, tries=0
+        job=job,
+        attempt_id=attempt_id,
+        kind=Run.Kind.PARSE,
+        state=Run.State.QUEUED,
+        artifact=None,
+        upload=archive,
+        tries=0,
     )
     unit = lock_rows(waiting).order_by("-pk").first()
     if unit is None:

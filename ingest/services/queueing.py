@@ -2,8 +2,9 @@
 
 Teams take turns: first the one with the fewest running runs, then the one that waited longest. So do the uploaders of
 one team; whoever uploads for no team takes turns with the teams. Among the jobs of one uploader, the one with the least
-work in the last hour is next, so that a small job does not wait for earlier large ones. One turn in eight takes the
-oldest run of all, so that nothing waits without end.
+work in the last hour is next, so that a small job does not wait for earlier large ones. Within a job, files that were
+sent by themselves are before archives and their members. One turn in eight takes the oldest run of all, so that nothing
+waits without end.
 
 Long work (a large archive, file or diagnosis) needs a slot (:mod:`ingest.slots`): at least one process of each worker
 is kept free for short work. A run that turns out to be long after its start takes a slot then, or goes back to the
@@ -18,6 +19,7 @@ from datetime import timedelta
 from typing import Any, Final
 
 from django.db.models import Count, F, Max, Min, Q
+from django.db.models.functions import Coalesce
 from django.utils import timezone
 
 from ingest import slots
@@ -64,7 +66,8 @@ def next_run(kinds: Mapping[str, Any], *, oldest: bool = False, is_short: bool =
     if oldest:
         return waiting.order_by("pk").values_list("pk", flat=True).first()
     owner_fields = {"team": F("job__team"), "uploader": F("job__created_by")}
-    rows = waiting.order_by().values("job_id", **owner_fields).annotate(first=Min("pk"))
+    first = Coalesce(Min("pk", filter=Q(upload=None)), Min("pk"))
+    rows = waiting.order_by().values("job_id", **owner_fields).annotate(first=first)
     jobs = list(rows)
     if len(jobs) < 2:
         return jobs[0]["first"] if jobs else None

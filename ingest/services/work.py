@@ -6,7 +6,7 @@ import time
 from datetime import timedelta
 
 from django.conf import settings
-from django.db.models import QuerySet
+from django.db.models import Q, QuerySet
 from django.db.models.functions import Now
 from django.utils import timezone
 
@@ -113,9 +113,14 @@ class Work:
             self.take_slot()
 
     def _is_short_work_waiting(self) -> bool:
-        """Whether another job has work in the queue that needs no slot."""
+        """Whether others have work in the queue that needs no slot: another job, or of the same job
+        what is not of the archive that this run opens or reads.
+        """
         waiting = Run.objects.filter(state=Run.State.QUEUED, is_long=False).exclude(kind=Run.Kind.PART)
-        return waiting.exclude(job_id=self.run.job_id).exists()
+        own = Q(job_id=self.run.job_id)
+        if self.run.upload_id is not None:
+            own &= Q(upload_id=self.run.upload_id)
+        return waiting.exclude(own).exists()
 
     def give_way(self, overhead_s: float = 0.0) -> None:
         """Raises :class:`Postponed` if others wait that this work keeps from their turn: short work where a single

@@ -74,6 +74,17 @@ def test_teams_take_turns_however_many_of_their_people_sent() -> None:
     assert len({pk for pk in first if pk not in (few.pk, own.pk)}) == 3, "the people of a team take turns"
 
 
+def test_files_that_were_sent_alone_are_before_the_archives_of_their_job() -> None:
+    job = job_of("anna")
+    archive = Upload.objects.create(job=job, attempt=job.attempts.create(number=3), path="all.tar")
+    of_archive = [*queued(job, 2, upload=archive), *queued(job, 1, upload=archive)]
+    (alone,) = queued(job)
+    queued(job_of("ben"))
+    assert queueing.next_run(KINDS) == alone.pk
+    alone.delete()
+    assert queueing.next_run(KINDS) == of_archive[0].pk
+
+
 def test_a_small_job_passes_the_large_ones_of_the_same_uploader() -> None:
     large = [job_of("anna") for _ in range(10)]
     for job in large:
@@ -169,7 +180,6 @@ def test_a_unit_of_files_that_had_its_share_continues_later_and_loses_nothing(
 
     monkeypatch.setattr(work, "SHORT_S", -1.0)
     monkeypatch.setattr(runs, "MAX_WAITS", 1)  # it is no sign of trouble, however often it happens
-    monkeypatch.setattr(artifact_parsing, "_BATCH_SIZE", 1)
     monkeypatch.setattr(artifact_parsing, "_MAX_TOGETHER", 1)
     monkeypatch.setattr("ingest.broker.send", lambda *_, **__: True)
     for n in range(3):

@@ -111,18 +111,32 @@ def test_an_archive_gives_its_turn_back_between_batches_and_no_file_is_there_twi
     assert Upload.objects.get().state == Upload.State.SETTLED
 
 
+@pytest.mark.parametrize("is_of_the_same_job", [False, True])
 def test_a_single_process_gives_way_to_short_work_of_others_and_goes_on_later(
-    sent: Run, monkeypatch: pytest.MonkeyPatch
+    sent: Run, monkeypatch: pytest.MonkeyPatch, is_of_the_same_job: bool
 ) -> None:
-    Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)
+    if is_of_the_same_job:
+        services.artifact_receive(job=sent.job, path="neighbour.log", chunks=[b"a\n"])
+    else:
+        Run.objects.create(job=make_job(), kind=Run.Kind.PARSE)
     monkeypatch.setattr(slots, "is_alone", lambda: True)
     monkeypatch.setattr("ingest.services.work.SHORT_S", 0.0)
     services.run_do(sent.pk, unpacking.upload_unpack)
     sent.refresh_from_db()
-    assert (sent.state, Artifact.objects.count()) == (Run.State.QUEUED, 500)
+    assert (sent.state, sent.upload.artifacts.count()) == (Run.State.QUEUED, 500)
 
+    monkeypatch.setattr("ingest.services.work.SHORT_S", 3.0)
     services.run_do(sent.pk, unpacking.upload_unpack)
-    assert Artifact.objects.count() == COUNT
+    assert sent.upload.artifacts.count() == COUNT
+
+
+def test_members_are_no_unit_with_other_files(sent: Run) -> None:
+    services.artifact_receive(job=sent.job, path="before.log", chunks=[b"a\n"])
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    services.artifact_receive(job=sent.job, path="after.log", chunks=[b"b\n"])
+    units = dict(Artifact.objects.filter(upload__is_archive=False).values_list("path", "run"))
+    assert len(set(units.values())) == 1
+    assert not Artifact.objects.filter(upload=sent.upload, run__in=units.values()).exists()
 
 
 def test_a_long_run_gives_its_slot_to_another_long_one(sent: Run, monkeypatch: pytest.MonkeyPatch) -> None:
