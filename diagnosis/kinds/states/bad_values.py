@@ -12,8 +12,9 @@ from typing import Any, Final
 
 #: Values that say that nothing is wrong, whatever their property is called.
 _NO: Final = re.compile(
-    r"(?:not active|inactive|n/?a|no|none|false|disabled|not supported|ok|healthy|pass(?:ed)?|\(null\)|-+|0(?:\.0+)?)"
-    r"(?:\s*(?:[a-z%/]{1,8}|- all))?",
+    r"(?:not active|inactive|n/?a|no|none|false|disabled|not supported|ok|healthy|pass(?:ed)?|\(null\)|-+)"
+    r"(?:\s+(?:[a-z%/]{1,8}|- all))?"
+    r"|0(?:\.0+)?(?:\s*[a-z%/]{1,8})?",
     re.IGNORECASE,
 )
 

@@ -69,7 +69,7 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
     if row.reads == "xid":
         code = numbers.whole(fact.value.split(".")[0])
         return _category_of_text(_XID_LINE.format(code=code)) if code else ""
-    number = number_of(fact.value)
+    number = _number(row, fact.value)
     if row.above is not None and (number is None or number <= row.above):
         return ""
     if row.below_peers is not None:
@@ -79,6 +79,12 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
     if row.value is not None and row.value.match(fact.value) is None:
         return ""
     return row.category
+
+
+def _number(row: FaultRow, value: str) -> float | None:
+    """The number of a value; 0 for words that say that there is nothing to compare with the peers ("<inactive>")."""
+    says_nothing = row.below_peers is not None and row.value is not None and row.value.match(value) is not None
+    return 0.0 if says_nothing else number_of(value)
 
 
 def _category_of_text(text: str) -> str:

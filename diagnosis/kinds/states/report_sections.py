@@ -23,12 +23,15 @@ _HEAD_BYTES: Final = 64 << 10
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _MAX_LOG_SHARE: Final = 0.5
 _MIN_LOG_LINES: Final = 4
+#: Shapes whose rows may have times: their header tells them from a log.
+_SHAPES_WITH_TIMES: Final = ("csv", "aligned")
 #: A prompt with a command begins a new section.
 _PROMPT: Final = re.compile(
     r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
 )
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
+_INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]\d+){0,4}")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HOST: Final = re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]{1,80})\s*$")
 
@@ -45,7 +48,10 @@ class Section(NamedTuple):
 def sniff(head: bytes, path: str) -> bool:
     """Whether a file that begins with ``head`` is a state report: a known sign, and few lines with a time of day."""
     text = _text(head[:_HEAD_BYTES])
-    return text is not None and format_of(text) is not None and not _is_log(text)
+    form = format_of(text) if text is not None else None
+    if text is None or form is None:
+        return False
+    return form.shape in _SHAPES_WITH_TIMES or not _is_log(text)
 
 
 def parse(data: bytes, path: str) -> Parsed:
@@ -161,8 +167,9 @@ def _machine_in(stem: str) -> str:
 
 
 def _is_machine(name: str) -> bool:
-    """Whether a name begins with two letters and ends with a number."""
-    return len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
+    """Whether a name begins with two letters and ends with a number, and is no network interface's."""
+    looks_so = len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
+    return looks_so and _INTERFACE.fullmatch(name) is None
 
 
 @cache

@@ -5,6 +5,7 @@ All are linear in the text, and stop at :data:`diagnosis.evidence.MAX_FACTS` ent
 
 from __future__ import annotations
 
+import csv
 import json
 import re
 from collections.abc import Callable, Iterator, Sequence
@@ -29,6 +30,13 @@ _SAMPLE: Final = re.compile(
 _LABEL: Final = re.compile(r'([A-Za-z_]\w{0,100})="((?:[^"\\]|\\.){0,300})"')
 _NODE_LABELS: Final = ("hostname", "node", "nodename", "kubernetes_node", "host", "instance")
 _PART_LABELS: Final = ("gpu", "device", "port", "interface")
+#: A word of a header whose columns are two spaces apart.
+_COLUMN: Final = re.compile(r"\S+(?: \S+)*")
+#: The unit behind the name of a column.
+_UNIT: Final = re.compile(r" \[[^\]]{0,20}\]$")
+#: Columns that number or name a device, and the one that is no property.
+_DEVICE_COLUMNS: Final = ("index", "gpu", "pci.bus_id", "uuid", "gpu_uuid")
+_TIME_COLUMN: Final = "timestamp"
 #: Names of keys by which an object of a JSON list is called.
 _NAME_KEYS: Final = ("name", "id", "gpu_id", "device", "metadata.name")
 
@@ -134,15 +142,59 @@ def _columns(text: str, form: Format) -> Iterator[Entry]:
                 yield Entry((name,), cell, number, node=cells[0])
 
 
-def _rows(text: str, form: Format) -> Iterator[Entry]:
-    """Lines that one of the format's patterns describes."""
+def _aligned(text: str, form: Format) -> Iterator[Entry]:
+    """Tables whose cells begin below the words of their header, as kubectl writes them. The first column names the
+    object, a node where the format says so; a column NODE says where it is.
+    """
+    is_node = any(header.kind == "node" for header in form.objects)
+    edges: list[tuple[str, int, int | None]] = []
     for number, line in _lines(text):
-        for pattern in form.rows:
-            if found := pattern.search(line):
-                said = found.groupdict()
-                name = said.get("name") or form.id
-                yield Entry((name,), said["value"], number, said.get("part") or "", said.get("node") or "")
-                break
+        if form.sign.search(line):
+            edges = _column_edges(line)
+        elif edges and line[:1].strip():
+            cells = {name: line[begin:end].strip() for name, begin, end in edges}
+            subject = cells.pop("NAME", "")
+            part, node = ("", subject) if is_node else (subject, cells.pop("NODE", ""))
+            for name, cell in cells.items():
+                yield Entry((name,), cell, number, part, node)
+
+
+def _column_edges(header: str) -> list[tuple[str, int, int | None]]:
+    """Name, beginning and end of each column. Two spaces stand between the words of two columns."""
+    found = list(_COLUMN.finditer(header))
+    ends = [one.start() for one in found[1:]]
+    return [(one[0], one.start(), end) for one, end in zip(found, [*ends, None], strict=True)]
+
+
+def _csv(text: str, form: Format) -> Iterator[Entry]:
+    """Tables with commas and a header of properties; the first column of a device is the part."""
+    lines = [(number, line) for number, line in _lines(text) if line.strip()]
+    begin = next((place for place, (_, line) in enumerate(lines) if form.sign.search(line)), len(lines))
+    rows = csv.reader((line for _, line in lines[begin:]), skipinitialspace=True)
+    header = [_UNIT.sub("", name.strip()) for name in next(rows, [])]
+    devices = [place for place, name in enumerate(header) if name in _DEVICE_COLUMNS]
+    for (number, _), row in zip(lines[begin + 1 :], rows, strict=False):
+        device = next((f"GPU {row[place]}" for place in devices if place < len(row)), "")
+        for name, cell in zip(header, row, strict=False):
+            if name not in (*_DEVICE_COLUMNS, _TIME_COLUMN):
+                yield Entry((name,), cell, number, device)
+
+
+def _rows(text: str, form: Format) -> Iterator[Entry]:
+    """All places of each line that one of the format's patterns describes. A line that begins an object may state
+    properties, too.
+    """
+    objects: dict[str, str] = {}
+    for number, line in _lines(text):
+        if header := _header(line.strip(), form.objects):
+            kind, name = header
+            objects = {kind: name} if kind == "node" else {**objects, kind: name}
+        found = next((seen for pattern in form.rows if (seen := list(pattern.finditer(line)))), [])
+        for one in found:
+            said = one.groupdict()
+            part = said.get("part") or " ".join(name for kind, name in objects.items() if kind != "node")
+            node = said.get("node") or objects.get("node", "")
+            yield Entry((said.get("name") or form.id,), said["value"], number, part, node)
 
 
 def _xml(text: str, form: Format) -> Iterator[Entry]:
@@ -223,6 +275,8 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "tokens": _tokens,
     "exposition": _exposition,
     "columns": _columns,
+    "aligned": _aligned,
+    "csv": _csv,
     "rows": _rows,
     "xml": _xml,
     "json": _json,

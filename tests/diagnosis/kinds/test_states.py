@@ -33,7 +33,7 @@ def test_a_value_that_says_no_is_never_bad(value: str) -> None:
     assert bad_values.says_no(value)
 
 
-@pytest.mark.parametrize("value", ["Active", "1", "Yes", "Fail - GPU: 5", "DOWN+DRAIN", "rev ff"])
+@pytest.mark.parametrize("value", ["Active", "NotReady", "1", "Yes", "Fail - GPU: 5", "DOWN+DRAIN", "rev ff"])
 def test_a_value_that_says_something_is_judged(value: str) -> None:
     assert not bad_values.says_no(value)
 
@@ -115,6 +115,8 @@ CA 'mlx5_0'
         ("lspci.txt", ""),
         ("2026-03-02/lspci.txt", ""),
         ("f17-lspci.txt", ""),
+        ("lspci-eth2.txt", ""),
+        ("lspci-enp3s0f1.txt", ""),
     ],
 )
 def test_the_machine_of_a_report_is_what_the_path_says_besides_the_tool(path: str, machine: str) -> None:
@@ -152,3 +154,70 @@ def test_sections_without_number_give_a_bounded_number_of_notes() -> None:
     notes = states.parse((sign + "$ ps\n1 init\n" * 5_000).encode(), "paste.txt").notes
     assert len(notes) == MAX_NAMED_SECTIONS + 1
     assert notes[-1] == "And 4,981 more sections."
+
+
+def outcomes(text: str, path: str = "gpu-19/report.txt") -> list[tuple[str, str]]:
+    """Words and category of each bad value."""
+    return [(result.words, result.outcome.adds) for result in results(text, path)]
+
+
+def test_a_table_of_gpus_is_judged_by_its_cells_and_not_by_the_words_of_its_header() -> None:
+    table = "timestamp, index, temperature.gpu, clocks_throttle_reasons.hw_thermal_slowdown\n"
+    rows = [f"2026/03/02 09:15:0{second}.000, {gpu}, 60, Not Active\n" for second in range(3) for gpu in range(8)]
+    assert outcomes(table + "".join(rows)) == []
+    rows[6] = "2026/03/02 09:15:00.000, 6, 92, Active\n"
+    words = "GPU 6 clocks throttle reasons.hw thermal slowdown: Active"
+    assert outcomes(table + "".join(rows)) == [(words, "hardware.gpu.thermal")]
+
+
+def test_a_link_is_inactive_only_beside_links_of_other_gpus() -> None:
+    gpu = "GPU {}: NVIDIA H100 PCIe (UUID: GPU-{})\n\t Link 0: {}\n"
+    without = gpu.format(0, "a", "<inactive>") + gpu.format(1, "b", "<inactive>")
+    assert outcomes(without) == []
+    one = gpu.format(0, "a", "<inactive>") + gpu.format(1, "b", "26.562 GB/s")
+    assert outcomes(one) == [("GPU 0 Link 0: <inactive>", "hardware.gpu.nvlink")]
+
+
+def test_each_counter_of_a_line_belongs_to_the_port_at_its_beginning() -> None:
+    text = 'Errors for "leaf-03"\n   GUID 0x248a0703009c1f20 port {}: [PortXmitWait == 9] [LinkDownedCounter == 9]\n'
+    (found,) = results(text.format(17))
+    assert (found.target, found.words) == ("leaf-03", "port 17 LinkDownedCounter: 9")
+
+
+def test_a_link_below_what_both_ends_can_is_told() -> None:
+    line = '      0x0002c903000e0b72     72    1[  ] ==( {} Active/  LinkUp)==>      55   17[  ] "leaf-03" ( {})\n'
+    assert outcomes("CA: gpu07 mlx5_3:\n" + line.format("4X 53.125 Gbps", "")) == []
+    narrow = results("CA: gpu07 mlx5_3:\n" + line.format("1X 25.78125 Gbps", "Could be 4X 53.125 Gbps"))
+    assert [(one.target, one.outcome.id) for one in narrow] == [("gpu07", "link-below-its-width")]
+
+
+@pytest.mark.parametrize(
+    ("status", "found"),
+    [("Ready", []), ("Ready,SchedulingDisabled", []), ("NotReady,SchedulingDisabled", ["hardware.host.lost"])],
+)
+def test_a_node_that_is_not_ready_is_named(status: str, found: list[str]) -> None:
+    rows = ("gpu-18", "Ready"), ("gpu-19", status)
+    table = "".join(f"{name:<9}{state:<28}<none>   90d   v1.29.3\n" for name, state in rows)
+    text = f"{'NAME':<9}{'STATUS':<28}ROLES    AGE   VERSION\n{table}"
+    assert [one.outcome.adds for one in results(text, "nodes.txt")] == found
+    assert {one.target for one in results(text, "nodes.txt")} <= {"gpu-19"}
+
+
+def test_a_pod_is_a_part_of_its_node_and_no_machine() -> None:
+    text = (
+        "NAME           READY   STATUS      RESTARTS      AGE    IP           NODE\n"
+        "llm-worker-2   0/1     OOMKilled   12 (2m ago)   75m    10.1.0.5     gpu-19\n"
+    )
+    (found,) = results(text, "pods.txt")
+    assert (found.target, found.words) == ("gpu-19", "llm-worker-2 STATUS: OOMKilled")
+
+
+@pytest.mark.parametrize(("health", "found"), [("OK", []), ("Alarm", ["hardware.npu.fault"])])
+def test_an_accelerator_with_an_alarm_is_told(health: str, found: list[str]) -> None:
+    text = f"| npu-smi 23.0.rc3   Version: 23.0.rc3 |\n| 1     910B1    | {health:<13} | 95.1   45    0 / 0 |\n"
+    assert [category for _, category in outcomes(text)] == found
+
+
+def test_uncorrectable_errors_of_a_block_are_told_with_their_gpu() -> None:
+    text = "=== ROCm System Management Interface ===\nGPU[3]: RAS INFO:\n  UMC    ENABLED    12    4\n"
+    assert outcomes(text) == [("GPU[3] UMC: 4", "hardware.gpu.ecc")]
