@@ -2,8 +2,8 @@
 
 The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
 the processor idle at times, so all long stages run together and keep both cores of a small machine busy to the end.
-The browser's stage waits for one program after the other and would end last, so the others run at a lower
-priority. The output of a stage is shown when it has ended; the last line counts all tests, like pytest.
+Stages that wait for one program after the other would end last, alone on one of two cores, so the others
+run at a lower priority. The output of a stage is shown when it has ended; the last line counts all tests, like pytest.
 `python -m scripts.check NAME…` runs the named stages only.
 """
 
@@ -45,7 +45,7 @@ PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.c
 #: more would end after all others, alone on one of two cores.
 _ENGINE = ("tests/diagnosis", "tests/fuzz")
 _PAGES = "tests/triage"
-#: added to the niceness of all stages but the first one
+#: added to the niceness of stages that wait for nothing
 _NICENESS = 5
 #: the counts in pytest's last line
 _TEST_COUNT = re.compile(r"(\d+) (passed|failed|errors?|skipped|xfailed|xpassed|deselected)")
@@ -59,7 +59,8 @@ class Stage:
     service: Callable[[], contextlib.AbstractContextManager[dict[str, str]]] = contextlib.nullcontext  # type: ignore[assignment]
     #: the stage that must have ended before, if it was requested
     after: str = ""
-    is_first: bool = False
+    #: starts programs and waits for them
+    is_waiting: bool = False
 
 
 @contextlib.contextmanager
@@ -82,10 +83,10 @@ def _browser() -> Iterator[dict[str, str]]:
     yield {"FAULTLINE_CHROMIUM": find_or_install()}
 
 
-def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_first: bool = False) -> Stage:
+def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_waiting: bool = False) -> Stage:
     """A run of pytest. Each has its own output folder, because pytest empties it at the start."""
     argv = [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments]
-    return Stage(name, argv, service, after=_PREPARED, is_first=is_first)
+    return Stage(name, argv, service, after=_PREPARED, is_waiting=is_waiting)
 
 
 def _ignore_options(*paths: str) -> list[str]:
@@ -100,9 +101,11 @@ _DENO_TEST = ("deno", "test", "--no-check", "--no-remote", "--no-npm", "--allow-
 STAGES = (
     Stage(_PREPARED, [PYTHON, "-m", "tests.prepare"]),
     Stage("mypy", [PYTHON, "-m", "mypy"]),
-    _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_first=True),
+    _tests("tests in the browser", "tests/e2e", "-m", "e2e", service=_browser, is_waiting=True),
     _tests("tests of pages on SQLite", _PAGES),
-    _tests("tests of the rest on SQLite", "tests", *_ignore_options(_PAGES, *_ENGINE), "-m", "not e2e"),
+    _tests(
+        "tests of the rest on SQLite", "tests", *_ignore_options(_PAGES, *_ENGINE), "-m", "not e2e", is_waiting=True
+    ),
     _tests("tests of the engine", *_ENGINE),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of the lab", "lab"),
@@ -183,7 +186,7 @@ class Runner:
             errors="replace",
         )
         self._running.add(process)
-        if not stage.is_first:
+        if not stage.is_waiting:
             os.setpriority(os.PRIO_PROCESS, process.pid, os.nice(0) + _NICENESS)
         try:
             output, _ = process.communicate()
