@@ -152,6 +152,18 @@ def django_db_setup(
         yield
 
 
+@pytest.fixture(scope="module")
+def kept_rows(django_db_setup: None, django_db_blocker: Any) -> Iterator[None]:
+    """What fixtures of a file make after it stands in the database for all tests of the file, each of which is rolled
+    back to it. Not for tests with transactions, which see no rows of another one.
+    """
+    from django.db import transaction
+
+    with django_db_blocker.unblock(), transaction.atomic():
+        yield
+        transaction.set_rollback(True)
+
+
 @pytest.fixture(autouse=True)
 def forgetful() -> None:
     """No test reads the cache of another test's pages: ids of rows repeat after a rollback."""

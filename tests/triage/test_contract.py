@@ -61,11 +61,15 @@ def one_connection(db: None) -> Iterator[None]:
         signal.connect(close_old_connections)
 
 
-@pytest.fixture
-def rows(settings: Any) -> dict[str, Any]:
-    """One of everything, and what stands for it in addresses."""
+@pytest.fixture(autouse=True)
+def allowed(settings: Any) -> None:
     settings.API_PER_MINUTE = settings.UPLOADS_PER_MINUTE = 1_000_000
     settings.ROUTES_ALLOW = ["127.0.0.1"]
+
+
+@pytest.fixture(scope="module")
+def rows(kept_rows: None) -> dict[str, Any]:
+    """One of everything, and what stands for it in addresses."""
     admin = make_user("root", "admin", "manager")
     job = make_job("night-run", nodes_text="n1\nn2")
     attempt = make_attempt(job)

@@ -1,12 +1,10 @@
-"""The demonstration: a year that adds up, separate from real figures, removed by one button."""
+"""The demonstration: a year that adds up, separate from real figures."""
 
 from collections import Counter
 from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 
 import pytest
-from django.apps import apps
-from django.core.management import call_command
 from django.urls import reverse
 from django.utils import timezone
 
@@ -16,22 +14,18 @@ from ingest.refusals import Refused
 from ingest.services.resuming import upload_begin
 from tests.factories import make_incident, make_job, make_user
 from tests.pages import page_text
-from triage import search
+from tests.triage.year_figures import figures
 from triage.domain import standing
 from triage.models import Decision, Incident
 from triage.selectors.comparing import comparison
-from triage.selectors.demonstration import query_for_figures
 from triage.selectors.health import metrics_lines
 from triage.selectors.incident import frequent_categories, incident_view
-from triage.selectors.statistics import Period, statistics_of
-from triage.services import demonstration, samples
 from triage.services.demonstration import demonstration_remove, history_load
 from triage.services.digest import digest_of
 from triage.services.learning import records_confirmed
 from triage.services.synthetic_history import NODES, history
 
 END = datetime(2026, 11, 22, 8, tzinfo=UTC)
-PAGES = ("/", "/incidents/", "/jobs/", "/nodes/", "/statistics/", "/statistics/planning/")
 
 
 def test_the_year_is_the_same_each_time_and_ends_when_it_should():
@@ -69,23 +63,16 @@ def test_headlines_and_reasons_say_what_the_machine_said():
     assert {"Saving a checkpoint failed", "A rank ran out of GPU memory"} <= true
 
 
-@pytest.fixture
-def year(db):
+@pytest.fixture(scope="module")
+def year(kept_rows):
     assert history_load(now=timezone.now()) > 200
-
-
-def figures(user, text=""):
-    today = timezone.now().date()
-    period = Period(today - timedelta(days=364), today)
-    query = query_for_figures(search.parse(text), user)
-    return statistics_of(user=user, query=query, period=period, now=timezone.now())
 
 
 def figure(statistics, key):
     return next(one.value for one in statistics.figures if one.key == key)
 
 
-def test_states_words_and_verdicts_agree(year):
+def test_states_words_and_verdicts_agree(year, db):
     for incident in Incident.objects.prefetch_related("decisions", "suspects"):
         words = list(incident.decisions.all())
         word = standing.latest_by_claim(words).get((Decision.Claim.CATEGORY, ""))
@@ -98,7 +85,7 @@ def test_states_words_and_verdicts_agree(year):
         assert {row.entity: row.word for row in incident.suspects.all() if row.word} == said
 
 
-def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(year, client):
+def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(year, db, client):
     client.force_login(make_user("boss", "manager"))
     for page in ("/statistics/", "/statistics/planning/", "/nodes/"):
         text = page_text(client.get(page))
@@ -107,7 +94,7 @@ def test_without_an_own_job_figures_are_those_of_the_demonstration_and_say_so(ye
         assert "Remove the demonstration" in text, page
 
 
-def test_figures_of_the_year_are_plausible(year):
+def test_figures_of_the_year_are_plausible(year, db):
     shown = figures(make_user("boss", "manager"))
     assert shown.total > 200
     assert {one.before for one in shown.figures if one.key == "incidents"} == {0}, "all of it lies in the year"
@@ -116,7 +103,7 @@ def test_figures_of_the_year_are_plausible(year):
     assert 3600 < figure(shown, "mtbf") < 86_400 * 20
 
 
-def test_with_an_own_job_no_figure_counts_the_demonstration(year, client):
+def test_with_an_own_job_no_figure_counts_the_demonstration(year, db, client):
     make_incident(make_job("mine"), accused=("gpu-1",))
     boss = make_user("boss", "manager", email="boss@example.com")
     assert figures(boss).total == 1
@@ -133,7 +120,7 @@ def test_with_an_own_job_no_figure_counts_the_demonstration(year, client):
     assert "faultline_jobs 1" in metrics_lines()
 
 
-def test_it_is_shown_when_asked_for_although_there_are_own_jobs(year, client):
+def test_it_is_shown_when_asked_for_although_there_are_own_jobs(year, db, client):
     make_incident(make_job("mine"))
     client.force_login(make_user("boss", "manager"))
     assert figures(make_user("other", "manager"), "cluster:demonstration").total > 200
@@ -144,7 +131,7 @@ def test_it_is_shown_when_asked_for_although_there_are_own_jobs(year, client):
     assert "<b>Demonstration.</b>" not in page_text(client.get("/incidents/?q=!cluster:demonstration"))
 
 
-def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
+def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, db, client):
     client.force_login(make_user("eng", "engineer"))
     incident = Incident.objects.exclude(accused=[]).select_related("job").first()
     job = f"/jobs/{incident.job.slug}/"
@@ -156,7 +143,7 @@ def test_every_page_of_made_up_rows_opens_and_says_what_it_is(year, client):
     assert "A manager can remove it." in page_text(answer)
 
 
-def test_nothing_made_up_stands_beside_what_is_real_as_similar_frequent_or_comparable(year):
+def test_nothing_made_up_stands_beside_what_is_real_as_similar_frequent_or_comparable(year, db):
     """Before, an own incident listed generated ones as similar, and a correction offered their categories first."""
     generated = Incident.objects.filter(state="confirmed").exclude(standing_category="unknown").latest("opened_at")
     kind = {"category": generated.standing_category, "opened_at": generated.opened_at, "fingerprint": "same"}
@@ -172,60 +159,13 @@ def test_nothing_made_up_stands_beside_what_is_real_as_similar_frequent_or_compa
     assert comparison(boss, generated.job, None).candidates
 
 
-def test_a_site_without_it_proves_nothing_about_it(db, client):
-    make_incident()
-    client.force_login(make_user("boss", "manager"))
-    for page in PAGES:
-        assert "demonstration" not in page_text(client.get(page)).lower(), page
-
-
-def rows():
-    """How many rows each table has, but for the log of acts."""
-    models = [model for name in ("ingest", "triage") for model in apps.get_app_config(name).get_models()]
-    return {model.__name__: model.objects.count() for model in models if model.__name__ != "Activity"}
-
-
-def test_one_button_takes_it_away_whole_and_leaves_what_is_real(db, client):
-    make_incident(make_job("mine"), accused=("gpu-1",))
-    boss = make_user("boss", "manager")
-    before = rows()
-    history_load()
-    client.force_login(boss)
-    assert figures(boss, "cluster:demonstration").total > 200
-    answer = client.post(reverse("demonstration-remove"), follow=True)
-    assert "The demonstration was removed." in page_text(answer)
-    assert rows() == before
-    assert "demonstration" not in page_text(client.get("/statistics/")).lower()
-    assert figures(make_user("other", "manager"), "cluster:demonstration").total == 0
-
-
-def test_an_engineer_cannot_remove_it(year, client):
+def test_an_engineer_cannot_remove_it(year, db, client):
     client.force_login(make_user("eng", "engineer"))
     assert client.post(reverse("demonstration-remove")).status_code == 403
     assert Incident.objects.exists()
 
 
-def test_it_stays_away_until_somebody_asks_for_it(db, monkeypatch):
-    monkeypatch.setattr(samples, "SAMPLES", ())
-    monkeypatch.setattr("triage.management.commands.samples.SAMPLES", ())
-    call_command("samples")
-    assert Incident.objects.count() > 200
-    call_command("samples", remove=True)
-    call_command("samples")
-    assert not Job.objects.exists()
-    call_command("samples", again=True)
-    assert Incident.objects.count() > 200
-    assert not demonstration.was_removed()
-
-
-def test_a_site_in_use_gets_no_made_up_history(db, monkeypatch):
-    monkeypatch.setattr("triage.management.commands.samples.SAMPLES", ())
-    make_job("mine")
-    call_command("samples")
-    assert Job.objects.count() == 1
-
-
-def test_its_removal_cancels_the_reading_of_a_recording(year):
+def test_its_removal_cancels_the_reading_of_a_recording(year, db):
     job = Job.objects.filter(cluster__slug=DEMONSTRATION).first()
     Run.objects.create(job=job, kind=Run.Kind.DIAGNOSE, state=Run.State.RUNNING)
     assert demonstration_remove()
@@ -233,7 +173,7 @@ def test_its_removal_cancels_the_reading_of_a_recording(year):
     assert not Job.objects.exists()
 
 
-def test_it_is_not_removed_while_a_recording_arrives(year):
+def test_it_is_not_removed_while_a_recording_arrives(year, db):
     job = Job.objects.filter(cluster__slug=DEMONSTRATION).first()
     upload_begin(job=job, path="a.log", size_bytes=10)
     with pytest.raises(Refused, match="wait until it is complete"):
@@ -241,7 +181,7 @@ def test_it_is_not_removed_while_a_recording_arrives(year):
     assert Incident.objects.exists()
 
 
-def test_it_is_not_learned_from_and_takes_no_job_of_anybody(year, client):
+def test_it_is_not_learned_from_and_takes_no_job_of_anybody(year, db, client):
     assert records_confirmed() == []
     client.force_login(make_user("eng", "engineer"))
     made = client.post("/api/v1/jobs/", {"name": "x", "cluster": DEMONSTRATION}, content_type="application/json")
