@@ -171,9 +171,10 @@ def _rows(
         former = cells.get((name, part, place))
         if former is None or not former.is_odd:
             cells[name, part, place] = Cell(*cell)
-    for name, part, *numbers in counts.iter_rows():
+    for name, part, usual, values_count, places_count in counts.iter_rows():
         row = [cells.get((name, part, place)) for place in shown]
-        yield PropertyRow(name, part, *numbers, before.get((name, part), ""), row)
+        old_value = before.get((name, part), "")
+        yield PropertyRow(name, part, usual, values_count, places_count, old_value, row)
 
 
 def _healthy_values(user: Any, job: Job) -> tuple[Job | None, dict[tuple[str, str], str]]:

@@ -151,12 +151,12 @@ def _aligned(text: str, form: Format) -> Iterator[Entry]:
     for number, line in _lines(text):
         if form.sign.search(line):
             edges = _column_edges(line)
-        elif edges and line[:1].strip():
+        elif line[:1].strip():
             cells = {name: line[begin:end].strip() for name, begin, end in edges}
-            subject = cells.pop("NAME", "")
-            part, node = ("", subject) if is_node else (subject, cells.pop("NODE", ""))
+            subject, node = cells.pop("NAME", ""), cells.pop("NODE", "")
+            place = ("", subject) if is_node else (subject, node)
             for name, cell in cells.items():
-                yield Entry((name,), cell, number, part, node)
+                yield Entry((name,), cell, number, *place)
 
 
 def _column_edges(header: str) -> list[tuple[str, int, int | None]]:
@@ -168,33 +168,47 @@ def _column_edges(header: str) -> list[tuple[str, int, int | None]]:
 
 def _csv(text: str, form: Format) -> Iterator[Entry]:
     """Tables with commas and a header of properties; the first column of a device is the part."""
-    lines = [(number, line) for number, line in _lines(text) if line.strip()]
-    begin = next((place for place, (_, line) in enumerate(lines) if form.sign.search(line)), len(lines))
-    rows = csv.reader((line for _, line in lines[begin:]), skipinitialspace=True)
-    header = [_UNIT.sub("", name.strip()) for name in next(rows, [])]
-    devices = [place for place, name in enumerate(header) if name in _DEVICE_COLUMNS]
-    for (number, _), row in zip(lines[begin + 1 :], rows, strict=False):
-        device = next((f"GPU {row[place]}" for place in devices if place < len(row)), "")
-        for name, cell in zip(header, row, strict=False):
-            if name not in (*_DEVICE_COLUMNS, _TIME_COLUMN):
-                yield Entry((name,), cell, number, device)
+    header: list[str] = []
+    for number, line in _lines(text):
+        row = next(csv.reader([line], skipinitialspace=True), [])
+        if form.sign.search(line):
+            header = [_UNIT.sub("", name.strip()) for name in row]
+            continue
+        cells = dict(zip(header, row, strict=False))
+        devices = [cells.pop(name) for name in _DEVICE_COLUMNS if name in cells]
+        device = f"GPU {devices[0]}" if devices else ""
+        cells.pop(_TIME_COLUMN, None)
+        for name, cell in cells.items():
+            yield Entry((name,), cell, number, device)
 
 
 def _rows(text: str, form: Format) -> Iterator[Entry]:
     """All places of each line that one of the format's patterns describes. A line that begins an object may state
     properties, too.
     """
-    objects: dict[str, str] = {}
+    node = part = ""
     for number, line in _lines(text):
-        if header := _header(line.strip(), form.objects):
-            kind, name = header
-            objects = {kind: name} if kind == "node" else {**objects, kind: name}
-        found = next((seen for pattern in form.rows if (seen := list(pattern.finditer(line)))), [])
-        for one in found:
-            said = one.groupdict()
-            part = said.get("part") or " ".join(name for kind, name in objects.items() if kind != "node")
-            node = said.get("node") or objects.get("node", "")
-            yield Entry((said.get("name") or form.id,), said["value"], number, part, node)
+        kind, name = _header(line.strip(), form.objects) or ("", "")
+        if kind == "node":
+            node, part = name, ""
+        elif kind:
+            part = name
+        for found in _matches(form.rows, line):
+            said = {"name": form.id, "part": part, "node": node, **_stated(found)}
+            yield Entry((said["name"],), said["value"], number, said["part"], said["node"])
+
+
+def _matches(patterns: Sequence[re.Pattern[str]], line: str) -> list[re.Match[str]]:
+    """All places of a line that the first pattern describes which describes any."""
+    for pattern in patterns:
+        if found := list(pattern.finditer(line)):
+            return found
+    return []
+
+
+def _stated(found: re.Match[str]) -> dict[str, str]:
+    """The groups of a match that hold any text."""
+    return {name: text for name, text in found.groupdict().items() if text}
 
 
 def _xml(text: str, form: Format) -> Iterator[Entry]:
