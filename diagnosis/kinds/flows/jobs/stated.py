@@ -7,12 +7,10 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 #: Dimensions that a statement can be compared in.
 _COMPARED_DIMENSIONS: Final = ("tp", "pp", "dp")
-#: Groups that are named in a sentence.
-_MAX_NAMED: Final = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,43 +76,3 @@ def differing_sizes(stated: Mapping[str, int], seen: Mapping[str, int | None], m
         if kind in stated and size is not None and is_whole and not may_be_stated(stated, kind, size, members):
             found.append(kind)
     return found
-
-
-def contradiction(one: StatedLayout, job: Mapping[str, Any], node_of: Mapping[str, str]) -> dict[str, str]:
-    """What a job states and what its flows show instead (``stated``, ``shown``): sizes, else the members of groups of
-    the same size; empty if they agree or one is unknown.
-    """
-    stated, seen = one.as_json(), job["parallelism"]
-    if sizes := differing_sizes(stated, seen, len(job["members"])):
-        stated_text, shown = (", ".join(f"{kind} {of[kind]}" for kind in sizes) for of in (stated, seen))
-        return {"stated": stated_text, "shown": shown}
-    for kind, stated_groups in one.groups.items():
-        groups = [frozenset(node_of.get(m, m) for m in group) for group in job["groups"].get(kind) or ()]
-        other = sorted((g for g in groups if g not in set(stated_groups)), key=sorted)
-        is_same_size = {len(g) for g in groups} == {len(g) for g in stated_groups}
-        if other and is_same_size:
-            return {"stated": f"the {kind} groups {_groups_text(stated_groups)}", "shown": _groups_text(other)}
-    return {}
-
-
-def _groups_text(groups: Sequence[frozenset[str]]) -> str:
-    """Some groups by their machines."""
-    named = ", ".join("(" + " ".join(sorted(g)) + ")" for g in groups[:_MAX_NAMED])
-    return f"{named} and {len(groups) - _MAX_NAMED} more" if len(groups) > _MAX_NAMED else named
-
-
-def compare_stated(report: dict[str, Any], statements: Sequence[StatedLayout], node_of: Mapping[str, str]) -> None:
-    """Adds ``stated`` to the jobs of a flow report, and a limit for each that shows other sizes or groups. ``node_of``:
-    the machines of members.
-    """
-    jobs = sorted(report["jobs"], key=lambda job: -len(job["members"]))
-    for number, job in enumerate(jobs):
-        one = statement_of(statements, job.get("nodes") or job["members"], is_largest=number == 0)
-        if one is None or not (one.sizes or one.groups):
-            continue
-        job["stated"] = one.as_json()
-        if apart_ := contradiction(one, job, node_of):
-            job["apart"] = apart_
-            report["limits"].append(
-                f"The job states {apart_['stated']}; its flows show {apart_['shown']}. One of them is not of this job."
-            )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any, BinaryIO
 
+import msgspec
 import polars as pl
 
 from diagnosis import faults
@@ -61,9 +62,10 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
         "sampling": reading.sampling,
         "bad_rows": reading.bad_rows,
         "reversed": out.reversed,
-        **reading.extra,
-        **quality(columns),
     }
+    if reading.bandwidth is not None:
+        facts["bandwidth"] = msgspec.to_builtins(reading.bandwidth)
+    facts |= quality(columns)
     notes = [*reading.notes]
     if out.dropped:
         notes.append(
@@ -79,7 +81,7 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
     if out.reversed:
         notes.append(f"{out.reversed} records ended before they began; their duration is taken as zero.")
     skipped = None
-    if not out.rows and not reading.extra:
+    if not out.rows and reading.bandwidth is None:
         skipped = (
             "The file has a header but no rows. Check the time range and the filter of the export."
             if not out.dropped

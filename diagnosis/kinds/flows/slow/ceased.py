@@ -7,12 +7,14 @@ acknowledgements do not count: kernels send them even for a frozen program. O(re
 
 from __future__ import annotations
 
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
 import numpy as np
 import polars as pl
 
 from diagnosis import thresholds
+from diagnosis.evidence import SilentMember
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.steps.steps import Steps
@@ -24,30 +26,53 @@ THRESHOLDS: Final = thresholds.of("ceased")
 MAX_LISTED: Final = 64
 
 
-def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[dict[str, Any]]:
+@dataclass(slots=True)
+class _LastWord:
+    """Of one machine, in seconds of the capture: its last message; how long ``by`` continued to send to it after its
+    last message to them."""
+
+    name: str
+    at: float
+    unanswered_s: float = 0.0
+    by: str = ""
+
+
+def silent_members(job: JobFlows, steps: Steps, capture: Capture) -> list[SilentMember]:
     """One row a machine (or address), those that owe first, in the order in which they fell silent: who waits for
-    another falls silent later, though it may owe for longer. ``name``, ``last_at`` (epoch seconds of its last
-    message), ``unanswered_s`` (how long others continued to send to it after its last message to them), ``by`` (these
-    senders) and ``owes`` (long enough to block them). Empty if the capture ends with the job, or has only whole
+    another falls silent later, though it may owe for longer. Empty if the capture ends with the job, or has only whole
     transfers. It shows little about a crash: survivors receive data until connections close.
     """
     usual = float(np.median(steps.seconds))
-    if capture.span_s - float(steps.end[-1]) < THRESHOLDS.steps_after * usual or not shows_turns(job, steps, capture):
+    after_s = THRESHOLDS.steps_after * usual
+    last_step_at = float(steps.end[-1])
+    if capture.span_s - last_step_at < after_s or not shows_turns(job, steps, capture):
         return []
     since = float(steps.start[-min(THRESHOLDS.steps_before, len(steps))])
-    found: dict[str, dict[str, Any]] = {}
-    until = float(steps.end[-1]) + THRESHOLDS.steps_after * usual  # what comes later closes connections
-    words = last_messages(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
-    for src, dst, sent, received in words.select("src", "dst", "spoke", "heard").iter_rows():
-        name = capture.machine(src)
-        row = found.setdefault(name, {"name": name, "last_at": since, "unanswered_s": 0.0, "by": ""})
-        row["last_at"] = max(row["last_at"], sent)
-        if received - sent > row["unanswered_s"]:
-            row["unanswered_s"], row["by"] = received - sent, capture.machine(dst)
-    for row in found.values():
-        row["owes"] = bool(row["unanswered_s"] >= THRESHOLDS.owed * usual)
-    rows = sorted(found.values(), key=lambda r: (not r["owes"], r["last_at"], -r["unanswered_s"], r["name"]))
+    until = last_step_at + after_s  # what comes later closes connections
+    words = _last_words(job, since, until, capture)
+    owed_s = THRESHOLDS.owed * usual
+    words.sort(key=lambda word: (word.unanswered_s < owed_s, word.at, -word.unanswered_s, word.name))
     return [
-        row | {"last_at": capture.at(row["last_at"]), "unanswered_s": round(row["unanswered_s"], 4)}
-        for row in rows[:MAX_LISTED]
+        SilentMember(
+            word.name,
+            capture.at(word.at),
+            round(word.unanswered_s, 4),
+            word.by,
+            bool(word.unanswered_s >= owed_s),
+        )
+        for word in words[:MAX_LISTED]
     ]
+
+
+def _last_words(job: JobFlows, since: float, until: float, capture: Capture) -> list[_LastWord]:
+    """The last message of each machine between two times."""
+    found: dict[str, _LastWord] = {}
+    messages = last_messages(job, since, until, capture).with_columns(pl.col("spoke", "heard").fill_null(since))
+    for src, dst, sent, received in messages.select("src", "dst", "spoke", "heard").iter_rows():
+        name = capture.machine(src)
+        word = found.setdefault(name, _LastWord(name, since))
+        word.at = max(word.at, sent)
+        if received - sent > word.unanswered_s:
+            word.unanswered_s = received - sent
+            word.by = capture.machine(dst)
+    return list(found.values())

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final
+from dataclasses import dataclass
+from typing import Final
 
+import msgspec
 import numpy as np
 import polars as pl
 
@@ -15,38 +17,61 @@ from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 THRESHOLDS: Final = thresholds.of("switch_rates")
 
 
-def switch_rates(capture: Capture) -> Callable[[], list[dict[str, Any]]]:
-    """Begins the volume and rates (bytes a second) of every switch, busiest first. O(records)."""
+class SwitchRate(msgspec.Struct, frozen=True):
+    """What crossed one switch: records and bytes of large records; their usual rate, and that of their slowest tenth,
+    in bytes a second.
+    """
+
+    switch: str
+    records: int
+    bytes: int
+    typical_bytes_per_s: int
+    slow_tenth_bytes_per_s: int
+
+
+@dataclass(slots=True)
+class _Sums:
+    """Over the paths of one switch: records, bytes, and rates weighted by records."""
+
+    records: int = 0
+    bytes: float = 0.0
+    rates: float = 0.0
+    slow_rates: float = 0.0
+
+
+def switch_rates(capture: Capture) -> Callable[[], list[SwitchRate]]:
+    """Begins the volume and rates of every switch, busiest first. O(records)."""
     flows = capture.flows
     if not capture.paths or flows.path.max(initial=-1) < 0:
         return list
     groups = flows.grouped(flows.column(np.int32, _path_of_large), len(capture.paths))
 
-    def found() -> list[dict[str, Any]]:
+    def found() -> list[SwitchRate]:
         parts = [(group, max(capture.resolution_s, 1e-6)) for group in groups()]
         return _by_switch(pl.concat(run_parts(flows.disk, _path_rates, parts)), capture)
 
     return found
 
 
-def _by_switch(per_path: pl.DataFrame, capture: Capture) -> list[dict[str, Any]]:
-    rows: dict[str, dict[str, float]] = {}
+def _by_switch(per_path: pl.DataFrame, capture: Capture) -> list[SwitchRate]:
+    sums_of: dict[str, _Sums] = {}
     for path, records, size, middle, low in per_path.sort("path").iter_rows():
         for switch in capture.paths[path]:
-            row = rows.setdefault(switch, {"records": 0, "bytes": 0.0, "rate": 0.0, "low": 0.0})
-            row["records"] += records
-            row["bytes"] += size
-            row["rate"] += middle * records
-            row["low"] += low * records
+            sums = sums_of.setdefault(switch, _Sums())
+            sums.records += records
+            sums.bytes += size
+            sums.rates += middle * records
+            sums.slow_rates += low * records
+    busiest_first = sorted(sums_of.items(), key=lambda item: (-item[1].bytes, item[0]))
     return [
-        {
-            "switch": name,
-            "records": int(r["records"]),
-            "bytes": int(r["bytes"]),
-            "typical_bytes_per_s": round(r["rate"] / r["records"]),
-            "slow_tenth_bytes_per_s": round(r["low"] / r["records"]),
-        }
-        for name, r in sorted(rows.items(), key=lambda item: (-item[1]["bytes"], item[0]))
+        SwitchRate(
+            switch,
+            sums.records,
+            int(sums.bytes),
+            round(sums.rates / sums.records),
+            round(sums.slow_rates / sums.records),
+        )
+        for switch, sums in busiest_first
     ]
 
 

@@ -7,6 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from diagnosis.kinds.flows.capture import pieces
@@ -17,7 +18,7 @@ from diagnosis.kinds.flows.jobs.grid import type_as_stated
 from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
 from diagnosis.kinds.flows.jobs.pairs import classify_pairs, clocks_disagree
 from diagnosis.kinds.flows.jobs.parallelism import find_layout
-from diagnosis.kinds.flows.jobs.stated import StatedLayout, compare_stated, statement_of
+from diagnosis.kinds.flows.jobs.stated import StatedLayout, statement_of
 from diagnosis.kinds.flows.slow.moving import find_uneven_work
 from diagnosis.kinds.flows.slow.slow_reasons import explain
 from diagnosis.kinds.flows.slow.slow_stages import lasting_slow_stages, narrow_to_stage, uneven_stages
@@ -38,10 +39,13 @@ from diagnosis.kinds.flows.steps.steps import Steps, find_steps, with_work
 from diagnosis.kinds.flows.steps.transfers import divide_by_unit, measure_transfers
 from diagnosis.kinds.flows.steps.windows import align_windows
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
-from diagnosis.kinds.flows.tell.flow_report import capture_panel, describe, empty_report, why_not_usable
+from diagnosis.kinds.flows.tell.contradictions import compare_stated
+from diagnosis.kinds.flows.tell.flow_report import capture_panel, describe, why_not_usable
 from diagnosis.kinds.flows.tell.overlapping import drop_double_views
 from diagnosis.kinds.flows.tell.ports import port_captures
+from diagnosis.kinds.flows.tell.report_rows import FlowReport
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
+from diagnosis.plain import plain
 
 #: A pause of this many usual steps is no slow step but a standstill.
 STANDSTILL_FACTOR = 3.0
@@ -252,12 +256,18 @@ def diagnose_flows(
         capture = align_windows(capture)
     ports = port_captures(parsed, tables)
     if capture is None:
-        reasons = [p.skipped for p in parsed if p.skipped] or [
-            COUNTERS_ONLY_TEXT if ports else "There are no flow records."
-        ]
-        return empty_report(panel, why_not or str(reasons[0])) | {"ports": ports}
+        reasons = [p.skipped for p in parsed if p.skipped]
+        reasons.append(COUNTERS_ONLY_TEXT if ports else "There are no flow records.")
+        return _to_report(FlowReport(why_not=why_not or reasons[0], captures=panel, ports=ports))
     capture.notes.extend(twice)
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
+    report.ports = ports
     compare_stated(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
-    return report | {"ports": ports}
+    return _to_report(report)
+
+
+def _to_report(report: FlowReport) -> dict[str, Any]:
+    """The object as JSON: the only place where the flows' records become that."""
+    stored: dict[str, Any] = msgspec.to_builtins(report, enc_hook=plain)  # of NumPy numbers
+    return stored

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import polars as pl
+from msgspec import UNSET
 
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Ints, Ints32
 from diagnosis.kinds.flows.capture.partitions import partition
@@ -19,6 +19,19 @@ from diagnosis.kinds.flows.slow.switch_rates import switch_rates
 from diagnosis.kinds.flows.steps.rank_lanes import write_table
 from diagnosis.kinds.flows.steps.steps import Steps, rank_ends
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
+from diagnosis.kinds.flows.tell.report_rows import (
+    CaptureRow,
+    ClockRow,
+    FlowJobRow,
+    FlowReport,
+    Pace,
+    PairRow,
+    PeerRow,
+    RankStep,
+    SlowRow,
+    StepRow,
+    StepSeconds,
+)
 from diagnosis.kinds.flows.tell.suspects import suspects
 from diagnosis.model import Parsed
 
@@ -28,6 +41,9 @@ MAX_RANK_STEPS = 400_000
 MIN_LONGER_FACTOR = 1.15
 #: Records as long as this hold several steps.
 MAX_RECORD_S = 30.0
+#: Rows of clocks, and of groups that are compared.
+MAX_CLOCKS = 256
+MAX_PEERS = 200
 
 
 def why_not_usable(parsed: Sequence[Parsed]) -> str | None:
@@ -61,7 +77,7 @@ def _finer_times_text(form: str) -> str:
     return "Export start and duration with milliseconds or better."
 
 
-def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
+def capture_panel(parsed: Sequence[Parsed]) -> list[CaptureRow]:
     """The quality of each capture: format, time zone, resolution, sampling, counts, notes."""
     rows = []
     for part in parsed:
@@ -70,109 +86,102 @@ def capture_panel(parsed: Sequence[Parsed]) -> list[dict[str, Any]]:
     return rows
 
 
-def empty_report(panel: list[dict[str, Any]], why_not: str) -> dict[str, Any]:
-    """The object if nothing could be analysed."""
-    return {
-        "usable_for_timeline": False,
-        "why_not": why_not,
-        "captures": panel,
-        "ports": [],
-        "jobs": [],
-        "switches": [],
-        "diagnoses": [],
-        "limits": [],
-        "late_unknown": False,
-        "suspects": [],
-    }
-
-
 def describe(
     capture: Capture,
     jobs: list[JobAnalysis],
     fabric: list[SlowReport],
     *,
     background: float,
-    panel: list[dict[str, Any]],
+    panel: list[CaptureRow],
     why_not: str | None,
     tables: Path | None,
-) -> dict[str, Any]:
-    """The whole object."""
-    by_switch = switch_rates(capture)
+) -> FlowReport:
+    """The whole object, without ports."""
+    begun_rates = switch_rates(capture)
     rows = [_job(a, n, capture, tables, fabric) for n, a in enumerate(jobs)]
     is_one_way = any(_one_way(a, len(capture.names)) for a in jobs)
-    timed = any(row["steps"] for row in rows)
-    if why_not is None and not timed:
+    has_timeline = any(row.steps for row in rows)
+    if why_not is None and not has_timeline:
         why_not = (
             "No traffic in the capture repeats in steps."
             if rows
             else "No training traffic was recognised in the capture."
         )
-    return {
-        "usable_for_timeline": timed,
-        "why_not": why_not,
-        "captures": panel,
-        "ports": [],
-        "background": round(background, 4),
-        "duplicates": capture.duplicates,
-        "notes": capture.notes,
-        "clocks": [
-            {"collector": o.collector, "offset_s": round(o.seconds, 6), "exact": o.exact} for o in capture.clocks[:256]
-        ],
-        "jobs": rows,
-        "switches": by_switch(),
-        "diagnoses": [_slow_row(s, capture) for s in fabric],
-        "limits": _limits(capture, jobs, is_one_way=is_one_way),
-        "late_unknown": is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
-        "suspects": suspects(jobs, fabric, capture, [row.get("ceased") or [] for row in rows]),
-    }
+    silent = [row.ceased for row in rows if row.ceased is not UNSET]
+    return FlowReport(
+        has_timeline=has_timeline,
+        why_not=why_not,
+        captures=panel,
+        background=round(background, 4),
+        duplicates=capture.duplicates,
+        notes=capture.notes,
+        clocks=[ClockRow(o.collector, round(o.seconds, 6), o.exact) for o in capture.clocks[:MAX_CLOCKS]],
+        jobs=rows,
+        switches=begun_rates(),
+        diagnoses=[_slow_row(s, capture) for s in fabric],
+        limits=_limits(capture, jobs, is_one_way=is_one_way),
+        is_late_unknown=is_one_way or any(clocks_disagree(a.pairs) for a in jobs),
+        suspects=suspects(jobs, fabric, capture, silent),
+    )
 
 
 def _job(
     a: JobAnalysis, number: int, capture: Capture, tables: Path | None, fabric: Sequence[SlowReport] = ()
-) -> dict[str, Any]:
+) -> FlowJobRow:
     names = capture.names
-
-    def groups(of: list[Ints]) -> list[list[str]]:
-        return [[names[int(m)] for m in g] for g in of]
-
-    row: dict[str, Any] = {
-        "id": f"flows-{number + 1}",
-        "members": [names[int(m)] for m in a.job.members],
-        "names": capture.labels(a.job.members.tolist()),
-        "nodes": sorted({capture.places[int(m)].node for m in a.job.members if int(m) in capture.places} - {""}),
-        "parallelism": _sizes(a),
-        "groups": {
-            k: groups(v)
-            for k, v in (("pp", a.layout.pp_groups), ("dp", a.layout.dp_groups), ("ep", a.layout.ep_groups))
+    layout = a.layout
+    row = FlowJobRow(
+        id=f"flows-{number + 1}",
+        members=_names(a.job.members, names),
+        names=capture.labels(a.job.members.tolist()),
+        nodes=_nodes(a.job.members, capture),
+        parallelism=_sizes(a),
+        groups={
+            "pp": [_names(group, names) for group in layout.pp_groups],
+            "dp": [_names(group, names) for group in layout.dp_groups],
+            "ep": [_names(group, names) for group in layout.ep_groups],
         },
-        "pairs": [
-            {"a": names[int(x)], "b": names[int(y)], "type": kind, "records": int(n)}
+        pairs=[
+            PairRow(names[int(x)], names[int(y)], kind, int(n))
             for x, y, kind, n in zip(a.pairs.a, a.pairs.b, a.pairs.type, a.pairs.records, strict=True)
         ],
-        "how": a.layout.how,
-        "steps": [],
-        "rank_steps": {},
-        "diagnoses": [_slow_row(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
-    }
-    if a.steps is None:
-        return row
-    seconds = a.steps.normalised_s
-    mask, usual, limit = slow_steps(a.steps)
-    mask = mask | _longer_steps(a.steps, usual, [*a.slow, *fabric])
-    row["steps"] = [
-        {"start": capture.at(s), "end": capture.at(e), "confidence": round(float(c), 3), "slow": bool(m)}
-        for s, e, c, m in zip(a.steps.start, a.steps.end, a.steps.confidence, mask, strict=True)
-    ]
-    row["step_s"] = {"median": round(usual, 6), "limit": round(limit, 6), "onsets": [k + 1 for k in onsets(seconds)]}
-    row["step_s"]["varies"] = a.steps.work is not None
-    row["paced_by"] = {"traffic": a.steps.pace, "cut": a.steps.how}
-    row["peers"] = _peer_rows(a, capture)
-    row["ceased"] = silent_members(a.job, a.steps, capture)
-    if tables is not None and a.rows is not None:
-        row["table"] = write_table(a.rows, tables / f"{row['id']}.parquet").name
-    if len(a.steps) * len(a.job.members) <= MAX_RANK_STEPS:
-        row["rank_steps"] = _rank_steps(a, capture)
+        how=layout.how,
+        steps=[],
+        rank_steps={},
+        diagnoses=[_slow_row(s, capture) for s in sorted(a.slow, key=lambda s: (s.t0, s.kind))],
+    )
+    if a.steps is not None:
+        _add_steps(row, a, a.steps, capture, fabric)
+        if tables is not None and a.rows is not None:
+            row.table = write_table(a.rows, tables / f"{row.id}.parquet").name
     return row
+
+
+def _names(members: Ints, names: Sequence[str]) -> list[str]:
+    return [names[int(member)] for member in members]
+
+
+def _nodes(members: Ints, capture: Capture) -> list[str]:
+    """The machines of the members, as far as an inventory names them."""
+    places = [capture.places[int(m)] for m in members if int(m) in capture.places]
+    return sorted({place.node for place in places if place.node})
+
+
+def _add_steps(row: FlowJobRow, a: JobAnalysis, steps: Steps, capture: Capture, fabric: Sequence[SlowReport]) -> None:
+    """What the row of a job says of its steps."""
+    beyond, usual, limit = slow_steps(steps)
+    is_slow = beyond | _longer_steps(steps, usual, [*a.slow, *fabric])
+    row.steps = [
+        StepRow(capture.at(start), capture.at(end), round(float(confidence), 3), bool(slow))
+        for start, end, confidence, slow in zip(steps.start, steps.end, steps.confidence, is_slow, strict=True)
+    ]
+    first_steps = [k + 1 for k in onsets(steps.normalised_s)]
+    row.step_s = StepSeconds(round(usual, 6), round(limit, 6), first_steps, steps.work is not None)
+    row.paced_by = Pace(steps.pace, steps.how)
+    row.peers = _peer_rows(a, capture)
+    row.ceased = silent_members(a.job, steps, capture)
+    if len(steps) * len(a.job.members) <= MAX_RANK_STEPS:
+        row.rank_steps = _rank_steps(a, steps, capture)
 
 
 def _longer_steps(steps: Steps, usual: float, found: Sequence[SlowReport]) -> Bools:
@@ -192,7 +201,7 @@ def _sizes(a: JobAnalysis) -> dict[str, int | None]:
     return {"tp": a.layout.tp, "pp": a.layout.pp, "dp": a.layout.dp}
 
 
-def _peer_rows(a: JobAnalysis, capture: Capture) -> list[dict[str, Any]]:
+def _peer_rows(a: JobAnalysis, capture: Capture) -> list[PeerRow]:
     """Comparison of groups: the worst and the overall factor of each ring's transfer times against the usual."""
     if a.transfers is None or a.transfers.cells.is_empty():
         return []
@@ -204,63 +213,61 @@ def _peer_rows(a: JobAnalysis, capture: Capture) -> list[dict[str, Any]]:
     rows = []
     for unit, typical, worst in table.iter_rows():
         members = sorted(capture.names[m] for m in a.transfers.units[unit])
-        rows.append({"members": members, "typical": round(typical, 3), "worst": round(worst, 3)})
-    return sorted(rows, key=lambda r: (-float(r["worst"]), r["members"]))[:200]
+        rows.append(PeerRow(members, round(typical, 3), round(worst, 3)))
+    return sorted(rows, key=lambda row: (-row.worst, row.members))[:MAX_PEERS]
 
 
-def _rank_steps(a: JobAnalysis, capture: Capture) -> dict[str, list[dict[str, float]]]:
+def _rank_steps(a: JobAnalysis, steps: Steps, capture: Capture) -> dict[str, list[RankStep]]:
     """Per address: the end of its group's last pacing record in each step."""
-    assert a.steps is not None
     count = len(capture.names)
     groups = a.layout.dp_groups or a.layout.pp_groups
     owner = np.full(count, -1, dtype=np.int64)
     for number, group in enumerate(groups):
         owner[group] = number
     flows = a.job.flows
-    if a.steps.pace != "all":
-        flows = flows.take(a.pairs.carries(flows, count, a.steps.pace))
-    ends = rank_ends(flows, a.steps, owner, len(groups))
-    out: dict[str, list[dict[str, float]]] = {}
+    if steps.pace != "all":
+        flows = flows.take(a.pairs.carries(flows, count, steps.pace))
+    ends = rank_ends(flows, steps, owner, len(groups))
+    out: dict[str, list[RankStep]] = {}
     for number, group in enumerate(groups):
-        rows: list[dict[str, float]] = []
-        before: float | None = None
-        for k, end in enumerate(ends[:, number].tolist()):
-            if np.isnan(end):
-                before = None
-                continue
-            rows.append(
-                {"start": capture.at(before if before is not None else a.steps.start[k]), "end": capture.at(end)}
-            )
-            before = end
-        for member in group:
-            out[capture.names[int(member)]] = rows
+        rows = _steps_of_group(ends[:, number].tolist(), steps, capture)
+        for name in _names(group, capture.names):
+            out[name] = rows
     return out
 
 
-def _slow_row(slow: SlowReport, capture: Capture) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "kind": slow.kind,
-        "t0": capture.at(slow.t0),
-        "t1": capture.at(slow.t1),
-        "reason": slow.reason,
-        "factor": round(slow.factor, 3),
-        "confidence": round(slow.confidence, 3),
-    }
-    if slow.kind == "slow_switch":
-        out |= {"switch": slow.switch, "candidates": slow.candidates}
-    if slow.link:
-        out["link"] = slow.link
-    if slow.members:
-        out["members"] = [capture.names[m] for m in slow.members]
-    if slow.culprits or slow.nodes:
-        out["culprits"] = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
-    if slow.measure:
-        out["measure"] = slow.measure
-    if slow.shares:
-        out["shares"] = slow.shares
-    if slow.step is not None:
-        out["step"] = slow.step + 1
-    return out
+def _steps_of_group(ends: Sequence[float], steps: Steps, capture: Capture) -> list[RankStep]:
+    """A group's steps; each begins where the one before ended, or with the job's step after one that was not seen."""
+    rows: list[RankStep] = []
+    begin: float | None = None
+    for start, end in zip(steps.start.tolist(), ends, strict=True):
+        if np.isnan(end):
+            begin = None
+            continue
+        rows.append(RankStep(capture.at(start if begin is None else begin), capture.at(end)))
+        begin = end
+    return rows
+
+
+def _slow_row(slow: SlowReport, capture: Capture) -> SlowRow:
+    is_switch = slow.kind == "slow_switch"
+    culprits = [*(capture.names[m] for m in slow.culprits), *slow.nodes]
+    return SlowRow(
+        kind=slow.kind,
+        t0=capture.at(slow.t0),
+        t1=capture.at(slow.t1),
+        reason=slow.reason,
+        factor=round(slow.factor, 3),
+        confidence=round(slow.confidence, 3),
+        switch=slow.switch if is_switch else UNSET,
+        candidates=slow.candidates if is_switch else UNSET,
+        link=slow.link or UNSET,
+        members=[capture.names[m] for m in slow.members] or UNSET,
+        culprits=culprits or UNSET,
+        measure=slow.measure or UNSET,
+        shares=slow.shares or UNSET,
+        step=UNSET if slow.step is None else slow.step + 1,
+    )
 
 
 def _offset(seconds: float) -> str:

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 import polars as pl
 
+from diagnosis.kinds.flows.read.port_rates import Bandwidth, PortRates
+from diagnosis.kinds.flows.tell.report_rows import PortCaptureRow, PortRow
 from diagnosis.model import Parsed
 from diagnosis.plain import csv_cell
 
@@ -16,49 +19,46 @@ from diagnosis.plain import csv_cell
 MAX_DRAWN = 64
 
 
-def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[dict[str, Any]]:
-    """One row an artifact of port counters: ``id``, ``path``, ``t0``, ``t1``, ``slice_s``, ``ports_total``, ``ports``
-    (``port``, mean ``in_bps`` and ``out_bps``, ``peak_bps``, the share ``idle`` of slices without traffic) and, if
-    ``tables`` is given, ``table``: a Parquet file with a row a port and slice.
-    """
-    rows: list[dict[str, Any]] = []
+def port_captures(parsed: Sequence[Parsed], tables: Path | None) -> list[PortCaptureRow]:
+    """One row an artifact of port counters. Its table, a row a port and slice, is written into ``tables``."""
+    rows: list[PortCaptureRow] = []
     for part in parsed:
-        bandwidth = part.facts.get("flow", {}).get("bandwidth")
-        if part.skipped or not bandwidth or not bandwidth["ports"]:
+        stored = part.facts.get("flow", {}).get("bandwidth")
+        if part.skipped or not stored or not stored["ports"]:
             continue
-        row = {k: bandwidth[k] for k in ("t0", "t1", "slice_s", "ports_total")}
-        row |= {"id": f"ports-{len(rows) + 1}", "path": part.path, "ports": [_summary(p) for p in bandwidth["ports"]]}
+        bandwidth = msgspec.convert(stored, Bandwidth)
+        name = f"ports-{len(rows) + 1}"
+        ports = [_summary(port) for port in bandwidth.ports]
+        row = PortCaptureRow(
+            bandwidth.t0, bandwidth.t1, bandwidth.slice_s, bandwidth.ports_total, name, part.path, ports
+        )
         if tables is not None:
             tables.mkdir(parents=True, exist_ok=True)
-            row["table"] = f"{row['id']}.parquet"
-            _long_table(bandwidth).write_parquet(tables / row["table"], compression="lz4")
+            row.table = f"{name}.parquet"
+            _long_table(bandwidth).write_parquet(tables / row.table, compression="lz4")
         rows.append(row)
     return rows
 
 
-def _summary(port: dict[str, Any]) -> dict[str, Any]:
-    inside, outside = np.array(port["in_bps"], dtype=float), np.array(port["out_bps"], dtype=float)
-    return {
-        "port": port["port"],
-        "in_bps": round(float(inside.mean())),
-        "out_bps": round(float(outside.mean())),
-        "peak_bps": port["peak_bps"],
-        "idle": round(float(((inside + outside) == 0).mean()), 4),
-    }
+def _summary(port: PortRates) -> PortRow:
+    inside = np.array(port.in_bps, dtype=float)
+    outside = np.array(port.out_bps, dtype=float)
+    idle = float(((inside + outside) == 0).mean())
+    return PortRow(port.port, round(float(inside.mean())), round(float(outside.mean())), port.peak_bps, round(idle, 4))
 
 
-def _long_table(bandwidth: dict[str, Any]) -> pl.DataFrame:
+def _long_table(bandwidth: Bandwidth) -> pl.DataFrame:
     """A row a port and slice: ``port``, ``time`` (epoch seconds, the slice's begin), ``in_bps``, ``out_bps``."""
-    slices = len(bandwidth["ports"][0]["in_bps"])
-    time = bandwidth["t0"] + bandwidth["slice_s"] * np.arange(slices)
+    slices = len(bandwidth.ports[0].in_bps)
+    time = bandwidth.t0 + bandwidth.slice_s * np.arange(slices)
     schema = {"port": pl.String, "time": pl.Float64, "in_bps": pl.Float64, "out_bps": pl.Float64}
     return pl.concat(
         pl.DataFrame(
-            {"port": [p["port"]] * slices, "time": time, "in_bps": p["in_bps"], "out_bps": p["out_bps"]},
+            {"port": [p.port] * slices, "time": time, "in_bps": p.in_bps, "out_bps": p.out_bps},
             schema,
             strict=False,
         )
-        for p in bandwidth["ports"]
+        for p in bandwidth.ports
     )
 
 

@@ -2,57 +2,85 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterable, Sequence
+from itertools import chain
+from typing import Final
 
 from diagnosis import thresholds
+from diagnosis.evidence import SilentMember
 from diagnosis.kinds.flows.capture.capture import Capture
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
+from diagnosis.kinds.flows.tell.report_rows import FlowSuspectRow
 
 #: Probability that the member that should have sent next is the one that stopped: right in three of three recordings.
-OWING_P = 0.6
+OWING_P: Final = 0.6
+#: Switches of one finding that are ranked.
+_MAX_SWITCHES: Final = 4
+
+
+class _Ranking:
+    """The suspects, each once, with the best score and all reasons."""
+
+    def __init__(self) -> None:
+        self._rows: dict[tuple[str, str], FlowSuspectRow] = {}
+
+    def add(self, kind: str, entity: str, score: float, reason: str) -> None:
+        row = self._rows.setdefault((kind, entity), FlowSuspectRow(entity, kind, 0.0, ["flows"], []))
+        row.score = max(row.score, round(float(score), 3))
+        if reason not in row.reasons:
+            row.reasons.append(reason)
+
+    def rows(self) -> list[FlowSuspectRow]:
+        """The most suspect first."""
+        for row in self._rows.values():
+            row.is_suspect = row.score >= thresholds.of("localize").accused
+        return sorted(self._rows.values(), key=lambda row: (-row.score, row.entity))
 
 
 def suspects(
-    jobs: list[JobAnalysis], fabric: list[SlowReport], capture: Capture, stopped: list[list[dict[str, Any]]]
-) -> list[dict[str, Any]]:
-    """The suspects for the fusion with logs and stacks: nodes, else addresses, and switches, with score and reason."""
-    best: dict[tuple[str, str], dict[str, Any]] = {}
-
-    def put(kind: str, entity: str, score: float, reason: str) -> None:
-        row = best.setdefault(
-            (kind, entity), {"entity": entity, "kind": kind, "score": 0.0, "from": ["flows"], "reasons": []}
-        )
-        row["score"] = max(float(row["score"]), round(score, 3))
-        if reason not in row["reasons"]:
-            row["reasons"].append(reason)
-
-    for slow in [s for a in jobs for s in a.slow] + fabric:
-        if slow.measure == "uneven":
-            continue
-        if slow.link:
-            put("link", slow.link, slow.shares.get(slow.link, slow.confidence), slow.reason)
-        for switch in [] if slow.link else slow.candidates[:4]:
-            put("switch", switch, min(slow.confidence, slow.shares.get(switch, 1.0)), slow.reason)
-        for node in slow.nodes:
-            score = slow.confidence / len(slow.nodes) ** 0.5
-            put("node", node, slow.shares.get(node, score), slow.reason)
-        if not slow.nodes:
-            for member in slow.culprits:
-                name = capture.names[member]
-                score = slow.confidence / len(slow.culprits) ** 0.5
-                kind = "group" if len(slow.culprits) > 1 and not slow.shares else "node"
-                put(kind, name, slow.shares.get(name, score), slow.reason)
-    for found in best.values():
-        found["suspect"] = float(found["score"]) >= thresholds.of("localize").accused
-    rows = sorted(best.values(), key=lambda row: (-float(row["score"]), str(row["entity"])))
-    return rows + [_owing_suspect(row) for silent in stopped for row in silent[:1] if row["owes"]]
+    jobs: Sequence[JobAnalysis],
+    fabric: Sequence[SlowReport],
+    capture: Capture,
+    silent: Iterable[Sequence[SilentMember]],
+) -> list[FlowSuspectRow]:
+    """The suspects for the fusion with logs and stacks: nodes, else addresses, and switches, with score and reason.
+    ``silent``: of each job, who fell silent first.
+    """
+    ranking = _Ranking()
+    of_jobs = chain.from_iterable(job.slow for job in jobs)
+    for slow in [*of_jobs, *fabric]:
+        if slow.measure != "uneven":
+            _add_network(ranking, slow)
+            _add_members(ranking, slow, capture)
+    owing = [members[0] for members in silent if members and members[0].owes]
+    return [*ranking.rows(), *map(_owing_suspect, owing)]
 
 
-def _owing_suspect(row: dict[str, Any]) -> dict[str, Any]:
-    sent = f"what {row['by']} sent to it in the last {row['unanswered_s']:.2f} s"
-    reason = f"{row['name']} did not answer {sent}; then all waited."
-    return {
-        "entity": row["name"], "kind": "node", "score": OWING_P,
-        "from": ["flows"], "reasons": [reason], "how": "ceased",
-    }  # fmt: skip
+def _add_network(ranking: _Ranking, slow: SlowReport) -> None:
+    """The link, else the switches, of a finding."""
+    if slow.link:
+        ranking.add("link", slow.link, slow.shares.get(slow.link, slow.confidence), slow.reason)
+        return
+    for switch in slow.candidates[:_MAX_SWITCHES]:
+        ranking.add("switch", switch, min(slow.confidence, slow.shares.get(switch, 1.0)), slow.reason)
+
+
+def _add_members(ranking: _Ranking, slow: SlowReport, capture: Capture) -> None:
+    """The nodes, else the addresses, of a finding; several share its confidence."""
+    for node in slow.nodes:
+        score = slow.confidence / len(slow.nodes) ** 0.5
+        ranking.add("node", node, slow.shares.get(node, score), slow.reason)
+    if slow.nodes:
+        return
+    is_group = len(slow.culprits) > 1 and not slow.shares
+    for member in slow.culprits:
+        name = capture.names[member]
+        score = slow.confidence / len(slow.culprits) ** 0.5
+        ranking.add("group" if is_group else "node", name, slow.shares.get(name, score), slow.reason)
+
+
+def _owing_suspect(member: SilentMember) -> FlowSuspectRow:
+    sent = f"what {member.by} sent to it in the last {member.unanswered_s:.2f} s"
+    reason = f"{member.name} did not answer {sent}; then all waited."
+    return FlowSuspectRow(member.name, "node", OWING_P, ["flows"], [reason], how="ceased")

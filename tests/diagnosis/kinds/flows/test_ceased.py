@@ -40,8 +40,8 @@ def stopped(owing: int) -> tuple[JobFlows, Steps, Capture]:
 def test_a_member_that_received_data_and_never_answered_is_first() -> None:
     for machine in range(4):
         first, *others = silent_members(*stopped(owing=machine))
-        assert (first["name"], first["owes"]) == (f"n{machine}", True)
-        assert not any(row["owes"] for row in others)
+        assert (first.name, first.owes) == (f"n{machine}", True)
+        assert not any(row.owes for row in others)
 
 
 def test_where_the_capture_ends_with_the_job_nobody_is_listed() -> None:

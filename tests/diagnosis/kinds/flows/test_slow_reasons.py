@@ -33,6 +33,6 @@ def test_what_only_pairs_between_the_two_leaves_have_is_their_link_and_no_switch
     slow, whole = told({0: "leaf0", 1: "leaf0", 2: "leaf1", 3: "leaf1"})
     assert (slow.kind, slow.link, slow.candidates) == ("slow_switch", "leaf0-leaf1", ["leaf0", "leaf1"])
     assert "crosses the link leaf0-leaf1 needed" in slow.reason
-    assert [(row["kind"], row["entity"], row["score"]) for row in suspects([], [slow], whole, [])] == [
+    assert [(row.kind, row.entity, row.score) for row in suspects([], [slow], whole, [])] == [
         ("link", "leaf0-leaf1", 0.9)
     ]

@@ -2,21 +2,21 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import numpy as np
 import pytest
 
+from diagnosis.evidence.flow_findings import Contradiction
 from diagnosis.kinds.flows.capture.capture import Flows
 from diagnosis.kinds.flows.jobs.parallelism import _tensor_ranks
 from diagnosis.kinds.flows.jobs.stated import (
     StatedLayout,
-    compare_stated,
     differing_sizes,
     machines_of,
     may_be_stated,
     statement_of,
 )
+from diagnosis.kinds.flows.tell.contradictions import compare_stated, contradiction
+from diagnosis.kinds.flows.tell.report_rows import FlowJobRow, FlowReport
 
 EIGHT = {"tp": 1, "pp": 2, "dp": 4, "ranks": 8}
 
@@ -47,24 +47,25 @@ def test_gradients_may_be_summed_over_data_and_context_ranks_together() -> None:
     assert not may_be_stated({"dp": 2}, "dp", 8, 8)
 
 
-def _job(members: list[str], nodes: list[str], **sizes: int) -> dict[str, Any]:
-    return {"members": members, "nodes": nodes, "parallelism": {"tp": 1, "pp": 1, "dp": 1} | sizes, "groups": {}}
+def _job(members: list[str], nodes: list[str], **sizes: int) -> FlowJobRow:
+    parallelism: dict[str, int | None] = {"tp": 1, "pp": 1, "dp": 1, **sizes}
+    return FlowJobRow("flows-1", members, {}, nodes, parallelism, {}, [], [], [], {}, [])
 
 
 def test_a_contradiction_is_a_sentence_with_both_sides() -> None:
-    report: dict[str, Any] = {"jobs": [_job(["a", "b"], [], pp=4)], "limits": []}
+    report = FlowReport(jobs=[_job(["a", "b"], [], pp=4)])
     compare_stated(report, [StatedLayout({"pp": 2, "tp": 1})], {})
-    assert report["jobs"][0]["apart"] == {"stated": "pp 2", "shown": "pp 4"}
-    assert report["limits"] == ["The job states pp 2; its flows show pp 4. One of them is not of this job."]
+    assert report.jobs[0].apart == Contradiction("pp 2", "pp 4")
+    assert report.limits == ["The job states pp 2; its flows show pp 4. One of them is not of this job."]
 
 
 def test_each_of_several_jobs_is_compared_with_its_own_description() -> None:
     small, large = _job(["10.0.0.1", "10.0.0.2"], ["a", "b"], pp=2), _job(["10.0.0.3"] * 4, ["c", "d"], dp=4)
-    report: dict[str, Any] = {"jobs": [large, small], "limits": []}
+    report = FlowReport(jobs=[large, small])
     places = frozenset({"a", "b", "10.0.0.1"}), frozenset({"c", "d"})
     compare_stated(report, [StatedLayout({"pp": 4}, places=places[0]), StatedLayout({"pp": 1}, places=places[1])], {})
-    assert (small["stated"], large["stated"]) == ({"pp": 4}, {"pp": 1})
-    assert len(report["limits"]) == 1
+    assert (small.stated, large.stated) == ({"pp": 4}, {"pp": 1})
+    assert len(report.limits) == 1
 
 
 def test_a_statement_without_machines_is_about_the_largest_job_alone() -> None:
@@ -75,16 +76,13 @@ def test_a_statement_without_machines_is_about_the_largest_job_alone() -> None:
 
 def test_groups_of_the_stated_size_with_other_members_are_a_contradiction() -> None:
     home = dict(enumerate("abcd"))
-    job = _job(["1", "2", "3", "4"], list("abcd"), pp=2, dp=2) | {"groups": {"pp": [["1", "2"], ["3", "4"]]}}
+    job = _job(["1", "2", "3", "4"], list("abcd"), pp=2, dp=2)
+    job.groups = {"pp": [["1", "2"], ["3", "4"]]}
     node_of = dict(zip("1234", "abcd", strict=True))
     stated = StatedLayout({"pp": 2, "dp": 2, "tp": 1}, 4, {"pp": machines_of([(0, 2), (1, 3)], home)})
-    report: dict[str, Any] = {"jobs": [job], "limits": []}
-    compare_stated(report, [stated], node_of)
-    assert job["apart"] == {"stated": "the pp groups (a c), (b d)", "shown": "(a b), (c d)"}
+    assert contradiction(stated, job, node_of) == Contradiction("the pp groups (a c), (b d)", "(a b), (c d)")
     same = StatedLayout({"pp": 2}, 4, {"pp": machines_of([(0, 1), (2, 3)], home)})
-    del job["apart"]
-    compare_stated(report, [same], node_of)
-    assert "apart" not in job
+    assert contradiction(same, job, node_of) is None
 
 
 def test_groups_inside_a_machine_or_on_unknown_machines_are_not_compared() -> None:

@@ -115,7 +115,7 @@ def test_transfers_that_hang_both_ways_between_leaves_blame_the_uplink_and_no_ma
 def test_the_only_link_between_two_leaves_is_one_suspect_and_not_two_switches() -> None:
     job, steps, whole = capture(hangs=frozenset({(1, 2), (3, 0)}))
     rows = suspects([], named(job, steps, whole), whole, [])
-    assert [(row["kind"], row["entity"]) for row in rows] == [("link", "leaf0-leaf1")]
+    assert [(row.kind, row.entity) for row in rows] == [("link", "leaf0-leaf1")]
 
 
 def test_without_an_inventory_the_first_switch_of_what_a_machine_sends_is_its_leaf() -> None:

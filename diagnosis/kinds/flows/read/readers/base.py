@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
+from diagnosis.kinds.flows.read.port_rates import Bandwidth
 from diagnosis.model import ParseHints
 
 BLOCK_BYTES = 16 << 20
@@ -18,7 +19,9 @@ class UnusableFlows(Exception):
 
 @dataclass(slots=True)
 class Reading:
-    """Facts that a reader found besides the records: format, time zone, sampling, notes, unusable counters."""
+    """Facts that a reader found besides the records: format, time zone, sampling, notes, unusable counters, and the
+    ``bandwidth`` of port counters.
+    """
 
     format: str
     time_zone: str = "UTC"
@@ -30,7 +33,7 @@ class Reading:
     #: rows with more fields than the header names: fields beyond its last column are not read
     cut_rows: int = 0
     notes: list[str] = field(default_factory=list)
-    extra: dict[str, Any] = field(default_factory=dict)
+    bandwidth: Bandwidth | None = None
 
 
 Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]

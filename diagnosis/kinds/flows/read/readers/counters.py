@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import Any
 
 import numpy as np
+import numpy.typing as npt
 import polars as pl
 
+from diagnosis.kinds.flows.read.port_rates import Bandwidth, PortRates
 from diagnosis.kinds.flows.read.readers.columns import plain
+
+type Floats = npt.NDArray[np.float64]
 
 TIMES = ("savetimeutc", "time", "timestamp", "ts")
 PORTS = ("portname", "port", "interface", "ifname")
@@ -31,8 +34,8 @@ def find_columns(names: Iterable[str]) -> dict[str, str] | None:
     return found
 
 
-def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
-    """Mean rates in ``MAX_POINTS`` equal slices: {t0, slice_s, ports: [{port, in_bps, out_bps, peak_bps}]}.
+def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> Bandwidth:
+    """Mean rates in ``MAX_POINTS`` equal slices.
 
     Values that never fall are running counters and are differenced; others are bytes since the previous reading.
     """
@@ -59,17 +62,22 @@ def bandwidth(table: pl.LazyFrame, columns: dict[str, str]) -> dict[str, Any]:
         .sort("bytes", "port", descending=[True, False])
     )
     chosen = total["port"].head(MAX_PORTS).to_list()
-    ports = []
     readings = data.filter(pl.col("port").is_in(chosen)).partition_by("port", as_dict=True)
-    for port in chosen:
-        own = readings[port,]
-        at = own["t"].to_numpy()
-        row: dict[str, Any] = {"port": port}
-        for name, column in (("in_bps", "inside"), ("out_bps", "outside")):
-            # A reading counts since the previous one: after a gap it is spread over the whole gap.
-            passed = own[column].fill_null(0.0).to_numpy().copy()
-            passed[0] = 0.0
-            row[name] = np.round(np.diff(np.interp(edges, at, np.cumsum(passed))) * 8 / width).tolist()
-        row["peak_bps"] = max(*row["in_bps"], *row["out_bps"])
-        ports.append(row)
-    return {"t0": t0, "t1": t1, "slice_s": width, "ports": ports, "ports_total": total.height}
+    ports = [_rates(port, readings[port,], edges, width) for port in chosen]
+    return Bandwidth(t0, t1, width, ports, total.height)
+
+
+def _rates(port: str, readings: pl.DataFrame, edges: Floats, slice_s: float) -> PortRates:
+    """The rates of one port between the edges of the slices (epoch seconds)."""
+    inside = _bits_per_s(readings, "inside", edges, slice_s)
+    outside = _bits_per_s(readings, "outside", edges, slice_s)
+    return PortRates(port, inside, outside, max(*inside, *outside))
+
+
+def _bits_per_s(readings: pl.DataFrame, column: str, edges: Floats, slice_s: float) -> list[float]:
+    """A reading counts since the previous one: after a gap it is spread over the whole gap."""
+    passed = readings[column].fill_null(0.0).to_numpy().copy()
+    passed[0] = 0.0
+    until_edges = np.interp(edges, readings["t"].to_numpy(), np.cumsum(passed))
+    bits: list[float] = np.round(np.diff(until_edges) * 8 / slice_s).tolist()
+    return bits

@@ -47,7 +47,7 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
 def _counters(scan: pl.LazyFrame, ports: dict[str, str], rows: int) -> Reading:
     """Port counters: no steps, only bandwidth over time."""
     reading = Reading("port-counters", lines=rows)
-    reading.extra["bandwidth"] = counters.bandwidth(scan, ports)
+    reading.bandwidth = counters.bandwidth(scan, ports)
     reading.notes.append("Switch port counters: they show bandwidth over time, not which machines exchange data.")
     return reading
 
