@@ -1,12 +1,16 @@
-"""Exports of log stores: one JSON document with a list of records that have a time and a text.
+"""Exports of log stores and experiment trackers: one document with a list of records that have a time and a text, or a
+step and what was measured in it.
 
-Loki's ``query_range`` has streams of pairs with common labels; Elasticsearch's hits, CloudWatch's events, lists of
-cloud loggers and any other document have objects. The records become lines in order of time (:mod:`structured`). A
-document is read whole, so one that is larger or has more records stays as it is.
+A document is JSON, or a table with commas and a header (Kibana, CloudWatch, Weights & Biases, TensorBoard). Loki's
+``query_range`` has streams of pairs with common labels; Elasticsearch's hits, lists of cloud loggers, trainers' states
+and any other document have objects. The records become lines in order of time (:mod:`structured`). A document is read
+whole, so one that is larger or has more records stays as it is.
 """
 
 from __future__ import annotations
 
+import csv
+import io
 import json
 import re
 from collections.abc import Iterable, Iterator
@@ -14,9 +18,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
-import msgspec
-
-from diagnosis.kinds.logs.read import structured
+from diagnosis.kinds.logs.read import encodings, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
 #: Bytes of a document that is read.
@@ -27,7 +29,10 @@ MAX_RECORDS: Final = 200_000
 _MAX_DEPTH: Final = 4
 _PROBED: Final = 5
 _PROBED_CHARS: Final = 4_096
-_DECODER: Final = msgspec.json.Decoder()
+_MARK: Final = b"\xef\xbb\xbf"
+#: A header of a table with commas: names alone, of which each begins with a letter, ``@`` or ``_``.
+_NAME: Final = r'(?:"[@_A-Za-z][^",\n]{0,99}"|[@_A-Za-z][^",\n]{0,99})'
+_HEADER: Final = re.compile(rf"{_NAME}(?:,{_NAME}){{1,199}}\r?\n")
 _LIST: Final = re.compile(r"\[\s*(?=\{)")
 _STREAMS: Final = re.compile(r'"resultType": ?"streams"')
 
@@ -36,7 +41,7 @@ def begins(text: str) -> bool:
     """Whether a file that begins with ``text`` looks like an export. O(len(text))."""
     start = text.lstrip("\ufeff \t\r\n")
     if not start.startswith(("{", "[")):
-        return False
+        return bool(_table(start[:_PROBED_CHARS].rpartition("\n")[0]))
     if _STREAMS.search(start[:_PROBED_CHARS]):
         return True
     found = _LIST.search(start[:_PROBED_CHARS])
@@ -52,11 +57,13 @@ def begins(text: str) -> bool:
 @lru_cache(2)
 def records(data: bytes) -> tuple[StructuredRecord, ...]:
     """The records of a document, in order of time; none of anything else. O(bytes)."""
-    try:
-        document = _DECODER.decode(data.removeprefix(b"\xef\xbb\xbf"))
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return ()
-    found = _with_text(_streams(document)) or _with_text(map(structured.record_of, _list(document, _MAX_DEPTH)))
+    data = data.removeprefix(_MARK)
+    if data.lstrip()[:1] in (b"{", b"["):
+        document = structured.document_of(data)
+        rows: Iterable[dict[str, Any]] = _list(document, _MAX_DEPTH)
+        found = _with_text(_streams(document)) or _with_text(map(structured.record_of, rows))
+    else:
+        found = _with_text(map(structured.record_of, _table(encodings.decode(data))))
     if len(found) > MAX_RECORDS:
         return ()
     return tuple(sorted(found, key=lambda record: record.at_ns))
@@ -89,6 +96,18 @@ def _list(value: Any, depth: int) -> list[dict[str, Any]]:
     return next((found for one in inner if (found := _list(one, depth - 1))), [])
 
 
+def _table(text: str) -> list[dict[str, Any]]:
+    """The rows of a table with a header whose first rows are records."""
+    if _HEADER.match(text) is None:
+        return []
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
+    try:
+        found = list(islice(rows, MAX_RECORDS + 1))
+    except csv.Error:
+        return []
+    return found if found and all(map(_is_record, found[:_PROBED])) else []
+
+
 def _is_record(value: Any) -> bool:
     record = structured.record_of(value) if isinstance(value, dict) else None
-    return record is not None and record.has_text and record.at_ns > 0
+    return record is not None and record.has_text and (record.at_ns > 0 or record.is_measured)

@@ -7,6 +7,7 @@ reader of files both come here, so equal records are equal lines. Which fields s
 
 from __future__ import annotations
 
+import json
 import re
 import tomllib
 from collections.abc import Mapping, Sequence
@@ -16,6 +17,8 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
+
+from diagnosis.kinds.logs.read import measured
 
 #: Lines of one record; of more the middle is left out.
 MAX_LINES: Final = 1_000
@@ -31,6 +34,8 @@ _TRACEBACK: Final = "Traceback (most recent call last)"
 _LOGGER: Final = re.compile(r"(?<=\] )\[[^\[\]]*\] $")
 _LEVEL: Final = re.compile(r"\[[A-Z]+\] $")
 _NEWLINE: Final = re.compile(r"\r?\n")
+#: Numbers that only Python writes so.
+_NUMBER_WORDS: Final = (b"NaN", b"Infinity")
 _DECODER: Final = msgspec.json.Decoder()
 #: Fields that senders name themselves: of the text, the time and the level. Empty: the usual ones.
 type Asked = tuple[tuple[str, ...], tuple[str, ...], tuple[str, ...]]
@@ -43,7 +48,7 @@ class StructuredRecord(NamedTuple):
     ``at_ns``: its time in ns UTC, 0 if it states none that is a moment; ``stamp``: the time in words, as a line begins
     with it. ``level``: TRACE to FATAL, or empty. ``node``: a machine, else a pod; ``rank``: a number or empty.
     ``lines``: of its text, then of its exception, without blank ones; ``has_text``: whether a field is a text at all.
-    ``fields``: all of them, flat.
+    ``fields``: all of them, flat. ``is_measured``: it has no text, and its line states a step and what was measured.
     """
 
     at_ns: int
@@ -54,6 +59,7 @@ class StructuredRecord(NamedTuple):
     lines: list[str]
     has_text: bool
     fields: Mapping[str, Any]
+    is_measured: bool = False
 
     @property
     def head(self) -> str:
@@ -76,11 +82,22 @@ def name_of(raw: str) -> str:
 
 def fields_of(text: str | bytes) -> dict[str, Any] | None:
     """The fields of a JSON object; None for anything else."""
-    try:
-        data = _DECODER.decode(text)
-    except (msgspec.DecodeError, RecursionError, UnicodeError):
-        return None
+    data = document_of(text)
     return data if isinstance(data, dict) else None
+
+
+def document_of(text: str | bytes) -> Any:
+    """The value of a JSON text, in which NaN and Infinity may stand as Python writes them; None for anything else."""
+    try:
+        return _DECODER.decode(text)
+    except (msgspec.DecodeError, RecursionError, UnicodeError):
+        data = text.encode("utf-8", "replace") if isinstance(text, str) else text
+    if not any(word in data for word in _NUMBER_WORDS):
+        return None
+    try:
+        return json.loads(data)
+    except (ValueError, RecursionError):
+        return None
 
 
 def record_of(data: Mapping[str, Any], asked: Asked = NOTHING_ASKED) -> StructuredRecord:
@@ -100,11 +117,18 @@ def record_of(data: Mapping[str, Any], asked: Asked = NOTHING_ASKED) -> Structur
         fields=fields,
     )
     if message is None:
-        return record
+        return _measured(record, plan)
     inner = _inner_record(message)
     if inner is not None:
         return _joined(record, inner)
     return record._replace(lines=_lines(message, fields, plan))
+
+
+def _measured(record: StructuredRecord, plan: _FieldPlan) -> StructuredRecord:
+    """A record without a text, with the line of what it measures if it states a step."""
+    without = {*plan.step, *plan.time, *plan.level, *plan.node, *plan.pod, *plan.rank}
+    line = measured.line_of(record.fields, _first(record.fields, plan.step), without)
+    return record._replace(lines=[line], has_text=True, is_measured=True) if line else record
 
 
 def _inner_record(message: str) -> StructuredRecord | None:
@@ -143,6 +167,7 @@ class _FieldPlan(NamedTuple):
     node: tuple[str, ...]
     pod: tuple[str, ...]
     rank: tuple[str, ...]
+    step: tuple[str, ...]
 
 
 @lru_cache(_MAX_PLANS)

@@ -1,10 +1,10 @@
-"""An export of a log store is read whole, so it is bounded."""
+"""Exports of log stores and histories of trackers: recognised by their records, bounded, in order of time."""
 
 import json
 
 import pytest
 
-from diagnosis.kinds.logs.read import exported
+from diagnosis.kinds.logs.read import exported, wrapped
 
 
 def export(count: int) -> bytes:
@@ -21,3 +21,64 @@ def test_an_export_with_more_records_than_are_read_stays_as_it_is(monkeypatch: p
 def test_no_record_keeps_the_labels_of_its_stream() -> None:
     first = exported.records(export(2))[0]
     assert (first.node, first.lines, first.fields) == ("gpu-07", ["step 0"], {})
+
+
+def lines_of(text: str) -> list[str]:
+    """What a reader makes of a document; nothing if it is none."""
+    return wrapped.unwrap_document(text.encode()) if wrapped.is_wrapped(text) else []
+
+
+def test_a_table_of_a_log_store_is_read_record_by_record_in_order_of_time() -> None:
+    table = (
+        '"@timestamp","kubernetes.pod.name","host.name",level,message\n'
+        '"2026-03-02T09:15:03Z","w-1","gpu-18",ERROR,"Traceback (most recent call last):\n'
+        '  File ""train.py"", line 3"\n'
+        '"2026-03-02T09:15:01Z","w-1","gpu-18",INFO,"iteration 40, loss 2.1"\n'
+    )
+    assert lines_of(table) == [
+        "2026-03-02T09:15:01Z [pod/gpu-18] [INFO] iteration 40, loss 2.1",
+        "2026-03-02T09:15:03Z [pod/gpu-18] Traceback (most recent call last):",
+        '2026-03-02T09:15:03Z [pod/gpu-18]   File "train.py", line 3',
+    ]
+
+
+@pytest.mark.parametrize(
+    ("history", "last"),
+    [
+        ('"Step","run-1 - train/loss","run-1 - train/loss__MIN"\n1,2.5,2.5\n2,NaN,NaN\n', "step 2: train/loss: NaN"),
+        (
+            "Wall time,Step,Value\n1772442901,1,2.5\n1772442902,2,2.4\n",
+            "2026-03-02T09:15:02.000000Z step 2: Value: 2.4",
+        ),
+        ('{"log_history": [{"step": 1, "loss": 2.5}, {"step": 2, "loss": NaN}]}', "step 2: loss: nan"),
+    ],
+)
+def test_a_history_is_progress_in_other_words(history: str, last: str) -> None:
+    assert lines_of(history)[-1] == last
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "name,price\nbolt,3\nnut,4\n",
+        "step,comment\n1,begun\n2,ended\n",
+        "Epoch 1, loss 2.5\nEpoch 2, loss 2.4\n",
+        '[{"step": -1, "loss": 2.5}]',
+        '[{"step": 1e300, "loss": 2.5}]',
+        '[{"step": true, "loss": 2.5}]',
+    ],
+)
+def test_a_table_without_steps_and_numbers_is_no_history(text: str) -> None:
+    assert lines_of(text) == []
+
+
+def test_a_json_line_with_a_step_and_a_number_is_a_line_of_progress() -> None:
+    assert wrapped.unwrap('{"_step": 3, "train/loss": NaN, "rank": 2}') == "[rank2]: step 3: train/loss: nan"
+
+
+def test_a_text_wins_over_what_is_measured() -> None:
+    assert wrapped.unwrap('{"step": 3, "loss": 2.5, "message": "saved"}') == "saved"
+
+
+def test_a_damaged_table_is_no_export() -> None:
+    assert exported.records(b'"Step","loss"\n1,"2.5\n' + b"x" * 200_000) == ()

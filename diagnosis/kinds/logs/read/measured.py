@@ -1,0 +1,56 @@
+"""A record without a text that states a step and what was measured in it, as a line: the histories of experiment
+trackers and trainers (``{"step": 40, "loss": 2.1}``) are logs of a training in other words.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Collection, Mapping
+from typing import Any, Final
+
+#: Fields of a record that are told, and characters of each.
+MAX_FIELDS: Final = 40
+MAX_CHARS: Final = 200
+_NUMBER: Final = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3})?|nan|inf(?:inity)?)", re.IGNORECASE)
+#: Columns that a tracker adds to each of its own, and the name of a run before a column.
+_BOUND: Final = re.compile(r"__(?:MIN|MAX)$")
+_RUN: Final = " - "
+
+
+def line_of(fields: Mapping[str, Any], step: Any, without: Collection[str]) -> str:
+    """``step 40: loss: 2.1, grad_norm: nan``; empty without a step or a number beside it. ``without``: fields that say
+    when, where and how severe.
+    """
+    number = _whole(step)
+    if number is None:
+        return ""
+    stated = {_short_name(name): _word(value) for name, value in fields.items() if name not in without}
+    told = {name: word for name, word in stated.items() if word and not _BOUND.search(name)}
+    if not any(_NUMBER.fullmatch(word) for word in told.values()):
+        return ""
+    parts = [f"{name}: {word}" for name, word in list(told.items())[:MAX_FIELDS]]
+    return f"step {number}: {', '.join(parts)}"
+
+
+def _short_name(name: str) -> str:
+    return name.rpartition(_RUN)[2][:MAX_CHARS].strip()
+
+
+def _whole(value: Any) -> int | None:
+    """A step: a whole number from 0 on, also as text or as a float; None for anything else."""
+    if isinstance(value, bool) or not isinstance(value, (int, float, str)):
+        return None
+    word = _word(value)
+    number = float(word) if _NUMBER.fullmatch(word) else math.nan
+    return int(number) if 0 <= number < 1e12 and number.is_integer() else None
+
+
+def _word(value: Any) -> str:
+    """A number or a text in one line; empty for anything else."""
+    if isinstance(value, str):
+        return " ".join(value[:MAX_CHARS].split())
+    if isinstance(value, float):
+        return f"{value:.9g}"
+    is_small = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 10**18
+    return str(value) if is_small else ""
