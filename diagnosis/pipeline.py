@@ -337,6 +337,7 @@ def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Pa
     if logs is None:
         return []
     told = {line.file for event in logs.events if event.signature for line in event.lines}
+    told |= {line.file for line in logs.lines}  # which show the verdict
     silent = [p for p in plain if p.path not in told | logs.progress_files]
     if not logs.progress_files:
         return silent

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Sequence
 from typing import Final
@@ -15,6 +16,8 @@ _EQUAL_SHARE: Final = 0.8
 #: Cells of a table between spaces are mostly numbers; those of prose are not.
 _NUMBER_SHARE: Final = 0.4
 _SEPARATORS: Final = (",", "\t", ";", "|")
+#: How a JSON object, or a list of objects, texts or numbers, begins.
+_JSON: Final = re.compile(r'\{\s*["}]|\[\s*[\[{"\]\d-]')
 #: A word at the beginning of a format that is known but not read, and its name.
 _KNOWN: Final = (('"traceEvents"', "a trace of a profiler (Chrome's trace format)"),)
 
@@ -27,10 +30,10 @@ def form_of(head: str) -> str:
     for word, name in _KNOWN:
         if word in head:
             return name
-    begin = head.lstrip()[:1]
-    if begin in ("{", "["):
+    start = head.lstrip()
+    if _JSON.match(start):
         return "JSON"
-    if begin == "<":
+    if start[:1] == "<":
         return "XML"
     whole_lines = head.rpartition("\n")[0]
     rows = [line for line in whole_lines.splitlines() if line.strip()]

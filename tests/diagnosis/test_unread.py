@@ -79,3 +79,24 @@ def test_beside_a_log_with_progress_a_table_is_unread_and_a_log_of_counters_alon
 )
 def test_the_form_of_an_unknown_text_is_named(head: str, form: str) -> None:
     assert form_of(head) == form
+
+
+def test_a_file_that_shows_the_verdict_is_not_called_unread(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "qstat.txt"
+    path.write_text("Job Id: 1234.pbs01\n    comment = Job run at Mon Mar 02 and exceeded resource walltime\n")
+    report = told(path, capsys)
+    assert report["conclusion"]["category"] == "platform"  # type: ignore[index]
+    assert report["inputs"][0]["unread"] is None  # type: ignore[index]
+
+
+@pytest.mark.parametrize(
+    ("head", "form"),
+    [
+        ("[P2P (Peer-to-Peer) GPU Bandwidth Latency Test]\nDevice: 0\n", "text"),
+        ('[{"a": 1}]\n', "JSON"),
+        ("{broken\n", "text"),
+        ('{"traceEvents": []}', "a trace of a profiler (Chrome's trace format)"),
+    ],
+)
+def test_only_what_begins_as_json_is_called_json(head: str, form: str) -> None:
+    assert form_of(head) == form
