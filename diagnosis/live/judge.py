@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
 
-from diagnosis.live.news import Alarm
-from diagnosis.live.state import new_state
+from diagnosis.live.alarms import Alarm, AlarmRow
+from diagnosis.live.job_state import JobState
 from diagnosis.live.watches import TABLE
 
 #: Maximum number of former alarms that a job keeps.
@@ -15,27 +15,39 @@ MAX_FORMER_ALARMS: Final = 12
 REPEAT_AGES_S: Final = (60.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
 
 
-def judge(state: Mapping[str, Any], now: float) -> list[Alarm]:
+def judge(job: JobState, now: float) -> list[Alarm]:
     """The alarms at ``now``, the most severe first. O(size of the state)."""
-    state = {**new_state(now), **state}  # it may be of an older version
-    found = [watch.look(state["watches"].get(watch.id, {}), state, now) for watch in TABLE]
+    found = []
+    for watch in TABLE:
+        state = job.watch_state(watch.id, watch.record)
+        found.append(watch.find_alarm(state, job, now))
     return [alarm for alarm in found if alarm is not None]
 
 
-def record(state: dict[str, Any], alarms: Sequence[Alarm], now: float) -> bool:
+def record(job: JobState, alarms: Sequence[Alarm], now: float) -> bool:
     """Write ``alarms`` into the state: open ones first, in place, then the last ended ones with their ``until``.
 
     Returns whether the job should be diagnosed again: one began, ended or is so old that its incident should say so.
     """
-    before = state.get("alarms", [])
-    was_open = {row["kind"]: row for row in before if row["until"] is None}
-    former = [row for row in before if row["until"] is not None]
-    current, is_news = [], False
+    was_open = {row.kind: row for row in job.alarms if row.is_open}
+    former = [row for row in job.alarms if not row.is_open]
+    current = []
+    is_news = False
     for alarm in alarms:
-        row = was_open.pop(alarm.kind, {"since": alarm.since, "said": -1})
-        ages_passed = sum(1 for age in REPEAT_AGES_S if now - row["since"] >= age)
-        is_news |= ages_passed > row["said"]
-        current.append({**alarm._asdict(), "since": row["since"], "until": None, "said": ages_passed})
-    ended = [{**row, "until": now} for row in was_open.values()]
-    state["alarms"] = [*current, *[*ended, *former][:MAX_FORMER_ALARMS]]
+        row = _continued(was_open.pop(alarm.kind, None), alarm)
+        ages_passed = sum(now - row.since >= age for age in REPEAT_AGES_S)
+        is_news |= ages_passed > row.ages_reported
+        row.ages_reported = ages_passed
+        current.append(row)
+    ended = list(was_open.values())
+    for row in ended:
+        row.until = now
+    job.alarms = [*current, *[*ended, *former][:MAX_FORMER_ALARMS]]
     return is_news or bool(ended)
+
+
+def _continued(known: AlarmRow | None, alarm: Alarm) -> AlarmRow:
+    """The row of an alarm: since its row says so, if it has one, with the words of now."""
+    since = alarm.since if known is None else known.since
+    ages_reported = -1 if known is None else known.ages_reported
+    return AlarmRow(alarm.kind, alarm.text, since, alarm.category, ages_reported=ages_reported)

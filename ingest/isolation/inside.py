@@ -19,6 +19,7 @@ from diagnosis.history import History, learn, unexplained_errors
 from diagnosis.keeping import condense
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
 from diagnosis.kinds.logs.read import physical
+from diagnosis.live import encode
 from diagnosis.live.observe import Range, observe
 from diagnosis.model import Parsed, ParseHints, ReadRange
 from diagnosis.parse_pool import Task, read_together
@@ -84,7 +85,7 @@ def observe_ranges(worker: Any, *, ranges: Sequence[dict[str, Any]], time_zone: 
     for one in ranges:
         found.append(_range_of(**one))
         worker.advance(one["length"])
-    return observe(found, time_zone)
+    return list(encode(observe(found, time_zone)))
 
 
 def _range_of(*, source: str, start: int, length: int, path: str) -> Range:

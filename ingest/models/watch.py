@@ -11,7 +11,7 @@ class Watch(models.Model):
     """The known state of one attempt while it runs: step times, stage, current alarm."""
 
     attempt = models.OneToOneField(Attempt, on_delete=models.CASCADE, related_name="watch")
-    #: of :mod:`diagnosis.live`; bounded
+    #: of :mod:`diagnosis.live.stored_form`, which alone reads and writes it; bounded
     state = models.JSONField(default=dict)
     iteration = models.BigIntegerField(null=True, blank=True)
     step_s = models.FloatField(null=True, blank=True)

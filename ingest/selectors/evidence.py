@@ -13,6 +13,7 @@ from diagnosis import kept_lines as stored_lines
 from diagnosis.kinds.logs.read import joined, physical
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
+from diagnosis.live import decode_alarms
 from diagnosis.live.watches import hang
 from diagnosis.model import LOG_KINDS, AlarmNote, Kind
 from ingest import storage
@@ -173,14 +174,12 @@ def _alarms_of(attempt: Attempt) -> tuple[AlarmNote, ...]:
     A sender that vanished states no end: the silence may have been its own.
     """
     watch = Watch.objects.filter(attempt=attempt).first()
-    rows = watch.state.get("alarms", ()) if watch is not None else ()
+    rows = [] if watch is None else decode_alarms(watch.state)
     ended_at = None
     if rows and not attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).exists():
         is_stated = attempt.job.declared_outcome in ("failed", "cancelled")
         last = attempt.uploads.aggregate(at=Max("updated_at"))["at"]
         is_held = is_stated and last is not None
-        rows = [row for row in rows if is_held and row["until"] is None and row["kind"] == hang.id]
+        rows = [row for row in rows if is_held and row.is_open and row.kind == hang.id]
         ended_at = last.timestamp() if last is not None else None
-    return tuple(
-        AlarmNote(row["kind"], row["text"], row["since"], row["until"], row["category"], ended_at) for row in rows
-    )
+    return tuple(AlarmNote(row.kind, row.text, row.since, row.until, row.category, ended_at) for row in rows)

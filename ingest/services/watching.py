@@ -17,9 +17,7 @@ from django.db.models import F, Q, QuerySet
 from django.utils import timezone
 
 from diagnosis import live
-from diagnosis.live.beat import step_s
-from diagnosis.live.news import empty_observation
-from diagnosis.plain import plain
+from diagnosis.live.step_time import step_s
 from diagnosis.recognise import whole_lines
 from ingest import storage
 from ingest.isolation import ReaderLost
@@ -66,7 +64,7 @@ def watches_judge() -> None:
         :_MAX_WATCHES
     ]:
         if watch.claimed_until is None or watch.claimed_until < now:
-            _judge(watch, now)
+            _judge(watch, live.decode_state(watch.state, now.timestamp()), now)
 
 
 def attempt_observe(attempt_id: int) -> None:
@@ -76,20 +74,20 @@ def attempt_observe(attempt_id: int) -> None:
     if attempt is None:
         return
     if not Watch.objects.filter(attempt=attempt).exists():
-        Watch.objects.get_or_create(
-            attempt=attempt, defaults={"state": live.new_state(now.timestamp(), _former_state(attempt))}
-        )
+        state = live.new_state(now.timestamp(), _former_state(attempt))
+        Watch.objects.get_or_create(attempt=attempt, defaults={"state": live.encode(state)})
     free = Q(claimed_until=None) | Q(claimed_until__lt=now)
     if not Watch.objects.filter(free, attempt=attempt).update(claimed_until=now + _CLAIM_FOR):
         return
     watch = Watch.objects.select_related("attempt__job").get(attempt=attempt)
-    live.note_judgement(watch.state, timezone.now().timestamp())
+    job_state = live.decode_state(watch.state, now.timestamp())
+    live.note_judgement(job_state, timezone.now().timestamp())
     try:
         uploads = attempt.uploads.filter(state=Upload.State.RECEIVING, size_bytes=None).order_by("path")
         new_lines = [_new_lines(upload) for upload in uploads.filter(offset_bytes__gt=F("observed_bytes"))]
         for batch in _batches([lines for lines in new_lines if lines is not None]):
-            _observe(watch, batch)
-        _judge(watch, timezone.now())
+            _observe(watch, job_state, batch)
+        _judge(watch, job_state, timezone.now())
     except _ClaimLost:
         log.info("attempt %s: this look took too long, another worker has the attempt", attempt_id)
     finally:
@@ -105,7 +103,7 @@ def _claimed_row(watch: Watch) -> QuerySet[Watch]:
     return Watch.objects.filter(pk=watch.pk, claimed_until=watch.claimed_until)
 
 
-def _former_state(attempt: Attempt) -> dict[str, Any] | None:
+def _former_state(attempt: Attempt) -> live.JobState | None:
     """The state of the job's last watched attempt before this one, else of the last job of the same name and person:
     long training is often a chain of jobs. At most two queries.
     """
@@ -116,7 +114,8 @@ def _former_state(attempt: Attempt) -> dict[str, Any] | None:
     )
     chain = chain.filter(attempt__job__lt=job.pk).order_by("-attempt__job_id", "-attempt__number")
     states = (rows.values_list("state", flat=True).first() for rows in (of_job, chain))
-    return next((state for state in states if state is not None), None)
+    stored = next((state for state in states if state is not None), None)
+    return None if stored is None else live.decode_state(stored, 0.0)
 
 
 class _NewLines(NamedTuple):
@@ -156,9 +155,10 @@ def _batches(new_lines: Sequence[_NewLines]) -> Iterator[list[_NewLines]]:
         yield batch
 
 
-def _observe(watch: Watch, new_lines: Sequence[_NewLines]) -> None:
+def _observe(watch: Watch, job_state: live.JobState, new_lines: Sequence[_NewLines]) -> None:
     for lines, observation in zip(new_lines, _observations(new_lines, watch.attempt.job.time_zone), strict=True):
-        live.learn(watch.state, lines.upload.path, plain(observation), timezone.now().timestamp())
+        live.learn(job_state, lines.upload.path, observation, timezone.now().timestamp())
+    watch.state = live.encode(job_state)
     until = timezone.now() + _CLAIM_FOR
     with transaction.atomic():  # a worker that dies between the two would lose what the ranges say
         if not _claimed_row(watch).update(state=watch.state, claimed_until=until):
@@ -167,19 +167,20 @@ def _observe(watch: Watch, new_lines: Sequence[_NewLines]) -> None:
         update_each(Upload, ("observed_bytes",), [(lines.upload.pk, lines.end) for lines in new_lines])
 
 
-def _observations(new_lines: Sequence[_NewLines], time_zone: str) -> list[Any]:
+def _observations(new_lines: Sequence[_NewLines], time_zone: str) -> list[live.Observation]:
     """The observations, in this order. If a reader does not survive several files, each is read alone."""
     ranges = [lines.arguments() for lines in new_lines]
     handlers = {"beat": lambda: None}
     arguments = {"ranges": ranges, "time_zone": time_zone}
     size = sum(one["length"] for one in ranges)
     try:
-        return list(call_again("observe_ranges", handlers, lambda: None, input_bytes=size, **arguments))
+        sent = call_again("observe_ranges", handlers, lambda: None, input_bytes=size, **arguments)
+        return [live.decode_observation(one) for one in sent]
     except ReaderLost as lost:
         if len(new_lines) > 1:
             return [observation for lines in new_lines for observation in _observations([lines], time_zone)]
         log.warning("a range of %s is not watched: %s", new_lines[0].upload.path, lost)
-        return [empty_observation()]
+        return [live.Observation()]
 
 
 def end_of_lines(part: Path, begin: int, confirmed: int) -> int:
@@ -197,19 +198,20 @@ def end_of_lines(part: Path, begin: int, confirmed: int) -> int:
     return begin + (end - begin) // 2 * 2 if end - begin >= _LINE_BYTES else begin
 
 
-def _judge(watch: Watch, now: datetime) -> None:
+def _judge(watch: Watch, job_state: live.JobState, now: datetime) -> None:
     """Store the current state and alarms, unless somebody else did since ``watch`` was read. When an alarm begins or
     ends, request a diagnosis of the current evidence.
     """
-    state, row = watch.state, _claimed_row(watch).filter(observed_at=watch.observed_at)
-    live.note_judgement(state, now.timestamp())
-    alarms = live.judge(state, now.timestamp())
-    is_changed = live.record(state, alarms, now.timestamp())
+    row = _claimed_row(watch).filter(observed_at=watch.observed_at)
+    live.note_judgement(job_state, now.timestamp())
+    alarms = live.judge(job_state, now.timestamp())
+    is_changed = live.record(job_state, alarms, now.timestamp())
     first = alarms[0] if alarms else None
     watch.alarm, watch.alarm_text = (first.kind, first.text) if first else ("", "")
     watch.alarm_since = _moment(first.since) if first else None
-    watch.iteration, watch.step_s = state["iteration"], step_s(state)
-    watch.stage, watch.advanced_at = state["stage"] or "", _moment(state["advanced_at"])
+    watch.state = live.encode(job_state)
+    watch.iteration, watch.step_s = job_state.iteration, step_s(job_state)
+    watch.stage, watch.advanced_at = job_state.stage or "", _moment(job_state.advanced_at)
     watch.observed_at = now
     if not row.update(**{name: getattr(watch, name) for name in _JUDGED_FIELDS}):
         return
@@ -247,5 +249,5 @@ def evidence_snapshot(attempt: Attempt) -> None:
     diagnosis_request(job=job)
 
 
-def _moment(seconds: Any) -> datetime | None:
+def _moment(seconds: float | None) -> datetime | None:
     return None if seconds is None else datetime.fromtimestamp(seconds, UTC)

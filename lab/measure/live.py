@@ -35,7 +35,7 @@ def false_alarms(hours: float, dice: random.Random) -> Counter[str]:
         job = made_course(dice)
         state, current = new_state(0.0), set[str]()
         for now, observation in observations(lines(job, dice, span), span * 3600):
-            if observation["lines"]:
+            if observation.lines:
                 learn(state, "a", observation, now)
             kinds = {alarm.kind for alarm in judge(state, now)}
             for kind in kinds - current:
@@ -59,11 +59,11 @@ def delay(job: Course, kind: str, dice: random.Random, before: float) -> AlarmDe
     if before:
         former = new_state(0.0)
         for now, observation in observations(lines(job, dice, before), before * 3600):
-            if observation["lines"]:
+            if observation.lines:
                 learn(former, "a", observation, now)
     state, current = new_state(0.0, former), set[str]()
     for now, observation in observations(iter(fault.lines), fault.began + 1800):
-        if observation["lines"]:
+        if observation.lines:
             learn(state, "a", observation, now)
         kinds = {alarm.kind for alarm in judge(state, now)}
         if now > fault.began and kinds & {kind, *_OTHER_ALARMS.get(kind, ())} - (

@@ -5,7 +5,9 @@ from __future__ import annotations
 import math
 import random
 from collections.abc import Iterator, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
+
+from diagnosis.live.observation import CountRow, DiskUse, ErrorRow, LineTallies, LossRow, Observation, StageMark
 
 LOOK_S: Final = 5.0
 FAULTS: Final = ("hang", "death", "slow", "loss", "silent", "burst", "retries", "disk")
@@ -118,55 +120,67 @@ def lines(job: Course, dice: random.Random, hours: float) -> Iterator[Line]:
             n, at = saved, at + dice.uniform(*RESTART)
 
 
-def observations(lines: Iterator[Line], until: float) -> Iterator[tuple[float, dict[str, Any]]]:
+def observations(lines: Iterator[Line], until: float) -> Iterator[tuple[float, Observation]]:
     """The observation of the new lines at each look, as :func:`diagnosis.live.observe.observe` gives it."""
     waiting = next(lines, None)
     now = 0.0
     while now < until:
         now += LOOK_S
-        observation: dict[str, Any] = {"lines": 0, "counters": {}, "losses": [], "stage": None, "stage_at": None}
-        observation |= {
-            "announced": [],
-            "errors": [],
-            "tallies": {"errors": 0, "retries": 0},
-            "disks": [],
-            "writers": set(),
-        }
-        counts: list[list[Any]] = []
-        between: list[list[Any]] = []
+        look = _Look()
         while waiting is not None and waiting.at <= now:
-            line, stamp = waiting, int(waiting.at * 1e9)
-            observation["lines"] += 1
-            observation["writers"].add(line.node)
-            observation["tallies"]["errors"] += line.errors
-            observation["tallies"]["retries"] += line.retries
-            if line.counter is not None:
-                counts.append([line.counter, stamp, between, False])
-                observation["losses"].append([line.counter, line.loss if math.isfinite(line.loss) else None])
-                between, observation["announced"] = [], []
-                if observation["stage"] is not None:
-                    observation["stage"], observation["stage_at"] = "training", stamp
-            if line.stage is not None:
-                observation["stage"], observation["stage_at"], between = (
-                    line.stage,
-                    stamp,
-                    [*between, [line.stage, stamp]],
-                )
-                observation["announced"].append([line.stage, stamp])
-            if line.disk is not None:
-                observation["disks"].append(["/ckpt", line.disk])
-            if line.is_decisive:
-                row = {"signature": f"fault {line.at}", "category": "unknown", "title": "t", "text": "t", "at": stamp}
-                observation["errors"].append(row)
+            look.add(waiting)
             waiting = next(lines, None)
-        yield (
-            now,
-            {
-                **observation,
-                "counters": {"iteration a": counts} if counts else {},
-                "writers": sorted(observation["writers"]),
-            },
+        yield now, look.observation()
+
+
+class _Look:
+    """The lines that are new in one look."""
+
+    def __init__(self) -> None:
+        self.lines: list[Line] = []
+        self.counts: list[CountRow] = []
+        self.announced: list[StageMark] = []
+        self.stage: str | None = None
+        self.stage_at: int | None = None
+
+    def add(self, line: Line) -> None:
+        """Add a line; a count comes before the stage that the same moment announces."""
+        stamp = int(line.at * 1e9)
+        self.lines.append(line)
+        if line.counter is not None:
+            self.counts.append(CountRow(line.counter, stamp, tuple(self.announced)))
+            self.announced = []
+            if self.stage is not None:
+                self.stage, self.stage_at = "training", stamp
+        if line.stage is not None:
+            self.stage, self.stage_at = line.stage, stamp
+            self.announced.append(StageMark(line.stage, stamp))
+
+    def observation(self) -> Observation:
+        """What the lines say."""
+        counted = [line for line in self.lines if line.counter is not None]
+        return Observation(
+            lines=len(self.lines),
+            counters={"iteration a": tuple(self.counts)} if self.counts else {},
+            losses=tuple(LossRow(line.counter or 0, _finite(line.loss)) for line in counted),
+            stage=self.stage,
+            stage_at=self.stage_at,
+            announced=tuple(self.announced),
+            errors=tuple(_error(line) for line in self.lines if line.is_decisive),
+            tallies=LineTallies(
+                errors=sum(line.errors for line in self.lines), retries=sum(line.retries for line in self.lines)
+            ),
+            disks=tuple(DiskUse("/ckpt", line.disk) for line in self.lines if line.disk is not None),
+            writers=tuple(sorted({line.node for line in self.lines})),
         )
+
+
+def _finite(loss: float) -> float | None:
+    return loss if math.isfinite(loss) else None
+
+
+def _error(line: Line) -> ErrorRow:
+    return ErrorRow(f"fault {line.at}", "unknown", "t", "t", int(line.at * 1e9))
 
 
 class Fault(NamedTuple):

@@ -18,7 +18,7 @@ import polars as pl
 
 from diagnosis import ParseHints, parse
 from diagnosis.kinds.kind_table import kind_of
-from diagnosis.live import judge, learn, new_state, record
+from diagnosis.live import Observation, judge, learn, new_state, record
 from diagnosis.live.observe import Range, observe
 from diagnosis.model import LOG_KINDS
 from lab.measure.evidence import members
@@ -55,7 +55,7 @@ def logs_of(source: Path, work: Path) -> list[File]:
     return [file for file in logs if last - file.at[0] < DAY_S]  # stamps without a year have no place in time
 
 
-def observe_new(file: File, done_lines: int, now: float) -> tuple[int, dict[str, object] | None]:
+def observe_new(file: File, done_lines: int, now: float) -> tuple[int, Observation | None]:
     """The lines after ``done_lines`` until ``now``, observed; and how many lines are done then."""
     last = done_lines
     while last < len(file.at) and file.at[last] <= now:
@@ -81,13 +81,13 @@ def replay(files: list[File], speed: float) -> Iterator[tuple[float, str]]:
             done[number], seen = observe_new(file, done[number], now)
             if seen is not None:
                 learn(state, file.path, seen, site)
-        current = {row["kind"] for row in state["alarms"] if row["until"] is None}
+        current = {row.kind for row in state.alarms if row.is_open}
         alarms = judge(state, site)
         record(state, alarms, site)
         for alarm in alarms:
             if alarm.kind not in current:
                 yield now - first, alarm.kind
-    advanced = state["advanced_at"]
+    advanced = state.advanced_at
     yield ((advanced - first) * speed if advanced is not None else 0.0), ""
 
 

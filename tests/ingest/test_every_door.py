@@ -171,7 +171,7 @@ def test_equal_records_have_one_conclusion_by_every_door(shape: Callable[..., di
     data = "".join(json.dumps(shape(*record)) + "\n" for record in records()).encode()
     uploaded = conclusion_of({"log.jsonl": data}, tmp_path / "uploaded")
     pushed = conclusion_of(pushed_files(data), tmp_path / "pushed")
-    followed = [error["category"] for error in observe([Range("log.jsonl", data, data)])[0]["errors"]]
+    followed = [error.category for error in observe([Range("log.jsonl", data, data)])[0].errors]
     assert uploaded == pushed
     assert uploaded[:2] == ("hardware.gpu.ecc", ["gpu-19"])
     assert ERROR in uploaded[2]

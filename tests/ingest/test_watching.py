@@ -12,6 +12,7 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from diagnosis.live import decode_state
 from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Job, Upload, Watch
 from ingest.services import job_create, resuming, watching
@@ -307,7 +308,7 @@ def test_a_judgement_of_an_older_state_replaces_no_newer_one(write: Any, upload:
     trained(write, upload, clock, 1, 3)
     old = Watch.objects.select_related("attempt").get()
     trained(write, upload, clock, 4, 6)
-    watching._judge(old, clock.at + timedelta(seconds=1))
+    watching._judge(old, decode_state(old.state, 0.0), clock.at + timedelta(seconds=1))
     assert Watch.objects.get().iteration == 6
 
 

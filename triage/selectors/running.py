@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q
 
+from diagnosis.live import AlarmRow, decode_alarms, decode_steps
 from ingest.models import Attempt, Job, Outcome, Upload, Watch
 from triage.models import Incident
 from triage.selectors.access import visible_cluster_ids
@@ -55,16 +56,23 @@ class GrowingFile(NamedTuple):
     last_bytes_at: datetime
 
 
+class ShownAlarm(NamedTuple):
+    """An alarm that holds, or held until ``until``."""
+
+    kind: str
+    text: str
+    since: datetime
+    until: datetime | None
+
+
 class AttemptState(NamedTuple):
-    """The state of one attempt while it runs. ``alarms`` and ``former_alarms``: rows of ``kind``, ``text``, ``since``,
-    ``until``; ``silent_files``: the files that have been silent for longest.
-    """
+    """The state of one attempt while it runs. ``silent_files``: the files that have been silent for longest."""
 
     attempt: Attempt
     watch: Watch | None
     step_points: str
-    alarms: list[dict[str, Any]]
-    former_alarms: list[dict[str, Any]]
+    alarms: list[ShownAlarm]
+    former_alarms: list[ShownAlarm]
     files: int
     silent_files: list[GrowingFile]
 
@@ -74,21 +82,22 @@ def attempt_state(attempt: Attempt) -> AttemptState:
     growing = Upload.objects.filter(attempt=attempt, state=Upload.State.RECEIVING, size_bytes=None)
     watch = Watch.objects.filter(attempt=attempt).first()
     state = watch.state if watch is not None else {}
-    rows = [{**row, "since": _moment(row["since"]), "until": _moment(row["until"])} for row in state.get("alarms", ())]
+    alarms = [_shown(row) for row in decode_alarms(state)]
     oldest = growing.order_by("updated_at", "path").values_list("path", "offset_bytes", "updated_at")[:MAX_SILENT]
     return AttemptState(
         attempt,
         watch,
-        sparkline(state.get("steps") or []),
-        [row for row in rows if row["until"] is None],
-        [row for row in rows if row["until"] is not None][:MAX_FORMER],
+        sparkline(decode_steps(state)),
+        [alarm for alarm in alarms if alarm.until is None],
+        [alarm for alarm in alarms if alarm.until is not None][:MAX_FORMER],
         growing.count(),
         [GrowingFile(*row) for row in oldest],
     )
 
 
-def _moment(seconds: Any) -> datetime | None:
-    return None if seconds is None else datetime.fromtimestamp(seconds, UTC)
+def _shown(row: AlarmRow) -> ShownAlarm:
+    until = None if row.until is None else datetime.fromtimestamp(row.until, UTC)
+    return ShownAlarm(row.kind, row.text, datetime.fromtimestamp(row.since, UTC), until)
 
 
 def running_jobs(user: Any) -> list[RunningAttempt]:
@@ -109,7 +118,7 @@ def running_jobs(user: Any) -> list[RunningAttempt]:
     out = []
     for row in rows:
         watch = getattr(row, "watch", None)
-        step_points = sparkline(watch.state.get("steps") or []) if watch is not None else ""
+        step_points = sparkline(decode_steps(watch.state)) if watch is not None else ""
         out.append(
             RunningAttempt(row.job, row, watch, row.files, row.last_bytes_at, incidents.get(row.pk), step_points)
         )

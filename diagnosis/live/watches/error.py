@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from typing import Final
 
-from diagnosis.live.beat import count_interval_s
-from diagnosis.live.news import Alarm, News
-from diagnosis.live.watches import hang
+import msgspec
+
+from diagnosis.live.alarms import Alarm
+from diagnosis.live.job_state import JobState
+from diagnosis.live.observation import ErrorRow
+from diagnosis.live.range_effect import RangeEffect
+from diagnosis.live.site_time import Moment
+from diagnosis.live.step_time import count_interval_s
+from diagnosis.live.watches import hang_limits
 
 id: Final = "error"
 why: Final = "its words name a cause that jobs do not survive"
@@ -17,22 +22,37 @@ category: Final = "unknown"
 MAX_ERRORS: Final = 20
 
 
-def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
+class SeenError(ErrorRow, frozen=True, kw_only=True):
+    """An error, the file that has its line, and when the site read it."""
+
+    source: str
+    seen_at: Moment
+
+
+class ErrorState(msgspec.Struct):
+    """The first line of each rule."""
+
+    rows: list[SeenError] = []
+
+
+record: Final = ErrorState
+
+
+def learn(state: ErrorState, job: JobState, effect: RangeEffect) -> None:
     """Remember the first line of each rule."""
-    rows = own.setdefault("rows", [])
-    known = {row["signature"] for row in rows}
-    for row in news.observation["errors"]:
-        if row["signature"] not in known and len(rows) < MAX_ERRORS:
-            rows.append({**row, "source": news.source, "seen_at": news.now})
+    known = {row.signature for row in state.rows}
+    for row in effect.observation.errors:
+        if row.signature in known or len(state.rows) >= MAX_ERRORS:
+            continue
+        fields = msgspec.structs.asdict(row)
+        state.rows.append(SeenError(**fields, source=effect.source, seen_at=effect.now))
 
 
-def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
+def find_alarm(state: ErrorState, job: JobState, now: float) -> Alarm | None:
     """The first error after which the job made no progress for some time."""
-    usual = count_interval_s(state) or 0.0
-    for row in own.get("rows", ()):
-        survived = (state["advanced_at"] or 0.0) > row[
-            "seen_at"
-        ] + hang.THRESHOLDS.counts * usual + hang.THRESHOLDS.slack_s
-        if not survived:
-            return Alarm(id, f"{row['title']}: {row['text']}", row["seen_at"], row["category"])
+    survival_s = hang_limits.late_s(count_interval_s(job) or 0.0)
+    last_progress_at = job.advanced_at or 0.0
+    for row in state.rows:
+        if last_progress_at <= row.seen_at + survival_s:
+            return Alarm(id, f"{row.title}: {row.text}", row.seen_at, row.category)
     return None

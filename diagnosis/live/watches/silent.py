@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Any, Final
+from collections.abc import Sequence
+from typing import Final
+
+import msgspec
 
 from diagnosis import thresholds
-from diagnosis.live.attention import is_catching_up, open_alarm
-from diagnosis.live.news import Alarm, News
+from diagnosis.live.alarms import Alarm
+from diagnosis.live.job_state import TRAINING, JobState
+from diagnosis.live.observation import Count
+from diagnosis.live.range_effect import RangeEffect
+from diagnosis.live.site_absence import is_catching_up
+from diagnosis.live.site_time import Moment
 
 THRESHOLDS: Final = thresholds.of("silent")
 
@@ -20,39 +26,69 @@ MAX_NODES: Final = 4_096
 MAX_NAMED: Final = 4
 
 
-def learn(own: dict[str, Any], state: Mapping[str, Any], news: News) -> None:
+class NodeLines(msgspec.Struct, frozen=True, array_like=True):
+    """When a node wrote: the job's count at that time, and the moment; its longest gap in counts of the job, and the
+    number of ranges with lines of it.
+    """
+
+    last_count: Count
+    last_at: Moment
+    longest_gap: Count
+    ranges: Count
+
+
+class SilentState(msgspec.Struct):
+    """``count``: counts of the job without those after announced pauses; ``nodes``: node -> its lines."""
+
+    count: Count = 0
+    nodes: dict[str, NodeLines] = {}
+
+
+record: Final = SilentState
+
+
+def learn(state: SilentState, job: JobState, effect: RangeEffect) -> None:
     """Remember when each node wrote last, and its longest gap. Gaps are counted in counts of the job, so that
     evaluations and restarts, where all are quiet, do not lengthen them.
     """
-    own["count"] = count = own.get("count", 0) + sum(1 for pause in news.pauses if pause.stage == "training")
-    nodes = own.setdefault("nodes", {})
-    for name in news.observation.get("writers", ()):
-        last, _, gap, ranges = nodes.get(name, (count, news.now, 0, 0))
-        if ranges or len(nodes) < MAX_NODES:
-            nodes[name] = [count, news.now, max(gap, count - last), ranges + 1]
+    state.count += sum(pause.stage == TRAINING for pause in effect.pauses)
+    for name in effect.observation.writers:
+        known = state.nodes.get(name)
+        if known is not None:
+            gap = max(known.longest_gap, state.count - known.last_count)
+            state.nodes[name] = NodeLines(state.count, effect.now, gap, known.ranges + 1)
+        elif len(state.nodes) < MAX_NODES:
+            state.nodes[name] = NodeLines(state.count, effect.now, 0, 1)
 
 
-def look(own: Mapping[str, Any], state: Mapping[str, Any], now: float) -> Alarm | None:
+def find_alarm(state: SilentState, job: JobState, now: float) -> Alarm | None:
     """Nodes that have been silent for long while the job goes on and most others write."""
-    known = {name: row for name, row in own.get("nodes", {}).items() if row[3] >= THRESHOLDS.ranges}
-    if is_catching_up(state, now):
-        return open_alarm(state, id)
-    if len(known) < THRESHOLDS.nodes or state["stage"] not in (None, "training"):
+    if is_catching_up(job, now):
+        return job.open_alarm(id)
+    known = {name: node for name, node in state.nodes.items() if node.ranges >= THRESHOLDS.ranges}
+    if len(known) < THRESHOLDS.nodes or job.stage_now != TRAINING:
         return None
-    count = own["count"]
-    silent_nodes = sorted(
-        name
-        for name, (last, at, gap, _) in known.items()
-        if count - last > THRESHOLDS.counts + THRESHOLDS.gaps * gap and now - at > THRESHOLDS.silence_s
-    )
+    silent_nodes = {name for name, node in known.items() if _is_silent(state, node, now)}
     if not silent_nodes or len(silent_nodes) > THRESHOLDS.share * len(known):
         return None
-    since = min(known[name][1] for name in silent_nodes)
-    writing = sum(1 for name, row in known.items() if name not in silent_nodes and row[1] > since)
-    if writing < (len(known) - len(silent_nodes)) / 2:
+    since = min(known[name].last_at for name in silent_nodes)
+    others = [node for name, node in known.items() if name not in silent_nodes]
+    writing = sum(node.last_at > since for node in others)
+    if writing < len(others) / 2:
         return None
-    names = ", ".join(silent_nodes[:MAX_NAMED]) + (
-        f" and {len(silent_nodes) - MAX_NAMED:,} more" if len(silent_nodes) > MAX_NAMED else ""
-    )
+    names = _names(sorted(silent_nodes))
     text = f"Nothing from {names} any more; {writing:,} of {len(known):,} nodes continue."
     return Alarm(id, text, since, category)
+
+
+def _is_silent(state: SilentState, node: NodeLines, now: float) -> bool:
+    """Whether a node has been silent for longer than it usually is."""
+    usual_counts = THRESHOLDS.counts + THRESHOLDS.gaps * node.longest_gap
+    is_gap_long = state.count - node.last_count > usual_counts
+    return bool(is_gap_long and now - node.last_at > THRESHOLDS.silence_s)
+
+
+def _names(nodes: Sequence[str]) -> str:
+    named = ", ".join(nodes[:MAX_NAMED])
+    more = len(nodes) - MAX_NAMED
+    return f"{named} and {more:,} more" if more > 0 else named

@@ -6,8 +6,7 @@ from typing import Any
 
 import pytest
 
-from diagnosis.live import judge, learn, new_state
-from diagnosis.live.news import empty_observation
+from diagnosis.live import decode_observation, judge, learn, new_state
 
 
 class Course:
@@ -17,7 +16,7 @@ class Course:
         self.state, self.now, self.n, self.step_s = new_state(0.0), 0.0, 0, step_s
 
     def says(self, source: str = "node-1/train.log", **seen: Any) -> Course:
-        learn(self.state, source, {**empty_observation(), "lines": 1, **seen}, self.now)
+        learn(self.state, source, decode_observation({"lines": 1, **seen}), self.now)
         return self
 
     def trains(self, count: int, step_s: float | None = None, loss: float | None = 2.0, **seen: Any) -> Course:

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
+import json
 from typing import Any
 
-from diagnosis.live.news import empty_observation
+from diagnosis.live import Observation, encode
+from diagnosis.live.observation import DiskUse
 from diagnosis.live.observe import MAX_STATES, Range, observe
 
 STEP = "2026-11-22 03:00:{0:02d},000 INFO [rank0] iteration {0}/1000 loss 2.5 lr 1e-4\n"
 
 
-def seen(text: str) -> dict[str, Any]:
+def seen(text: str) -> Any:
+    """The observation as a reader process sends it."""
     data = text.encode()
-    return observe([Range("node-1/train.log", data, data)])[0]
+    return json.loads(json.dumps(encode(observe([Range("node-1/train.log", data, data)])[0])))
 
 
 def test_the_counters_of_a_range_are_read_in_order() -> None:
@@ -61,7 +64,7 @@ def test_lines_that_end_as_in_windows_are_as_many_as_without() -> None:
 
 
 def test_a_range_without_lines_reports_nothing() -> None:
-    assert seen("") == empty_observation()
+    assert observe([Range("node-1/train.log", b"", b"")]) == [Observation()]
 
 
 def test_a_stage_between_two_counts_and_the_last_planned_count_are_noted() -> None:
@@ -108,18 +111,18 @@ def test_ranges_of_many_files_are_observed_as_each_alone() -> None:
     ranges = [Range(path, data, data) for path, data in texts.items()]
     together = observe(ranges)
     assert together == [observe([one])[0] for one in ranges]
-    assert [len(one["counters"]) for one in together] == [1, 1, 1, 1, 1, 0, 0, 0]
-    assert together[4]["stage"] == "checkpoint_save"
-    assert together[5]["disks"] == [["/ckpt", 91.5]]
-    assert together[6] == together[7] == empty_observation()
+    assert [len(one.counters) for one in together] == [1, 1, 1, 1, 1, 0, 0, 0]
+    assert together[4].stage == "checkpoint_save"
+    assert together[5].disks == (DiskUse("/ckpt", 91.5),)
+    assert together[6] == together[7] == Observation()
 
 
 def test_a_later_range_is_read_as_the_head_of_its_file_says() -> None:
     whole = "".join(STEP.format(n) for n in range(10, 15)).encode("utf-16")
     begin = len(STEP.format(10).encode("utf-16"))
     (found,) = observe([Range("node-1/a.log", whole[:begin], whole[begin:], begin)])
-    (counted,) = found["counters"].values()
-    assert [n for n, *_ in counted] == [11, 12, 13, 14]
+    (counted,) = found.counters.values()
+    assert [row.number for row in counted] == [11, 12, 13, 14]
 
 
 def test_of_very_many_new_messages_the_worst_are_read() -> None:
@@ -127,5 +130,5 @@ def test_of_very_many_new_messages_the_worst_are_read() -> None:
     letters = "abcdefghij"
     data = ("".join(f"{''.join(letters[int(d)] for d in str(n))} of it\n" for n in range(60_000)) + error).encode()
     (found,) = observe([Range("node-1/a.log", data, data)])
-    assert found["lines"] == 60_001
-    assert [row["category"] for row in found["errors"]] != []
+    assert found.lines == 60_001
+    assert [row.category for row in found.errors] != []

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from diagnosis.live import encode
+
 ERROR = {"signature": "x", "category": "hardware.gpu.ecc", "title": "GPU memory error", "text": "Xid 48", "at": None}
 
 
@@ -15,4 +17,4 @@ def test_a_decisive_error_is_an_alarm_until_training_continues(job: Any) -> None
 
 def test_stored_errors_are_bounded(job: Any) -> None:
     job.says(errors=[{**ERROR, "signature": str(n)} for n in range(100)])
-    assert len(job.state["watches"]["error"]["rows"]) == 20
+    assert len(encode(job.state)["watches"]["error"]["rows"]) == 20

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from diagnosis.live import new_state, note_judgement
+from diagnosis.live import encode, new_state, note_judgement
 
 
 def test_a_hang_is_reported_within_three_usual_steps_and_fifteen_seconds(job: Any) -> None:
@@ -115,8 +115,8 @@ def test_the_first_save_that_meets_an_evaluation_that_no_line_announces_may_take
 def test_an_evaluation_within_one_range_is_no_slow_step(job: Any) -> None:
     job.trains(61)
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), [["evaluation", None]], False]]})
-    assert job.state["steps"][-1] == 2.0
-    assert job.state["watches"]["hang"]["stages"]["evaluation"] == [[61, 100.0, 100.0]]
+    assert job.state.steps[-1] == 2.0
+    assert encode(job.state)["watches"]["hang"]["stages"]["evaluation"] == [[61, 100.0, 100.0]]
 
 
 def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: Any) -> None:
@@ -124,7 +124,7 @@ def test_a_pause_is_divided_among_its_stages_by_the_times_of_their_lines(job: An
     begun = int(job.now * 1e9)
     marks = [["checkpoint_save", begun + 10**9], ["evaluation", begun + 31 * 10**9], ["training", begun + 91 * 10**9]]
     job.waits(100).says(counters={"iteration a": [[62, int(job.now * 1e9), marks, False]]})
-    assert job.state["watches"]["hang"]["stages"] == {
+    assert encode(job.state)["watches"]["hang"]["stages"] == {
         "checkpoint_save": [[61, 30.0, 30.0]],
         "evaluation": [[61, 60.0, 60.0]],
     }
@@ -177,7 +177,7 @@ def test_a_restart_may_load_its_checkpoint_again(job: Any) -> None:
     assert job.waits(1500).kinds == []
     job.n = 50
     job.trains(20)
-    assert (job.state["iteration"], job.kinds) == (70, [])
+    assert (job.state.iteration, job.kinds) == (70, [])
 
 
 def test_the_first_announced_evaluation_gets_no_time_for_another_that_no_line_announces(job: Any) -> None:
@@ -256,7 +256,7 @@ def test_while_the_site_was_away_no_line_is_missed_in_a_pause(job: Any) -> None:
     note_judgement(job.state, job.now)
     assert job.kinds == []
     job.says(stage=None)
-    assert job.state["quiets"]["evaluation"] <= 10.0
+    assert job.state.longest_silence_s["evaluation"] <= 10.0
 
 
 def test_a_job_without_a_counter_that_grows_hangs_when_its_lines_end(job: Any) -> None:
@@ -270,6 +270,6 @@ def test_an_evaluation_that_was_expected_is_no_slow_step(job: Any) -> None:
     for _ in range(4):
         job.trains(200).waits(100)
     job.trains(3)
-    assert max(job.state["steps"]) == 2.0
+    assert max(job.state.steps) == 2.0
     job.trains(1, step_s=90.0)
-    assert max(job.state["steps"]) == 90.0, "after 803 none was"
+    assert max(job.state.steps) == 90.0, "after 803 none was"

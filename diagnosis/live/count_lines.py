@@ -1,0 +1,98 @@
+"""Lines with a counter: its numbers, the stages announced between them, and the losses beside them."""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import deque
+from collections.abc import Iterable
+from typing import Final, NamedTuple
+
+import msgspec
+
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.pace import progress
+from diagnosis.live.observation import CountRow, LossRow, StageMark
+from diagnosis.live.stage_lines import AnnouncedStage
+
+#: Stages that are kept between two counts.
+MAX_ANNOUNCED: Final = 8
+#: A progress bar as it is drawn, between its two ends, and the numbers before it.
+_DRAWN_BAR: Final = re.compile(r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\||\[(?=[^\]]{4})[=#]*>?[ .\-]*\]")
+_MAX_NAME_CHARS: Final = 100
+_NUMBERS: Final = re.compile(r"[0-9]+")
+#: What a line with a loss has; the pattern of losses costs more than all else that is read in a line.
+_LOSS_WORD: Final = "loss"
+
+
+class CountLine(NamedTuple):
+    """A line whose message may have a counter. ``message``: the number of its masked text."""
+
+    row: int
+    at: int | None
+    message: int
+    text: str
+
+
+class CountLines:
+    """The counters of the lines of one log, which are added in their order.
+
+    ``losses``: the losses beside them; ``last_row``: the last line with a counter, -1 without any.
+    """
+
+    def __init__(self, announced: Iterable[AnnouncedStage]) -> None:
+        self.losses: list[LossRow] = []
+        self.last_row = -1
+        self._announced = deque(announced)
+        self._waiting: list[StageMark] = []
+        self._rows: dict[str, list[CountRow]] = {}
+        self._last_texts: dict[str, str] = {}
+
+    def add(self, line: CountLine) -> None:
+        """Add a line; one without a counter changes nothing."""
+        while self._announced and self._announced[0].row < line.row:
+            self._waiting.append(self._announced.popleft().mark)
+        counted = progress.counter(line.text)
+        if counted is None:
+            return
+        kind, number, _ = counted
+        name = _counter_name(kind, line.text, line.message)
+        announced = tuple(self._waiting[:MAX_ANNOUNCED])
+        self._rows.setdefault(name, []).append(CountRow(number, line.at, announced))
+        self._last_texts[name] = line.text
+        self._waiting = []
+        self.last_row = line.row
+        self._add_loss(number, line.text)
+
+    def _add_loss(self, number: int, text: str) -> None:
+        if _LOSS_WORD not in text.lower():
+            return
+        stated = words.regex("watched", "loss").search(text)
+        if stated is not None:
+            loss = float(stated.group(1))
+            self.losses.append(LossRow(number, loss if math.isfinite(loss) else None))
+
+    def counters(self) -> dict[str, tuple[CountRow, ...]]:
+        """The counts of each message. Only its last one can be the last one planned."""
+        found = {}
+        for name, rows in self._rows.items():
+            last = msgspec.structs.replace(rows[-1], is_last=_is_last(self._last_texts[name]))
+            found[name] = (*rows[:-1], last)
+        return found
+
+
+def _counter_name(kind: str, text: str, message: int) -> str:
+    """What lines of one counter have in common: their message. Each state of a progress bar is drawn in another way, so
+    the words before the bar name it.
+    """
+    bar = _DRAWN_BAR.search(text)
+    if bar is None:
+        return f"{kind} {message:x}"
+    before = _NUMBERS.sub("#", text[: bar.start()])
+    return f"{kind} {' '.join(before.split())[:_MAX_NAME_CHARS]}"
+
+
+def _is_last(text: str) -> bool:
+    """Whether the line states a count that is the planned end: ``iteration 900/900``."""
+    planned = words.regex("watched", "planned").search(text)
+    return planned is not None and planned.group(1) == planned.group(2)

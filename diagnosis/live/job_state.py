@@ -1,0 +1,108 @@
+"""The state of a running job, of bounded size. :mod:`diagnosis.live.stored_form` reads and writes it.
+
+An attribute whose stored name differs keeps the name under which former versions stored it.
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Final
+
+import msgspec
+
+from diagnosis.live.alarms import Alarm, AlarmRow
+from diagnosis.live.observation import Count, Stage, Stamp
+from diagnosis.live.site_time import Moment, Seconds
+
+TRAINING: Final = "training"
+
+
+class CounterState(msgspec.Struct):
+    """The counter of one message. ``last_stamp`` and ``last_at``: when its last count was printed, in nanoseconds of
+    its line, and read; ``late_ranges``: ranges in turn that had nothing but lines that came late.
+    """
+
+    number: Count = msgspec.field(name="n")
+    last_stamp: Stamp | None = msgspec.field(name="t")
+    last_at: Moment = msgspec.field(name="at")
+    first: Count | None = None
+    advances: Count = 0
+    late_ranges: Count = msgspec.field(name="late", default=0)
+
+
+class StageEntry(msgspec.Struct, frozen=True, array_like=True):
+    """A stage that was announced since the last count. ``stamp``: of its line; ``seen_at``: when the site read it."""
+
+    stage: Stage
+    stamp: Stamp | None
+    seen_at: Moment
+
+
+class JobState(msgspec.Struct, kw_only=True):
+    """What is known of one attempt of a job while it runs.
+
+    ``since``: when the site began to follow it; ``sources``: file -> when it last had lines; ``counters``: file and
+    message -> counter; ``leader``: key of the counter with most advances, whose numbers are the job's iterations;
+    ``interval``: iterations between two counts; ``is_last``: the last count is the last planned one; ``advanced_at``:
+    the last progress of any counter; ``advances``: counts of the leader after its first; ``steps``: seconds of its
+    last iterations; ``stage_stamp``: of the line that named the stage, in nanoseconds.
+
+    ``longest_silence_s``: stage -> the longest time without any line since the last count; ``judged_at``: the last
+    judgement; ``back_at``: when the site came back after it had been away; ``away_s``: how long it was away in all,
+    ``away_before_line_s`` until the last line, ``away_before_progress_s`` until the last progress.
+
+    ``watches``: id of a watch -> its own state; ``alarms``: open ones first.
+    """
+
+    since: Moment
+    sources: dict[str, Moment] = {}
+    counters: dict[str, CounterState] = {}
+    leader: str | None = None
+    iteration: Count | None = None
+    interval: Annotated[int, msgspec.Meta(ge=1, le=10**15)] = 1
+    is_last: bool = False
+    advanced_at: Moment | None = None
+    advances: Count = 0
+    steps: list[Seconds] = []
+    stage: Stage | None = None
+    stage_stamp: Stamp | None = msgspec.field(name="stage_ns", default=None)
+    marks: list[StageEntry] = []
+    last_line_at: Moment | None = msgspec.field(name="heard_at", default=None)
+    away_before_line_s: Seconds = msgspec.field(name="heard_away_s", default=0.0)
+    longest_silence_s: dict[str, Seconds] = msgspec.field(name="quiets", default_factory=dict)
+    judged_at: Moment | None = None
+    back_at: Moment | None = None
+    away_s: Seconds = 0.0
+    away_before_progress_s: Seconds = msgspec.field(name="away_before_s", default=0.0)
+    watches: dict[str, msgspec.Struct] = {}
+    alarms: list[AlarmRow] = []
+
+    @property
+    def stage_now(self) -> str:
+        """The stage that it is in: training if no line named one."""
+        return self.stage or TRAINING
+
+    @property
+    def last_progress_at(self) -> float:
+        """The last progress of any counter, or when the site began to follow it."""
+        return self.since if self.advanced_at is None else self.advanced_at
+
+    @property
+    def leading_counter(self) -> CounterState | None:
+        """The counter whose numbers are the job's iterations."""
+        return None if self.leader is None else self.counters.get(self.leader)
+
+    def watch_state[State: msgspec.Struct](self, watch: str, record: type[State]) -> State:
+        """The state of a watch; a new one is kept if it has none."""
+        known = self.watches.get(watch)
+        if isinstance(known, record):
+            return known
+        fresh = record()
+        self.watches[watch] = fresh
+        return fresh
+
+    def open_alarm(self, kind: str) -> Alarm | None:
+        """The alarm of this kind that holds."""
+        for row in self.alarms:
+            if row.kind == kind and row.is_open:
+                return Alarm(kind, row.text, row.since, row.category)
+        return None
