@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from itertools import islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, FactSummary
-from diagnosis.kinds import kind_table
-from diagnosis.model import Parsed
 
 if TYPE_CHECKING:
     import polars as pl
@@ -36,16 +33,14 @@ class FactRow(NamedTuple):
     line: int
 
 
-def summarise(parsed: Sequence[Parsed], folder: Path | None) -> FactSummary | None:
-    """Write the table of all facts into ``folder``; None for a job without facts.
-
-    O(facts log facts).
+def summarise(stated: Sequence[tuple[str, Fact]], folder: Path | None) -> FactSummary | None:
+    """Write the table of all facts, each with its path, into ``folder``; None for a job without
+    facts. O(facts log facts).
     """
-    stated = kind_table.facts(parsed)
-    rows = list(islice(stated, MAX_JOB_FACTS))
+    rows = stated[:MAX_JOB_FACTS]
     if not rows:
         return None
-    left_out = sum(1 for _ in stated)
+    left_out = len(stated) - len(rows)
     table = compare_places(_row(path, fact) for path, fact in rows)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)

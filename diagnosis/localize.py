@@ -49,6 +49,11 @@ def of_flows(flows: FlowFinding, logs: LogDiagnosis | None) -> list[Suspect]:
     return out
 
 
+def has_cause(logs: LogDiagnosis | None) -> bool:
+    """Whether the logs of a failed job name its cause."""
+    return logs is not None and logs.is_failure and logs.verdict.id not in _WITHOUT_CAUSE
+
+
 def with_stacks(logs: LogDiagnosis, stacks: StackFinding) -> LogDiagnosis:
     """``logs`` with the category of the stacks, if the logs have none; else unchanged."""
     if not stacks.category or not logs.is_failure or logs.verdict.id not in _WITHOUT_CAUSE:

@@ -9,7 +9,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
-from diagnosis import advice, fact_table, faults, inventory, localize, thresholds
+from diagnosis import advice, fact_table, faults, inventory, localize, setups, thresholds, unevenness
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check, slowdowns, weigh
@@ -17,7 +17,7 @@ from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
-from diagnosis.evidence import FlowFinding, Result, decode
+from diagnosis.evidence import Fact, FlowFinding, Result, decode
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
@@ -117,6 +117,8 @@ def diagnose(
     described = _job(known, hints, logs, stack_part)
     machines = dict.fromkeys(described["node_names"], "node")
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
+    stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
+    results += _differences(stated, every, logs)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
         logs,
@@ -140,7 +142,7 @@ def diagnose(
         results,
         has_stacks=stack_finding.has_evidence,
     )
-    facts = budgets.run("facts", lambda: fact_table.summarise(every, tables), None, is_part=True)
+    facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables), None, is_part=True)
     told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
         engine=ENGINE,
@@ -170,6 +172,17 @@ def _inferred(concluded: Conclusion, logs: LogDiagnosis | None, results: Sequenc
         *(result.sentence for result in results),
         *(one["text"] for one in concluded.disagreements),
     )
+
+
+def _differences(
+    stated: Sequence[tuple[str, Fact]], parsed: Sequence[Parsed], logs: LogDiagnosis | None
+) -> list[Result]:
+    """Nodes compared with nodes, and places in the same steps. Where the logs name the cause of a failure, these are
+    remarks that accuse nobody.
+    """
+    found = setups.compare_nodes(stated)
+    found += unevenness.compare_places([*kind_table.measures(parsed), *(logs.measures if logs else ())])
+    return [result.as_remark() for result in found] if localize.has_cause(logs) else found
 
 
 def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[Result]:

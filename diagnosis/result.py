@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any
 
-from diagnosis.evidence import FactSummary, Suspect
+from diagnosis.evidence import Fact, FactSummary, Measure, Suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -117,7 +117,9 @@ class Indicator:
 class LogDiagnosis:
     """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group (of
     `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis. ``progress_files``: paths of the logs
-    whose lines count iterations or epochs."""
+    whose lines count iterations or epochs. ``stated``: what its nodes state of their set-up, with the path;
+    ``measures``: what they say of their steps.
+    """
 
     is_failure: bool
     outcome: str
@@ -147,6 +149,8 @@ class LogDiagnosis:
     world_size: int | None = None
     protocol: tuple[Any, ...] = ()
     slow_phase: tuple[int, int, float] | None = None
+    stated: tuple[tuple[str, Fact], ...] = ()
+    measures: tuple[Measure, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

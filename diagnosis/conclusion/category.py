@@ -30,7 +30,9 @@ def shares(
     results: Sequence[Result] = (),
 ) -> list[tuple[str, float]]:
     """Categories with their probabilities after the results of checks, the answer first."""
-    rows = _shares_from_evidence(condition, logs, findings, stacks)
+    is_slow = any(f.what == "slow" or f.source == "watch" for f in findings)
+    is_only_shown = condition == "degraded" and not is_slow and any(result.is_fault for result in results)
+    rows = [(UNKNOWN, 0.0)] if is_only_shown else _shares_from_evidence(condition, logs, findings, stacks)
     if condition in CONDITIONS_WITHOUT_PROBLEM or condition == "cancelled":
         return rows
     return cap_shares(weigh.update_categories(rows, results))

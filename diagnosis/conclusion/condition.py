@@ -63,6 +63,22 @@ class Situation:
         return self.outcome == "unknown" and bool(self.faults_shown)
 
     @property
+    def works_beside_fault(self) -> bool:
+        """A report shows a broken part, and the job runs or completed all the same."""
+        return self.outcome in ("running", "succeeded") and bool(self.faults_shown)
+
+    @property
+    def shows_slow_place(self) -> bool:
+        """What is shown first is slow, and nothing else shows how the job goes."""
+        is_slowness = [result.outcome.adds.startswith("performance.") for result in self.faults_shown]
+        return self.outcome == "unknown" and any(is_slowness[:1])
+
+    @property
+    def has_failed_run(self) -> bool:
+        """A run that states its own result failed, such as a test of the network."""
+        return any(result.is_of_run for result in self.faults_shown)
+
+    @property
     def faults_shown(self) -> list[Result]:
         """The results that alone show that something is broken."""
         return [result for result in self.results if result.is_fault]
@@ -93,7 +109,9 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.has_stacks_alone and s.stacks.is_moving, "the stacks change: it is slow"),
     ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
     ("degraded", lambda s: any(a.ended_at is None for a in s.alarms), "the running job has or had an alarm"),
+    ("degraded", lambda s: s.shows_slow_place, "a place is slow, or slower than the others"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
+    ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
     ("cancelled", lambda s: s.outcome == "cancelled", "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
@@ -126,6 +144,7 @@ def outcome(name: str, situation: Situation) -> str:
     if situation.is_stuck and not situation.is_failure:
         return "failed" if situation.has_ended else "running"
     if name == "failed" and not situation.is_failure:
-        return situation.outcome  # a broken part alone ends no job
+        # a broken part alone ends no job
+        return "failed" if situation.has_failed_run else situation.outcome
     seen = _OUTCOME_OF_CONDITION.get(name, situation.outcome)
     return "failed" if name == "hung" and seen in ("succeeded", "unknown") else seen

@@ -62,6 +62,14 @@ def _alarm_sentence(alarms: Sequence[AlarmNote]) -> str:
     return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and continued. {first.text}"
 
 
+def _fault_beside_job(known: Situation) -> str:
+    """A job that runs or completed beside a broken part."""
+    first = known.faults_shown[0]
+    begin = {"succeeded": "The job completed, but ", "running": "The job is running, but "}.get(known.outcome, "")
+    found = first.headline
+    return begin + (found if first.target or not begin else found[:1].lower() + found[1:])
+
+
 def _recovered_sentence(logs: LogDiagnosis | None) -> str:
     return f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
 
@@ -147,6 +155,7 @@ _TABLE: Final[tuple[tuple[Callable[[Situation, str], bool], Callable[[Situation,
     (lambda s, name: name == "hung" and bool(s.alarms), lambda s, _: _alarm_sentence(s.alarms)),
     (lambda s, name: name == "degraded" and bool(s.slowdowns), lambda s, _: _slowdown_sentence(s.logs, s.slowdowns)),
     (lambda s, name: name == "degraded" and bool(s.alarms), lambda s, _: _alarm_sentence(s.alarms)),
+    (lambda s, name: name == "degraded" and bool(s.faults_shown), lambda s, _: _fault_beside_job(s)),
     (lambda s, name: name == "recovered", lambda s, _: _recovered_sentence(s.logs)),
     (lambda s, _: s.logs is not None, _log_sentence),
     (lambda s, _: bool(s.stacks.reason), lambda s, _: s.stacks.reason),

@@ -47,12 +47,14 @@ from diagnosis.evidence.claims import FINDING_KINDS, Finding
 from diagnosis.evidence.decoding import decode
 from diagnosis.evidence.facts import MAX_FACTS, Fact, FactSummary, number_of
 from diagnosis.evidence.flow_findings import FlowFinding, FlowJob, Interval, SilentMember, SlowFinding
+from diagnosis.evidence.measures import MAX_VALUES, Measure
 from diagnosis.evidence.place_names import PLACE_KINDS, Place
 from diagnosis.evidence.stack_findings import StackFinding, StackGroup
 
 __all__ = [
     "FINDING_KINDS",
     "MAX_FACTS",
+    "MAX_VALUES",
     "PLACE_KINDS",
     "Check",
     "Fact",
@@ -61,6 +63,7 @@ __all__ = [
     "FlowFinding",
     "FlowJob",
     "Interval",
+    "Measure",
     "Outcome",
     "Place",
     "Result",

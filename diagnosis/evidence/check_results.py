@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 #: Likelihood ratio from which one outcome alone shows a fault: with the prior of a machine without other evidence (.05)
@@ -53,7 +53,8 @@ class Check:
 @dataclass(frozen=True, slots=True)
 class Result:
     """The result of one output. ``target``: the machine, switch or link that was checked, empty if it is not known, and
-    its ``kind``; ``line`` 1-based, ``words`` as written there.
+    its ``kind``; ``line`` 1-based, ``words`` as written there. ``is_of_run``: of a run that ended so, such as a test
+    of the network, not of a part's state.
     """
 
     check: Check
@@ -63,6 +64,11 @@ class Result:
     words: str
     target: str = ""
     kind: str = "node"
+    is_of_run: bool = False
+
+    def as_remark(self) -> Result:
+        """The same words as evidence for or against nothing."""
+        return replace(self, outcome=replace(self.outcome, ratio=1.0, categories={}, adds=""))
 
     @property
     def is_fault(self) -> bool:

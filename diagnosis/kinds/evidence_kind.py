@@ -14,7 +14,7 @@ from diagnosis.checked_stream import CheckedStream
 from diagnosis.model import Parsed, ParseHints
 
 if TYPE_CHECKING:
-    from diagnosis.evidence import Fact, Result
+    from diagnosis.evidence import Fact, Measure, Result
 
 #: Number of bytes at the beginning of a file by which its kind is recognised.
 HEAD_BYTES: Final = 64 << 10
@@ -55,6 +55,10 @@ def _no_facts(parsed: Parsed) -> Sequence[Fact]:
     return ()
 
 
+def _no_measures(parsed: Parsed) -> list[Measure]:
+    return []
+
+
 @dataclass(frozen=True, slots=True)
 class EvidenceKind:
     """One kind of evidence.
@@ -64,8 +68,9 @@ class EvidenceKind:
     ``recognise``  the id of a file that begins with these bytes and has this path; None for files of other kinds.
     ``parse``      reads one file and never raises on content.
     ``analyse``    what the parsed files of a job show, like the output of a check. A change of it needs no new parse.
-    ``facts``      what one parsed file states of places.
     ``formats``    its formats, for the documents.
+    ``facts``      what one parsed file states of places.
+    ``measures``   what a parsed file measures of places, step by step.
     """
 
     ids: tuple[str, ...]
@@ -73,8 +78,9 @@ class EvidenceKind:
     recognise: Callable[[bytes, str], str | None]
     parse: Callable[[EvidenceFile], Parsed]
     analyse: Callable[[Sequence[Parsed]], list[Result]] = _nothing
-    facts: Callable[[Parsed], Sequence[Fact]] = _no_facts
     formats: Callable[[], Sequence[Format]] = _no_formats
+    facts: Callable[[Parsed], Sequence[Fact]] = _no_facts
+    measures: Callable[[Parsed], list[Measure]] = _no_measures
 
 
 def read_whole(parse: Callable[[bytes, str], Parsed], max_bytes: int) -> Callable[[EvidenceFile], Parsed]:

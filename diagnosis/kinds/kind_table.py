@@ -10,7 +10,7 @@ from diagnosis.kinds.evidence_kind import EvidenceKind
 from diagnosis.model import Parsed
 
 if TYPE_CHECKING:
-    from diagnosis.evidence import Fact, Result
+    from diagnosis.evidence import Fact, Measure, Result
 
 #: In the order in which they are asked: the last one takes every file.
 TABLE: Final = (stacks.KIND, states.KIND, flows.KIND, binary.KIND, descriptions.KIND, logs.KIND)
@@ -46,3 +46,8 @@ def facts(parsed: Sequence[Parsed]) -> Iterator[tuple[str, Fact]]:
         if one.skipped is None:
             for fact in row_of(one.kind).facts(one):
                 yield one.path, fact
+
+
+def measures(parsed: Sequence[Parsed]) -> list[Measure]:
+    """What the files of all kinds measure of places."""
+    return [found for one in parsed if one.skipped is None for found in row_of(one.kind).measures(one)]

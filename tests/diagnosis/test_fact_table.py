@@ -6,7 +6,7 @@ import pytest
 
 from diagnosis import fact_table
 from diagnosis.fact_table import FactRow, compare_places
-from diagnosis.kinds import states
+from diagnosis.kinds import kind_table, states
 
 
 def rows_of(values: dict[str, str], name: str = "Rate", part: str = "mlx5_2") -> list[FactRow]:
@@ -52,6 +52,6 @@ def test_facts_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     parsed = states.parse(
         b"CA 'mlx5_0'\n\tCA type: MT4129\n\tNumber of ports: 1\n\tFirmware version: 28\n", "ibstat-gpu-1.txt"
     )
-    summary = fact_table.summarise([parsed], None)
+    summary = fact_table.summarise(list(kind_table.facts([parsed])), None)
     assert summary is not None
     assert (summary.facts, summary.left_out > 0) == (2, True)

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_whole
 from diagnosis.kinds.states.formats import load
-from diagnosis.kinds.states.report_sections import MAX_BYTES, facts_of, parse, sniff
+from diagnosis.kinds.states.report_sections import MAX_BYTES, facts_of, measures_of, parse, sniff
 from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
@@ -44,5 +44,6 @@ KIND = EvidenceKind(
     parse=read_whole(parse, MAX_BYTES),
     analyse=analyse,
     facts=facts_of,
+    measures=measures_of,
     formats=list_formats,
 )

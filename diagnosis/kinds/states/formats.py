@@ -15,7 +15,7 @@ SIGN_BYTES: Final = 4_096
 #: The shapes that a report can have; each is a function of :mod:`diagnosis.kinds.states.shapes`.
 SHAPES: Final = (
     *("pairs", "xml", "json", "exposition"),
-    *("columns", "aligned", "csv", "tokens", "rows"),
+    *("columns", "aligned", "csv", "tokens", "rows", "records"),
 )
 
 
@@ -27,6 +27,21 @@ class ObjectHeader:
 
     kind: str
     pattern: re.Pattern[str]
+
+
+@dataclass(frozen=True, slots=True)
+class Series:
+    """A quantity that each record of a report states: ``field`` is its path, ``node`` and ``part`` those of its place,
+    ``of`` those that name what was measured. ``sense`` and ``unit`` as in :class:`diagnosis.evidence.Measure`.
+    """
+
+    name: str
+    field: tuple[str, ...]
+    sense: str
+    unit: str
+    node: tuple[str, ...]
+    part: tuple[str, ...]
+    of: tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +60,10 @@ class Format:
     example: str = ""
     #: id of the check whose output this is; empty: of none
     check: str = ""
+    #: whether it is of a run that ended so, such as a test of the network
+    is_run: bool = False
+    #: what its records measure, for the shape ``records``
+    series: tuple[Series, ...] = ()
 
 
 @cache
@@ -72,4 +91,12 @@ def _format(row: Mapping[str, Any]) -> Format:
         rows=tuple(re.compile(pattern) for pattern in row.get("rows", ())),
         example=row.get("example", ""),
         check=row.get("check", ""),
+        is_run=row.get("run", False),
+        series=tuple(map(_series, row.get("series", ()))),
     )
+
+
+def _series(row: Mapping[str, Any]) -> Series:
+    paths = {key: tuple(row[key].split(".")) for key in ("field", "node", "part")}
+    of = tuple(tuple(path.split(".")) for path in row["of"])
+    return Series(row["name"], paths["field"], row["sense"], row["unit"], paths["node"], paths["part"], of)

@@ -107,4 +107,4 @@ def _result(path: str, ids: frozenset[str], row: FaultRow, category: str, fact: 
     outcome = Outcome(row.id, row.says, row.ratio, categories={leaf.id: row.ratio}, adds=leaf.id)
     check = _check_of(form, outcome)
     words = " ".join(filter(None, (fact.part, f"{fact.name}: {fact.value}")))
-    return Result(check, outcome, path, fact.line, words, fact.place.name, "node")
+    return Result(check, outcome, path, fact.line, words, fact.place.name, "node", form.is_run)

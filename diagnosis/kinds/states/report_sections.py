@@ -9,7 +9,7 @@ from functools import cache
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
 
-from diagnosis.evidence import MAX_FACTS, Fact, Place
+from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.states.formats import Format, format_of, load
 from diagnosis.kinds.states.shapes import Entry, entries
@@ -83,6 +83,24 @@ def facts_of(parsed: Parsed) -> list[Fact]:
     """The facts that :func:`parse` stored."""
     stored = parsed.facts.get("states") or ()
     return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
+
+
+def measures_of(parsed: Parsed) -> list[Measure]:
+    """The series of a file of records, one for each place and quantity; numbers that are none are left out."""
+    ids = frozenset(parsed.facts.get("formats") or ())
+    known = {row.name: row for form in load() if form.id in ids for row in form.series}
+    values: dict[tuple[str, str, str], list[float]] = {}
+    for fact in facts_of(parsed) if known else ():
+        number = number_of(fact.value)
+        own = values.setdefault((fact.name, fact.place.name, fact.part), [])
+        if number is not None and len(own) < MAX_VALUES:
+            own.append(number)
+    out = []
+    for (name, node, part), own in values.items():
+        row = known[name.partition(".")[0]]
+        words = name.replace(".", " of ", 1)
+        out.append(Measure(Place("node", node), words, row.sense, row.unit, tuple(own), part, parsed.path, 1))
+    return out
 
 
 def _notes(parts: Sequence[Section]) -> tuple[str, ...]:

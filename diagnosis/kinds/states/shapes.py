@@ -270,6 +270,28 @@ def _json(text: str, form: Format) -> Iterator[Entry]:
             yield Entry(path, str(value), 0, part, node)
 
 
+def _records(text: str, form: Format) -> Iterator[Entry]:
+    """Lines of JSON, of which each states quantities of one place: the format's series. A damaged line is left out."""
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            record = json.loads(line)
+        except (ValueError, RecursionError):
+            continue
+        for row in form.series:
+            value = _at(record, row.field)
+            if value:
+                what = " ".join(filter(None, (_at(record, path) for path in row.of)))
+                part = f"rank {_at(record, row.part)}"
+                yield Entry((row.name, what), value, number, part, _at(record, row.node))
+
+
+def _at(record: Any, path: Sequence[str]) -> str:
+    """The text or number at a path of an object; empty where there is none."""
+    for key in path:
+        record = record.get(key) if isinstance(record, dict) else None
+    return str(record) if isinstance(record, (str, int, float)) else ""
+
+
 def _node_name(value: dict[str, Any]) -> str:
     """The node that an object of Kubernetes runs on."""
     spec = value.get("spec")
@@ -294,4 +316,5 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "rows": _rows,
     "xml": _xml,
     "json": _json,
+    "records": _records,
 }

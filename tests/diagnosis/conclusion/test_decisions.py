@@ -24,6 +24,7 @@ STRETCH = Slowdown("flows", (3, 6), 4, 2.0, 9.0, 72.0, at=100.0, until=140.0)
 HANG = AlarmNote("hang", "no progress", 50.0)
 NODE = (Place("node", "n1"),)
 BROKEN = Result(None, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")  # type: ignore[arg-type]
+SLOW_PLACE = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
 STILL = StackFinding(reason="they wait")
 MOVING = StackFinding(reason="they move", is_moving=True)
 
@@ -71,7 +72,10 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(shown("running"), stated_outcome="failed"), "unknown", "unknown"),
         (situation(shown("unknown")), "unknown", "unknown"),
         (situation(shown("unknown"), results=(BROKEN,)), "failed", "unknown"),
-        (situation(ENDED, results=(BROKEN,)), "healthy", "succeeded"),
+        (situation(ENDED, results=(BROKEN,)), "degraded", "succeeded"),
+        (situation(shown("running"), results=(BROKEN,)), "degraded", "running"),
+        (situation(shown("unknown"), results=(SLOW_PLACE,)), "degraded", "unknown"),
+        (situation(shown("unknown"), results=(replace(BROKEN, is_of_run=True),)), "failed", "failed"),
         (situation(None), "unknown", "unknown"),
     ],
 )

@@ -145,10 +145,12 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     """
     catalogue, pace = facts.catalogue, facts.pace
     events = catalogue.events
-    over = launches.errors_of_other_programs(catalogue) | temporal.withdrawn_complaints(facts)
+    over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
+    over |= temporal.withdrawn_complaints(facts)
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
     survived |= temporal.ignored_exceptions(catalogue) | over
     survived |= temporal.consequences_after_exit(catalogue, survived)
+    caught = temporal.caught_errors(catalogue)
     # without a time, and the last time before it is earlier than the last progress: training may have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
     undated = set(events.filter(is_undated)["event"].to_list()) - survived
@@ -156,10 +158,10 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         (pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"))
         & ~pl.col("is_ordinary")
         & (pl.col("jobs_with_it") == 0)
-        & ~pl.col("event").is_in(sorted(survived))
+        & ~pl.col("event").is_in(sorted(survived | caught))
     )
     if ends.is_empty() and pace.slow_from is None:
-        survived |= undated | temporal.wrote_on(catalogue)
+        survived |= undated | caught | temporal.wrote_on(catalogue)
         undated = set()
     if pace.is_even and pace.last_at is not None:
         # a complaint that something is slow, before the last progress, had no effect

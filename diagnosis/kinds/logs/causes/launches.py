@@ -94,6 +94,23 @@ def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
     return set(over.filter(pl.col("over") == pl.col("files"))["event"].to_list())
 
 
+def errors_before_ranks(catalogue: Catalogue) -> set[int]:
+    """Exceptions and failed commands that a line of no rank tells, before the ranks of its file begin with ordinary
+    lines: what a wrapper says before it starts the ranks did not stop them. O(cells).
+    """
+    is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
+    is_error = pl.col("is_exception") | (pl.col("signature") == _COMMAND).fill_null(False)
+    kinds = catalogue.events.select("event", is_plain=is_plain, is_error=is_error)
+    cells = catalogue.cells.join(kinds, on="event")
+    of_ranks = cells.filter(pl.col("rank").is_not_null()).sort("file", "first_line", "event").group_by("file")
+    begun = of_ranks.agg(begins=pl.col("first_line").min(), is_calm=pl.col("is_plain").head(THRESHOLDS.calm).all())
+    early = cells.join(begun, on="file", how="left").with_columns(
+        is_before=pl.col("is_calm") & pl.col("rank").is_null() & (pl.col("last_line") < pl.col("begins"))
+    )
+    over = early.filter("is_error").group_by("event").agg(pl.col("is_before").fill_null(False).all())
+    return set(over.filter("is_before")["event"].to_list())
+
+
 def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     """The events of each file of one process, with their kinds: which end a process, which are ordinary lines."""
     events, cells = catalogue.events, catalogue.cells

@@ -24,6 +24,8 @@ from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("outcome")
+#: A command line that was not accepted.
+REFUSED: Final = "user.config.argument"
 #: The meanings of messages about an end.
 _MEANINGS: Final = ("success", "end", "cancelled", "time_limit")
 
@@ -84,7 +86,9 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     terminal = bad.filter(is_end | catalogues.UNKNOWN_EXCEPTION)
     # a final save that raises a known error has failed, whatever was said of the training before
     is_raised = (pl.col("role") == Role.ROOT) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
-    is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN) | is_raised).is_empty()
+    # a later launch that was refused has failed, whatever an earlier one said
+    is_refused = (pl.col("role") == Role.ROOT) & (pl.col("category") == REFUSED)
+    is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN) | is_raised | is_refused).is_empty()
     is_going_on = False
     if scene.pace.last_at is not None and scene.last_at is not None:
         now = scene.last_at if scene.as_of is None else scene.as_of * SECOND

@@ -19,19 +19,16 @@ from diagnosis.kinds.logs.causes.roots import (
     has_wide_echo,
 )
 from diagnosis.kinds.logs.causes.scene import Scene
+from diagnosis.kinds.logs.causes.temporal import ILL, TOLERATED
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Level, Role
 
-#: Words for problems, in lines without a level.
-PROBLEM_WORDS: Final = words.pattern("phrases", "ill")
 #: An event of Kubernetes, whose worst level is a warning.
 CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")
-#: A program's message that it goes on in spite of a problem.
-TOLERATED: Final = words.pattern("phrases", "tolerated")
 #: Later than any stamp.
 _NEVER: Final = 2**62
 
@@ -98,7 +95,7 @@ def _is_unknown_sign(scene: Scene) -> pl.Expr:
     latest_at = pl.when(is_stamped).then("first_at").otherwise(pl.col("until_at").fill_null(_NEVER))
     is_loud = (_LEVEL >= Level.WARNING) & scene.is_few & is_stamped
     # a line without level and time must at least contain a word for a problem
-    has_problem_word = _EXAMPLE.str.contains(PROBLEM_WORDS) & _is_of_few_or_no_nodes(scene)
+    has_problem_word = _EXAMPLE.str.contains(ILL) & _is_of_few_or_no_nodes(scene)
     is_of_system = pl.col("is_system") & _is_of_few_or_no_nodes(scene) & is_stamped
     is_new = pl.col("jobs_with_it") == 0
     is_conspicuous = is_loud | has_problem_word | is_of_system
@@ -112,7 +109,9 @@ def _warning_factor() -> pl.Expr:
     is_tolerated = _EXAMPLE.str.contains(TOLERATED)
     is_own_program = ~pl.col("is_system") & ~_EXAMPLE.str.contains(CLUSTER_EVENT)
     is_mild = _LEVEL.is_between(Level.DEBUG, Level.WARNING) | is_tolerated
-    is_warning = is_mild & is_own_program & ~pl.col("is_exception")
+    # an exception has the level of the record that it continues, unless its own line states one
+    has_own_level = ~pl.col("is_exception") | pl.col("is_stamped")
+    is_warning = is_mild & is_own_program & has_own_level
     is_below_warning = (_LEVEL < Level.WARNING) | is_tolerated
     is_named_by_rule = is_warning & _IS_ROOT
     return (

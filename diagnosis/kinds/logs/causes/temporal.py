@@ -10,7 +10,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.scene import Facts
 from diagnosis.kinds.logs.meaning import stages, words
-from diagnosis.kinds.logs.meaning.catalogue import UNKNOWN_EXCEPTION, Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.kinds.logs.pace.pacing import Pace
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Level, Role
@@ -18,6 +18,11 @@ from diagnosis.model import Level, Role
 THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for lines that report an ignored exception.
 IGNORED_EXCEPTION: Final = "noise.ignored_exception"
+#: The rule for the first line of a traceback.
+TRACEBACK: Final = "code.traceback"
+#: Words for problems; a message of a program that it goes on in spite of one.
+ILL: Final = words.pattern("phrases", "ill")
+TOLERATED: Final = words.pattern("phrases", "tolerated")
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
@@ -82,6 +87,45 @@ def wrote_on(catalogue: Catalogue) -> set[int]:
     )
     is_over = writers_went_on(catalogue, edges.filter(pl.col("n") >= THRESHOLDS.survived_beats))
     return set(events.filter(is_over & pl.col("role").is_null() & ~pl.col("is_exception"))["event"].to_list())
+
+
+def caught_errors(catalogue: Catalogue) -> set[int]:
+    """Errors that their program says it handled. It printed an exception as a warning, with the level on the line
+    itself; or its file goes on with several new ordinary lines after a warning, after a message of what it does
+    instead, or after an exception that it logged as a record. O(cells)."""
+    is_warning = pl.col("level").is_between(Level.DEBUG, Level.WARNING) & ~pl.col("is_system")
+    is_warned_exception = is_warning & pl.col("is_exception") & pl.col("is_stamped")
+    is_notice = (is_warning | pl.col("example").str.contains(TOLERATED)) & ~pl.col("is_exception")
+    is_logged = pl.col("event").is_in(_logged_exceptions(catalogue))
+    says_why = pl.col("role").is_null() & pl.col("is_stamped") & is_logged.any()
+    events = catalogue.events
+    went_on = events.filter(is_notice | is_logged | says_why, _goes_on(catalogue, events))["event"]
+    return {*events.filter(is_warned_exception)["event"], *went_on}
+
+
+def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
+    """For each event whether its file has several new ordinary lines after its last line. O(cells)."""
+    is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
+    is_bad = pl.col("template").str.contains(STRUCTURE) | pl.col("example").str.contains(f"{ILL}|{EXIT_NOTICE}")
+    is_work = is_plain & ~is_bad & (pl.col("template") != "")
+    plain = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode()))
+    lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])
+    after = lines.with_columns(after=pl.col("n").cum_sum().over("file"))
+    edges = after.filter(pl.col("after") >= THRESHOLDS.survived_beats)
+    return writers_went_on(catalogue, edges.group_by("file").agg(edge=pl.col("first_line").max()), ("file",))
+
+
+def _logged_exceptions(catalogue: Catalogue) -> list[int]:
+    """Exceptions whose tracebacks all begin in a record with a time and a level: a program logged them. O(cells)."""
+    events, cells = catalogue.events, catalogue.cells
+    is_head = (pl.col("signature") == TRACEBACK) & pl.col("is_stamped") & (pl.col("level") > Level.NONE)
+    heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
+    raised = events.filter(pl.col("is_exception") & ~pl.col("is_stamped"))["event"]
+    first = heads.group_by("file", "source").agg(head=pl.col("first_line").min(), heads=pl.col("n").sum())
+    own = cells.filter(pl.col("event").is_in(raised.implode())).join(first, on=["file", "source"], how="left")
+    is_behind = (pl.col("head") < pl.col("first_line")) & (pl.col("n") <= pl.col("heads"))
+    logged = own.group_by("event").agg(is_so=is_behind.fill_null(False).all())
+    return logged.filter("is_so")["event"].to_list()
 
 
 def ignored_exceptions(catalogue: Catalogue) -> set[int]:

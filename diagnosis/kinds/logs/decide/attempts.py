@@ -16,9 +16,11 @@ from typing import Final
 
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
+from diagnosis.evidence import Fact, Measure
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.scene import Given
-from diagnosis.kinds.logs.compare.detectors import watchdogs
+from diagnosis.kinds.logs.compare import stated_setups
+from diagnosis.kinds.logs.compare.detectors import uneven, watchdogs
 from diagnosis.kinds.logs.decide import verdict
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows import events
@@ -137,11 +139,23 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         node_names=case.catalogue.nodes,
         world_size=_world_size(case),
         protocol=_protocol(case) if result.is_failure else (),
+        stated=_stated_setup(case),
+        measures=() if result.is_failure else _measures(case),
     )
 
 
 def _protocol(case: Case) -> tuple[watchdogs.State, ...]:
     return case.budgets.run("watchdogs", lambda: tuple(watchdogs.states(case)), ())
+
+
+def _measures(case: Case) -> tuple[Measure, ...]:
+    nothing: tuple[Measure, ...] = ()
+    return case.budgets.run("measures", lambda: uneven.measured(case), nothing)
+
+
+def _stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:
+    nothing: tuple[tuple[str, Fact], ...] = ()
+    return case.budgets.run("set-up", lambda: stated_setups.stated_setup(case), nothing)
 
 
 def _world_size(case: Case) -> int | None:

@@ -26,7 +26,7 @@ EXCEPTION: Final = words.pattern("phrases", "exception")
 RAISED: Final = words.pattern("phrases", "raised")
 SYSTEM: Final = words.pattern("phrases", "system")
 INNER: Final = words.pattern("phrases", "inner_cause")
-STRUCTURE: Final = words.pattern("phrases", "frame")
+STRUCTURE: Final = "|".join(words.pattern("phrases", row) for row in ("frame", "source_line"))
 
 
 #: Exceptions that no rule knows.

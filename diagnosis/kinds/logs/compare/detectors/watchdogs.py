@@ -29,18 +29,22 @@ id: Final = "watchdogs"
 why: Final = "who is behind in the order of collectives, or called another, is who the others wait for"
 needs: Final = "lines of watchdogs with sequence numbers"
 
-_GROUP, _RANK, _WORK, _AT, _ENQUEUED, _COMPLETED = (
-    words.regex("watchdogs", what) for what in ("group", "rank", "work", "at", "enqueued", "completed")
+_GROUP, _RANK, _WORK, _SIZE, _AT, _ENQUEUED, _COMPLETED = (
+    words.regex("watchdogs", what) for what in ("group", "rank", "work", "size", "at", "enqueued", "completed")
 )
 #: A message that a watchdog of some collective library wrote.
 WATCHDOG: Final = words.pattern("watchdogs", "line")
+#: Collectives in which all ranks give and expect the same number of elements.
+OF_ONE_SIZE: Final = frozenset(
+    {"ALLREDUCE", "BROADCAST", "ALLGATHER", "REDUCE_SCATTER", "_ALLGATHER_BASE", "_REDUCE_SCATTER_BASE"}
+)
 #: The category if a rank called another collective than its peers.
 MISMATCH: Final = "framework.collective.mismatch"
 
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of one rank in one process group."""
+    """The state of one rank in one process group. ``size``: the elements that it gave and expects, as written."""
 
     rank: int
     node: str | None
@@ -49,6 +53,7 @@ class State:
     op: str | None = None
     enqueued: int | None = None
     completed: int | None = None
+    size: str = ""
 
 
 def look(case: Case) -> Iterator[Clue]:
@@ -79,7 +84,7 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
             continue
         # "[PG ID 14 PG GUID 64(tp) Rank 4]": the GUID is the same on all members, the id is not
         name = (group.group("guid") or group.group("name") or group.group("id")) if group else ""
-        work, at = _WORK.search(text), _AT.search(text)
+        work, at, size = _WORK.search(text), _AT.search(text), _SIZE.search(text)
         enqueued, completed = _ENQUEUED.search(text), _COMPLETED.search(text)
         if not (work or at or enqueued or completed):
             continue
@@ -92,6 +97,7 @@ def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
             work.group(2) if work else old.op,
             int(enqueued.group(1)) if enqueued else old.enqueued,
             int(completed.group(1)) if completed else old.completed,
+            f"{size.group(1)} to {size.group(2)}" if size else old.size,
         )
     return _without_nameless(merged)
 
@@ -104,7 +110,8 @@ def _without_nameless(merged: dict[tuple[int, str], State]) -> list[State]:
         bare = merged.get((rank, ""))
         is_of_it = bare is not None and named[rank] == 1 and bare.seq == state.seq
         if group or not named[rank]:
-            out.append(replace(state, op=bare.op) if bare and is_of_it and state.op is None else state)
+            needs_op = bare is not None and is_of_it and state.op is None
+            out.append(replace(state, op=bare.op, size=bare.size) if bare and needs_op else state)
     return out
 
 
@@ -150,17 +157,27 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
         if s.seq is not None and s.op is not None:
             by_seq[s.seq].append(s)
     for seq, same in sorted(by_seq.items()):
-        common_op, votes = Counter(s.op for s in same).most_common(1)[0]
-        odd = [s for s in same if s.op != common_op]
         # ranks of one group that stop at different numbers are not in one collective: nothing to compare
-        if (
-            stats.is_minority(len(odd), len(same))
-            and votes >= THRESHOLDS.members
-            and stats.is_nearly_all(len(same), len(members))
-        ):
-            for s in odd:
-                text = f"called {s.op} as number {seq} {where}, its peers {common_op}"
-                yield from _clue(s, THRESHOLDS.mismatch, text, MISMATCH)
+        if stats.is_nearly_all(len(same), len(members)):
+            yield from _other_calls(seq, same, where)
+
+
+def _other_calls(seq: int, same: list[State], where: str) -> Iterator[Clue]:
+    """The few ranks that called another collective than the others under one number, or the same one with another
+    size."""
+    common_op, votes = Counter(s.op for s in same).most_common(1)[0]
+    odd = [s for s in same if s.op != common_op]
+    if stats.is_minority(len(odd), len(same)) and votes >= THRESHOLDS.members:
+        for s in odd:
+            text = f"called {s.op} as number {seq} {where}, its peers {common_op}"
+            yield from _clue(s, THRESHOLDS.mismatch, text, MISMATCH)
+    sized = [s for s in same if s.op == common_op and s.size and common_op in OF_ONE_SIZE]
+    size, votes = Counter(s.size for s in sized).most_common(1)[0] if sized else ("", 0)
+    others = [s for s in sized if s.size != size]
+    if not odd and stats.is_minority(len(others), len(sized)) and votes >= THRESHOLDS.members:
+        for s in others:
+            text = f"called {s.op} as number {seq} {where} with {s.size} elements, its peers with {size}"
+            yield from _clue(s, THRESHOLDS.mismatch, text, MISMATCH)
 
 
 def _clue(state: State, weight: float, text: str, tells: str = "") -> Iterator[Clue]:

@@ -15,7 +15,8 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.literals import Way, stored_ways, ways
-from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
+from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
+from diagnosis.kinds.logs.meaning.signatures.quotations import Heard
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -33,16 +34,6 @@ type _Hit = tuple[str, int, str, str, str]
 MATCHED_BYTES = 4096
 #: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
 _TEXTS_AT_A_TIME = 1 << 13
-#: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
-#: ("this might be caused by ...") still counts; lists of causes and conditions do not.
-HYPOTHESIS_WORDS = (
-    r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
-    r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
-    r"(?:causes?|reasons?)\b|\ba (?:common|possible|likely|frequent|typical) (?:cause|reason)\b"
-    r"|\b(?:most )?(?:likely|probably) caused by\b.{0,80}\be\.g\."
-    r"|\bif (?:the )?(?:exit ?code|return ?code|signal|status) is\b"
-    r"|\b(?:this|which|it) (?:usually |typically |often )?(?:indicates|means|suggests) that\b|\bsolution: ?\d\.).*$"
-)
 
 
 class SignatureSet:
@@ -133,15 +124,14 @@ class SignatureSet:
         return roles
 
     def _hits(self, heads: pl.Series) -> list[list[_Hit]]:
-        """All hits of each text, in the order of the rules. The built-in rules match what is no general explanation,
-        users' rules the whole text.
+        """All hits of each text, in the order of the rules. The built-in rules hear what a text says itself
+        (:mod:`quotations`), users' rules the whole text.
         """
-        certain = heads.str.replace(HYPOTHESIS_WORDS, "")
+        heard = Heard.of(heads)
         hits: list[list[_Hit]] = [[] for _ in heads]
         for order, rows in sorted(self._candidates(heads), key=lambda found: found[0]):
             sig = self.signatures[order]
-            seen = heads if sig.area in USER_AREAS else certain
-            lines = seen.gather(rows)
+            lines = heard.by(sig).gather(rows)
             is_hit = lines.str.contains(sig.pattern).fill_null(False)
             if not is_hit.any():  # compiling another pattern takes longer than most matches
                 continue

@@ -10,14 +10,15 @@ from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 
-def stuck(op: str, tmp_path: Path) -> list[tuple[str, str]]:
-    """Sixteen ranks whose watchdogs report number 90; those of node 3 with ``op``."""
+def stuck(op: str, tmp_path: Path, size: int = 4) -> list[tuple[str, str]]:
+    """Sixteen ranks whose watchdogs report number 90; rank 6 of node 3 with ``op`` and ``size``."""
     job = Job(nodes=8, gpus=2, iterations=12)
     for rank in range(16):
         said = op if rank == 6 else "ALLREDUCE"
+        own = size if rank == 6 else 4
         text = (
             f"[rank{rank}]: [PG ID 1 PG GUID 7(default_pg) Rank {rank}] Watchdog caught collective operation timeout: "
-            f"WorkNCCL(SeqNum=90, OpType={said}, NumelIn=4, NumelOut=4, Timeout(ms)=600000)"
+            f"WorkNCCL(SeqNum=90, OpType={said}, NumelIn={own}, NumelOut={own}, Timeout(ms)=600000)"
         )
         job.say(job.ends + 600, rank // 2, text)
     return [(clue.node, clue.tells) for clue in watchdogs.look(case_of(job, tmp_path))]
@@ -29,6 +30,21 @@ def test_the_rank_that_called_something_else_is_seen_and_shows_the_cause(tmp_pat
 
 def test_ranks_that_agree_prove_nothing(tmp_path: Path) -> None:
     assert stuck("ALLREDUCE", tmp_path) == []
+
+
+def test_the_rank_that_gave_another_number_of_elements_is_seen(tmp_path: Path) -> None:
+    assert stuck("ALLREDUCE", tmp_path, size=8) == [("gpu-0003", "framework.collective.mismatch")]
+
+
+def test_the_wording_of_the_watchdog_that_names_its_group_in_another_line_is_read() -> None:
+    rank = 2
+    lines = [
+        f"[Rank {rank}] Watchdog caught it: WorkNCCL(SeqNum=7219, OpType=ALLREDUCE, NumelIn=9, NumelOut=9, T=1)",
+        f"[PG ID 0 PG GUID 0(default_pg) Rank {rank}] failure detected by watchdog at work sequence id: 7219 "
+        "PG status: last enqueued work: 7219, last completed work: 7218",
+    ]
+    [state] = watchdogs.read((text, rank, "gpu-1") for text in lines)
+    assert (state.group, state.seq, state.op, state.size) == ("0", 7219, "ALLREDUCE", "9 to 9")
 
 
 def test_ranks_that_wrote_nothing_are_part_of_the_world(tmp_path: Path) -> None:

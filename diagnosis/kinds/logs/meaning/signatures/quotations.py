@@ -1,0 +1,71 @@
+"""What a message says itself, and what it only quotes. Quotations lend no words to rules.
+
+Rules for programs and rules for machines hear different texts. ``KeyError: 'node_lost'`` says that the program's own
+table has no such key: a fault of the program may be read from that name, a fault of a machine may not.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+from typing import Final, Self
+
+import polars as pl
+
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
+from diagnosis.model import Role
+
+#: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
+#: ("this might be caused by ...") still counts; lists of causes and conditions do not.
+HYPOTHESIS_WORDS: Final = (
+    r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
+    r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
+    r"(?:causes?|reasons?)\b|\ba (?:common|possible|likely|frequent|typical) (?:cause|reason)\b"
+    r"|\b(?:most )?(?:likely|probably) caused by\b.{0,80}\be\.g\."
+    r"|\bif (?:the )?(?:exit ?code|return ?code|signal|status) is\b"
+    r"|\b(?:this|which|it) (?:usually |typically |often )?(?:indicates|means|suggests) that\b|\bsolution: ?\d\.).*$"
+)
+#: A numbered line of source, as notebooks and rich tracebacks print it.
+SOURCE_LINE: Final = words.pattern("phrases", "source_line")
+#: A typed exception: names in quotes in its text are the program's.
+EXCEPTION: Final = words.pattern("phrases", "exception")
+#: An error of the language itself, to the end of the line.
+LANGUAGE_ERROR: Final = words.pattern("phrases", "language_error") + ".*$"
+#: The value of a property says that nothing is wrong ("Thermal slowdown : Not Active").
+SAYS_NO: Final = words.pattern("phrases", "says_no")
+#: A name in quotes: one word, no path.
+QUOTED_NAME: Final = r"""['"`][A-Za-z_][\w.\-]{0,80}['"`]"""
+#: Beginnings of the categories whose cause may be a name in a program.
+PROGRAM: Final = ("user.", "framework.")
+
+
+@dataclass(frozen=True, slots=True)
+class Heard:
+    """The same texts as each kind of rule hears them. ``whole``: rules of users; ``certain``: rules
+    about programs, and of harmless words; ``of_machines``: rules about anything else that is wrong.
+    """
+
+    whole: pl.Series
+    certain: pl.Series
+    of_machines: pl.Series
+
+    @classmethod
+    def of(cls, texts: pl.Series) -> Self:
+        """O(characters)."""
+        text = pl.col("text")
+        claims = text.str.replace(HYPOTHESIS_WORDS, "")
+        is_no_event = text.str.contains(SOURCE_LINE) | text.str.contains(SAYS_NO)
+        certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
+        unnamed = text.str.replace(LANGUAGE_ERROR, "").str.replace_all(QUOTED_NAME, "'x'")
+        own = pl.when(text.str.contains(EXCEPTION)).then(unnamed).otherwise(text)
+        heard = pl.DataFrame({"text": texts}).with_columns(certain=certain)
+        return cls(texts, heard["certain"], heard.select(text="certain").select(own).to_series())
+
+    def by(self, sig: Signature) -> pl.Series:
+        """The texts as one rule hears them. A rule that itself spells a name in quotes means that name."""
+        if sig.area in USER_AREAS:
+            return self.whole
+        is_harmless = sig.role in {Role.BENIGN, Role.ADVICE}
+        means_name = re.search(QUOTED_NAME, sig.pattern) is not None
+        return self.certain if is_harmless or means_name or sig.category.startswith(PROGRAM) else self.of_machines

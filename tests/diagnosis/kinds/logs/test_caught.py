@@ -1,0 +1,64 @@
+"""Errors that a program says it handled end nothing; the same errors without such words do."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from tests.diagnosis.cases import case_of_lines
+
+FRAMES = (
+    "Traceback (most recent call last):",
+    '  File "/opt/job/env.py", line 4, in act',
+    "    x, y = text",
+)
+WORK = [f"worker {n}: using a fast tokenizer of kind {name}" for n, name in enumerate(("a", "b", "c", "d"))]
+
+
+def outcome(tmp_path: Path, *lines: str) -> str:
+    return case_of_lines(tmp_path, *lines).ending.outcome
+
+
+def test_an_exception_that_was_logged_before_others_go_on_was_caught(tmp_path: Path) -> None:
+    logged = [
+        "ERROR:2026-12-25 23:46:30,691:" + FRAMES[0],
+        *FRAMES[1:],
+        "TypeError: cannot unpack NoneType object",
+    ]
+    assert outcome(tmp_path, "INFO begin", *logged, *WORK) != "failed"
+
+
+def test_an_exception_at_the_end_was_not_caught(tmp_path: Path) -> None:
+    raised = [*FRAMES, "TypeError: cannot unpack NoneType object"]
+    assert outcome(tmp_path, "INFO begin", *WORK, *raised) == "failed"
+
+
+def test_a_traceback_whose_lines_all_are_warnings_was_caught(tmp_path: Path) -> None:
+    header = "[rank3]:W0311 10:02:17.101000 7711 torch/bundler.py:228] "
+    lines = [header + line for line in (*FRAMES, "FileNotFoundError: [Errno 2] No such file: '/tmp/a/b'")]
+    assert outcome(tmp_path, *lines) != "failed"
+    assert outcome(tmp_path / "plain", *[line.removeprefix(header) for line in lines]) == "failed"
+
+
+def test_a_message_that_says_what_is_done_instead_is_no_cause(tmp_path: Path) -> None:
+    notice = "WARNING: could not find index map files, building the indices on rank 0 ..."
+    assert outcome(tmp_path, "begin", notice, *WORK) != "failed"
+
+
+def test_what_a_wrapper_says_before_the_ranks_begin_did_not_stop_them(tmp_path: Path) -> None:
+    hook = ["Traceback (most recent call last):", '  File "/opt/hook", line 5', "    import x"]
+    wrapper = [*hook, "ModuleNotFoundError: No module named 'dataclasses'"]
+    ranks = [f"  {rank}: [rank{rank}]: {text}" for text in ("begin", "read settings", "build model") for rank in (0, 1)]
+    error = "AssertionError: class input value 5 and checkpoint value 6 do not match"
+    raised = [f"  {rank}: [rank{rank}]: {text}" for text in (*hook, error) for rank in (0, 1)]
+    case = case_of_lines(tmp_path, *wrapper, *ranks, *raised, "srun: error: n2: task 1: Exited with exit code 1")
+    assert "class input value" in case.lead["example"]
+
+
+def test_a_launch_that_was_refused_after_one_that_completed_has_failed(tmp_path: Path) -> None:
+    completed = ["{'train_runtime': 1234.1, 'train_loss': 0.69}", "***** train metrics *****"]
+    refused = [
+        "usage: tune-cli [-h] [--lr LR]",
+        "tune-cli: error: the following arguments are required: --out",
+    ]
+    assert outcome(tmp_path, *completed, *refused) == "failed"
+    assert outcome(tmp_path / "alone", *completed) == "succeeded"
