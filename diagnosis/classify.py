@@ -11,7 +11,6 @@ from __future__ import annotations
 
 import json
 import math
-import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache
@@ -20,9 +19,8 @@ from typing import Any, Final
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.classify_model import Model
-from diagnosis.kinds.logs.meaning import signatures, words
+from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureSet
-from diagnosis.kinds.logs.meaning.signatures.quotations import PROGRAM, QUOTED_NAME
 from diagnosis.model import Role
 from diagnosis.taxonomy import NONE, UNKNOWN, Category
 
@@ -33,8 +31,6 @@ _ROLES = (Role.ROOT, Role.CONFIRMATION, Role.CASCADE, Role.TEARDOWN)
 #: Used only without any root hint: they show that something failed, not what.
 _CONSEQUENCES = frozenset({Role.CASCADE, Role.TEARDOWN})
 _WITHOUT_CAUSE = frozenset({UNKNOWN, NONE})
-_EXCEPTION = words.regex("phrases", "exception")
-_SYSTEM_ERROR = words.regex("phrases", "system_error")
 
 
 @dataclass(frozen=True, slots=True)
@@ -119,22 +115,15 @@ def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> lis
     if (rule is not None and rule.role in {Role.ADVICE, Role.BENIGN}) or not share:
         return []
     weight = share * _role_weight(hint) * THRESHOLDS.model
-    is_program = _is_program_error(hint.template)
-    own = re.sub(QUOTED_NAME, "", hint.template) if is_program else hint.template
+    is_program = signatures.is_program_error(hint.template)
+    own = signatures.without_names(hint.template) if is_program else hint.template
     found = list(model.predict(own).items())[: THRESHOLDS.model_guesses]
     source = "confirmed incidents" if model.confirmed else "known messages"
     reason = f"Its words are those of {source} of this category"
-    return [
-        (leaf, weight * p, reason)
-        for leaf, p in found
-        if p >= THRESHOLDS.model_least and leaf not in _WITHOUT_CAUSE and (leaf.startswith(PROGRAM) or not is_program)
+    votes = [
+        (leaf, weight * p, reason) for leaf, p in found if p >= THRESHOLDS.model_least and leaf not in _WITHOUT_CAUSE
     ]
-
-
-def _is_program_error(template: str) -> bool:
-    """Whether a message is a typed exception of the program: its words are names that the program gave, so they may
-    tell a fault of the program or of its framework, and none of a machine. Names in quotes tell nothing."""
-    return _EXCEPTION.search(template) is not None and _SYSTEM_ERROR.search(template) is None
+    return [vote for vote in votes if not is_program or vote[0].startswith(signatures.PROGRAM)]
 
 
 def _role_weight(hint: Hint) -> float:

@@ -50,4 +50,7 @@ def facts(parsed: Sequence[Parsed]) -> Iterator[tuple[str, Fact]]:
 
 def measures(parsed: Sequence[Parsed]) -> list[Measure]:
     """What the files of all kinds measure of places."""
-    return [found for one in parsed if one.skipped is None for found in row_of(one.kind).measures(one)]
+    found: list[Measure] = []
+    for one in parsed:
+        found += row_of(one.kind).measures(one)
+    return found

@@ -69,3 +69,16 @@ class Heard:
         is_harmless = sig.role in {Role.BENIGN, Role.ADVICE}
         means_name = re.search(QUOTED_NAME, sig.pattern) is not None
         return self.certain if is_harmless or means_name or sig.category.startswith(PROGRAM) else self.of_machines
+
+
+def is_program_error(text: str) -> bool:
+    """Whether a message is a typed exception of the program: its words are names that the program
+    gave, so they may tell a fault of the program or of its framework, and none of a machine.
+    """
+    is_typed = words.regex("phrases", "exception").search(text) is not None
+    return is_typed and words.regex("phrases", "system_error").search(text) is None
+
+
+def without_names(text: str) -> str:
+    """A message without the names that it quotes."""
+    return re.sub(QUOTED_NAME, "", text)
