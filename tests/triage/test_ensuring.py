@@ -4,6 +4,7 @@ nothing."""
 from __future__ import annotations
 
 import json
+import socket
 import stat
 from io import StringIO
 from pathlib import Path
@@ -23,6 +24,7 @@ from triage.places import ROOT
 
 pytestmark = pytest.mark.django_db
 SECRET = "fl_" + "a1" * 32
+RESOLVE = socket.getaddrinfo
 GUIDE = (ROOT / "docs" / "accounts.md").read_text()
 #: the file of the guide, with a token that Faultline makes
 SETUP = GUIDE.partition("```toml\n")[2].partition("```")[0]
@@ -33,6 +35,11 @@ name = "made"
 scopes = ["upload", "read"]
 write_to = "FOLDER/token"
 """
+
+
+def resolved_without_names(host: str, *arguments: Any, **options: Any) -> Any:
+    """As a machine whose network has no names answers."""
+    return RESOLVE(host, *arguments, **options | {"flags": socket.AI_NUMERICHOST})
 
 
 def ensure(*arguments: str) -> dict[str, Any]:
@@ -49,7 +56,7 @@ def states(answer: dict[str, Any]) -> dict[str, str]:
 def file(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     (tmp_path / "password").write_text("a long good password\n")
     monkeypatch.setenv("EPILOG_TOKEN", SECRET)
-    monkeypatch.setattr("triage.services.outbound.target_of", lambda url: None)
+    monkeypatch.setattr(socket, "getaddrinfo", resolved_without_names)
     made = tmp_path / "setup.toml"
     text = SETUP.replace("/run/secrets/mara-password", "FOLDER/password") + MADE_TOKEN
     made.write_text(text.replace("FOLDER", str(tmp_path)))
@@ -71,6 +78,14 @@ def test_a_file_makes_everything_once_and_a_second_time_nothing(file: Path) -> N
     second = ensure(str(file))
     assert not second["changed"] and set(states(second).values()) == {"unchanged"}
     assert "secret" not in str(second) and Activity.objects.count() == rows
+
+
+def test_a_host_that_nobody_knows_yet_is_told_and_one_that_is_not_public_is_refused(file: Path) -> None:
+    told = {row["name"]: row["note"] for row in ensure(str(file))["results"] if "note" in row}
+    assert told == {"mara/on call": "The host hooks.example.org is not known here. Messages are sent as soon as it is."}
+    file.write_text(file.read_text().replace("https://hooks.example.org/", "http://169.254.169.254/"))
+    with pytest.raises(CommandError, match="on call"):
+        ensure(str(file))
 
 
 def test_a_secret_that_is_made_goes_to_its_file_and_one_that_is_given_is_used(file: Path, tmp_path: Path) -> None:

@@ -23,6 +23,7 @@ class EnsuredSerializer(serializers.Serializer[Any]):
     name = serializers.CharField()
     state = serializers.ChoiceField(["created", "changed", "unchanged"])
     changes = serializers.ListField(child=serializers.CharField(), help_text="Names of the fields that were changed")
+    note = serializers.CharField(allow_blank=True, help_text="What does not work yet, in a sentence")
     secret = serializers.CharField(
         allow_blank=True, help_text="Password, token or signing secret that was made now: it is shown only here"
     )

@@ -34,6 +34,7 @@ from triage.domain.wanted_setup import (
     given_fields,
 )
 from triage.models import Activity, Route
+from triage.services import outbound
 from triage.services.initial_passwords import initial_password_make, initial_password_of
 from triage.services.routes import route_change, route_save
 
@@ -54,6 +55,8 @@ class Ensured:
     #: names of the fields that were changed; empty if all was so before
     changes: tuple[str, ...] = ()
     secret: str = ""
+    #: what does not work yet, in a sentence
+    note: str = ""
 
     @property
     def state(self) -> str:
@@ -189,20 +192,33 @@ def _route(wanted: WantedRoute) -> Ensured:
     if len(same) > 1:
         raise _refusal(where, "there are several of this name: rename or delete all but one")
     name = f"{wanted.owner}/{wanted.name}"
+    note = _host_note(given["url"]) if given.get("url") else ""
     try:
         if same:
-            return Ensured("route", name, changes=tuple(_route_changes(same[0], owner, given)))
-        made = route_save(by=owner, **{"name": wanted.name, **given})
+            return Ensured("route", name, changes=tuple(_route_changes(same[0], owner, given)), note=note)
+        made = route_save(by=owner, is_host_free=True, **{"name": wanted.name, **given})
     except Refused as refusal:
         raise _refusal(where, refusal.detail.rstrip(".")) from refusal
-    return Ensured("route", name, is_new=True, secret=made.opened("secret") if ALL[made.kind].makes_secret else "")
+    secret = made.opened("secret") if ALL[made.kind].makes_secret else ""
+    return Ensured("route", name, is_new=True, secret=secret, note=note)
+
+
+def _host_note(url: Any) -> str:
+    """A set-up is often made before the names of its network: a host that nobody knows yet is told, not refused."""
+    try:
+        outbound.target_of(str(url))
+    except outbound.UnknownHost as error:
+        return f"{error} Messages are sent as soon as it is."
+    except outbound.ForbiddenAddress:  # the route is refused
+        pass
+    return ""
 
 
 def _route_changes(route: Route, owner: Any, given: dict[str, Any]) -> list[str]:
     """Change a route; returns the names of the columns that differ now."""
     before = _columns(route)
     mark = transaction.savepoint_create()
-    after = _columns(route_change(route=route, by=owner, given=given))
+    after = _columns(route_change(route=route, by=owner, given=given, is_host_free=True))
     changes = [name for name, value in after.items() if value != before[name]]
     if not changes:  # then there is no row in the log, and a wait for the receiver does not end
         transaction.savepoint_rollback(mark)

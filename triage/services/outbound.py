@@ -46,6 +46,10 @@ class ForbiddenAddress(Exception):
     """A forbidden address; the message says why and what would be allowed."""
 
 
+class UnknownHost(ForbiddenAddress):
+    """Nobody whom this server asks knows the host now; that may change."""
+
+
 class Answer(NamedTuple):
     """``status`` 0: no answer, ``error`` says why in a sentence."""
 
@@ -101,7 +105,7 @@ def target_of(url: str) -> Target:
     try:
         answers = socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
     except (OSError, UnicodeError) as error:
-        raise ForbiddenAddress(f"The host {host} is not known here.") from error
+        raise UnknownHost(f"The host {host} is not known here.") from error
     addresses = list(dict.fromkeys(str(row[4][0]).partition("%")[0] for row in answers))
     for address in addresses:
         if not _is_allowed(host, ipaddress.ip_address(address), is_tls=is_tls):

@@ -54,8 +54,10 @@ def route_save(
     team: Team | None = None,
     is_active: bool = True,
     existing: Route | None = None,
+    is_host_free: bool = False,
 ) -> Route:
-    """Create or change a route. An empty secret field keeps the stored one.
+    """Create or change a route. An empty secret field keeps the stored one. ``is_host_free``: its host may be one that
+    nobody knows yet; each message asks again.
 
     Raises:
         Refused: with the sentence of the field.
@@ -76,7 +78,7 @@ def route_save(
         _refuse("name", f"You have {MAX_ROUTES} routes: delete one first.")
     route = existing or Route(owner=by, kind=kind, secret=seal(_secret()) if destination.makes_secret else "")
     before = _log_data(route) if existing else None
-    _fill(route, destination, {"url": url, "secret": secret, **(options or {})})
+    _fill(route, destination, {"url": url, "secret": secret, **(options or {})}, is_host_free=is_host_free)
     route.name, route.events, route.query, route.team = name.strip()[:120], chosen_events, query.strip(), team
     route.quiet_from, route.quiet_until, route.zone = quiet_from, quiet_until, zone
     if is_active and not route.is_active:
@@ -88,7 +90,7 @@ def route_save(
     return route
 
 
-def route_change(*, route: Route, by: Any, given: Mapping[str, Any]) -> Route:
+def route_change(*, route: Route, by: Any, given: Mapping[str, Any], is_host_free: bool = False) -> Route:
     """Change what is given of a route, as :func:`route_save` names it; the rest stays.
 
     Raises:
@@ -99,7 +101,7 @@ def route_change(*, route: Route, by: Any, given: Mapping[str, Any]) -> Route:
     if url_field is not None and not url_field.is_secret:  # an empty secret one keeps what is stored
         kept["url"] = _opened_or_empty(route, "url")
     options = {**route.options, **given.get("options", {})}
-    return route_save(by=by, existing=route, **{**kept, **given, "options": options})
+    return route_save(by=by, existing=route, is_host_free=is_host_free, **{**kept, **given, "options": options})
 
 
 @transaction.atomic
@@ -127,7 +129,7 @@ def secret_rotate(*, route: Route, by: Any) -> str:
     return made
 
 
-def _fill(route: Route, destination: Destination, values: Mapping[str, str]) -> None:
+def _fill(route: Route, destination: Destination, values: Mapping[str, str], *, is_host_free: bool) -> None:
     """The fields of the kind, checked. An empty secret one keeps what is stored."""
     unknown = [name for name in values if values[name] and name not in destination.form]
     if unknown:
@@ -138,7 +140,7 @@ def _fill(route: Route, destination: Destination, values: Mapping[str, str]) -> 
         value = str(values.get(name) or "").strip()
         stored = _opened_or_empty(route, name) if name in _COLUMNS else ""
         value = value or (stored if field.is_secret else "") or field.default
-        _checked_field(field, value)
+        _checked_field(field, value, is_host_free=is_host_free)
         if name not in _COLUMNS:
             options[name] = value
         elif value != stored:  # an equal one keeps its seal
@@ -154,7 +156,7 @@ def _opened_or_empty(route: Route, name: str) -> str:
         return ""
 
 
-def _checked_field(field: Field, value: str) -> None:
+def _checked_field(field: Field, value: str, *, is_host_free: bool) -> None:
     if field.is_required and not value:
         _refuse(field.name, f"Fill in “{field.label}”.")
     if len(value) > (2000 if field.name == "url" else 500) or any(ord(letter) < 32 for letter in value):
@@ -163,7 +165,8 @@ def _checked_field(field: Field, value: str) -> None:
         try:
             outbound.target_of(value)
         except outbound.ForbiddenAddress as error:
-            _refuse("url", str(error))
+            if not (is_host_free and isinstance(error, outbound.UnknownHost)):
+                _refuse("url", str(error))
     if field.choices and value not in dict(field.choices):
         _refuse(field.name, f"{field.label} is one of {', '.join(dict(field.choices))}.")
     if field.name == "to":

@@ -56,6 +56,8 @@ class Command(BaseCommand):
         for row in rows:
             changes = f" ({', '.join(row['changes'])})" if row["changes"] and row["state"] == "changed" else ""
             self.stdout.write(f"{row['state']:10}{row['kind']} {row['name']}{changes}")
+            if "note" in row:
+                self.stdout.write(f"{'':10}{row['note']}")
             if "secret" in row:
                 word = "password" if row["kind"] == "person" else "secret"
                 self.stdout.write(f"{'':10}{word}, shown only now: {row['secret']}")
@@ -137,6 +139,7 @@ def _keep(one: Ensured, path: str) -> bool:
 
 def _row(one: Ensured, written_to: str | None) -> dict[str, Any]:
     row: dict[str, Any] = {"kind": one.kind, "name": one.name, "state": one.state, "changes": list(one.changes)}
+    row |= {"note": one.note} if one.note else {}
     if written_to is not None:
         return {**row, "written_to": written_to}
     return {**row, "secret": one.secret} if one.secret else row
