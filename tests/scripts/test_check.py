@@ -18,9 +18,14 @@ def test_the_costliest_tests_are_printed() -> None:
     assert "--costs=10" in check.PYTEST
 
 
+def test_all_long_stages_begin_together_and_leave_a_place_for_the_short_ones() -> None:
+    is_long = ["pytest" in stage.argv or stage.name in ("mypy", check.STAGES[0].name) for stage in check.STAGES]
+    assert is_long.index(False) == sum(is_long) == check.MAX_STAGES
+
+
 def test_a_stage_that_is_not_there_is_reported_with_those_that_are(capsys: pytest.CaptureFixture[str]) -> None:
     assert check.main(["rain"]) == 2
-    assert "tests of the lab, openapi" in capsys.readouterr().err
+    assert "tests of the lab and fuzzers, openapi" in capsys.readouterr().err
 
 
 def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
@@ -31,8 +36,8 @@ def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
         ["tests/e2e", "-m", "e2e"],
         ["tests/triage"],
         ["tests", "--ignore=tests/triage", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
-        ["tests/diagnosis", "tests/fuzz"],
-        ["lab"],
+        ["tests/diagnosis", "-p", "no:django", "-W", "ignore::pytest.PytestConfigWarning"],
+        ["lab", "tests/fuzz"],
     ]
     marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "lab"]
     found = subprocess.run(marked, cwd=ROOT, capture_output=True, text=True, check=True).stdout.split()
