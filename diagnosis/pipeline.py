@@ -170,7 +170,7 @@ def _inferred(concluded: Conclusion, logs: LogDiagnosis | None, results: Sequenc
         *reasons(concluded, logs),
         *(logs.inferred if logs else ()),
         *(result.sentence for result in results),
-        *(one["text"] for one in concluded.disagreements),
+        *(one.text for one in concluded.disagreements),
     )
 
 

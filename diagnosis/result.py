@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Final
 
 from diagnosis.evidence import Fact, FactSummary, Measure, Suspect
 
@@ -151,6 +151,20 @@ class LogDiagnosis:
     slow_phase: tuple[int, int, float] | None = None
     stated: tuple[tuple[str, Fact], ...] = ()
     measures: tuple[Measure, ...] = ()
+
+    @property
+    def has_evidence(self) -> bool:
+        """Whether there are log lines at all."""
+        return self is not NO_LOGS
+
+    @property
+    def roots(self) -> list[LogEvent]:
+        """The events that state the cause, in the order of their weight."""
+        return [event for event in self.events if event.role == "root"]
+
+
+#: The diagnosis of a job without log lines.
+NO_LOGS: Final = LogDiagnosis(False, "unknown", Verdict("", "", "", 0.0), "", None, None)
 
 
 @dataclass(frozen=True, slots=True)

@@ -24,29 +24,36 @@ CONDITIONS_WITHOUT_PROBLEM: Final = ("healthy", "running", "recovered", "unknown
 
 def shares(
     condition: str,
-    logs: LogDiagnosis | None,
+    logs: LogDiagnosis,
     findings: Sequence[Finding],
     stacks: StackFinding,
     results: Sequence[Result] = (),
 ) -> list[tuple[str, float]]:
     """Categories with their probabilities after the results of checks, the answer first."""
-    is_slow = any(f.what == "slow" or f.source == "watch" for f in findings)
-    is_only_shown = condition == "degraded" and not is_slow and any(result.is_fault for result in results)
-    rows = [(UNKNOWN, 0.0)] if is_only_shown else _shares_from_evidence(condition, logs, findings, stacks)
-    if condition in CONDITIONS_WITHOUT_PROBLEM or condition == "cancelled":
+    rows = _shares_from_evidence(condition, logs, findings, stacks)
+    if _is_only_shown(condition, findings, results):
+        rows = [(UNKNOWN, 0.0)]
+    if condition in (*CONDITIONS_WITHOUT_PROBLEM, "cancelled"):
         return rows
     return cap_shares(weigh.update_categories(rows, results))
 
 
+def _is_only_shown(condition: str, findings: Sequence[Finding], results: Sequence[Result]) -> bool:
+    """Whether a job is degraded by a broken part that a report shows, and neither slow steps nor an alarm show it."""
+    is_slow = any(finding.what == "slow" or finding.source == "watch" for finding in findings)
+    is_shown = any(result.is_fault for result in results)
+    return condition == "degraded" and is_shown and not is_slow
+
+
 def _shares_from_evidence(
-    condition: str, logs: LogDiagnosis | None, findings: Sequence[Finding], stacks: StackFinding
+    condition: str, logs: LogDiagnosis, findings: Sequence[Finding], stacks: StackFinding
 ) -> list[tuple[str, float]]:
-    if logs is not None and logs.is_failure:
+    if logs.is_failure:
         return _shares_of_failure(logs, findings)
     if condition == "degraded":
         return _shares_of_slow_job(findings)
     if condition in CONDITIONS_WITHOUT_PROBLEM:
-        sure = logs.verdict.confidence if logs is not None else THRESHOLDS.no_logs
+        sure = logs.verdict.confidence if logs.has_evidence else THRESHOLDS.no_logs
         return [(NONE, round(sure, 4))]
     if condition == "cancelled":
         return [(CANCELLED, THRESHOLDS.cancelled)]
@@ -57,13 +64,20 @@ def _shares_from_evidence(
 
 def _shares_of_failure(logs: LogDiagnosis, findings: Sequence[Finding]) -> list[tuple[str, float]]:
     """The logs' category and their runner-up; without one, that of a node that owes a message."""
-    if logs.verdict.id in (NONE, UNKNOWN):
-        owed = next((f.category for f in findings if f.what == "flows_ceased" and f.category), "")
-        return [(owed, THRESHOLDS.flows_only)] if owed else [(UNKNOWN, 0.0)]
-    rows = [(logs.verdict.id, logs.verdict.confidence)]
-    if logs.verdict.runner_up is not None:
-        rows.append(logs.verdict.runner_up)
+    verdict = logs.verdict
+    if verdict.id in (NONE, UNKNOWN):
+        return _shares_of_silence(findings)
+    rows = [(verdict.id, verdict.confidence)]
+    if verdict.runner_up is not None:
+        rows.append(verdict.runner_up)
     return cap_shares(rows)
+
+
+def _shares_of_silence(findings: Sequence[Finding]) -> list[tuple[str, float]]:
+    """The category of the first node whose flows stopped while it owed a message."""
+    owed = [f.category for f in findings if f.what == "flows_ceased"]
+    named = list(filter(None, owed))
+    return [(named[0], THRESHOLDS.flows_only)] if named else [(UNKNOWN, 0.0)]
 
 
 def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
@@ -73,27 +87,29 @@ def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
     if placed:
         best = max(placed, key=lambda f: f.p)
         return cap_shares([(best.category or SLOW_STEPS, max(THRESHOLDS.named, best.p)), (SLOW_STEPS, 1.0)])
-    alarm = next((f.category for f in findings if f.source == "watch"), None)
-    if alarm is None or any(f.source != "watch" for f in slow):
+    alarms = [f.category for f in findings if f.source == "watch"]
+    is_shown_elsewhere = not {f.source for f in slow} <= {"watch"}
+    if not alarms or is_shown_elsewhere:
         return [(SLOW_STEPS, THRESHOLDS.slow)]
-    return [(alarm, 0.0 if alarm == UNKNOWN else THRESHOLDS.alarm)]
+    sure = 0.0 if alarms[0] == UNKNOWN else THRESHOLDS.alarm
+    return [(alarms[0], sure)]
 
 
 def cap_shares(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Probabilities of alternatives that exclude each other: at most 1 in total, in falling order, each once."""
-    left = 1.0
-    out: list[tuple[str, float]] = []
-    seen: set[str] = set()
+    """Probabilities of alternatives that exclude each other: at most 1 in total, in falling order, each once. The first
+    stays also without any.
+    """
+    capped: dict[str, float] = {}
+    left, last = 1.0, 1.0
     for name, p in rows:
-        share = min(max(p, 0.0), left)
-        if name in seen or (out and share <= 0.0):
+        free = min(max(p, 0.0), left)
+        has_nothing_left = bool(capped) and free <= 0.0
+        if name in capped or has_nothing_left:
             continue
-        if out:
-            share = min(share, out[-1][1])
-        seen.add(name)
-        out.append((name, round(share, 4)))
-        left = max(0.0, left - share)
-    return out
+        share = min(free, last)
+        capped[name] = share
+        left, last = max(0.0, left - share), round(share, 4)
+    return [(name, round(share, 4)) for name, share in capped.items()]
 
 
 def category_and_subcategory(leaf_id: str) -> tuple[str, str]:

@@ -17,7 +17,7 @@ from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
 from diagnosis.evidence import Finding, FlowFinding, Result, StackFinding, Suspect
 from diagnosis.model import JobHints
-from diagnosis.result import LogDiagnosis
+from diagnosis.result import NO_LOGS, LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("conclude")
 
@@ -50,33 +50,36 @@ def conclude(
 
     The caller adds advice and further checks.
     """
-    hints = hints or JobHints()
-    iterations = list(logs.timeline.get("iterations") or ()) if logs is not None else []
-    of_logs = slowdowns.of_logs(logs.slow_phase if logs is not None else None, iterations, gpus)
-    slow = slowdowns.merge_slowdowns(of_logs, slowdowns.of_flows(flows, gpus, iterations), min_gpu_s)
-    situation = Situation(logs, flows, stacks, slow, hints.outcome, hints.alarms, tuple(results))
+    known = logs or NO_LOGS
+    told = hints or JobHints()
+    iterations = known.timeline.get("iterations", ())
+    of_logs = slowdowns.of_logs(known.slow_phase, iterations, gpus)
+    of_flows = slowdowns.of_flows(flows, gpus, iterations)
+    slow = slowdowns.merge_slowdowns(of_logs, of_flows, min_gpu_s)
+    situation = Situation(known, flows, stacks, slow, told.outcome, told.alarms, tuple(results))
     name, why = condition(situation)
     slow_places = _findings_in_stretches(findings.of_flows(flows), name, slow)
-    if name == "degraded" and not _covers_a_stretch(slow_places, slow):
-        suspects = [s for s in suspects if s.sources != ("flows",)]
+    blamed = _blamed(suspects, name, is_whole=_covers_a_stretch(slow_places, slow))
     accused: tuple[Fault, ...] = ()
     if name not in categories.CONDITIONS_WITHOUT_PROBLEM:
-        accused = faults.find_faults(suspects, name, faults.node_of_ranks(logs, stacks), faults.root_writers(logs))
+        homes = faults.node_of_ranks(known, stacks)
+        accused = faults.find_faults(blamed, name, homes, faults.root_writers(known))
     found = [
-        *findings.of_logs(logs),
+        *findings.of_logs(known),
         *slow_places,
         *findings.of_slowdowns(slow),
-        *(findings.of_last_messages(flows, is_hung=name == "hung") if name in ("hung", "failed") else ()),
+        *findings.of_last_messages(flows, name),
         *findings.of_stacks(stacks),
         *findings.of_checks(results),
-        *findings.of_uploader(hints),
-        *findings.of_alarms(hints),
+        *findings.of_uploader(told),
+        *findings.of_alarms(told),
     ]
-    shares = categories.shares(name, logs, found, stacks, results)
+    shares = categories.shares(name, known, found, stacks, results)
     leaf, sure = shares[0]
     top, sub = categories.category_and_subcategory(leaf)
     ended = outcome(name, situation)
     chain = _chain(found, ended)
+    seen_slow = slow_places if name == "degraded" else ()
     return Conclusion(
         condition=name,
         id=leaf,
@@ -85,76 +88,105 @@ def conclude(
         confidence=sure,
         sentence=sentence(situation, name, accused),
         alternatives=tuple(shares),
-        seen=faults.places_seen(logs, stacks, accused, slow_places if name == "degraded" else ()),
+        seen=faults.places_seen(known, stacks, accused, seen_slow),
         fault=accused,
-        moment=_moment(name, why, logs, slow, chain),
+        moment=_moment(name, why, known, slow, chain),
         chain=chain,
-        disagreements=disagreements.find_disagreements(found, logs, suspects, results, flows),
+        disagreements=disagreements.find_disagreements(found, known, blamed, results, flows),
         slowdowns=slow,
         outcome=ended,
     )
+
+
+def _blamed(suspects: Sequence[Suspect], condition: str, *, is_whole: bool) -> list[Suspect]:
+    """The suspects without those of the flows alone if their findings last for a small part (``is_whole`` False) of
+    what made the job slow.
+    """
+    if is_whole or condition != "degraded":
+        return list(suspects)
+    return [suspect for suspect in suspects if suspect.sources != ("flows",)]
 
 
 def _chain(found: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
     """The causal chain: dated findings by time, undated ones of the cause before them. It ends with the conclusion's
     outcome.
     """
-    kept = [
-        msgspec.structs.replace(f, text=outcome) if f.what == "outcome" else f for f in found if f.source != "uploader"
-    ]
+    kept = []
+    for finding in found:
+        if finding.source == "uploader":
+            continue
+        is_outcome = finding.what == "outcome"
+        kept.append(msgspec.structs.replace(finding, text=outcome) if is_outcome else finding)
     return tuple(causal_order(kept, lambda f: (f.at, f.what, f.text))[:MAX_CHAIN])
 
 
 def _findings_in_stretches(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
     """Findings of flows about slow machines within the reported stretches only: healthy jobs have slow steps too."""
-    if condition == "degraded" and not any(s.at is not None for s in slow):
-        return list(rows)
     spans = [(s.at, s.until or s.at) for s in slow if s.at is not None]
-    return [f for f in rows if any(t <= (f.until or f.at or 0.0) and (f.at or 0.0) <= u for t, u in spans)]
+    if condition == "degraded" and not spans:
+        return list(rows)
+    return [row for row in rows if _is_in_one(row, spans)]
+
+
+def _is_in_one(row: Finding, spans: Sequence[tuple[float, float]]) -> bool:
+    """Whether a finding overlaps one of these spans of time."""
+    begin, end = _span(row)
+    return any(since <= end and begin <= until for since, until in spans)
+
+
+def _span(row: Finding) -> tuple[float, float]:
+    begin = row.at or 0.0
+    return begin, row.until or begin
 
 
 def _covers_a_stretch(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool:
     """Whether the findings about places last for at least half of one of the stretches that flows show: who delayed a
     smaller part of all of them is not who made the job slow. True without such stretches.
     """
-    spans = [(s.at, s.until) for s in slow if s.source == "flows" and s.at is not None and s.until is not None]
+    of_flows = [(s.at, s.until) for s in slow if s.source == "flows"]
+    spans = [(at, until) for at, until in of_flows if at is not None and until is not None]
     if not spans or not rows:
         return True
-    for begin, end in spans:
-        covered, until = 0.0, begin
-        for t, u in sorted((f.at or 0.0, f.until or f.at or 0.0) for f in rows):
-            covered += max(0.0, min(u, end) - max(t, until))
-            until = max(until, min(u, end))
-        if covered >= THRESHOLDS.covered * (end - begin):
-            return True
-    return False
+    parts = sorted(map(_span, rows))
+    return any(_covered_s(parts, at, until) >= THRESHOLDS.covered * (until - at) for at, until in spans)
+
+
+def _covered_s(parts: Sequence[tuple[float, float]], begin: float, end: float) -> float:
+    """How many seconds of a stretch these spans cover together. ``parts`` sorted."""
+    covered, reached = 0.0, begin
+    for since, until in parts:
+        last = min(until, end)
+        covered += max(0.0, last - max(since, reached))
+        reached = max(reached, last)
+    return covered
 
 
 def _moment(
-    name: str, why: str, logs: LogDiagnosis | None, slow: Sequence[Slowdown], chain: Sequence[Finding]
+    name: str, why: str, logs: LogDiagnosis, slow: Sequence[Slowdown], chain: Sequence[Finding]
 ) -> Moment | None:
     """The start of the failure, the source of that time, the stage and the iteration."""
     if name in ("healthy", "running", "unknown"):
         return None
-    stage = logs.stage if logs is not None else None
-    iteration = logs.iteration if logs is not None else None
     if name == "degraded" and slow:
         first = min(slow, key=lambda s: (s.at is None, s.at or 0.0, s.steps))
         until = first.until if first.is_over else None
-        return Moment(first.at, until, stage or "training", first.steps[0], "the first slow step", why)
+        stage = logs.stage or "training"
+        return Moment(first.at, until, stage, first.steps[0], "the first slow step", why)
     at, how = _beginning(chain)
-    return Moment(at, None, stage, iteration, how, why)
+    return Moment(at, None, logs.stage, logs.iteration, how, why)
 
 
 def _beginning(chain: Sequence[Finding]) -> tuple[float | None, str]:
     """When the failure began, and how that is known."""
-    lead = next((f for f in chain if f.what == "root" and f.at is not None), None)
-    if lead is not None:
-        return lead.at, "the first line of the cause"
-    last = next((f for f in chain if f.what == "progress"), None)
-    if last is not None:
-        return last.at, "the last progress"
-    return next((f.at for f in chain if f.at is not None), None), "the first dated finding"
+    dated = [finding for finding in chain if finding.at is not None]
+    roots = [finding for finding in dated if finding.what == "root"]
+    if roots:
+        return roots[0].at, "the first line of the cause"
+    progress = [finding for finding in chain if finding.what == "progress"]
+    if progress:
+        return progress[0].at, "the last progress"
+    first = dated[0].at if dated else None
+    return first, "the first dated finding"
 
 
 def to_json(c: Conclusion) -> dict[str, Any]:
@@ -168,25 +200,28 @@ def to_json(c: Conclusion) -> dict[str, Any]:
         "confidence": round(c.confidence, 4),
         "sentence": c.sentence,
         "alternatives": [{"id": name, "p": p} for name, p in c.alternatives],
-        "seen": [{"kind": p.kind, "name": p.name, "rank": p.rank, "why": why} for p, why in c.seen],
+        "seen": [{**msgspec.to_builtins(place), "why": why} for place, why in c.seen],
         "fault": [_fault(f) for f in c.fault],
-        "moment": None if c.moment is None else msgspec.to_builtins(c.moment),
+        "moment": _as_json(c.moment),
         "chain": [_finding(f) for f in c.chain],
         "slowdowns": [_slowdown(s) for s in c.slowdowns],
-        "checks": list(c.checks),
+        "checks": _as_json(c.checks),
         "advice": c.advice,
-        "disagreements": list(c.disagreements),
+        "disagreements": _as_json(c.disagreements),
     }
+
+
+def _as_json(value: object) -> Any:
+    """Records as dicts and lists."""
+    return msgspec.json.decode(msgspec.json.encode(value))
 
 
 def _fault(f: Fault) -> dict[str, Any]:
     return {
-        "kind": f.place.kind,
-        "name": f.place.name,
-        "rank": f.place.rank,
+        **msgspec.to_builtins(f.place),
         "p": f.p,
         "reasons": list(f.reasons),
-        "why": f.reasons[0] if f.reasons else "",
+        "why": next(iter(f.reasons), ""),
         "from": list(f.sources),
     }
 
@@ -199,16 +234,17 @@ def _finding(f: Finding) -> dict[str, Any]:
         "t": f.at,
         "until": f.until,
         "is_stamped": f.is_stamped,
-        "places": [{"kind": p.kind, "name": p.name, "rank": p.rank} for p in f.places],
+        "places": _as_json(f.places),
         "first_hand": f.first_hand,
         "category": f.category or None,
         "amount": f.amount,
-        "steps": list(f.steps) if f.steps else None,
+        "steps": _as_json(f.steps),
         "evidence": list(f.evidence),
     }
 
 
 def _slowdown(s: Slowdown) -> dict[str, Any]:
+    cost = s.lost_gpu_s
     return {
         "source": s.source,
         "first": s.steps[0],
@@ -216,7 +252,7 @@ def _slowdown(s: Slowdown) -> dict[str, Any]:
         "count": s.count,
         "factor": round(s.factor, 3),
         "lost_s": round(s.lost_s, 3),
-        "lost_gpu_s": None if s.lost_gpu_s is None else round(s.lost_gpu_s, 3),
+        "lost_gpu_s": None if cost is None else round(cost, 3),
         "t": s.at,
         "until": s.until,
         "is_over": s.is_over,

@@ -12,12 +12,15 @@ from diagnosis.evidence import FlowFinding, Result, StackFinding
 from diagnosis.model import HANG_ALARM, AlarmNote
 from diagnosis.result import LogDiagnosis
 
+#: Slow parts that last: without logs, what flows show of them is the course of the job.
+_LASTING_KINDS: Final = ("slow_group", "slow_switch")
+
 
 @dataclass(frozen=True, slots=True)
 class Situation:
-    """The input of the table."""
+    """The input of the table. ``logs``: ``NO_LOGS`` without log lines."""
 
-    logs: LogDiagnosis | None
+    logs: LogDiagnosis
     flows: FlowFinding
     stacks: StackFinding
     slowdowns: tuple[Slowdown, ...]
@@ -27,35 +30,49 @@ class Situation:
     #: outcomes of checks and bad values of state reports
     results: tuple[Result, ...] = ()
 
-    @property
-    def is_failure(self) -> bool:
-        return self.logs is not None and self.logs.is_failure
-
-    @property
-    def symptom(self) -> str:
-        return self.logs.symptom if self.logs is not None else ""
+    def has_failed_with(self, symptom: str) -> bool:
+        """Whether the logs show a failure with this symptom."""
+        return self.logs.is_failure and self.logs.symptom == symptom
 
     @property
     def outcome(self) -> str:
         """As the logs show it. Logs that run to their last line show no end of a job that people say has ended."""
-        shown = self.logs.outcome if self.logs is not None else "unknown"
-        return "unknown" if shown == "running" and self.stated_outcome in STATED_ENDS else shown
+        if self.logs.outcome == "running" and self.stated_outcome in STATED_ENDS:
+            return "unknown"
+        return self.logs.outcome
 
     @property
-    def is_lasting_slow(self) -> bool:
-        """A slow group or switch that only flows show, without logs about the end of the job."""
-        return self.logs is None and any(row.kind in ("slow_group", "slow_switch") for row in self.flows.slow)
+    def is_cancelled(self) -> bool:
+        return self.outcome == "cancelled"
+
+    @property
+    def is_slow(self) -> bool:
+        """Stretches of slow steps; or a slow group or switch, without logs about the end of the job."""
+        kinds = {row.kind for row in self.flows.slow}
+        is_lasting = not self.logs.has_evidence and not kinds.isdisjoint(_LASTING_KINDS)
+        return is_lasting or bool(self.slowdowns)
 
     @property
     def is_stuck(self) -> bool:
         """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good end."""
-        hangs = [alarm for alarm in self.alarms if alarm.kind == HANG_ALARM and alarm.until is None]
-        return any(alarm.ended_at is None or self.outcome != "succeeded" for alarm in hangs)
+        lasting = [alarm for alarm in self.alarms if alarm.until is None]
+        hangs = [alarm for alarm in lasting if alarm.kind == HANG_ALARM]
+        is_open = self.outcome != "succeeded"
+        return any(is_open or alarm.ended_at is None for alarm in hangs)
+
+    @property
+    def has_open_alarm(self) -> bool:
+        """An alarm of a job whose end is not known."""
+        return any(alarm.ended_at is None for alarm in self.alarms)
+
+    @property
+    def has_ended(self) -> bool:
+        return any(alarm.ended_at is not None for alarm in self.alarms)
 
     @property
     def has_stacks_alone(self) -> bool:
         """Stacks without logs: people dump them of hung or slow jobs."""
-        return self.logs is None and self.stacks.has_evidence
+        return self.stacks.has_evidence and not self.logs.has_evidence
 
     @property
     def has_broken_part(self) -> bool:
@@ -84,39 +101,36 @@ class Situation:
         return [result for result in self.results if result.is_fault]
 
     @property
-    def has_ended(self) -> bool:
-        return any(alarm.ended_at is not None for alarm in self.alarms)
+    def has_recovered(self) -> bool:
+        """An earlier launch failed, the diagnosed one ended well."""
+        earlier = [a.outcome for a in self.logs.attempts if a.number < self.logs.attempt]
+        return self.logs.outcome == "succeeded" and "failed" in earlier
 
     @property
-    def has_recovered(self) -> bool:
-        logs = self.logs
-        return (
-            logs is not None
-            and logs.outcome == "succeeded"
-            and any(a.outcome == "failed" and a.number < logs.attempt for a in logs.attempts)
-        )
+    def has_only_flows(self) -> bool:
+        return bool(self.flows.jobs) and not self.logs.has_evidence
 
 
 #: The order decides: an end that a person caused outranks the course before it, and a hang outranks a slowdown. A job
 #: that ended well is healthy only if no earlier row holds.
 TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
-    ("hung", lambda s: s.is_failure and s.symptom == "hang", "progress stopped and nothing had ended"),
-    ("degraded", lambda s: s.is_failure and s.symptom == "slow", "the job became slow"),
-    ("cancelled", lambda s: s.is_failure and s.outcome == "cancelled", "a person or the scheduler ended the job"),
-    ("failed", lambda s: s.is_failure, "the job ended with an error"),
+    ("hung", lambda s: s.has_failed_with("hang"), "progress stopped and nothing had ended"),
+    ("degraded", lambda s: s.has_failed_with("slow"), "the job became slow"),
+    ("cancelled", lambda s: s.logs.is_failure and s.is_cancelled, "a person or the scheduler ended the job"),
+    ("failed", lambda s: s.logs.is_failure, "the job ended with an error"),
     ("hung", lambda s: s.is_stuck, "the job makes no progress while it runs"),
     ("hung", lambda s: s.has_stacks_alone and not s.stacks.is_moving, "the stacks do not change"),
-    ("degraded", lambda s: s.has_stacks_alone and s.stacks.is_moving, "the stacks change: it is slow"),
-    ("degraded", lambda s: bool(s.slowdowns) or s.is_lasting_slow, "steps took longer than usual"),
-    ("degraded", lambda s: any(a.ended_at is None for a in s.alarms), "the running job has or had an alarm"),
+    ("degraded", lambda s: s.has_stacks_alone, "the stacks change: it is slow"),
+    ("degraded", lambda s: s.is_slow, "steps took longer than usual"),
+    ("degraded", lambda s: s.has_open_alarm, "the running job has or had an alarm"),
     ("degraded", lambda s: s.shows_slow_place, "a place is slow, or slower than the others"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),
-    ("cancelled", lambda s: s.outcome == "cancelled", "a person or the scheduler ended the job"),
+    ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
     ("healthy", lambda s: s.outcome == "succeeded", "the job reports a good end"),
-    ("healthy", lambda s: s.logs is None and bool(s.flows.jobs), "the flows show no slow step"),
+    ("healthy", lambda s: s.has_only_flows, "the flows show no slow step"),
 )
 
 
@@ -141,10 +155,14 @@ def outcome(name: str, situation: Situation) -> str:
     """How the job ended: succeeded, failed, cancelled, running, or unknown. A job that hung did not succeed, and a
     running one has not ended.
     """
-    if situation.is_stuck and not situation.is_failure:
-        return "failed" if situation.has_ended else "running"
-    if name == "failed" and not situation.is_failure:
-        # a broken part alone ends no job
-        return "failed" if situation.has_failed_run else situation.outcome
-    seen = _OUTCOME_OF_CONDITION.get(name, situation.outcome)
-    return "failed" if name == "hung" and seen in ("succeeded", "unknown") else seen
+    shown = situation.outcome
+    if not situation.logs.is_failure:
+        if situation.is_stuck:
+            return "failed" if situation.has_ended else "running"
+        if name == "failed":
+            # a broken part alone ends no job
+            return "failed" if situation.has_failed_run else shown
+    ended = _OUTCOME_OF_CONDITION.get(name, shown)
+    if name == "hung" and ended in ("succeeded", "unknown"):
+        return "failed"
+    return ended

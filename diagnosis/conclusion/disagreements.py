@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
+from diagnosis.conclusion.model import Disagreement, Side
 from diagnosis.evidence import Finding, FlowFinding, Result, Suspect
 from diagnosis.result import LogDiagnosis
 
@@ -28,17 +31,21 @@ MAX_LISTED: Final = 4
 
 def find_disagreements(
     findings: Iterable[Finding],
-    logs: LogDiagnosis | None,
+    logs: LogDiagnosis,
     suspects: Sequence[Suspect],
     results: Sequence[Result],
     flows: FlowFinding,
-) -> tuple[dict[str, Any], ...]:
-    """``{"about", "sides": [{"source", "says"}, …], "text"}`` for each contradiction, the uploader's first."""
-    out = [*_outcome(findings, logs), *_layout(flows), *_places(suspects), *_cleared_nodes(logs, results)]
-    return tuple(out)
+) -> tuple[Disagreement, ...]:
+    """Each contradiction, the uploader's first."""
+    return (
+        *_outcome(findings, logs),
+        *_layout(flows),
+        *_places(suspects),
+        *_cleared_nodes(logs, results),
+    )
 
 
-def _layout(flows: FlowFinding) -> list[dict[str, Any]]:
+def _layout(flows: FlowFinding) -> list[Disagreement]:
     """Parallel sizes and groups that the job states and its flows contradict."""
     differing = [job.apart for job in flows.jobs if job.apart is not None]
     return [
@@ -47,49 +54,50 @@ def _layout(flows: FlowFinding) -> list[dict[str, Any]]:
     ]
 
 
-def _cleared_nodes(logs: LogDiagnosis | None, results: Sequence[Result]) -> list[dict[str, Any]]:
+def _cleared_nodes(logs: LogDiagnosis, results: Sequence[Result]) -> list[Disagreement]:
     """Machines that the logs accuse and a check clears."""
-    accused = {n.node for n in logs.nodes if n.is_suspect} if logs is not None and logs.is_failure else set()
+    accused = {node.node for node in logs.nodes if node.is_suspect}
+    cleared = [result for result in results if result.kind == "node" and result.outcome.ratio < 1.0]
     return [
-        _disagreement("fault", ("the logs", f"accuse {r.target}"), ("a check", f"says of it: {r.outcome.says}"))
-        for r in results
-        if r.kind == "node" and r.target in accused and r.outcome.ratio < 1.0
+        _disagreement(
+            "fault",
+            ("the logs", f"accuse {result.target}"),
+            ("a check", f"says of it: {result.outcome.says}"),
+        )
+        for result in cleared
+        if result.target in accused
     ][:MAX_LISTED]
 
 
-def _outcome(findings: Iterable[Finding], logs: LogDiagnosis | None) -> list[dict[str, Any]]:
-    stated = next((f.text for f in findings if f.source == "uploader" and f.what == "outcome"), "")
-    if not stated or logs is None or logs.outcome in AGREEING_OUTCOMES.get(stated, (logs.outcome,)):
+def _outcome(findings: Iterable[Finding], logs: LogDiagnosis) -> list[Disagreement]:
+    stated = [f.text for f in findings if f.source == "uploader" and f.what == "outcome"]
+    if not stated or not logs.has_evidence:
         return []
-    return [
-        _disagreement(
-            "outcome",
-            ("the uploader", f"says that the job {_OUTCOME_WORDS.get(stated, stated)}"),
-            ("the logs", f"say that it {_OUTCOME_WORDS.get(logs.outcome, logs.outcome)}"),
-        )
-    ]
+    if logs.outcome in AGREEING_OUTCOMES.get(stated[0], (logs.outcome,)):
+        return []
+    says = f"says that the job {_OUTCOME_WORDS.get(stated[0], stated[0])}"
+    say = f"say that it {_OUTCOME_WORDS.get(logs.outcome, logs.outcome)}"
+    return [_disagreement("outcome", ("the uploader", says), ("the logs", say))]
 
 
-def _places(suspects: Sequence[Suspect]) -> list[dict[str, Any]]:
-    accused: dict[str, list[str]] = {}
+def _places(suspects: Sequence[Suspect]) -> list[Disagreement]:
+    """Two kinds of evidence that accuse nodes, and no node together."""
+    accused: dict[str, set[str]] = defaultdict(set)
     for suspect in suspects:
         if suspect.kind == "node" and suspect.is_suspect:
             for source in suspect.sources:
-                accused.setdefault(source, []).append(suspect.entity)
-    rows = sorted(accused.items())
-    out = []
-    for n, (source, nodes) in enumerate(rows):
-        for other, other_nodes in rows[n + 1 :]:
-            if not set(nodes) & set(other_nodes):
-                sides = [
-                    (s, f"accuse {', '.join(sorted(set(v))[:MAX_LISTED])}")
-                    for s, v in ((source, nodes), (other, other_nodes))
-                ]
-                out.append(_disagreement("fault", *sides))
-    return out
+                accused[source].add(suspect.entity)
+    return [
+        _disagreement("fault", (one, _accuse_text(accused[one])), (other, _accuse_text(accused[other])))
+        for one, other in itertools.combinations(sorted(accused), 2)
+        if accused[one].isdisjoint(accused[other])
+    ]
 
 
-def _disagreement(about: str, one: tuple[str, str], other: tuple[str, str]) -> dict[str, Any]:
-    sides = [{"source": source, "says": says} for source, says in (one, other)]
+def _accuse_text(nodes: Iterable[str]) -> str:
+    return f"accuse {', '.join(sorted(nodes)[:MAX_LISTED])}"
+
+
+def _disagreement(about: str, one: tuple[str, str], other: tuple[str, str]) -> Disagreement:
     text = f"The evidence disagrees: {one[0]} {one[1]}, {other[0]} {other[1]}."
-    return {"about": about, "sides": sides, "text": text}
+    return Disagreement(about, (Side(*one), Side(*other)), text)

@@ -6,15 +6,17 @@ smallest set that contains the culprit, or nobody. A machine and a rank of it ar
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import itertools
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.findings import places_of, rank_place
 from diagnosis.conclusion.model import Fault
 from diagnosis.evidence import PLACE_KINDS, Finding, Place, StackFinding, Suspect
-from diagnosis.model import Role
-from diagnosis.result import LogDiagnosis
+from diagnosis.evidence.stack_findings import DumpedRank
+from diagnosis.result import LineRef, LogDiagnosis, LogEvent
 
 THRESHOLDS: Final = thresholds.of("fault")
 LIMITS: Final = thresholds.limits("fault")
@@ -43,81 +45,92 @@ def find_faults(
 
     O(suspects).
     """
-    rows = [s for s in suspects if s.kind in PLACE_KINDS]
-    named = [s for s in rows if s.is_suspect]
+    rows = [suspect for suspect in suspects if suspect.kind in PLACE_KINDS]
+    named = [row for row in rows if row.is_suspect]
     if condition == "degraded" and not named:
         named = candidates(rows)
     found = [_merged_fault(same, wrote or {}) for same in _groups_by_culprit(named, node_of or {})]
-    found.sort(key=lambda f: (-f.p, f.place))
+    found.sort(key=lambda fault: (-fault.p, fault.place))
     return tuple(found[:MAX_LISTED])
 
 
-def node_of_ranks(logs: LogDiagnosis | None, stacks: StackFinding) -> dict[int, str]:
+def node_of_ranks(logs: LogDiagnosis, stacks: StackFinding) -> dict[int, str]:
     """The node of each rank, from the stacks' table and the lines of the logs' events; the first statement counts."""
-    stated = [(row.rank, row.node) for row in stacks.ranks]
-    events = logs.events if logs is not None else ()
-    stated += [(line.rank, line.node) for event in events for line in event.lines]
     found: dict[int, str] = {}
-    for rank, node in stated:
+    rows: Iterator[DumpedRank | LineRef] = itertools.chain(stacks.ranks, _lines_of(logs.events))
+    for rank, node in ((row.rank, row.node) for row in rows):
         if rank is not None and node:
             found.setdefault(rank, node)
     return found
 
 
-def root_writers(logs: LogDiagnosis | None) -> dict[str, set[int]]:
+def root_writers(logs: LogDiagnosis) -> dict[str, set[int]]:
     """The ranks of each node that wrote root lines."""
-    found: dict[str, set[int]] = {}
-    for event in logs.events if logs is not None else ():
-        for line in event.lines if event.role == Role.ROOT.value else ():
-            if line.rank is not None and line.node:
-                found.setdefault(line.node, set()).add(line.rank)
+    found: dict[str, set[int]] = defaultdict(set)
+    for line in _lines_of(logs.roots):
+        if line.rank is not None and line.node:
+            found[line.node].add(line.rank)
     return found
+
+
+def _lines_of(events: Iterable[LogEvent]) -> Iterator[LineRef]:
+    return itertools.chain.from_iterable(event.lines for event in events)
 
 
 def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Suspect]]:
     """The accused in groups of one culprit each: a node with those of its ranks that are accused as well."""
-    at = {s.entity: [s] for s in named if s.kind == "node"}
-    home = {**node_of, **{r: s.entity for s in named if s.kind == "node" for r in s.ranks}}
-    single = []
-    for s in named:
-        if s.kind == "node":
-            continue
-        rank = _place(s).rank if s.kind == "rank" else None
-        group = at.get(home.get(rank, "")) if rank is not None else None
+    nodes = [suspect for suspect in named if suspect.kind == "node"]
+    others = [suspect for suspect in named if suspect.kind != "node"]
+    group_of = {node.entity: [node] for node in nodes}
+    home = dict(node_of)
+    for node in nodes:
+        home |= dict.fromkeys(node.ranks, node.entity)
+    alone: list[list[Suspect]] = []
+    for suspect in others:
+        group = group_of.get(_home_of(suspect, home))
         if group is None:
-            single.append([s])
+            alone.append([suspect])
         else:
-            group.append(s)
-    return [*at.values(), *single]
+            group.append(suspect)
+    return [*group_of.values(), *alone]
+
+
+def _home_of(suspect: Suspect, home: Mapping[int, str]) -> str:
+    """The node of an accused rank; empty for other suspects."""
+    rank = _place(suspect).rank
+    if suspect.kind != "rank" or rank is None:
+        return ""
+    return home.get(rank, "")
 
 
 def _merged_fault(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:
-    """One culprit. Its rank is named if only one rank is accused or wrote root lines. The parts share their evidence,
-    so the most probable of them counts.
-    """
+    """One culprit. The parts share their evidence, so the most probable of them counts."""
     place = _place(same[0])
-    ranks = {r for r in (_place(s).rank for s in same[1:]) if r is not None} or set(same[0].ranks)
-    ranks = ranks or set(wrote.get(place.name, ()))
     if place.kind == "node":
-        place = Place("node", place.name, ranks.pop() if len(ranks) == 1 else None)
-    p = max(min(1.0, max(0.0, s.score)) for s in same)
-    reasons = tuple(dict.fromkeys(r for s in same for r in s.reasons))
-    return Fault(place, round(p, 4), reasons, tuple(dict.fromkeys(source for s in same for source in s.sources)))
+        place = Place("node", place.name, _only_rank(same, wrote.get(place.name, ())))
+    p = max(min(1.0, max(0.0, part.score)) for part in same)
+    reasons = dict.fromkeys(itertools.chain.from_iterable(part.reasons for part in same))
+    sources = dict.fromkeys(itertools.chain.from_iterable(part.sources for part in same))
+    return Fault(place, round(p, 4), tuple(reasons), tuple(sources))
+
+
+def _only_rank(same: Sequence[Suspect], writers: Iterable[int]) -> int | None:
+    """The one rank of a node that is accused, else the one that wrote root lines."""
+    accused = {_place(part).rank for part in same[1:]} - {None}
+    ranks = accused or set(same[0].ranks) or set(writers)
+    return ranks.pop() if len(ranks) == 1 else None
 
 
 def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
     """The suspects with the highest scores, if they are few: evidence cannot separate them, one of them is at fault."""
-    if not rows:
-        return []
-    top = max(s.score for s in rows)
-    same = [s for s in rows if s.score >= THRESHOLDS.share * top]
-    if top <= 0 or len(same) > MAX_CANDIDATES:
-        return []
-    return same
+    top = max((row.score for row in rows), default=0.0)
+    same = [row for row in rows if row.score >= THRESHOLDS.share * top]
+    is_useful = top > 0 and len(same) <= MAX_CANDIDATES
+    return same if is_useful else []
 
 
 def places_seen(
-    logs: LogDiagnosis | None,
+    logs: LogDiagnosis,
     stacks: StackFinding,
     fault: Iterable[Fault],
     slow: Iterable[Finding] = (),
@@ -125,38 +138,49 @@ def places_seen(
     """Where the failure was seen, also if nobody is at fault: the accused, writers of the root lines, ranks that others
     wait for, and machines of the ``slow`` findings. The accused come first, so that no limit leaves one out.
     """
-    seen = _seen_by_logs(logs) if logs is not None and logs.is_failure else []
+    seen = _seen_by_logs(logs) if logs.is_failure else []
     seen += [(rank_place(rank), "the others wait for it") for rank in stacks.suspect_ranks]
     seen += [(Place("node", name), "the others wait for a rank of it") for name in stacks.suspect_nodes]
-    seen += [(place, finding.text) for finding in slow for place in finding.places[:MAX_LISTED]]
-    each: dict[tuple[str, str], tuple[Place, str]] = {}
+    for finding in slow:
+        seen += [(place, finding.text) for place in finding.places[:MAX_LISTED]]
+    why_of: dict[tuple[str, str], str] = {}
+    place_of: dict[tuple[str, str], Place] = {}
     for place, why in seen:  # a machine is listed once, with or without a known rank
-        each.setdefault((place.kind, place.name), (place, why))
-    named: dict[tuple[str, str], tuple[Place, str]] = {}
+        why_of.setdefault((place.kind, place.name), why)
+        place_of.setdefault((place.kind, place.name), place)
+    accused: dict[tuple[str, str], Place] = {}
     for row in fault:
         key = (row.place.kind, row.place.name)
-        _, why = each.pop(key, (row.place, row.reasons[0] if row.reasons else "accused"))
-        named[key] = (row.place, why)
-    return tuple({**named, **each}.values())[:MAX_LISTED]
+        accused[key] = row.place
+        why_of.setdefault(key, next(iter(row.reasons), "accused"))
+    ordered = {**accused, **place_of, **accused}
+    return tuple((place, why_of[key]) for key, place in ordered.items())[:MAX_LISTED]
 
 
 def _seen_by_logs(logs: LogDiagnosis) -> list[tuple[Place, str]]:
     """Who wrote the root lines, else the first line about the end, and the devices that root lines name."""
-    roots = [event for event in logs.events if event.role == Role.ROOT.value]
     seen: list[tuple[Place, str]] = []
-    for event in roots:
+    for event in logs.roots:
         writers = [Place("node", name) for name in event.node_names[:MAX_LISTED]]
         seen += [(place, "wrote a line that states the cause") for place in (*writers, *places_of(event.lines))]
-    if not roots:
+    if not logs.roots:
         seen += [(place, "wrote the first line about the end") for place in places_of(logs.lines)]
-    stated = [row for indicator in logs.indicators for row in indicator.parameters.items()]
-    devices = [Place("device", name) for kind, name in stated if kind in DEVICE_PARAMETERS]
-    return seen + [(device, "named in a line that states the cause") for device in devices]
+    for indicator in logs.indicators:
+        devices = [name for kind, name in indicator.parameters.items() if kind in DEVICE_PARAMETERS]
+        seen += [(Place("device", name), "named in a line that states the cause") for name in devices]
+    return seen
 
 
 def _place(suspect: Suspect) -> Place:
-    if suspect.kind == "rank":
-        digits = "".join(ch for ch in suspect.entity if ch.isdigit())
-        rank = suspect.ranks[0] if suspect.ranks else int(digits) if 0 < len(digits) < LIMITS.digits else None
-        return Place("rank", str(rank) if rank is not None else suspect.entity, rank)
-    return Place(suspect.kind, suspect.entity, suspect.ranks[0] if len(suspect.ranks) == 1 else None)
+    if suspect.kind != "rank":
+        rank = suspect.ranks[0] if len(suspect.ranks) == 1 else None
+        return Place(suspect.kind, suspect.entity, rank)
+    rank = suspect.ranks[0] if suspect.ranks else _number_in(suspect.entity)
+    name = suspect.entity if rank is None else str(rank)
+    return Place("rank", name, rank)
+
+
+def _number_in(name: str) -> int | None:
+    """The number that the digits of a name are, if it is short enough for a rank."""
+    digits = "".join(filter(str.isdigit, name))
+    return int(digits) if 0 < len(digits) < LIMITS.digits else None

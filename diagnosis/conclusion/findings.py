@@ -4,9 +4,9 @@ it.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
@@ -26,6 +26,8 @@ MAX_SLOW_FINDINGS: Final = 48
 MAX_QUOTE_CHARS: Final = 400
 #: Maximum number of places of one finding.
 MAX_PLACES: Final = 64
+#: Lines of an event that a finding names.
+MAX_LINES: Final = 3
 
 _KIND_OF_ROLE: Final = {
     Role.ROOT.value: "root",
@@ -42,26 +44,29 @@ _KIND_OF_ALARM: Final = {"hang": "silent", "silent": "silent", "slow": "slow"}
 _CATEGORY_OF_MEASURE: Final = {"late": "performance.straggler", "uneven": "performance.imbalance"}
 
 
-def of_logs(logs: LogDiagnosis | None) -> list[Finding]:
+def of_logs(logs: LogDiagnosis) -> list[Finding]:
     """The last progress, the root lines, their consequences, the end, and earlier launches."""
-    if logs is None:
+    if not logs.has_evidence:
         return []
-    found: list[Finding] = []
-    last = _last_progress(logs)
-    if last is not None:
-        found.append(last)
+    found = _last_progress(logs)
+    open_events = [event for event in logs.events if not (logs.is_failure and event.recovered)]
     for role, what in _KIND_OF_ROLE.items():
-        rows = [e for e in logs.events if e.role == role and not (logs.is_failure and e.recovered)]
-        rows.sort(key=lambda e: (e.first_at is None, e.first_at or 0.0))
-        found += [_event_finding(e, what) for e in rows[:MAX_FINDINGS]]
-    for attempt, following in list(pairwise(logs.attempts))[-MAX_FINDINGS:]:
-        lost = repeated_iterations(attempt, following)
-        repeated_text = f" {iterations_text(lost)} had to be run again." if lost else ""
-        text = f"Launch {attempt.number} ended ({attempt.outcome}).{repeated_text}"
-        found.append(Finding("logs", "restart", text, at=attempt.t1, amount=float(lost)))
-    ends = [a.t1 for a in logs.attempts if a.number == logs.attempt and a.t1 is not None]
-    found.append(Finding("logs", "outcome", logs.outcome, at=max(ends, default=None)))
-    return found
+        events = [event for event in open_events if event.role == role]
+        events.sort(key=lambda event: (event.first_at is None, event.first_at or 0.0))
+        found += [_event_finding(event, what) for event in events[:MAX_FINDINGS]]
+    found += [_restart(*both) for both in list(pairwise(logs.attempts))[-MAX_FINDINGS:]]
+    own = [attempt.t1 for attempt in logs.attempts if attempt.number == logs.attempt]
+    ended_at = max((at for at in own if at is not None), default=None)
+    return [*found, Finding("logs", "outcome", logs.outcome, at=ended_at)]
+
+
+def _restart(attempt: Attempt, following: Attempt) -> Finding:
+    """The end of an earlier launch, and what the next one had to do again."""
+    text = f"Launch {attempt.number} ended ({attempt.outcome})."
+    lost = repeated_iterations(attempt, following)
+    if lost:
+        text += f" {iterations_text(lost)} had to be run again."
+    return Finding("logs", "restart", text, at=attempt.t1, amount=float(lost))
 
 
 def repeated_iterations(attempt: Attempt, following: Attempt) -> int:
@@ -73,12 +78,12 @@ def repeated_iterations(attempt: Attempt, following: Attempt) -> int:
 
 def iterations_text(count: int) -> str:
     """A number of iterations in words."""
-    return f"{count:,} iteration{'' if count == 1 else 's'}"
+    return "1 iteration" if count == 1 else f"{count:,} iterations"
 
 
 def of_uploader(hints: JobHints) -> list[Finding]:
     """The uploader's statement about the end of the job."""
-    if not hints.outcome or hints.outcome == "unknown":
+    if hints.outcome in ("", "unknown"):
         return []
     return [Finding("uploader", "outcome", hints.outcome, at=hints.ended_at, first_hand=False)]
 
@@ -150,47 +155,50 @@ def _slow_fabric(row: SlowFinding) -> list[Place]:
     return [Place("switch", name) for name in row.switches]
 
 
-def of_last_messages(flows: FlowFinding, *, is_hung: bool = True) -> list[Finding]:
+def of_last_messages(flows: FlowFinding, condition: str) -> list[Finding]:
     """When the training traffic of each node ended, of a job that stopped before its capture did: those that owed the
     next message, then the earliest others. Who owes a message proves something of hung jobs only: in a crash, whoever
     is still in the middle of an exchange does.
     """
+    if condition not in ("hung", "failed"):
+        return []
     found: list[Finding] = []
     for job in flows.jobs:
-        dated = [(not row.owes, row.last_at, row.name, row) for row in job.ceased if row.last_at is not None]
-        dated.sort(key=lambda entry: entry[:3])
-        found += [_last_message(row, last_at, is_hung=is_hung) for _, last_at, _, row in dated[:MAX_FINDINGS]]
+        dated = [row for row in job.ceased if row.last_at is not None]
+        dated.sort(key=lambda row: (not row.owes, row.last_at, row.name))
+        found += [_last_message(row, is_hung=condition == "hung") for row in dated[:MAX_FINDINGS]]
     return found[:MAX_FINDINGS]
 
 
-def _last_message(row: SilentMember, last_at: float, *, is_hung: bool) -> Finding:
-    is_owing = is_hung and row.owes
+def _last_message(row: SilentMember, *, is_hung: bool) -> Finding:
     text = f"{row.name} sent its last training message"
-    if is_owing:
+    category = ""
+    if is_hung and row.owes:
         text += f"; what {row.by} sent to it in the last {row.unanswered_s:.2f} s was not answered"
-    return Finding(
-        "flows",
-        "flows_ceased",
-        f"{text}.",
-        at=last_at,
-        places=(Place("node", row.name),),
-        category=STUCK_HOST if is_owing else "",
-    )
+        category = STUCK_HOST
+    place = Place("node", row.name)
+    return Finding("flows", "flows_ceased", f"{text}.", at=row.last_at, places=(place,), category=category)
 
 
 def of_stacks(stacks: StackFinding) -> list[Finding]:
     """The ranks that wait and the ranks that they wait for, from the stacks."""
-    if not stacks.reason and not stacks.suspect_ranks:
-        return []
     text = stacks.headline or stacks.reason
-    ranks, nodes = stacks.suspect_ranks[:MAX_PLACES], stacks.suspect_nodes[:MAX_PLACES]
-    places = (*map(rank_place, ranks), *(Place("node", name) for name in nodes))
-    if not ranks:
-        first = [row.rank for row in stacks.ranks[:1] if row.rank]
-        return [Finding("stacks", "stacks", text, places=tuple(map(rank_place, first)))]
-    dumps = [row for row in stacks.ranks if row.rank in ranks and row.path]
-    evidence = tuple({"file": row.path, "line": row.line or 1} for row in dumps[:MAX_FINDINGS])
-    return [Finding("stacks", "waited_for", text, places=places, evidence=evidence)]
+    ranks = stacks.suspect_ranks[:MAX_PLACES]
+    if ranks:
+        return [_waited_for(stacks, text, ranks)]
+    if not stacks.reason:
+        return []
+    first = [row.rank for row in stacks.ranks[:1] if row.rank]
+    return [Finding("stacks", "stacks", text, places=tuple(map(rank_place, first)))]
+
+
+def _waited_for(stacks: StackFinding, text: str, ranks: Sequence[int]) -> Finding:
+    """The ranks that others wait for, their nodes, and the lines of their dumps."""
+    nodes = [Place("node", name) for name in stacks.suspect_nodes[:MAX_PLACES]]
+    places = (*map(rank_place, ranks), *nodes)
+    dumps = [row for row in stacks.ranks if row.path and row.rank in ranks]
+    lines = [{"file": row.path, "line": row.line or 1} for row in dumps[:MAX_FINDINGS]]
+    return Finding("stacks", "waited_for", text, places=places, evidence=tuple(lines))
 
 
 def rank_place(rank: int) -> Place:
@@ -203,9 +211,9 @@ def places_of(lines: Iterable[LineRef]) -> tuple[Place, ...]:
     found: dict[Place, None] = {}
     for line in lines:
         if line.node:
-            found.setdefault(Place("node", line.node))
+            found[Place("node", line.node)] = None
         if line.rank is not None:
-            found.setdefault(rank_place(line.rank))
+            found[rank_place(line.rank)] = None
         if len(found) >= MAX_PLACES:
             break
     return tuple(found)
@@ -221,33 +229,37 @@ def slowdown_text(row: Slowdown) -> str:
 
 
 def _event_finding(event: LogEvent, what: str) -> Finding:
-    places = [Place("node", n) for n in event.node_names[:MAX_PLACES]]
-    places += [p for p in places_of(event.lines) if p not in places]
+    nodes = [Place("node", name) for name in event.node_names[:MAX_PLACES]]
+    places = dict.fromkeys((*nodes, *places_of(event.lines)))
+    line = quote(event.example, event.template, MAX_QUOTE_CHARS)
     return Finding(
         "logs",
         what,
-        quote(event.example, event.template, MAX_QUOTE_CHARS) or event.template,
+        line or event.template,
         at=event.first_at,
         until=event.last_at,
         is_stamped=event.is_stamped,
-        places=tuple(places[:MAX_PLACES]),
+        places=tuple(places)[:MAX_PLACES],
         p=event.score if what == "root" else 1.0,
         category=event.category,
         amount=float(event.count),
-        evidence=tuple({"file": ref.file, "line": ref.line} for ref in event.lines[:3]),
+        evidence=tuple({"file": ref.file, "line": ref.line} for ref in event.lines[:MAX_LINES]),
     )
 
 
-def _last_progress(logs: LogDiagnosis) -> Finding | None:
-    beats: Sequence[Mapping[str, Any]] = logs.timeline.get("iterations") or ()
-    known = [b for b in beats if b.get("t") is not None]
-    if not known:
-        return None
-    last = max(known, key=lambda b: (b["t"], b["n"]))
-    # If all have one time, it is that of a line before them: their own lines state none.
-    is_own = len(known) < THRESHOLDS.shared_times or any(b["t"] != last["t"] for b in known)
-    at = float(last["t"]) if is_own else None
-    return Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)
+def _last_progress(logs: LogDiagnosis) -> list[Finding]:
+    """The last iteration that the logs show. If all have one time, it is that of a line before them: their own lines
+    state none.
+    """
+    beats = logs.timeline.get("iterations", ())
+    dated = [beat for beat in beats if beat.get("t") is not None]
+    if not dated:
+        return []
+    last = max(dated, key=lambda beat: (beat["t"], beat["n"]))
+    times = {beat["t"] for beat in dated}
+    is_of_line_before = len(times) == 1 and len(dated) >= THRESHOLDS.shared_times
+    at = None if is_of_line_before else float(last["t"])
+    return [Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)]
 
 
 def _slow_finding(row: SlowFinding, places: Sequence[Place]) -> Finding:

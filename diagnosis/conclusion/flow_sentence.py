@@ -17,10 +17,10 @@ MAX_NAMED = 2
 
 
 class _Slow(NamedTuple):
-    """What is slow, and the job that it is slow in; None for the fabric."""
+    """What is slow, and the job that it is slow in, an empty one for the fabric."""
 
     row: SlowFinding
-    job: FlowJob | None
+    job: FlowJob
 
 
 def headline(flows: FlowFinding) -> str:
@@ -28,11 +28,12 @@ def headline(flows: FlowFinding) -> str:
 
     A slow switch or group comes before single slow steps; among equals the more certain one, then the slower one.
     """
-    found = [_Slow(row, None) for row in flows.fabric]
-    found += [_Slow(row, job) for job in flows.jobs for row in job.slow]
-    found = [slow for slow in found if not slow.row.is_planned]
-    causes = [slow for slow in found if slow.row.kind != "slow_step"]
-    steps = [slow for slow in found if slow.row.kind == "slow_step"]
+    found = [_Slow(row, FlowJob()) for row in flows.fabric]
+    for job in flows.jobs:
+        found += [_Slow(row, job) for row in job.slow]
+    unplanned = [slow for slow in found if not slow.row.is_planned]
+    causes = [slow for slow in unplanned if slow.row.kind != "slow_step"]
+    steps = [slow for slow in unplanned if slow.row.kind == "slow_step"]
     is_one_of_many = len(flows.jobs) > 1
     if causes:
         return _causes(causes, len(steps), many=is_one_of_many)
@@ -46,16 +47,19 @@ def _causes(causes: Sequence[_Slow], steps: int, *, many: bool) -> str:
     first = min(causes, key=lambda slow: (-slow.row.confidence, -slow.row.factor))
     more = _and_more(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
     unexplained = _and_more(steps, "slow step without a cause", "slow steps without a cause")
-    rest = " and ".join(part for part in (more, unexplained) if part)
-    return _cause(first, many=many) + (f" Besides: {rest}." if rest else "")
+    rest = " and ".join(filter(None, (more, unexplained)))
+    besides = f" Besides: {rest}." if rest else ""
+    return _cause(first, many=many) + besides
 
 
 def _and_more(count: int, one: str, several: str) -> str:
-    return f"{count} {one if count == 1 else several}" if count else ""
+    if count == 0:
+        return ""
+    return f"1 {one}" if count == 1 else f"{count} {several}"
 
 
 def _cause(slow: _Slow, *, many: bool) -> str:
-    when = _time_text(slow.row, slow.job.steps if slow.job is not None else ())
+    when = _time_text(slow.row, slow.job.steps)
     if slow.row.kind == "slow_switch":
         return _switch_text(slow.row, when)
     if slow.row.measure == "uneven":
@@ -84,19 +88,19 @@ def _group_text(slow: _Slow, when: str, *, many: bool) -> str:
     who = _culprits(slow)
     if len(who) > MAX_NAMED:
         return f"A group of {len(who)} ({', '.join(who[:MAX_NAMED])}, …){of} is slow: {took}"
-    return f"{' and '.join(who)}{of} {'is' if len(who) == 1 else 'are'} slow: {took}"
+    verb = "is" if len(who) == 1 else "are"
+    return f"{' and '.join(who)}{of} {verb} slow: {took}"
 
 
 def _culprits(slow: _Slow) -> Sequence[str]:
     """The machines among the culprits, else all culprits, else the members of the group."""
-    machines = set(slow.job.nodes) if slow.job is not None else set()
-    known = [name for name in slow.row.culprits if name in machines]
+    known = [name for name in slow.row.culprits if name in slow.job.nodes]
     return known or slow.row.culprits or slow.row.members
 
 
-def _of_job(job: FlowJob | None, *, many: bool) -> str:
+def _of_job(job: FlowJob, *, many: bool) -> str:
     """Which job, if there are several."""
-    return f" of {job.id}" if job is not None and many else ""
+    return f" of {job.id}" if many and job.id else ""
 
 
 def _factor_text(row: SlowFinding) -> str:
@@ -123,30 +127,35 @@ def _steps_text(found: Sequence[_Slow], *, many: bool) -> str:
     took = f"took {_factor_text(worst.row)} at {_clock(worst.row.start)}; flows show no cause."
     if len(found) == 1:
         return f"One step is slow: {step} {took}"
-    jobs = {slow.job.id: slow.job for slow in found if slow.job is not None}
-    total = sum(len(job.steps) for job in jobs.values())
+    steps_of = {slow.job.id: len(slow.job.steps) for slow in found}
+    total = sum(steps_of.values())
     return f"{len(found)} of {total} steps are slow: the worst, {step}, {took}"
 
 
 def _nothing_slow(flows: FlowFinding) -> str:
     if not flows.jobs:
-        ports = sum(capture.ports_total for capture in flows.ports)
-        if ports:
-            return f"Bandwidth of {ports} switch ports; add flow records to see jobs, steps and slow groups."
-        return flows.why_not or "No training traffic was recognised in the network flows."
+        return _without_jobs(flows)
     members = sum(len(job.members) for job in flows.jobs)
-    seen = f"{len(flows.jobs)} job{'s' * (len(flows.jobs) > 1)} with {members:,} members"
+    jobs = "1 job" if len(flows.jobs) == 1 else f"{len(flows.jobs)} jobs"
+    seen = f"Network flows of {jobs} with {members:,} members"
     if not flows.has_timeline:
         reason = flows.why_not.partition(". ")[0].rstrip(".")
-        return f"Network flows of {seen}, without a timeline of steps. {reason}."
+        return f"{seen}, without a timeline of steps. {reason}."
     steps = sum(len(job.steps) for job in flows.jobs)
     if not steps:
         return (
-            f"Network flows of {seen}, but nothing in them repeats like steps: too short a capture, too many records "
-            "lost, or no training."
+            f"{seen}, but nothing in them repeats like steps: too short a capture, too many records lost, or no "
+            "training."
         )
     blind = "; the late member is unknown" if flows.is_late_unknown else ""
-    return f"No slow step in the network flows of {seen} and {steps} steps{blind}."
+    return f"No slow step in the n{seen[1:]} and {steps} steps{blind}."
+
+
+def _without_jobs(flows: FlowFinding) -> str:
+    ports = sum(capture.ports_total for capture in flows.ports)
+    if ports:
+        return f"Bandwidth of {ports} switch ports; add flow records to see jobs, steps and slow groups."
+    return flows.why_not or "No training traffic was recognised in the network flows."
 
 
 def _clock(seconds: float) -> str:

@@ -4,17 +4,16 @@ measuring commands fail on such a line.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections import Counter, defaultdict
+from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
 from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM, NONE
-from diagnosis.conclusion.model import CONDITIONS
+from diagnosis.conclusion.model import CONDITIONS, EPSILON
 from diagnosis.conclusion.sentence import contains_name
 from diagnosis.evidence import PLACE_KINDS
 from diagnosis.taxonomy import UNKNOWN
 from diagnosis.tried import EVICTING_ACTIONS
-
-EPSILON: Final = 1e-6
 
 
 def violations(report: Mapping[str, Any]) -> list[str]:
@@ -25,93 +24,104 @@ def violations(report: Mapping[str, Any]) -> list[str]:
     return [text for rule in RULES for text in rule(c, report)]
 
 
-def _vocabulary(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    out = [] if c["condition"] in CONDITIONS else [f"{c['condition']!r} is no condition"]
-    rows = [*c["seen"], *c["fault"]]
-    return out + [f"{row['kind']!r} is no kind of place" for row in rows if row["kind"] not in PLACE_KINDS]
+def _vocabulary(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    if c["condition"] not in CONDITIONS:
+        yield f"{c['condition']!r} is no condition"
+    kinds = [row["kind"] for row in (*c["seen"], *c["fault"])]
+    yield from (f"{kind!r} is no kind of place" for kind in kinds if kind not in PLACE_KINDS)
 
 
-def _probabilities(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    out = []
-    shares = [float(a["p"]) for a in c["alternatives"]]
-    every = [*shares, float(c["confidence"]), *(float(f["p"]) for f in c["fault"])]
-    if any(not 0.0 <= p <= 1.0 for p in every):
-        out.append("a probability is outside 0 to 1")
+def _probabilities(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    shares = [float(alternative["p"]) for alternative in c["alternatives"]]
+    ranked = [float(accused["p"]) for accused in c["fault"]]
+    every = (*shares, *ranked, float(c["confidence"]))
+    if min(every) < 0.0 or max(every) > 1.0:
+        yield "a probability is outside 0 to 1"
     if sum(shares) > 1.0 + EPSILON:
-        out.append(f"the categories' probabilities sum to {sum(shares):.3f}")
+        yield f"the categories' probabilities sum to {sum(shares):.3f}"
     if shares != sorted(shares, reverse=True):
-        out.append("the categories are not in the order of their probability")
-    if c["alternatives"] and (
-        c["alternatives"][0]["id"] != c["id"] or abs(shares[0] - float(c["confidence"])) > EPSILON
-    ):
-        out.append("the first alternative is not the category")
-    ranked = [float(f["p"]) for f in c["fault"]]
+        yield "the categories are not in the order of their probability"
     if ranked != sorted(ranked, reverse=True):
-        out.append("the accused are not in the order of their probability")
-    return out
+        yield "the accused are not in the order of their probability"
 
 
-def _sentence(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
-    out = []
+def _first_alternative(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    for first in c["alternatives"][:1]:
+        difference = abs(float(first["p"]) - float(c["confidence"]))
+        if first["id"] != c["id"] or difference > EPSILON:
+            yield "the first alternative is not the category"
+
+
+def _sentence(c: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
     if report.get("headline") != c["sentence"]:
-        out.append("the headline is not the conclusion's sentence")
-    if c["fault"] and not contains_name(c["sentence"], c["fault"][0]["name"]):
-        out.append(f"the sentence does not name {c['fault'][0]['name']}, who is accused first")
-    return out
+        yield "the headline is not the conclusion's sentence"
+    for first in c["fault"][:1]:
+        if not contains_name(c["sentence"], first["name"]):
+            yield f"the sentence does not name {first['name']}, who is accused first"
 
 
-def _without_problem(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    if c["condition"] not in CONDITIONS_WITHOUT_PROBLEM:
-        return [] if c["id"] != NONE else [f"a job that {c['condition']} has the category “no failure”"]
-    out = []
-    if c["fault"]:
-        out.append(f"somebody is accused though the job is {c['condition']}")
-    if c["condition"] == "healthy" and c["slowdowns"]:
-        out.append("the job is called healthy though steps were slow")
-    if c["condition"] == "healthy" and any(f["what"] == "root" for f in c["chain"]):
-        out.append("the job is called healthy although a line states an unexplained cause")
-    return out
+def _problem(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    has_problem = c["condition"] not in CONDITIONS_WITHOUT_PROBLEM
+    if has_problem and c["id"] == NONE:
+        yield f"a job that {c['condition']} has the category “no failure”"
+    if c["fault"] and not has_problem:
+        yield f"somebody is accused though the job is {c['condition']}"
 
 
-def _advice(c: Mapping[str, Any], report: Mapping[str, Any]) -> list[str]:
-    advice = c.get("advice") or {}
+def _healthy(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    if c["condition"] != "healthy":
+        return
+    if c["slowdowns"]:
+        yield "the job is called healthy though steps were slow"
+    if "root" in {finding["what"] for finding in c["chain"]}:
+        yield "the job is called healthy although a line states an unexplained cause"
+
+
+def _advice(c: Mapping[str, Any], report: Mapping[str, Any]) -> Iterator[str]:
+    advice = c.get("advice")
     if not advice:
-        return []
-    out = [] if report.get("advice", advice) == advice else ["the report's advice is not the conclusion's"]
-    targets = advice.get("targets") or ()
-    if c["condition"] in CONDITIONS_WITHOUT_PROBLEM and targets:
-        out.append("machines are named in the advice though nothing is wrong")
-    named = {f["name"] for f in c["fault"]}
-    out += [f"the advice names {t}, who is not accused" for t in targets if t not in named][:1]
-    if advice.get("action") in EVICTING_ACTIONS and c["id"] == UNKNOWN:
-        out.append("the advice takes out machines though the cause is unknown")
-    return out
+        return
+    targets = advice.get("targets", ())
+    unknown = set(targets) - {accused["name"] for accused in c["fault"]}
+    if report.get("advice", advice) != advice:
+        yield "the report's advice is not the conclusion's"
+    if targets and c["condition"] in CONDITIONS_WITHOUT_PROBLEM:
+        yield "machines are named in the advice though nothing is wrong"
+    if unknown:
+        yield f"the advice names {min(unknown)}, who is not accused"
+    if c["id"] == UNKNOWN and advice.get("action") in EVICTING_ACTIONS:
+        yield "the advice takes out machines though the cause is unknown"
 
 
-def _places(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    seen = {(s["kind"], s["name"]) for s in c["seen"]}
-    return [f"{f['name']} is accused but was seen nowhere" for f in c["fault"] if (f["kind"], f["name"]) not in seen]
+def _places(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    seen = {(row["kind"], row["name"]) for row in c["seen"]}
+    for accused in c["fault"]:
+        if (accused["kind"], accused["name"]) not in seen:
+            yield f"{accused['name']} is accused but was seen nowhere"
 
 
-def _duplicates(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    named = [(f["kind"], f["name"]) for f in c["fault"]]
-    out = [f"{name} is accused twice" for kind, name in named if named.count((kind, name)) > 1][:1]
-    on_nodes = {f["rank"] for f in c["fault"] if f["kind"] == "node" and f["rank"] is not None}
-    twice = [f for f in c["fault"] if f["kind"] == "rank" and f["rank"] in on_nodes]
-    return out + [f"rank {f['rank']} is accused once with its node and once alone" for f in twice]
+def _duplicates(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    named = Counter((row["kind"], row["name"]) for row in c["fault"])
+    most = named.most_common(1)
+    yield from (f"{name} is accused twice" for (_, name), times in most if times > 1)
+    ranks_of = defaultdict(set)
+    for row in c["fault"]:
+        ranks_of[row["kind"]].add(row["rank"])
+    twice = ranks_of["node"] & ranks_of["rank"] - {None}
+    yield from (f"rank {rank} is accused once with its node and once alone" for rank in sorted(twice))
 
 
-def _stretches(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
+def _stretches(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
     """Slow steps below the least cost are not reported."""
-    if c["condition"] == "degraded" or c["slowdowns"] or all(f["what"] != "slow" for f in c["chain"]):
-        return []
-    return ["the chain has slow steps that no stretch covers"]
+    is_told = c["condition"] == "degraded" or bool(c["slowdowns"])
+    if not is_told and "slow" in {finding["what"] for finding in c["chain"]}:
+        yield "the chain has slow steps that no stretch covers"
 
 
-def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    return [
-        f"a disagreement about {d['about']} shows only one side" for d in c["disagreements"] if len(d["sides"]) != 2
-    ]
+def _disagreements(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    for row in c["disagreements"]:
+        if len(row["sides"]) != 2:
+            yield f"a disagreement about {row['about']} shows only one side"
 
 
 #: Outcomes that each condition allows; the others allow all.
@@ -125,14 +135,13 @@ _OUTCOMES: Final = {
 }
 
 
-def _outcome(c: Mapping[str, Any], _report: Mapping[str, Any]) -> list[str]:
-    ended = c.get("outcome")
-    if ended is None or ended in _OUTCOMES.get(c["condition"], (ended,)):
-        return []
-    return [f"the job is {c['condition']} and its outcome is {ended}"]
+def _outcome(c: Mapping[str, Any], _report: Mapping[str, Any]) -> Iterator[str]:
+    ended = c["outcome"]
+    if ended not in _OUTCOMES.get(c["condition"], (ended,)):
+        yield f"the job is {c['condition']} and its outcome is {ended}"
 
 
 RULES: Final = (
-    _vocabulary, _probabilities, _outcome, _sentence, _without_problem,
+    _vocabulary, _probabilities, _first_alternative, _outcome, _sentence, _problem, _healthy,
     _advice, _places, _duplicates, _stretches, _disagreements,
 )  # fmt: skip

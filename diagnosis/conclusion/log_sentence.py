@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -32,6 +33,13 @@ _END_OF_SYMPTOM: Final = {
 }
 #: what people say of a job that has ended
 STATED_ENDS: Final = ("succeeded", "failed", "cancelled")
+#: What comes before the headline, by the outcome that people state and whether the logs show a failure.
+_CONTRADICTED: Final = {
+    ("succeeded", True): "Reported as succeeded, but the logs show a failure: ",
+    ("failed", False): "Reported as failed, but the logs show no failure: ",
+    ("cancelled", False): "Reported as cancelled, but the logs show no failure: ",
+}
+_ENDING_ROLES: Final = (Role.TEARDOWN, Role.CASCADE)
 
 
 def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", stated: str = "") -> str:
@@ -42,33 +50,45 @@ def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", 
     """
     if not logs.is_failure:
         return _without_failure(logs, stated)
-    roots = [event for event in logs.events if event.role == Role.ROOT]
-    if stacks and not roots:
-        return f"{stacks.rstrip('.')}: {_END_OF_SYMPTOM.get(logs.symptom, 'the job failed')}{_location(logs)}."
-    who = _who(logs, accused, roots)
-    when = _location(logs)
-    is_unknown = logs.verdict.id == UNKNOWN
-    if logs.symptom == "hang" and is_unknown and not roots:
-        return f"The job hung{who}{when}, cause unknown{_silence(logs)}."
-    title = taxonomy.load().get(logs.verdict.id).title
-    cause = "Unknown cause" if is_unknown else title[:1].upper() + title[1:]
     end = _END_OF_SYMPTOM.get(logs.symptom, "")
-    first = f"{cause}{who}{when}" + (f"; {end}" if end else "")
+    roots = logs.roots
+    if not roots and stacks:
+        return f"{stacks.rstrip('.')}: {end or 'the job failed'}{_location(logs)}."
+    where = f"{_who(logs, accused, roots)}{_location(logs)}"
+    is_unexplained_hang = logs.symptom == "hang" and logs.verdict.id == UNKNOWN
+    if not roots and is_unexplained_hang:
+        return f"The job hung{where}, cause unknown{_silence(logs)}."
+    first = f"{_cause(logs)}{where}"
+    if end:
+        first += f"; {end}"
     return f"{first}{_root_clause(logs, roots, first)}.{_aftermath(logs, roots)}"
+
+
+def _cause(logs: LogDiagnosis) -> str:
+    if logs.verdict.id == UNKNOWN:
+        return "Unknown cause"
+    title = taxonomy.load().get(logs.verdict.id).title
+    return title[:1].upper() + title[1:]
 
 
 def _without_failure(logs: LogDiagnosis, stated: str) -> str:
     """How a job without a failure goes or went."""
-    at = _at(logs.iteration)
-    if logs.outcome == "running" and stated in STATED_ENDS:
-        return f"No failure found: the job works up to the last line{at}, which does not show its end."
     if logs.outcome == "running":
-        return f"The job is running{at}; no failure so far."
-    if logs.outcome == "succeeded" and logs.slow_phase:
-        return f"The job completed, but {slow_phase(logs)}."
-    if logs.outcome == "succeeded":
+        return _of_running_logs(_at(logs.iteration), stated)
+    if logs.outcome != "succeeded":
+        return "Not enough evidence: no failure was seen, and nothing shows how the job went or ended."
+    if logs.slow_phase is None:
         return "The job completed; no failure found."
-    return "Not enough evidence: no failure was seen, and nothing shows how the job went or ended."
+    first, last, factor = logs.slow_phase
+    took = f"took {times_as_long(factor)} as usual"
+    return f"The job completed, but steps {first:,} to {last:,} {took}."
+
+
+def _of_running_logs(at: str, stated: str) -> str:
+    """What logs that run to their last line show of a job that people may say has ended."""
+    if stated in STATED_ENDS:
+        return f"No failure found: the job works up to the last line{at}, which does not show its end."
+    return f"The job is running{at}; no failure so far."
 
 
 def _who(logs: LogDiagnosis, accused: Sequence[str], roots: Sequence[LogEvent]) -> str:
@@ -79,29 +99,33 @@ def _who(logs: LogDiagnosis, accused: Sequence[str], roots: Sequence[LogEvent]) 
     return f" below {switch}" if switch else _spread(roots)
 
 
-def with_stated_outcome(stated: str, logs: LogDiagnosis | None, headline: str) -> str:
+def with_stated_outcome(stated: str, logs: LogDiagnosis, headline: str) -> str:
     """The ``headline`` after the outcome that people ``stated``, if the logs show another one."""
-    if logs is None or stated in ("", logs.outcome) or "running" in (stated, logs.outcome):
+    if not logs.has_evidence or logs.outcome in (stated, "running"):
         return headline
-    if stated == "succeeded" and logs.is_failure:
-        return f"Reported as succeeded, but the logs show a failure: {headline}"
-    if stated in ("failed", "cancelled") and not logs.is_failure:
-        return f"Reported as {stated}, but the logs show no failure: {headline}"
-    return headline
+    return _CONTRADICTED.get((stated, logs.is_failure), "") + headline
 
 
 def _root_clause(logs: LogDiagnosis, roots: Sequence[LogEvent], sentence: str) -> str:
-    """The informative clause of the first root line, or of its fallback; nothing if it only repeats what was
-    ``said``.
+    """The informative clause of the first root line, or of the line that replaces it; nothing if it only repeats the
+    ``sentence``.
     """
-    first = logs.lines[:1]
-    stand_in = next((e for e in logs.events if first and first[0] in e.lines), None)
-    event = roots[0] if roots else stand_in
+    event = next(iter(roots or _events_of_first_line(logs)), None)
     if event is None:
         return ""
-    fault = logs.indicators[0].text if logs.indicators and roots else quotes.quote(event.example, event.template)
+    fault = quotes.quote(event.example, event.template)
+    if roots and logs.indicators:
+        fault = logs.indicators[0].text
     clause = quotes.clause(quotes.quote(event.example, event.template, LIMITS.clause_from), fault)
-    return f": “{clause}”" if clause and clause.lower() not in sentence.lower() else ""
+    if clause.lower() in sentence.lower():
+        return ""
+    return f": “{clause}”"
+
+
+def _events_of_first_line(logs: LogDiagnosis) -> list[LogEvent]:
+    """The events with the line to read first."""
+    first = set(logs.lines[:1])
+    return [event for event in logs.events if first.intersection(event.lines)]
 
 
 def _location(logs: LogDiagnosis) -> str:
@@ -110,26 +134,36 @@ def _location(logs: LogDiagnosis) -> str:
 
 def _silence(logs: LogDiagnosis) -> str:
     """For an unexplained hang: the time of the last progress, and the duration until something ended."""
-    beats = [beat for beat in logs.timeline.get("iterations") or () if beat["t"] is not None]
-    if not beats:
+    dated = [beat for beat in logs.timeline.get("iterations", ()) if beat["t"] is not None]
+    if not dated:
         return ""
-    last = max(beats, key=lambda beat: (beat["t"], beat["n"]))
+    last = max(dated, key=lambda beat: (beat["t"], beat["n"]))
     at = datetime.fromtimestamp(last["t"], UTC)
-    ends = [e.first_at for e in logs.events if e.role in (Role.TEARDOWN.value, Role.CASCADE.value)]
-    after = [t for t in ends if t is not None and t > last["t"]]
-    until = f"; the end came{_delay(min(after) - last['t'])}" if after else ""
-    return f": no progress since iteration {last['n']:,} at {at:%H:%M:%S} UTC{until}"
+    said = f": no progress since iteration {last['n']:,} at {at:%H:%M:%S} UTC"
+    ended_at = _first_end_after(last["t"], logs.events)
+    if ended_at is None:
+        return said
+    return f"{said}; the end came{_delay(ended_at - last['t'])}"
+
+
+def _first_end_after(at: float, events: Sequence[LogEvent]) -> float | None:
+    """The time of the first end or consequence later than this."""
+    ends = [event.first_at for event in events if event.role in _ENDING_ROLES]
+    later = [end for end in ends if end is not None and end > at]
+    return min(later, default=None)
 
 
 def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
-    cascades = [e for e in logs.events if e.role == Role.CASCADE and e.nodes]
-    starts = [e.first_at for e in roots if e.first_at is not None]
-    if not cascades or not starts:
+    """How many other nodes followed, and when."""
+    starts = [root.first_at for root in roots if root.first_at is not None]
+    consequences = [event for event in logs.events if event.role == Role.CASCADE]
+    widest = max(consequences, key=lambda event: (event.nodes, event.count), default=None)
+    if not starts or widest is None:
         return ""
-    widest = max(cascades, key=lambda e: (e.nodes, e.count))
-    home = set().union(*(set(e.node_names) for e in roots)) if roots else set()
+    home = set(itertools.chain.from_iterable(root.node_names for root in roots))
     # Only some node names are listed; the number of others cannot exceed that of the job.
-    others = min(widest.nodes - len(home & set(widest.node_names)), widest.of_nodes - len(home))
+    followers = widest.nodes - len(home.intersection(widest.node_names))
+    others = min(followers, widest.of_nodes - len(home))
     if others < 2 or widest.first_at is None:
         return ""
     return f" {others:,} other nodes followed{_delay(widest.first_at - min(starts))}."
@@ -145,14 +179,6 @@ def _delay(seconds: float) -> str:
     return f" {seconds / 3600:.1f} hours later"
 
 
-def slow_phase(logs: LogDiagnosis) -> str:
-    """The clause about iterations that took longer for some time; empty if there are none."""
-    if logs.slow_phase is None:
-        return ""
-    first, last, ratio = logs.slow_phase
-    return f"steps {first:,} to {last:,} took {times_as_long(ratio)} as usual"
-
-
 def _at(iteration: int | None) -> str:
     return f" at iteration {iteration:,}" if iteration is not None else ""
 
@@ -163,5 +189,7 @@ def _some_names(names: Sequence[str]) -> str:
 
 
 def _spread(roots: Sequence[LogEvent]) -> str:
-    seen = max((e.nodes for e in roots), default=0)
-    return f" on {seen} of {roots[0].of_nodes} nodes alike" if seen > 1 and roots else ""
+    seen = max((root.nodes for root in roots), default=0)
+    if seen < 2:
+        return ""
+    return f" on {seen} of {roots[0].of_nodes} nodes alike"

@@ -11,6 +11,8 @@ from diagnosis.evidence import Finding, Place
 
 #: The possible conditions of a job.
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
+#: Probabilities that differ by less than this are equal.
+EPSILON: Final = 1e-6
 #: Conditions that need attention.
 PROBLEM_CONDITIONS: Final = ("failed", "hung", "degraded", "cancelled")
 
@@ -57,6 +59,42 @@ class Moment(msgspec.Struct, frozen=True):
     why: str
 
 
+class Side(msgspec.Struct, frozen=True):
+    """One kind of evidence, and what it says."""
+
+    source: str
+    says: str
+
+
+class Disagreement(msgspec.Struct, frozen=True):
+    """A contradiction: what it is ``about`` (outcome, layout, fault), its two sides, and both in one sentence."""
+
+    about: str
+    sides: tuple[Side, Side]
+    text: str
+
+
+class PossibleOutcome(msgspec.Struct, frozen=True):
+    """An outcome of a check, and the probability that its target is at fault after it."""
+
+    id: str
+    says: str
+    p: float
+
+
+class OfferedCheck(msgspec.Struct, frozen=True):
+    """A check of one place, with its command to copy. ``is_recognised``: its uploaded output is recognised."""
+
+    id: str
+    title: str
+    command: str
+    cost: str
+    cost_s: float
+    target: Place
+    is_recognised: bool
+    outcomes: tuple[PossibleOutcome, ...]
+
+
 @dataclass(frozen=True, slots=True)
 class Conclusion:
     """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
@@ -73,9 +111,9 @@ class Conclusion:
     fault: tuple[Fault, ...] = ()
     moment: Moment | None = None
     chain: tuple[Finding, ...] = ()
-    checks: tuple[dict[str, Any], ...] = ()
+    checks: tuple[OfferedCheck, ...] = ()
     advice: dict[str, Any] | None = None
-    disagreements: tuple[dict[str, Any], ...] = ()
+    disagreements: tuple[Disagreement, ...] = ()
     slowdowns: tuple[Slowdown, ...] = field(default=())
     outcome: str = "unknown"
 
@@ -117,6 +155,8 @@ def symptom_of(answer: Answer, otherwise: str) -> str:
         return "hang"
     if answer.condition != "degraded":
         return otherwise
-    is_slow = answer.slowdowns or any(link.what == "slow" for link in answer.chain)
-    is_watched = any(link.source == "watch" for link in answer.chain)
-    return "slow" if is_slow or not is_watched else otherwise or "none"
+    sources = {link.source for link in answer.chain}
+    is_slow = bool(answer.slowdowns) or "slow" in {link.what for link in answer.chain}
+    if is_slow or "watch" not in sources:
+        return "slow"
+    return otherwise or "none"

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import re
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Fault
+from diagnosis.conclusion.model import Fault, OfferedCheck, PossibleOutcome
 from diagnosis.conclusion.weigh import CHECKED_KINDS, posterior
-from diagnosis.evidence import Check, Outcome, Place, Result
+from diagnosis.evidence import Check, Place, Result
 
 THRESHOLDS: Final = thresholds.of("next_check")
 
 #: Maximum number of checks in a conclusion.
 MAX_CHECKS: Final = 3
+#: The check whose output, stack dumps, is a kind of evidence of its own.
+STACK_DUMPS: Final = "pyspy"
+#: Conditions of which the culprit or the category may be in doubt.
+DOUBTFUL_CONDITIONS: Final = ("failed", "hung", "degraded")
 #: Names come from evidence: nothing else enters a command line.
 SAFE_NAME: Final = re.compile(r"[A-Za-z0-9](?:[A-Za-z0-9._\-]*[A-Za-z0-9])?")
 
@@ -28,49 +32,31 @@ def choose_checks(
     results: Sequence[Result],
     *,
     has_stacks: bool = False,
-) -> tuple[dict[str, Any], ...]:
-    """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if nothing is in doubt.
-
-    Each is ``{id, title, command, cost, cost_s, target: {kind, name, rank}, outcomes: [{id, says, p}]}``, ``p`` being
-    the probability that the target is at fault after that outcome.
-    """
+) -> tuple[OfferedCheck, ...]:
+    """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if nothing is in doubt."""
     if not _is_doubtful(condition, categories, fault):
         return ()
-    accused = [f for f in fault if f.place.kind in CHECKED_KINDS]
-    target = _target(accused, seen)
-    before = accused[0].p if accused else thresholds.of("weigh").prior
+    places = _Places(fault, seen)
     names = [name for name, _ in categories]
-    done = {(r.check.id, r.target) for r in results}
-    can_swap = len(accused) > 1
-    out = []
-    for check in table:
-        place = _place(check, target, fault, seen)
-        if place is None or not SAFE_NAME.fullmatch(place.name) or (check.id, place.name) in done:
-            continue
-        if _is_possible(check, place, can_swap=can_swap, has_stacks=has_stacks) and _is_about(check, condition, names):
-            out.append(_row(check, place, before))
-    return tuple(out[:MAX_CHECKS])
-
-
-def _is_possible(check: Check, place: Place, *, can_swap: bool, has_stacks: bool) -> bool:
-    """Whether there is what a check needs, and not yet what it gives. ``can_swap``: a second suspect is there."""
-    if check.id == "pyspy" and has_stacks:
-        return False
-    return check.needs != "other" or can_swap or place.kind != "node"
+    about = [check for check in table if _is_about(check, condition, names)]
+    targets = [(check, places.target_of(check)) for check in about]
+    done = {(result.check.id, result.target) for result in results}
+    if has_stacks:
+        done |= {(STACK_DUMPS, place.name) for _, place in targets if place is not None}
+    offered = [
+        _offer(check, place, places.prior)
+        for check, place in targets
+        if place is not None and (check.id, place.name) not in done
+    ]
+    return tuple(offered[:MAX_CHECKS])
 
 
 def _is_doubtful(condition: str, categories: Sequence[tuple[str, float]], fault: Sequence[Fault]) -> bool:
     """Whether the culprit or the category of a problem is in doubt."""
-    is_sure = bool(fault) and fault[0].p >= THRESHOLDS.sure and categories[0][1] >= THRESHOLDS.sure
-    return condition in PROBLEM_CONDITIONS and condition != "cancelled" and not is_sure
-
-
-def _target(accused: Sequence[Fault], seen: Sequence[tuple[Place, str]]) -> Place | None:
-    """Whom a check should be about: the first of the accused, else the only machine that was seen."""
-    if accused:
-        return accused[0].place
-    shown = [place for place, _ in seen if place.kind == "node"]
-    return shown[0] if len(shown) == 1 else None
+    if condition not in DOUBTFUL_CONDITIONS:
+        return False
+    least = min(categories[0][1], max((f.p for f in fault[:1]), default=0.0))
+    return bool(least < THRESHOLDS.sure)
 
 
 def _is_about(check: Check, condition: str, categories: Sequence[str]) -> bool:
@@ -81,32 +67,57 @@ def _is_about(check: Check, condition: str, categories: Sequence[str]) -> bool:
     return any(f"{name}.".startswith(heads) for name in categories)
 
 
-def _place(
-    check: Check, target: Place | None, fault: Sequence[Fault], seen: Sequence[tuple[Place, str]]
-) -> Place | None:
-    if check.needs != "rank":
-        is_about = target is not None and (target.kind == "node" or check.link_command)
-        return target if is_about else None
-    ranked = [f.place for f in fault if f.place.rank is not None]
-    ranked += [place for place, _ in seen if place.kind == "rank"]
-    return ranked[0] if ranked else None
+class _Places:
+    """Whom a check may be about: the accused, and where the failure was seen."""
+
+    def __init__(self, fault: Sequence[Fault], seen: Sequence[tuple[Place, str]]) -> None:
+        accused = [f for f in fault if f.place.kind in CHECKED_KINDS]
+        self._ranks = [f.place for f in fault if f.place.rank is not None]
+        self._ranks += [place for place, _ in seen if place.kind == "rank"]
+        #: the first of the accused, else the only machine that was seen
+        self._first = [f.place for f in accused[:1]] or _only_node(seen)
+        self._can_swap = len(accused) > 1
+        #: how probable it is that the first one is at fault
+        self.prior = accused[0].p if accused else thresholds.of("weigh").prior
+
+    def target_of(self, check: Check) -> Place | None:
+        """The place for a check; None if there is none, or its name must not enter a command."""
+        if check.needs == "rank":
+            found = self._ranks[:1]
+        else:
+            found = [place for place in self._first if self._is_fit(place, check)]
+        return next((place for place in found if SAFE_NAME.fullmatch(place.name)), None)
+
+    def _is_fit(self, place: Place, check: Check) -> bool:
+        """Whether a check is about such a place, and there is a second suspect where it needs one."""
+        if place.kind != "node":
+            return bool(check.link_command)
+        return self._can_swap or check.needs != "other"
 
 
-def _row(check: Check, place: Place, before: float) -> dict[str, Any]:
+def _only_node(seen: Sequence[tuple[Place, str]]) -> list[Place]:
+    """The machine that was seen, if it is the only one."""
+    nodes = [place for place, _ in seen if place.kind == "node"]
+    return nodes if len(nodes) == 1 else []
+
+
+def _offer(check: Check, place: Place, before: float) -> OfferedCheck:
+    """A check with its command; ``before``: the probability that the place is at fault."""
     host = place.name if place.kind == "node" else f"<node of rank {place.rank}>"
-    fields = {"node": place.name, "rank": "" if place.rank is None else place.rank, "host": host}
+    rank = "" if place.rank is None else place.rank
+    names = {"node": place.name, "rank": rank, "host": host}
     is_link = place.kind in ("switch", "link")
-    return {
-        "id": check.id,
-        "title": check.title,
-        "command": (check.link_command if is_link else check.command).format(**fields),
-        "cost": (check.link_cost if is_link else check.cost).format(**fields),
-        "cost_s": check.cost_s,
-        "target": {"kind": place.kind, "name": place.name, "rank": place.rank},
-        "is_recognised": check.sign is not None or check.id == "pyspy",
-        "outcomes": [_outcome(o, before) for o in check.outcomes],
-    }
-
-
-def _outcome(outcome: Outcome, before: float) -> dict[str, Any]:
-    return {"id": outcome.id, "says": outcome.says, "p": round(posterior(before, outcome.ratio), 4)}
+    command = check.link_command if is_link else check.command
+    cost = check.link_cost if is_link else check.cost
+    return OfferedCheck(
+        id=check.id,
+        title=check.title,
+        command=command.format(**names),
+        cost=cost.format(**names),
+        cost_s=check.cost_s,
+        target=place,
+        is_recognised=check.id == STACK_DUMPS or check.sign is not None,
+        outcomes=tuple(
+            PossibleOutcome(one.id, one.says, round(posterior(before, one.ratio), 4)) for one in check.outcomes
+        ),
+    )

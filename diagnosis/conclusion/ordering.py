@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections import defaultdict
 from collections.abc import Callable, Iterable
 from typing import Final
 
@@ -18,27 +19,33 @@ def causal_order[Row](rows: Iterable[Row], key: Callable[[Row], tuple[float | No
     causally: a consequence stamped .0 is not earlier than its cause stamped .299. Rows with fractions keep the order
     of their times. O(n log n).
     """
-    dated: dict[int, list[Row]] = {}
+    dated: dict[int, list[Row]] = defaultdict(list)
     undated: list[Row] = []
     for row in rows:
         at = key(row)[0]
         if at is None:
             undated.append(row)
         else:
-            dated.setdefault(math.floor(at), []).append(row)
+            dated[math.floor(at)].append(row)
 
     def place(row: Row) -> int:
         return _ORDER_OF_KIND.get(key(row)[1], len(_ORDER_OF_KIND))
 
-    out: list[Row] = []
+    def by_kind(row: Row) -> tuple[int, str]:
+        return place(row), key(row)[2]
+
+    def by_time(row: Row) -> tuple[float | None, int, str]:
+        return key(row)[0], *by_kind(row)
+
+    ordered: list[Row] = []
     for second in sorted(dated):
-        fine = sorted((r for r in dated[second] if key(r)[0] != second), key=lambda r: (key(r)[0], place(r), key(r)[2]))
-        whole = sorted((r for r in dated[second] if key(r)[0] == second), key=lambda r: (place(r), key(r)[2]))
+        fine = sorted((row for row in dated[second] if key(row)[0] != second), key=by_time)
+        whole = sorted((row for row in dated[second] if key(row)[0] == second), key=by_kind)
         done = 0
         for row in whole:
-            before = max((n for n, other in enumerate(fine, 1) if place(other) < place(row)), default=0)
-            out += fine[done:before]
-            done = max(done, before)
-            out.append(row)
-        out += fine[done:]
-    return out + sorted(undated, key=lambda r: (place(r), key(r)[2]))
+            before = [n for n, other in enumerate(fine, 1) if place(other) < place(row)]
+            until = max([done, *before])
+            ordered += [*fine[done:until], row]
+            done = until
+        ordered += fine[done:]
+    return ordered + sorted(undated, key=by_kind)

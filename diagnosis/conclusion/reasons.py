@@ -12,7 +12,7 @@ from diagnosis.conclusion.category import CONDITIONS_WITHOUT_PROBLEM
 from diagnosis.conclusion.model import Conclusion, Fault
 from diagnosis.conclusion.sentence import KIND_WORDS
 from diagnosis.plain import percent
-from diagnosis.result import LogDiagnosis
+from diagnosis.result import NO_LOGS, LogDiagnosis
 from diagnosis.taxonomy import UNKNOWN
 
 THRESHOLDS: Final = thresholds.of("sentences")
@@ -24,29 +24,37 @@ def reasons(concluded: Conclusion, logs: LogDiagnosis | None) -> tuple[str, ...]
     """Cause, alternative and culprits of a conclusion; of a job without a failure only alarms and checks can name
     culprits, and no cause is stated.
     """
-    out = [] if concluded.condition in CONDITIONS_WITHOUT_PROBLEM else _causes(concluded.alternatives)
+    told: tuple[str, ...] = ()
+    if concluded.condition not in CONDITIONS_WITHOUT_PROBLEM:
+        told = _causes(concluded.alternatives)
     if concluded.fault:
-        return (*out, f"Who: {_culprits_text(concluded.fault)}.")
-    if logs is not None and logs.is_failure and logs.answer:
-        out.append(f"Who: {logs.answer}.")
-    return tuple(out)
+        return (*told, f"Who: {_culprits_text(concluded.fault)}.")
+    known = logs or NO_LOGS
+    if known.is_failure and known.answer:
+        return (*told, f"Who: {known.answer}.")
+    return told
 
 
-def _causes(alternatives: Sequence[tuple[str, float]]) -> list[str]:
-    tree = taxonomy.load()
-    (first, p), *others = alternatives or [(UNKNOWN, 0.0)]
-    title = tree.get(first).title
+def _causes(alternatives: Sequence[tuple[str, float]]) -> tuple[str, ...]:
+    """How sure the category is, and the next one if that is near."""
+    first, *others = alternatives or [(UNKNOWN, 0.0)]
+    said = _cause_text(*first)
+    if not others or others[0][1] <= THRESHOLDS.alternative:
+        return (said,)
+    other, p = others[0]
+    group = _group_text(first, others[0])
+    return said, f"It may also be {taxonomy.load().get(other).title} ({percent(p)}){group}."
+
+
+def _cause_text(leaf: str, p: float) -> str:
+    named = f"{taxonomy.load().get(leaf).title} ({percent(p)} sure)."
     if p >= THRESHOLDS.sure:
-        out = [f"Cause: {title} ({percent(p)} sure)."]
-    elif p >= _CONCLUSIVE:
-        out = [f"Probable cause: {title} ({percent(p)} sure)."]
-    else:
-        out = [f"Not conclusive; closest to {title} ({percent(p)} sure)."] if p else ["No evidence names the cause."]
-    if others and others[0][1] > THRESHOLDS.alternative:
-        other, other_p = others[0]
-        group = _group_text((first, p), others[0])
-        out.append(f"It may also be {tree.get(other).title} ({percent(other_p)}){group}.")
-    return out
+        return f"Cause: {named}"
+    if p >= _CONCLUSIVE:
+        return f"Probable cause: {named}"
+    if p:
+        return f"Not conclusive; closest to {named}"
+    return "No evidence names the cause."
 
 
 def _group_text(one: tuple[str, float], other: tuple[str, float]) -> str:
@@ -60,4 +68,7 @@ def _group_text(one: tuple[str, float], other: tuple[str, float]) -> str:
 
 def _culprits_text(fault: Sequence[Fault]) -> str:
     shown = [f"{KIND_WORDS[f.place.kind]}{f.place.name} ({percent(f.p)})" for f in fault[:_MAX_SHOWN]]
-    return ", or ".join(shown) + (f", or one of {len(fault) - _MAX_SHOWN} others" if len(fault) > _MAX_SHOWN else "")
+    more = len(fault) - _MAX_SHOWN
+    if more > 0:
+        shown.append(f"one of {more} others")
+    return ", or ".join(shown)

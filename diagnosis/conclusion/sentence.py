@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
@@ -10,9 +11,8 @@ from diagnosis import thresholds
 from diagnosis.conclusion import flow_sentence, log_sentence
 from diagnosis.conclusion.condition import Situation
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
-from diagnosis.conclusion.model import Fault, Slowdown
+from diagnosis.conclusion.model import EPSILON, Fault, Slowdown
 from diagnosis.evidence import Place
-from diagnosis.model import AlarmNote
 from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
 
@@ -31,59 +31,70 @@ _ALARM_SENTENCES: Final = {
     "retries": "The running job retries more and more.",
     "disk": "The running job fills a file system.",
 }
+#: What comes before the broken part of a job that works all the same, by its outcome.
+_BEGIN_BESIDE_FAULT: Final = {"succeeded": "The job completed, but ", "running": "The job is running, but "}
 KIND_WORDS: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "link ", "switch": "switch "}
 
 
 def sentence(known: Situation, condition: str, fault: Sequence[Fault]) -> str:
     """One or two short sentences as an engineer would write them, about a job in this ``condition``."""
     text = next(write(known, fault) for holds, write in _TABLE if holds(known, condition))
-    return _with_culprit(log_sentence.with_stated_outcome(known.stated_outcome, known.logs, text), fault)
+    said = log_sentence.with_stated_outcome(known.stated_outcome, known.logs, text)
+    return _with_culprit(said, fault)
 
 
 def _failure_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    assert known.logs is not None
     # stacks that show nobody say nothing where other evidence accuses somebody
     shown = known.stacks.headline if known.stacks.suspect_ranks or not fault else ""
-    return log_sentence.headline(known.logs, _accused_nodes(fault), shown) + _later_launch(known.logs)
+    headline = log_sentence.headline(known.logs, _accused_nodes(fault), shown)
+    return headline + _later_launch(known.logs)
 
 
 def _log_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    assert known.logs is not None
     return log_sentence.headline(known.logs, stated=known.stated_outcome)
 
 
-def _alarm_sentence(alarms: Sequence[AlarmNote]) -> str:
+def _alarm_sentence(known: Situation, fault: Sequence[Fault]) -> str:
     """The most severe alarm that holds, or the last one that ended."""
-    first = next((alarm for alarm in alarms if alarm.until is None), alarms[0])
+    lasting = [alarm for alarm in known.alarms if alarm.until is None]
+    first = (lasting or known.alarms)[0]
     if first.ended_at is not None:
-        return f"The job hung for {max(0.0, first.ended_at - first.since):,.0f} s until it was ended. {first.text}"
+        return f"The job hung for {_seconds(first.since, first.ended_at)} until it was ended. {first.text}"
     if first.until is None:
         return f"{_ALARM_SENTENCES.get(first.kind, 'The running job has an alarm.')} {first.text}"
-    return f"The running job had an alarm for {max(0.0, first.until - first.since):,.0f} s and continued. {first.text}"
+    lasted = _seconds(first.since, first.until)
+    return f"The running job had an alarm for {lasted} and continued. {first.text}"
 
 
-def _fault_beside_job(known: Situation) -> str:
+def _seconds(since: float, until: float) -> str:
+    return f"{max(0.0, until - since):,.0f} s"
+
+
+def _fault_beside_job(known: Situation, fault: Sequence[Fault]) -> str:
     """A job that runs or completed beside a broken part."""
     first = known.faults_shown[0]
-    begin = {"succeeded": "The job completed, but ", "running": "The job is running, but "}.get(known.outcome, "")
-    found = first.headline
-    return begin + (found if first.target or not begin else found[:1].lower() + found[1:])
+    begin = _BEGIN_BESIDE_FAULT.get(known.outcome, "")
+    if begin and not first.target:
+        return f"{begin}{first.headline[:1].lower()}{first.headline[1:]}"
+    return begin + first.headline
 
 
-def _recovered_sentence(logs: LogDiagnosis | None) -> str:
-    return f"An earlier launch failed; the last one completed.{_repeated_text(logs)}"
+def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:
+    return f"An earlier launch failed; the last one completed.{_repeated_text(known.logs)}"
 
 
-def _repeated_text(logs: LogDiagnosis | None) -> str:
+def _repeated_text(logs: LogDiagnosis) -> str:
     """How many iterations were run again after restarts; empty if none, or if the logs do not count them."""
-    count = sum(repeated_iterations(a, b) for a, b in pairwise(logs.attempts)) if logs is not None else 0
-    return f" {iterations_text(count)} had to be run again." if count else ""
+    count = sum(itertools.starmap(repeated_iterations, pairwise(logs.attempts)))
+    if not count:
+        return ""
+    return f" {iterations_text(count)} had to be run again."
 
 
 def _later_launch(logs: LogDiagnosis) -> str:
     """What a launch after the failed one did."""
-    last = logs.attempts[-1] if logs.attempts else None
-    if last is None or last.number <= logs.attempt or last.outcome != "succeeded":
+    later = [attempt for attempt in logs.attempts[-1:] if attempt.number > logs.attempt]
+    if not later or later[0].outcome != "succeeded":
         return ""
     return f" A later launch completed.{_repeated_text(logs)}"
 
@@ -94,14 +105,20 @@ def _accused_nodes(fault: Sequence[Fault]) -> list[str]:
     return [place_text(f.place) for f in nodes if set(f.sources) & set(nodes[0].sources)]
 
 
-def _slowdown_sentence(logs: LogDiagnosis | None, slowdowns: Sequence[Slowdown]) -> str:
-    worst = slowdowns[0]
-    what = slowdown_text(worst)
-    begin = "The job completed, but " if logs is not None and logs.outcome == "succeeded" else "The job was slow: "
+def _slowdown_sentence(known: Situation, fault: Sequence[Fault]) -> str:
+    worst, *others = known.slowdowns
+    is_good_end = known.logs.outcome == "succeeded"
+    begin = "The job completed, but " if is_good_end else "The job was slow: "
     lost = f", which cost {cost_text(worst)}" if worst.lost_s >= 1 else ""
-    more = f" {len(slowdowns) - 1} more such stretches were seen." if len(slowdowns) > 2 else ""
-    more = more or (" Another such stretch was seen." if len(slowdowns) == 2 else "")
-    return f"{begin}{what}{lost}.{more}"
+    return f"{begin}{slowdown_text(worst)}{lost}.{_more_stretches(len(others))}"
+
+
+def _more_stretches(count: int) -> str:
+    if count == 0:
+        return ""
+    if count == 1:
+        return " Another such stretch was seen."
+    return f" {count} more such stretches were seen."
 
 
 def cost_text(row: Slowdown) -> str:
@@ -124,11 +141,12 @@ def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
     lead = fault[0]
     if lead.p >= THRESHOLDS.stated:
         return f"{text} Most probably at fault: {place_text(lead.place)}."
-    same = [f for f in fault if f.p >= lead.p - 1e-6]
+    same = [f for f in fault if f.p >= lead.p - EPSILON]
     shown = ", ".join(place_text(f.place) for f in same[:MAX_LISTED])
     if len(same) == 1:
         return f"{text} Perhaps at fault: {shown}."
-    return f"{text} One of {len(same)} may be at fault: {shown}{' and others' if len(same) > MAX_LISTED else ''}."
+    others = " and others" if len(same) > MAX_LISTED else ""
+    return f"{text} One of {len(same)} may be at fault: {shown}{others}."
 
 
 def place_text(place: Place) -> str:
@@ -141,23 +159,28 @@ def contains_name(text: str, name: str) -> bool:
     """Whether a name occurs in a text as a separate word."""
     at = text.find(name)
     while at >= 0:
-        before, after = text[at - 1 : at], text[at + len(name) : at + len(name) + 1]
-        if not (before.isalnum() or before in "_-") and not (after.isalnum() or after in "_-"):
+        end = at + len(name)
+        neighbours = text[max(0, at - 1) : at] + text[end : end + 1]
+        if not any(map(_is_of_a_word, neighbours)):
             return True
         at = text.find(name, at + 1)
     return False
 
 
+def _is_of_a_word(character: str) -> bool:
+    return character.isalnum() or character in "_-"
+
+
 #: What the sentence tells, by situation and condition: the first row that holds.
 _TABLE: Final[tuple[tuple[Callable[[Situation, str], bool], Callable[[Situation, Sequence[Fault]], str]], ...]] = (
-    (lambda s, _: s.is_failure, _failure_sentence),
+    (lambda s, _: s.logs.is_failure, _failure_sentence),
     (lambda s, name: name == "failed" and bool(s.faults_shown), lambda s, _: s.faults_shown[0].headline),
-    (lambda s, name: name == "hung" and bool(s.alarms), lambda s, _: _alarm_sentence(s.alarms)),
-    (lambda s, name: name == "degraded" and bool(s.slowdowns), lambda s, _: _slowdown_sentence(s.logs, s.slowdowns)),
-    (lambda s, name: name == "degraded" and bool(s.alarms), lambda s, _: _alarm_sentence(s.alarms)),
-    (lambda s, name: name == "degraded" and bool(s.faults_shown), lambda s, _: _fault_beside_job(s)),
-    (lambda s, name: name == "recovered", lambda s, _: _recovered_sentence(s.logs)),
-    (lambda s, _: s.logs is not None, _log_sentence),
+    (lambda s, name: name == "hung" and bool(s.alarms), _alarm_sentence),
+    (lambda s, name: name == "degraded" and bool(s.slowdowns), _slowdown_sentence),
+    (lambda s, name: name == "degraded" and bool(s.alarms), _alarm_sentence),
+    (lambda s, name: name == "degraded" and bool(s.faults_shown), _fault_beside_job),
+    (lambda _, name: name == "recovered", _recovered_sentence),
+    (lambda s, _: s.logs.has_evidence, _log_sentence),
     (lambda s, _: bool(s.stacks.reason), lambda s, _: s.stacks.reason),
     (lambda s, _: s.flows.has_evidence, lambda s, _: flow_sentence.headline(s.flows)),
     (lambda s, _: True, lambda s, _: "Nothing to diagnose: no logs, flows or stacks could be read."),

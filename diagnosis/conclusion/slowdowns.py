@@ -4,8 +4,10 @@ A stretch in both is one stretch, with the step numbers of the logs, because tho
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from itertools import pairwise
 from typing import Any, Final
 
 import numpy as np
@@ -32,20 +34,21 @@ class _Timeline:
     def steps_of(self, row: SlowFinding) -> list[int]:
         """Indices of the steps that one finding covers for the greater part."""
         inside = np.minimum(self.end, row.end) - np.maximum(self.start, row.start)
-        return [int(k) for k in np.flatnonzero(inside > THRESHOLDS.covered * self.seconds)]
+        covered: list[int] = np.flatnonzero(inside > THRESHOLDS.covered * self.seconds).tolist()
+        return covered
 
     def longer_steps(self, rows: Sequence[SlowFinding]) -> list[int]:
         """Indices of the longer steps that one of the findings covers."""
-        if not len(self) or not rows:
+        covered = set(itertools.chain.from_iterable(map(self.steps_of, rows)))
+        if not covered:
             return []
-        covered = sorted({k for row in rows for k in self.steps_of(row)})
         limit = THRESHOLDS.longer * float(np.median(self.seconds))
-        return [k for k in covered if self.seconds[k] > limit]
+        return [k for k in sorted(covered) if self.seconds[k] > limit]
 
     def usual_s(self, slow: Sequence[int]) -> float:
         """The median of the steps that are not slow, of all steps if all are."""
-        others = np.delete(self.seconds, slow) if len(slow) < len(self) else self.seconds
-        return float(np.median(others))
+        others = np.delete(self.seconds, slow)
+        return float(np.median(others if others.size else self.seconds))
 
 
 def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Mapping[str, Any]] = ()) -> list[Slowdown]:
@@ -57,16 +60,19 @@ def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Mapping[
     """
     found: list[Slowdown] = []
     for job in flows.jobs:
-        rows = _stretches(job, flows.fabric, gpus or len(job.members) or None)
-        shift = step_offset(job.steps, iterations) if rows else 0
-        found += [replace(row, steps=(row.steps[0] + shift, row.steps[1] + shift)) for row in rows]
+        stretches = _stretches(job, flows.fabric, gpus or len(job.members) or None)
+        shift = step_offset(job.steps, iterations) if stretches else 0
+        for one in stretches:
+            first, last = one.steps
+            found.append(replace(one, steps=(first + shift, last + shift)))
     return found
 
 
 def _stretches(job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None) -> list[Slowdown]:
     """The slow steps of one job as stretches, numbered from 1. ``fabric``: what is slow outside the job."""
-    own = [row for row in job.slow if row.kind in ("slow_step", "slow_group") and not row.is_planned]
-    rows = [*own, *fabric]
+    unplanned = [row for row in job.slow if not row.is_planned]
+    rows = [row for row in unplanned if row.kind in ("slow_step", "slow_group")]
+    rows += fabric
     timeline = _Timeline(job.steps)
     slow = timeline.longer_steps(rows)
     if not slow:
@@ -79,7 +85,7 @@ def _stretches(job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None) ->
     for part in _parts(slow, spans):
         whole = _whole(part, spans)
         # While a job starts, connections and caches warm up, which looks like slow transfers: no name counts there.
-        is_named = bool(sure.intersection(part)) and whole[0] > 0
+        is_named = whole[0] > 0 and not sure.isdisjoint(part)
         found.append(_stretch(whole, part, timeline, usual, gpus=gpus, is_named=is_named))
     return found
 
@@ -106,27 +112,30 @@ def of_logs(
     if phase is None:
         return []
     first, last, factor = phase
-    rows = [r for r in iterations if first <= int(r["n"]) <= last]
-    outside = [float(r["seconds"]) for r in iterations if r.get("seconds") and not first <= int(r["n"]) <= last]
-    times = [float(r["t"]) for r in rows if r.get("t") is not None]
+    inside = [row for row in iterations if first <= row["n"] <= last]
+    others = [row for row in iterations if not first <= row["n"] <= last]
+    stated = [float(row["seconds"]) for row in others if row.get("seconds")]
+    times = [float(row["t"]) for row in inside if row.get("t") is not None]
+    usual = float(np.median(stated)) if stated else 0.0
     count = last - first + 1
-    usual = float(np.median(outside)) if outside else 0.0
     lost = max(0.0, usual * (factor - 1.0) * count)
-    later = any(int(r["n"]) > last for r in iterations)
-    return [
-        Slowdown(
-            "logs",
-            (first, last),
-            count,
-            factor,
-            lost,
-            None if gpus is None else lost * gpus,
-            min(times, default=None),
-            max(times, default=None),
-            is_over=later,
-            is_standstill=count == 1,
-        )
-    ]
+    stretch = Slowdown(
+        "logs",
+        (first, last),
+        count,
+        factor,
+        lost,
+        _times_gpus(lost, gpus),
+        min(times, default=None),
+        max(times, default=None),
+        is_over=any(row["n"] > last for row in others),
+        is_standstill=count == 1,
+    )
+    return [stretch]
+
+
+def _times_gpus(seconds: float, gpus: int | None) -> float | None:
+    return None if gpus is None else seconds * gpus
 
 
 def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], min_gpu_s: float) -> tuple[Slowdown, ...]:
@@ -134,15 +143,23 @@ def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], min_gpu
     see each step end; that of the logs remains if the flows show only a part of it: a capture may be shorter than the
     job.
     """
-    kept = [s for s in logs if is_reportable(s, min_gpu_s)]
+    kept = [stretch for stretch in logs if is_reportable(stretch, min_gpu_s)]
     for stretch in flows:
-        same = [other for other in kept if other.source == "logs" and _overlap(stretch, other)]
-        lead = max(same, key=lambda s: s.lost_s, default=None)
-        if lead is not None and stretch.count >= THRESHOLDS.seen * lead.count:
-            kept[kept.index(lead)] = replace(stretch, is_over=lead.is_over and stretch.is_over)
-        elif lead is None and is_reportable(stretch, min_gpu_s) and not any(_overlap(stretch, other) for other in kept):
+        overlapping = [other for other in kept if _overlap(stretch, other)]
+        of_logs = [other for other in overlapping if other.source == "logs"]
+        if of_logs:
+            lead = max(of_logs, key=lambda other: other.lost_s)
+            _replace(kept, lead, stretch)
+        elif not overlapping and is_reportable(stretch, min_gpu_s):
             kept.append(stretch)
-    return tuple(sorted(kept, key=lambda s: (-s.lost_s, s.steps)))
+    return tuple(sorted(kept, key=lambda stretch: (-stretch.lost_s, stretch.steps)))
+
+
+def _replace(kept: list[Slowdown], lead: Slowdown, stretch: Slowdown) -> None:
+    """Put a stretch of the flows in the place of that of the logs, if it shows most of its steps."""
+    if stretch.count >= THRESHOLDS.seen * lead.count:
+        is_over = lead.is_over and stretch.is_over
+        kept[kept.index(lead)] = replace(stretch, is_over=is_over)
 
 
 def step_offset(steps: Sequence[Interval], iterations: Sequence[Mapping[str, Any]]) -> int:
@@ -150,37 +167,42 @@ def step_offset(steps: Sequence[Interval], iterations: Sequence[Mapping[str, Any
     its time. 0 if the times are too coarse to tell, or the difference is one.
     """
     ends = np.array([step.end for step in steps])
-    rows = [(int(r["n"]), float(r["t"])) for r in iterations if r.get("t") is not None]
-    if min(len(ends), len(rows)) < THRESHOLDS.matched:
+    dated = [row for row in iterations if row.get("t") is not None]
+    if min(len(ends), len(dated)) < THRESHOLDS.matched:
         return 0
-    n, t = (np.array(column, dtype=float) for column in zip(*rows, strict=True))
-    if np.all(t == np.floor(t)):
-        t = t + 1 / 2  # stamps without a fraction
-    inside = (t >= ends[0]) & (t <= ends[-1])
+    numbers = np.array([row["n"] for row in dated], dtype=float)
+    times = np.array([row["t"] for row in dated], dtype=float)
+    if np.all(times == np.floor(times)):
+        times += 1 / 2  # stamps without a fraction
+    inside = (times >= ends[0]) & (times <= ends[-1])
     if inside.sum() < THRESHOLDS.matched:
         return 0
-    nearest = np.abs(ends[None, :] - t[inside][:, None]).argmin(axis=1) + 1
-    differences = n[inside] - nearest
+    nearest = np.abs(ends[None, :] - times[inside][:, None]).argmin(axis=1) + 1
+    differences = numbers[inside] - nearest
     middle = float(np.median(differences))
-    steady = spread(differences) <= THRESHOLDS.steady and abs(middle) > 1.0  # a line may be printed late
-    return round(middle) if steady else 0
+    is_near = abs(middle) <= 1.0  # a line may be printed late
+    if is_near or spread(differences) > THRESHOLDS.steady:
+        return 0
+    return round(middle)
 
 
 def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
     """Whether a stretch is reported: it is long enough to be no noise, and costs enough. A quarter of the cost is
     enough if flows show who caused it.
     """
+    is_long = stretch.is_standstill or stretch.count >= THRESHOLDS.steps
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
-    least = min_gpu_s * (THRESHOLDS.named_cost if stretch.is_named else 1.0)
-    return (stretch.count >= THRESHOLDS.steps or stretch.is_standstill) and lost >= least
+    share = THRESHOLDS.named_cost if stretch.is_named else 1.0
+    return bool(is_long and lost >= min_gpu_s * share)
 
 
 def _parts(slow: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
     """Slow steps that belong together: with few usual ones between them, or within one finding (``spans``)."""
     parts: list[list[int]] = [[slow[0]]]
-    for k in slow[1:]:
-        before = parts[-1][-1]
-        if k - before <= THRESHOLDS.usual_between + 1 or any(span[0] <= before and k <= span[1] for span in spans):
+    for before, k in pairwise(slow):
+        is_near = k - before <= THRESHOLDS.usual_between + 1
+        is_of_one = any(first <= before and k <= last for first, last in spans)
+        if is_near or is_of_one:
             parts[-1].append(k)
         else:
             parts.append([k])
@@ -193,13 +215,14 @@ def _stretch(
     slow = timeline.seconds[list(part)]
     lost = float(np.maximum(timeline.seconds[list(whole)] - usual, 0.0).sum())
     standstill = THRESHOLDS.standstill_named if is_named else THRESHOLDS.standstill
+    factor = float(slow.mean() / usual) if usual > 0 else 1.0
     return Slowdown(
         "flows",
         (whole[0] + 1, whole[-1] + 1),
         len(part),
-        float(slow.mean() / usual) if usual > 0 else 1.0,
+        factor,
         lost,
-        None if gpus is None else lost * gpus,
+        _times_gpus(lost, gpus),
         float(timeline.start[whole[0]]),
         float(timeline.end[whole[-1]]),
         is_over=whole[-1] + 1 < len(timeline),
@@ -210,7 +233,9 @@ def _stretch(
 
 def _overlap(one: Slowdown, other: Slowdown) -> bool:
     """By time if both have times, else by the numbers of the steps."""
-    if None not in (one.at, one.until, other.at, other.until):
-        slack = THRESHOLDS.slack * (one.until - one.at)  # type: ignore[operator]
-        return bool(one.at - slack <= other.until and other.at - slack <= one.until)
-    return one.steps[0] <= other.steps[1] and other.steps[0] <= one.steps[1]
+    times = (one.at, one.until, other.at, other.until)
+    if None in times:
+        return one.steps[0] <= other.steps[1] and other.steps[0] <= one.steps[1]
+    begin, end, other_begin, other_end = (float(at or 0.0) for at in times)
+    slack = float(THRESHOLDS.slack) * (end - begin)
+    return begin - slack <= other_end and other_begin - slack <= end

@@ -32,33 +32,46 @@ def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> t
     """The ranking after the results. The probability that a passed check takes from one machine, switch or link is
     divided among the others in proportion to their own. O(suspects × results).
     """
-    rows = {(s.kind, s.entity): s for s in suspects}
+    rows = {(suspect.kind, suspect.entity): suspect for suspect in suspects}
     for result in results:
-        if not result.target or result.outcome.ratio == 1.0:
-            continue
-        key = (result.kind, result.target)
-        old = rows.get(key) or Suspect(result.target, result.kind, THRESHOLDS.prior, (), is_suspect=False)
-        new = posterior(old.score, result.outcome.ratio)
-        rows[key] = _with_score(old, new, result.sentence, "check")
-        if new < old.score:
-            _share_among_others(rows, key, old.score - new)
-        for other, row in list(rows.items()):  # its ranks are the same culprit
-            if row.kind == "rank" and row.ranks and set(row.ranks) <= set(old.ranks):
-                rows[other] = _with_score(row, posterior(row.score, result.outcome.ratio), result.sentence, "check")
-    return tuple(sorted(rows.values(), key=lambda s: (-round(s.score, 6), s.kind, s.entity)))
+        if result.target and result.outcome.ratio != 1.0:
+            _update(rows, result)
+    return tuple(sorted(rows.values(), key=lambda row: (-round(row.score, 6), row.kind, row.entity)))
+
+
+def _update(rows: dict[tuple[str, str], Suspect], result: Result) -> None:
+    """Weigh the target of one result, its ranks and the others."""
+    key = (result.kind, result.target)
+    unsuspected = Suspect(result.target, result.kind, THRESHOLDS.prior, (), is_suspect=False)
+    old = rows.get(key, unsuspected)
+    new = posterior(old.score, result.outcome.ratio)
+    rows[key] = _with_score(old, new, result.sentence)
+    if new < old.score:
+        _share_among_others(rows, key, old.score - new)
+    for rank_key, row in _ranks_of(rows, old).items():
+        rows[rank_key] = _with_score(row, posterior(row.score, result.outcome.ratio), result.sentence)
+
+
+def _ranks_of(rows: Mapping[tuple[str, str], Suspect], machine: Suspect) -> dict[tuple[str, str], Suspect]:
+    """The suspected ranks of a machine: they are the same culprit."""
+    ranks = {key: row for key, row in rows.items() if row.kind == "rank" and row.ranks}
+    return {key: row for key, row in ranks.items() if set(row.ranks) <= set(machine.ranks)}
 
 
 def _share_among_others(rows: dict[tuple[str, str], Suspect], tested: tuple[str, str], freed: float) -> None:
-    others = {k: s for k, s in rows.items() if s.kind in CHECKED_KINDS and k != tested and s.score > 0}
-    total = sum(s.score for s in others.values())
+    others = {key: row for key, row in rows.items() if row.kind in CHECKED_KINDS and row.score > 0}
+    others.pop(tested, None)
+    total = sum(row.score for row in others.values())
+    reason = f"A check cleared {tested[1]}, which was likelier before."
     for key, row in others.items():
-        score = min(max(THRESHOLDS.inherited, row.score), row.score + freed * row.score / total)
-        rows[key] = _with_score(row, score, f"A check cleared {tested[1]}, which was likelier before.", "check")
+        most = max(THRESHOLDS.inherited, row.score)
+        rows[key] = _with_score(row, min(most, row.score + freed * row.score / total), reason)
 
 
-def _with_score(row: Suspect, score: float, reason: str, source: str) -> Suspect:
+def _with_score(row: Suspect, score: float, reason: str) -> Suspect:
+    """A suspect with the score that a check gives it."""
     reasons = tuple(dict.fromkeys((reason, *row.reasons)))
-    sources = tuple(dict.fromkeys((*row.sources, source)))
+    sources = tuple(dict.fromkeys((*row.sources, "check")))
     is_suspect = score >= THRESHOLDS.accused
     return msgspec.structs.replace(row, score=round(score, 4), is_suspect=is_suspect, reasons=reasons, sources=sources)
 
@@ -67,18 +80,29 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Iterable[Resul
     """Categories after the results, most probable first; the rest counts as a further category."""
     weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
     rest = max(1.0 - sum(weights.values()), THRESHOLDS.prior)
-    moved = False
+    is_changed = False
     for result in results:
-        ratios: Mapping[str, float] = result.outcome.categories
-        for head, ratio in ratios.items():
-            matching = [name for name in weights if name == head or name.startswith(f"{head}.")]
-            if not matching and ratio > 1.0 and result.outcome.adds:
-                weights[result.outcome.adds] = THRESHOLDS.prior
-                matching = [result.outcome.adds]
-            for name in matching:
-                weights[name] *= ratio
-                moved = True
-    if not moved:
+        for head, ratio in result.outcome.categories.items():
+            matching = _matching(weights, head)
+            if not matching and ratio > 1.0:
+                matching = _added(weights, result.outcome.adds)
+            weights |= {name: weights[name] * ratio for name in matching}
+            is_changed = is_changed or bool(matching)
+    if not is_changed:
         return list(rows)
     total = sum(weights.values()) + rest
-    return sorted(((name, round(w / total, 4)) for name, w in weights.items()), key=lambda row: (-row[1], row[0]))
+    shares = [(name, round(weight / total, 4)) for name, weight in weights.items()]
+    return sorted(shares, key=lambda row: (-row[1], row[0]))
+
+
+def _matching(weights: Iterable[str], head: str) -> list[str]:
+    """The categories that are this one or below it."""
+    return [name for name in weights if f"{name}.".startswith(f"{head}.")]
+
+
+def _added(weights: dict[str, float], leaf: str) -> list[str]:
+    """The category that an outcome brings in, if any."""
+    if not leaf:
+        return []
+    weights[leaf] = THRESHOLDS.prior
+    return [leaf]

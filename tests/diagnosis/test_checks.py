@@ -91,12 +91,12 @@ def test_categories_move_with_a_check_and_stay_shares_of_one_whole():
 def test_the_cheapest_check_of_a_doubtful_culprit_is_offered_with_what_it_would_say():
     fault = (Fault(Place("node", "node-3"), 0.6), Fault(Place("node", "node-7"), 0.5))
     offered = next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())
-    assert [row["id"] for row in offered] == ["nvidia-smi", "dcgm", "swap"]
-    assert offered[1]["command"] == "ssh node-3 dcgmi diag -r 2"
-    fail, passed = (row["p"] for row in offered[1]["outcomes"])
+    assert [row.id for row in offered] == ["nvidia-smi", "dcgm", "swap"]
+    assert offered[1].command == "ssh node-3 dcgmi diag -r 2"
+    fail, passed = (row.p for row in offered[1].outcomes)
     assert fail > 0.98 > 0.2 > passed
     done = next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], fault, (), result(PASSED))
-    assert [row["id"] for row in done] == ["nvidia-smi", "swap"]
+    assert [row.id for row in done] == ["nvidia-smi", "swap"]
 
 
 def test_nothing_is_offered_where_nothing_is_in_doubt_or_no_safe_name_is_known():
@@ -110,9 +110,9 @@ def test_nothing_is_offered_where_nothing_is_in_doubt_or_no_safe_name_is_known()
 def test_a_hang_without_stacks_asks_for_those_of_the_rank_that_is_waited_for():
     fault = (Fault(Place("node", "node-3", 5), 0.6),)
     offered = next_check.choose_checks(checks.load(), "hung", [("unknown", 0.0)], fault, (), ())
-    assert "py-spy dump" in next(row for row in offered if row["id"] == "pyspy")["command"]
+    assert "py-spy dump" in next(row for row in offered if row.id == "pyspy").command
     assert all(
-        r["id"] != "pyspy"
+        r.id != "pyspy"
         for r in next_check.choose_checks(checks.load(), "hung", [("unknown", 0.0)], fault, (), (), has_stacks=True)
     )
 
@@ -122,13 +122,13 @@ LINK = (Fault(Place("link", "leaf0-leaf1"), 0.6), Fault(Place("node", "node-3"),
 
 def test_a_link_has_checks_of_its_own_that_fit_its_ports():
     offered = next_check.choose_checks(checks.load(), "degraded", [("performance.network", 0.6)], LINK, (), ())
-    assert [row["id"] for row in offered] == ["ethtool", "ibdiagnet", "swap"]
-    assert {row["target"]["name"] for row in offered} == {"leaf0-leaf1"}
+    assert [row.id for row in offered] == ["ethtool", "ibdiagnet", "swap"]
+    assert {row.target.name for row in offered} == {"leaf0-leaf1"}
     alone = next_check.choose_checks(checks.load(), "degraded", [("performance.network", 0.6)], LINK[:1], (), ())
-    assert [row["id"] for row in alone] == ["ethtool", "ibdiagnet", "swap"]
-    assert offered[0]["command"] == "ethtool -S <port>"
-    assert offered[2]["command"] == "sbatch --switches=1 <the job's script>"
-    errors, clean = (row["p"] for row in offered[0]["outcomes"])
+    assert [row.id for row in alone] == ["ethtool", "ibdiagnet", "swap"]
+    assert offered[0].command == "ethtool -S <port>"
+    assert offered[2].command == "sbatch --switches=1 <the job's script>"
+    errors, clean = (row.p for row in offered[0].outcomes)
     assert errors > 0.9 > 0.5 > clean
 
 

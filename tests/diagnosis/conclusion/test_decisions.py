@@ -13,7 +13,7 @@ from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Moment, Slowdown
 from diagnosis.evidence import Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
 from diagnosis.model import AlarmNote
-from diagnosis.result import Attempt, LogDiagnosis, Verdict
+from diagnosis.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
 
 ENDED = LogDiagnosis(False, "succeeded", Verdict("none", "none", "none", 0.95), "none", "training", 80)
 FAILED = LogDiagnosis(
@@ -32,7 +32,7 @@ MOVING = StackFinding(reason="they move", is_moving=True)
 def situation(logs: LogDiagnosis | None = None, **more: Any) -> Situation:
     flows = decode(more.pop("flows", {}), FlowFinding)
     given = {"flows": flows, "stacks": StackFinding(), "slowdowns": ()} | more
-    return Situation(logs, **given)
+    return Situation(logs or NO_LOGS, **given)
 
 
 def shown(outcome: str) -> LogDiagnosis:
@@ -127,7 +127,7 @@ def test_a_job_has_recovered_if_an_earlier_launch_failed_and_the_last_ended_well
 def test_the_category_follows_from_the_condition_and_the_surest_finding(
     condition: str, logs: LogDiagnosis | None, findings: list[Finding], expected: list[tuple[str, float]]
 ) -> None:
-    assert category.shares(condition, logs, findings, StackFinding()) == [
+    assert category.shares(condition, logs or NO_LOGS, findings, StackFinding()) == [
         (name, pytest.approx(p)) for name, p in expected
     ]
 
@@ -225,7 +225,7 @@ def test_the_moment_is_that_of_the_first_slow_step_the_cause_or_the_last_progres
     name: str, logs: LogDiagnosis | None, stretches: tuple[Slowdown, ...], chain: tuple[Finding, ...],
     expected: tuple[Any, ...] | None,
 ) -> None:  # fmt: skip
-    found = _moment(name, "it is so", logs, stretches, chain)
+    found = _moment(name, "it is so", logs or NO_LOGS, stretches, chain)
     assert found == (None if expected is None else Moment(*expected, why="it is so"))
 
 

@@ -11,6 +11,7 @@ from typing import Any
 
 import pytest
 
+from diagnosis.conclusion.sentence import contains_name
 from tests.diagnosis.conclusion.conftest import SAMPLES, reported
 
 #: the reference jobs that fail, of a size that can be diagnosed in a second
@@ -65,3 +66,18 @@ def test_no_sentence_on_a_reference_job_holds_raw_text(shared: Path, tmp_path: P
     for job in [path for path in jobs if path.stat().st_size < SMALL_BYTES]:
         told[job.stem] = raw(reported(tmp_path / job.stem, job))
     assert {name: texts for name, texts in told.items() if texts} == {}
+
+
+@pytest.mark.parametrize(
+    ("text", "is_named"),
+    [
+        ("gpu-1: has bad memory", True),
+        ("Bad memory on gpu-1", True),
+        ("Bad memory (gpu-1).", True),
+        ("Bad memory on gpu-12, below rack-gpu-1_a", False),
+        ("Bad memory on gpu-12 and gpu-1.", True),
+    ],
+)
+def test_a_name_is_a_word_of_its_own_also_at_the_ends_of_a_sentence(text: str, is_named: bool) -> None:
+    """Before, a sentence that began with the culprit named it again at its end."""
+    assert contains_name(text, "gpu-1") is is_named
