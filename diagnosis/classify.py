@@ -39,8 +39,7 @@ class Hint:
 
     ``template`` is the masked text; ``rule`` the id of the rule that matched it, if any; ``role`` its role in this
     failure (resolved in context); ``weight`` in [0, 1]: probability by the comparisons that it belongs to the cause;
-    ``is_wide``: more than a few machines report it; ``is_lone``: one alone does, of many that did the same;
-    ``raised_in``: the category of the software that raised an exception.
+    ``is_wide``: more than a few machines report it; ``is_lone``: one alone does, of many that did the same.
     """
 
     template: str
@@ -48,7 +47,6 @@ class Hint:
     role: Role = Role.ROOT
     weight: float = 1.0
     is_wide: bool = False
-    raised_in: str = ""
     is_lone: bool = False
 
 
@@ -85,11 +83,6 @@ def classify(hints: Iterable[Hint], rules: SignatureSet | None = None, model: Mo
 
 
 def _votes(hint: Hint, rule: Signature | None) -> list[tuple[str, float, str]]:
-    if hint.raised_in:
-        title = taxonomy.load().get(hint.raised_in).title
-        return [
-            (hint.raised_in, THRESHOLDS.raised * _role_weight(hint), f"The software that raised it: {title.lower()}")
-        ]
     if rule is None or rule.category in _WITHOUT_CAUSE:
         return []
     weight = rule.strength.weight * _role_weight(hint)

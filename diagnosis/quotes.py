@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 from typing import Final
 
@@ -40,7 +39,7 @@ MIN_OPENING_CHARS: Final = 4
 
 def quote(example: str, template: str = "", width: int = 140) -> str:
     """The message of ``example`` (``template`` shows its beginning); of a JSON record the inner message."""
-    text = _message_of_json(example) or example
+    text = example
     opening = _PARAMETER.split(template, maxsplit=1)[0].strip()
     place = text.find(opening) if len(opening) >= MIN_OPENING_CHARS else -1
     text = text[place:] if place > 0 else _HEAD.sub("", text)
@@ -51,7 +50,7 @@ def clause(line: str, fault: str) -> str:
     """The clause of ``line`` around the words ``fault``, in a form for a sentence: without brackets, source files and
     process numbers. Empty if no meaningful text is left.
     """
-    text, words = plain(_message_of_json(line) or line), plain(fault)
+    text, words = plain(line), plain(fault)
     start = text.find(words)
     if start < 0 or not words:
         start, text = 0, words
@@ -66,7 +65,7 @@ def clause(line: str, fault: str) -> str:
 
 def informative_clause(line: str) -> str:
     """The longest clause of ``line`` that fits into a sentence, an exception with its message; empty if none does."""
-    text = plain(_message_of_json(line) or line)
+    text = plain(line)
     while (bare := _BRACKETED.sub(" ", text)) != text:
         text = bare
     if (raised := _EXCEPTION.search(text)) is not None:
@@ -104,16 +103,3 @@ def clip(text: object, width: int) -> str:
 def plain(text: str) -> str:
     """One line without control sequences of a terminal."""
     return " ".join(_CONTROL.sub("", ANSI.sub("", text)).split())
-
-
-def _message_of_json(text: str) -> str:
-    start = text.find("{")
-    if start < 0 or not text.rstrip().endswith("}"):
-        return ""
-    try:
-        record = json.loads(text[start:])
-    except ValueError:
-        return ""
-    for _ in range(3):
-        record = record.get("message", record.get("msg", record)) if isinstance(record, dict) else record
-    return record if isinstance(record, str) else ""

@@ -63,7 +63,7 @@ def conclude(
     accused: tuple[Fault, ...] = ()
     if name not in categories.CONDITIONS_WITHOUT_PROBLEM:
         homes = faults.node_of_ranks(known, stacks)
-        accused = faults.find_faults(blamed, name, homes, faults.root_writers(known))
+        accused = faults.find_faults(blamed, homes, faults.root_writers(known))
     found = [
         *findings.of_logs(known),
         *slow_places,

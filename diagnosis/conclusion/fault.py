@@ -1,7 +1,7 @@
 """Who is at fault: the fused suspects as one list with probabilities, most probable first.
 
-``diagnosis.localize`` fuses the suspects of logs, flows and stacks. Here they become a statement: the accused, or the
-smallest set that contains the culprit, or nobody. A machine and a rank of it are one culprit, named once.
+``diagnosis.localize`` fuses the suspects of logs, flows and stacks. Here they become a statement: the accused, or
+nobody. A machine and a rank of it are one culprit, named once.
 """
 
 from __future__ import annotations
@@ -18,37 +18,29 @@ from diagnosis.evidence import PLACE_KINDS, Finding, Place, StackFinding, Suspec
 from diagnosis.evidence.stack_findings import DumpedRank
 from diagnosis.result import LineRef, LogDiagnosis, LogEvent
 
-THRESHOLDS: Final = thresholds.of("fault")
 LIMITS: Final = thresholds.limits("fault")
 
 #: Maximum number of entries of ``seen`` and ``fault``.
 MAX_LISTED: Final = 64
 #: The parameters of a line that name a device.
 DEVICE_PARAMETERS: Final = ("pci", "gpu", "device", "hca", "nic", "port")
-#: A larger set of candidates is not useful.
-MAX_CANDIDATES: Final = 8
 
 
 def find_faults(
     suspects: Iterable[Suspect],
-    condition: str,
     node_of: Mapping[int, str] | None = None,
     wrote: Mapping[str, set[int]] | None = None,
 ) -> tuple[Fault, ...]:
-    """The accused, or for a degraded job the few candidates of which one is slow.
+    """The accused.
 
     Args:
         suspects: the fused ranking.
-        condition: the job's condition.
         node_of: the known node of each rank (:func:`node_of_ranks`).
         wrote: the ranks of a node that wrote root lines (:func:`root_writers`).
 
     O(suspects).
     """
-    rows = [suspect for suspect in suspects if suspect.kind in PLACE_KINDS]
-    named = [row for row in rows if row.is_suspect]
-    if condition == "degraded" and not named:
-        named = candidates(rows)
+    named = [suspect for suspect in suspects if suspect.is_suspect and suspect.kind in PLACE_KINDS]
     found = [_merged_fault(same, wrote or {}) for same in _groups_by_culprit(named, node_of or {})]
     found.sort(key=lambda fault: (-fault.p, fault.place))
     return tuple(found[:MAX_LISTED])
@@ -119,14 +111,6 @@ def _only_rank(same: Sequence[Suspect], writers: Iterable[int]) -> int | None:
     accused = {_place(part).rank for part in same[1:]} - {None}
     ranks = accused or set(same[0].ranks) or set(writers)
     return ranks.pop() if len(ranks) == 1 else None
-
-
-def candidates(rows: Sequence[Suspect]) -> list[Suspect]:
-    """The suspects with the highest scores, if they are few: evidence cannot separate them, one of them is at fault."""
-    top = max((row.score for row in rows), default=0.0)
-    same = [row for row in rows if row.score >= THRESHOLDS.share * top]
-    is_useful = top > 0 and len(same) <= MAX_CANDIDATES
-    return same if is_useful else []
 
 
 def places_seen(

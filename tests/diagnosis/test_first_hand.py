@@ -22,44 +22,6 @@ def roots(report: dict) -> list[str]:
     return [event["example"] for event in report["logs"]["events"] if event["role"] == "root"]
 
 
-def test_the_node_that_cannot_reach_the_store_is_at_fault_not_those_who_wait_for_it(tmp_path: Path) -> None:
-    files = {
-        f"logs/gpu-{node:04d}.log": (
-            f"2025-10-09T08:53:2{node}Z launching workers of gpu-{node:04d}\n"
-            + (
-                "2025-10-09T08:54:10Z the client socket has failed to connect to gpu-0000: connection refused\n"
-                if node == 5
-                else f"2025-10-09T09:03:3{node}Z DistStoreError: Timed out after 601 seconds waiting for clients. "
-                "7/8 clients joined.\n"
-            )
-        ).encode()
-        for node in range(8)
-    }
-    parsed, read = read_files(files, tmp_path)
-    report = to_json(diagnose(parsed, job=Job().hints(), read=read))
-    assert accused(report) == ["gpu-0005"]
-    assert len(roots(report)) == 1 and "failed to connect" in roots(report)[0]
-    assert report["logs"]["id"] == "framework.rendezvous"
-
-
-def test_of_consequences_alone_the_minority_consequence_is_the_line_to_read(tmp_path: Path) -> None:
-    job = Job(gpus=1)
-    at = job.ends + 600
-    for node in range(job.nodes):
-        op = "ALLGATHER" if node == 3 else "ALLREDUCE"
-        job.say(
-            at + 0.05 * node,
-            node,
-            f"[rank{node}]:[E1010 10:10:10.0 ProcessGroupNCCL.cpp:632] [Rank {node}] Watchdog caught collective "
-            f"operation timeout: WorkNCCL(SeqNum=812, OpType={op}, NumelIn=4, NumelOut=4, Timeout(ms)=600000) ran "
-            "for 600012 milliseconds before timing out.",
-        )
-    report = told(job.torn_down(at + 5), tmp_path)
-    assert report["logs"]["id"] == "framework.collective.mismatch" and report["logs"]["symptom"] == "hang"
-    assert len(roots(report)) == 1 and "ALLGATHER" in roots(report)[0]
-    assert accused(report) == ["gpu-0003"]
-
-
 def test_where_all_say_the_same_no_word_is_odd(tmp_path: Path) -> None:
     job = Job(gpus=1)
     report = told(job.timed_out(job.ends + 600).torn_down(job.ends + 605), tmp_path)
@@ -146,20 +108,6 @@ def test_the_last_words_of_a_process_are_a_log_where_its_output_stands(tmp_path:
     for path, kind in (("logs/n1/0/stderr.log", Kind.LOG), ("stacks/rank3.txt", Kind.STACK)):
         parsed = parse(io.BytesIO(dump), path, ParseHints(), tmp_path / kind.value)
         assert parsed.kind == kind
-
-
-def test_a_machine_called_back_minutes_before_its_end_explains_it(tmp_path: Path) -> None:
-    job = Job()
-    job.say(
-        job.ends - 60, None, "Warning SpotInterrupted node/gpu-0005 spot instance interruption of gpu-0005 in 120 s"
-    )
-    job.cut[5] = job.ends
-    at = job.ends + 70
-    lost = "[rank{rank}]: torch.distributed.DistBackendError: NCCL error: remote process exited or a network error"
-    report = told(job.all_say(at, lost, (5,)).torn_down(at + 5, (5,)), tmp_path)
-    assert report["logs"]["id"] == "platform.scheduler.preemption"
-    assert len(roots(report)) == 1 and "SpotInterrupted" in roots(report)[0]
-    assert accused(report) == []
 
 
 def test_a_launchers_first_report_of_a_death_is_the_line_to_read_and_not_its_summary(tmp_path: Path) -> None:

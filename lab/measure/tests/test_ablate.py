@@ -43,8 +43,8 @@ def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:
 
 
 def test_detectors_and_fallbacks_are_switched_off_by_their_ids() -> None:
-    chosen = [found(switches.detectors(), "peers"), found(switches.detectors(), "minority_consequence")]
-    assert switches.switched_off_ids([*chosen, Switch("rules", "nvidia")]) == {"peers", "minority_consequence"}
+    chosen = [found(switches.detectors(), "lacking"), found(switches.detectors(), "rebooted")]
+    assert switches.switched_off_ids([*chosen, Switch("rules", "nvidia")]) == {"lacking", "rebooted"}
     with switches.applied(chosen) as rules:
         assert rules is None
 

@@ -147,13 +147,6 @@ def test_the_sentence_names_who_is_accused_first() -> None:
     assert violations(report) == []
 
 
-def test_of_a_slow_job_the_few_that_cannot_be_distinguished_are_shown_as_one_of_these() -> None:
-    alike = [Suspect(f"node-{n}", "node", 0.25, ("flows",), is_suspect=False) for n in range(3)]
-    report = reported(HEALTHY, *alike, flows=steps([1.0] * 20 + [3.0] * 8 + [1.0] * 20), gpus=8)
-    assert "One of 3 may be at fault: node-0, node-1, node-2." in report["conclusion"]["sentence"]
-    assert violations(report) == []
-
-
 def test_an_uploader_who_says_failed_of_a_log_that_ends_well_is_a_disagreement_with_both_sides() -> None:
     (told,) = reported(HEALTHY, hints=JobHints(outcome="failed"))["conclusion"]["disagreements"]
     assert (

@@ -6,10 +6,10 @@ each later step (:mod:`locate`, ``phase``, ``verdict``) only reads them.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache
-from typing import Any, Final
+from functools import cache, cached_property
+from typing import Final
 
 import polars as pl
 
@@ -21,7 +21,7 @@ from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.causes.scene import Facts, Given, Scene
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import roster, stages, words
-from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.pace import pacing, progress
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.kinds.logs.rows import clocks, events, templates
@@ -39,25 +39,26 @@ class Case(Scene):
     roots: Roots
     ending: Ending
 
+    @cached_property
+    def lead(self) -> EventRow:
+        """The leading event; ``NO_EVENT`` without one."""
+        return NO_EVENT if self.roots.leader is None else self.event(self.roots.leader)
+
     @property
-    def lead(self) -> dict[str, Any]:
-        """The leading event's row; empty without one."""
-        return {} if self.roots.leader is None else self.event(self.roots.leader)
+    def has_lead(self) -> bool:
+        return self.lead is not NO_EVENT
 
     @property
     def is_sure(self) -> bool:
         """Whether the leading event is more than a sign."""
-        return self.roots.leader is not None and self.roots.weights[self.roots.leader] >= roots.THRESHOLDS.doubtful
+        return self.has_lead and self.roots.weights[self.lead.event] >= roots.THRESHOLDS.doubtful
 
-    def in_words(self, row: Mapping[str, Any]) -> str:
+    def in_words(self, row: EventRow) -> str:
         """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
-        if row["signature"] is not None:
-            title = self.meaning(row["signature"], "", "")
-            return title if title[1:2].isupper() else title[:1].lower() + title[1:]
-        if clause := self.meaning("", row["example"], row["template"]):
-            return clause
-        line = quotes.quote(row["example"], row["template"])
-        return "a line that is no sentence" if any(map(str.isalnum, line)) else f"a line without words ({row['n']:,}×)"
+        title = self.meaning(row.signature or "", row.example, row.template)
+        if row.signature and not title[1:2].isupper():
+            return title[:1].lower() + title[1:]
+        return title or f"a line that is no sentence ({row.n:,}×)"
 
     def meaning(self, signature: str, example: str, template: str) -> str:
         """The title of the rule, else a clause of the line as a quotation; empty if no clause fits into a sentence."""
@@ -148,8 +149,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     over = launches.errors_of_other_programs(catalogue) | launches.errors_before_ranks(catalogue)
     over |= temporal.withdrawn_complaints(facts)
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
-    survived |= temporal.ignored_exceptions(catalogue) | over
-    survived |= temporal.consequences_after_exit(catalogue, survived)
+    survived |= over
     caught = temporal.caught_errors(catalogue)
     # without a time, and the last time before it is earlier than the last progress: training may have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))

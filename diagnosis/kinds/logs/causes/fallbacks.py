@@ -8,13 +8,13 @@ else explains why, the others waited for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, thresholds
+from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import roots, temporal
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.causes.scene import Scene
@@ -29,53 +29,29 @@ LAUNCHER_STOPPED: Final = "launcher_stopped"
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """``act`` returns weights in the order of the events, or None if the rule does not apply. ``is_timed``: it
-    needs the time of the first consequence."""
+    """``act`` returns weights in the order of the events, or None if the rule does not apply."""
 
     id: str
     why: str
     act: Callable[[Scene, pl.Series], pl.Series | None]
-    is_timed: bool = True
 
 
 def choose(scene: Scene, weights: pl.Series) -> Roots:
     """The root events: by weight after corrections, else of the first fallback that finds a leader."""
-    for rule in CORRECTIONS:
-        changed = None if rule.id in scene.without else rule.act(scene, weights)
-        weights = weights if changed is None else changed
-    chosen = roots.choose(scene, weights)
-    for rule in FALLBACKS:
-        is_blind = rule.is_timed and scene.consequence_at is None
-        if chosen.leader is not None or is_blind or rule.id in scene.without:
-            continue
-        changed = rule.act(scene, weights)
+    corrected = weights
+    for rule in _active(CORRECTIONS, scene):
+        changed = rule.act(scene, corrected)
+        corrected = corrected if changed is None else changed
+    chosen = roots.choose(scene, corrected)
+    for rule in _active(FALLBACKS, scene):
+        changed = rule.act(scene, corrected) if chosen.leader is None else None
         if changed is not None:
             chosen = roots.choose(scene, changed, by=rule.id)
     return chosen
 
 
-def _waiting_for_few(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """If many nodes report that they wait, and the few that do not wait report an error of their own at the same time
-    or earlier, the many waited for the few: the waiting loses its weight.
-    """
-    catalogue = scene.catalogue
-    events = catalogue.events.with_columns(weight=weights)
-    is_root = (pl.col("role") == Role.ROOT) & (pl.col("weight") >= roots.THRESHOLDS.least)
-    waits = events.filter(is_root & scene.catalogue.has("waits"))
-    echoes: list[int] = []
-    for wait in waits.iter_rows(named=True):
-        apart = set(catalogue.nodes) - catalogue.nodes_of([wait["event"]])
-        if scene.total < THRESHOLDS.nodes or not stats.is_minority(len(apart), scene.total):
-            continue
-        # the same words elsewhere come from another waiting node
-        own = events.filter(is_root & (pl.col("signature") != wait["signature"]) & (pl.col("strength") != "weak"))
-        for row in own.iter_rows(named=True):
-            here = catalogue.nodes_of([row["event"]])
-            has_order = row["is_stamped"] and wait["is_stamped"]
-            is_first = not has_order or row["first_at"] <= wait["first_at"]
-            if here and here <= apart and is_first:
-                echoes.append(wait["event"])
-    return _with_weight(scene, weights, pl.col("event").is_in(echoes), 0.0) if echoes else None
+def _active(rules: Sequence[Rule], scene: Scene) -> list[Rule]:
+    return [rule for rule in rules if rule.id not in scene.without]
 
 
 def _stopped_on_request(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -122,22 +98,6 @@ def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
     return _with_weight(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
 
 
-def _launcher_reactions(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """A launcher's message that no rule, or only a weak one, knows and that names no node is its reaction, if
-    consequences come before it, or most nodes report some without a time.
-    """
-    names_one = [event for event, nodes in scene.named.items() if nodes]
-    is_vague = pl.col("role").is_null() | ((pl.col("role") == Role.ROOT.value) & (pl.col("strength") == "weak"))
-    is_answer = (pl.col("n_nodes") == 0) & is_vague & ~pl.col("event").is_in(names_one)
-    most = roots.THRESHOLDS.unknown_sign
-    if scene.is_dated and scene.consequence_at is not None:
-        is_answer &= pl.col("first_at") > scene.consequence_at
-        most = roots.THRESHOLDS.unknown_exception
-    elif not roots.has_wide_echo(scene, scene.total):
-        return None
-    return _with_weight(scene, weights, is_answer & (pl.lit(weights) <= most), 0.0)
-
-
 def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
     """A kernel of few nodes boots again after training stopped: its machine went down."""
     if scene.pace.last_at is None:
@@ -150,47 +110,6 @@ def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
         & scene.is_few
     )
     return _with_weight(scene, weights, is_here, roots.THRESHOLDS.killed)
-
-
-def _flapped(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """A part of a machine or of the network that failed on few nodes shortly before training stopped explains the stop,
-    although training went on at first. So does a machine's announced end at that time.
-    """
-    assert scene.consequence_at is not None
-    end = scene.consequence_at if scene.pace.last_at is None else min(scene.pace.last_at, scene.consequence_at)
-    lead = end - pl.col("last_at")
-    is_machine = pl.col("category").fill_null("").str.contains("^(hardware|network)") & scene.is_few
-    is_announced = scene.catalogue.has("announced") & (pl.col("n_nodes") <= stats.largest_minority(scene.total))
-    is_flap = (
-        scene.is_survived
-        & (pl.col("role") == Role.ROOT)
-        & (pl.col("strength") == "decisive")
-        & (is_machine | is_announced)
-        & lead.is_between(-int(roots.THRESHOLDS.after_s * SECOND), int(THRESHOLDS.flap_s * SECOND))
-    )
-    return _with_weight(scene, weights, is_flap, THRESHOLDS.flap * pl.col("novelty").fill_null(0.0))
-
-
-def _minority_consequence(scene: Scene, weights: pl.Series) -> pl.Series | None:
-    """If only consequences are known: few writers report the end in other words than nearly all, without the words of
-    the others. Schedulers do not count, because they see the end from outside. A silent node is better evidence.
-    """
-    ends = scene.consequences().filter(~pl.col("is_system"))
-    # a rank whose lines come under several headers is one writer
-    writer = pl.when(pl.col("rank").is_null()).then(-1 - pl.col("source").cast(pl.Int64)).otherwise(pl.col("rank"))
-    cells = scene.catalogue.cells
-    end_cells = cells.filter(pl.col("event").is_in(ends["event"].implode())).with_columns(writer=writer)
-    writers = end_cells["writer"].n_unique()
-    silent = set(scene.catalogue.nodes) - set(end_cells["node"].drop_nulls().to_list())
-    if writers < THRESHOLDS.writers or silent:
-        return None
-    writers_of = list(end_cells.group_by("event").agg(pl.col("writer").unique()).iter_rows())
-    of_all = {w for _, by in writers_of if stats.is_nearly_all(len(by), writers) for w in by}
-    # words that report another failure give no other reason
-    passing = set(ends.filter(pl.col("strength") == "weak")["event"].to_list())
-    writers_of = [(event, by) for event, by in writers_of if event not in passing and of_all and not of_all & set(by)]
-    odd = [event for event, by in writers_of if stats.is_minority(len(by), writers)]
-    return _with_weight(scene, weights, pl.col("event").is_in(odd), THRESHOLDS.stands_in)
 
 
 def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
@@ -241,12 +160,6 @@ def first_consequence(scene: Scene) -> int | None:
 
 CORRECTIONS: Final = (
     Rule("stopped", "what is printed while a job is stopped is no cause of the stop", _stopped_on_request),
-    Rule("answers", "a launcher reacts to consequences in its own words", _launcher_reactions),
-    Rule("waiting", "a node that waits is not the cause", _waiting_for_few),
     Rule("rebooted", "a machine that boots again went down", _rebooted),
 )
-FALLBACKS: Final = (
-    Rule("flapped", "a link that came back may have broken what stopped soon after", _flapped),
-    Rule("minority_consequence", "one writer gives another reason than all others", _minority_consequence),
-    Rule(LAUNCHER_STOPPED, "launchers received a stop before any problem", _launcher_stopped, False),
-)
+FALLBACKS: Final = (Rule(LAUNCHER_STOPPED, "launchers received a stop before any problem", _launcher_stopped),)

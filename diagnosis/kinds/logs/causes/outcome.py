@@ -7,7 +7,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -17,7 +17,7 @@ from diagnosis.kinds.logs.causes.roots import STOP_RECEIVED, WORKER_ENDED, Roots
 from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -74,7 +74,7 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     catalogue, survived, told = scene.catalogue, scene.survived, end_messages(scene.table.messages)
     leader = chosen.leader if chosen.leader not in survived else None
     has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
-    lead = catalogue.event(leader) if leader is not None and has_root else {}
+    lead = catalogue.event(leader) if leader is not None and has_root else NO_EVENT
     bad = scene.events.filter(catalogues.failure_events(scene.events), ~scene.is_survived)
     # a watchdog's limit is not the scheduler's time limit
     waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE)["event"]))
@@ -98,7 +98,7 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
         (bool(told["success"]) and not (is_torn_down and _outweighs_success(catalogue, lead, told["success"])),
          "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
-        (lead.get("category") == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
+        (lead.category == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
         (has_root, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (not terminal.is_empty(), "failed", "the job was torn down"),
@@ -127,14 +127,14 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
     return [masked for masked in cancelled if masked in stays]
 
 
-def _outweighs_success(catalogue: Catalogue, lead: dict[str, Any], success: list[int]) -> bool:
+def _outweighs_success(catalogue: Catalogue, lead: EventRow, success: list[int]) -> bool:
     """Whether the root outweighs a message of success: it is a well-known cause, and comes after it in the same
     file. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
     success after an error has survived it.
     """
-    if not lead or lead["signature"] is None or lead["own_role"] != Role.ROOT:
+    if lead.signature is None or lead.own_role != Role.ROOT:
         return False
     words = catalogue.cells.filter(pl.col("masked").is_in(pl.Series(success, dtype=pl.UInt64).implode()))
-    lead_cells = catalogue.cells.filter(pl.col("event") == lead["event"])
+    lead_cells = catalogue.cells.filter(pl.col("event") == lead.event)
     both = lead_cells.join(words.group_by("file").agg(said_line=pl.col("last_line").max()), on="file", how="inner")
     return bool((both["first_line"] > both["said_line"]).any())

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -21,15 +21,26 @@ LIMITS: Final = thresholds.limits("phase")
 
 THRESHOLDS: Final = thresholds.of("phase")
 
-_DEATH_WORDS: Final = words.pattern("phrases", "process_died")
-_START_FAILED: Final = words.pattern("phrases", "start_failed")
+_DEATH: Final = words.regex("phrases", "process_died")
+_START_FAILED: Final = words.regex("phrases", "start_failed")
 _WAIT_ENDS: Final = words.pattern("phrases", "wait_ended")
 _BROKEN: Final = words.pattern("phrases", "connection_broke")
 #: The stated wait of a watchdog, and the number of seconds from which it is a hang.
 _WAITED: Final = words.regex("phrases", "waited")
 _STATED: Final = words.regex("phrases", "iteration")
-#: A root line: its file, line and time (ns), and the lines of its record up to it.
-type RootText = tuple[int, int, int | None, list[str]]
+_FRAME: Final = re.compile(r'File "|, line \d+')
+_PATH_OF_RANK: Final = re.compile(r"/\d+/(stdout|stderr)|(?:^|/)rank[-_.]?\d+")
+#: Stages of a job that has begun to train.
+_STAGES_OF_TRAINING: Final = ("training", "evaluation", "checkpoint_save")
+
+
+class RootText(NamedTuple):
+    """A root line: its file, line and time (ns), and the lines of its record up to it."""
+
+    file: int
+    line: int
+    at: int | None
+    record: list[str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,30 +59,57 @@ def find_moment(case: Case, mechanism: str = "", category: str = "") -> Moment:
     """The moment of failure. ``mechanism``: the category that follows from structure alone, if any; ``category``: that
     of the root events.
     """
-    ended_at, is_wait = _ended_at(case)
-    if case.table.files and len(case.table.system_files) == len(case.table.files):
-        return Moment("crash", None, None, ended_at)  # kernels do not show the activity of a job
-    trained = not case.progress.beats.is_empty()
+    end = _find_end(case)
+    files = case.table.files
+    if files and len(case.table.system_files) == len(files):
+        return Moment("crash", None, None, end.at)  # kernels do not show the activity of a job
     texts = _root_texts(case)
-    stage, is_seen = _stage(case, texts, trained, category)
-    has_trained = trained or stage in ("training", "evaluation", "checkpoint_save")
-    silence = None
-    if ended_at is not None and case.pace.last_at is not None:
-        silence = (ended_at - case.pace.last_at) / SECOND
-    if _is_slow(case):
-        symptom = "slow"
-    elif not has_trained and is_seen and stage in stages.BEFORE_TRAINING:
-        symptom = "launch_failure"
-    elif stopped_after_silence(case) or (is_wait and not _is_death(mechanism) and _has_hung(case, ended_at)):
-        symptom = "hang"
-    else:
-        symptom = "crash"
-    if not is_seen and stage in stages.BEFORE_TRAINING:
-        stage = None  # an excerpt does not show the beginning of the job
-    if symptom in ("slow", "hang"):
-        stage = "training" if stage in (None, "shutdown", *stages.BEFORE_TRAINING) else stage
+    shown = _find_stage(case, texts, category, end.at)
+    symptom = _symptom(case, shown, end, mechanism)
+    stage = _stage_of_symptom(symptom, shown)
     iteration = None if symptom == "launch_failure" else _iteration(case, symptom, stage, texts)
-    return Moment(symptom, stage, iteration, ended_at, silence)
+    return Moment(symptom, stage, iteration, end.at, _silence_s(case, end.at))
+
+
+def _silence_s(case: Case, ended_at: int | None) -> float | None:
+    """Seconds from the last progress to the end."""
+    beat_at = case.pace.last_at
+    if ended_at is None or beat_at is None:
+        return None
+    return (ended_at - beat_at) / SECOND
+
+
+@dataclass(frozen=True, slots=True)
+class _Shown:
+    """The stage in which a job failed. ``is_seen``: the logs show it."""
+
+    stage: str | None
+    is_seen: bool
+
+    @property
+    def is_early(self) -> bool:
+        """Whether it is a stage of the job's preparations."""
+        return self.stage in stages.BEFORE_TRAINING
+
+
+def _symptom(case: Case, shown: _Shown, end: _End, mechanism: str) -> str:
+    has_trained = case.has_progress or shown.stage in _STAGES_OF_TRAINING
+    if _is_slow(case):
+        return "slow"
+    if not has_trained and shown.is_seen and shown.is_early:
+        return "launch_failure"
+    is_open_wait = end.is_wait and not _is_death(mechanism)
+    return "hang" if is_open_wait and _has_hung(case, end.at) else "crash"
+
+
+def _stage_of_symptom(symptom: str, shown: _Shown) -> str | None:
+    """The stage to report. An excerpt does not show the beginning of the job, and only training hangs or is slow."""
+    if symptom in ("slow", "hang"):
+        is_of_training = shown.stage in _STAGES_OF_TRAINING
+        return shown.stage if is_of_training else "training"
+    if shown.is_early and not shown.is_seen:
+        return None
+    return shown.stage
 
 
 def _has_hung(case: Case, ended_at: int | None) -> bool:
@@ -83,75 +121,85 @@ def _has_hung(case: Case, ended_at: int | None) -> bool:
     cascades = case.events.filter(pl.col("role") == Role.CASCADE, pl.col("jobs_with_it") == 0)
     if case.pace.last_at is not None and cascades["is_stamped"].any():
         return False
-    waited = [w for text in cascades["example"] if (w := _WAITED.search(text))]
-    return any(
-        float(w.group(1)) * (1e-3 if w.group(2)[:2] in ("ms", "mi") else 1.0) >= THRESHOLDS.long_wait_s for w in waited
-    )
+    return any(map(_states_long_wait, cascades["example"]))
 
 
-def stopped_after_silence(case: Case) -> bool:
-    """Whether a person or a limit ended a job that had hung long before."""
-    decided = case.events.filter(case.catalogue.has("decision") & pl.col("is_stamped") & ~pl.col("is_ordinary"))
-    at, since = decided["first_at"].min(), case.pace.silent_from
-    if at is None or since is None or case.pace.usual_s is None:
+def _states_long_wait(text: str) -> bool:
+    """Whether a line of a watchdog states a wait that is long enough for a hang."""
+    waited = _WAITED.search(text)
+    if waited is None:
         return False
-    causes = [e for e in case.roots.members if e not in decided["event"].to_list()]
-    silence = (int(at) - since) / SECOND  # type: ignore[arg-type]  # polars' scalars are untyped
-    return not causes and silence > max(
-        2 * temporal.THRESHOLDS.hang_intervals * case.pace.usual_s, 2 * THRESHOLDS.long_wait_s
-    )
+    is_in_ms = waited[2].startswith(("ms", "mi"))
+    seconds = float(waited[1]) * (1e-3 if is_in_ms else 1.0)
+    return bool(seconds >= THRESHOLDS.long_wait_s)
 
 
-def _ended_at(case: Case) -> tuple[int | None, bool]:
-    """The time of the first event that ends a job, other than the cause, and whether it ends a wait: a time-out or a
-    kill. Errors caused by a broken connection or a dead peer do not.
+@dataclass(frozen=True, slots=True)
+class _End:
+    """When something other than the cause ended the job (ns), and whether that ended a wait: a time-out or a kill."""
+
+    at: int | None
+    is_wait: bool = False
+
+
+def _find_end(case: Case) -> _End:
+    """The first event that ends a job, other than the cause. Errors caused by a broken connection or a dead peer end no
+    wait.
     """
-    roles = [Role.CASCADE, Role.TEARDOWN]
     every = case.events.filter(
-        (pl.col("role").is_in(roles) | pl.col("is_exception"))
-        & ~pl.col("event").is_in(list(case.roots.members))
-        & (pl.col("novelty") >= THRESHOLDS.novel)
-        & ~case.is_survived
+        pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"),
+        ~pl.col("event").is_in(list(case.roots.members)),
+        pl.col("novelty") >= THRESHOLDS.novel,
+        ~case.is_survived,
     )
     beat_at = case.pace.last_at
-    rows = every.drop_nulls("first_at")
-    rows = rows if beat_at is None else rows.filter((pl.col("first_at") >= beat_at) | _is_open(beat_at))
-    stamped = rows.filter("is_stamped")
-    first: int | None = (stamped if stamped.height else rows)["first_at"].min()  # type: ignore[assignment]
-    if first is None:
-        early = rows.head(0)
-    else:
-        is_same_end = pl.col("first_at") <= first + THRESHOLDS.same_end_s * SECOND
-        early = rows.filter(is_same_end | _is_open(first))
+    dated = every.drop_nulls("first_at")
+    if beat_at is not None:
+        dated = dated.filter((pl.col("first_at") >= beat_at) | _may_be_as_late_as(beat_at))
+    first = _first_time(dated)
+    first_events = _events_of_end(dated, first)
     if beat_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
-        early = pl.concat([early, every.filter(pl.col("first_at").is_null())])
-    waits = early.filter(pl.col("example").str.contains(_WAIT_ENDS))
-    broken = early.filter(pl.col("example").str.contains(_BROKEN))
+        first_events = pl.concat([first_events, every.filter(pl.col("first_at").is_null())])
+    waits = first_events.filter(pl.col("example").str.contains(_WAIT_ENDS))
+    broken = first_events.filter(pl.col("example").str.contains(_BROKEN))
     if waits.is_empty():
-        return first, False
+        return _End(first)
     is_wait = broken.is_empty() or _earliest_first(waits) <= _earliest_first(broken)
-    return None if first is None else max(first, beat_at or 0), is_wait
+    return _End(None if first is None else max(first, beat_at or 0), is_wait)
 
 
-def _is_open(at: int) -> pl.Expr:
+def _first_time(dated: pl.DataFrame) -> int | None:
+    """The first time of events; that of lines that state one, if there are any."""
+    stamped = dated.filter("is_stamped")
+    at: int | None = (dated if stamped.is_empty() else stamped)["first_at"].min()  # type: ignore[assignment]
+    return at
+
+
+def _events_of_end(dated: pl.DataFrame, first: int | None) -> pl.DataFrame:
+    """The events of the end that begins at this time."""
+    if first is None:
+        return dated.clear()
+    is_same_end = pl.col("first_at") <= first + THRESHOLDS.same_end_s * SECOND
+    return dated.filter(is_same_end | _may_be_as_late_as(first))
+
+
+def _may_be_as_late_as(at: int) -> pl.Expr:
     """Events without a time of their own that may come as late as this."""
     return ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= at))
 
 
 def _earliest_first(rows: pl.DataFrame) -> tuple[int, int]:
     """Sorts groups of events by their first time, those on more nodes first."""
-    known = rows["first_at"].drop_nulls()
-    first = int(known.min()) if known.len() else 0  # type: ignore[arg-type]
+    first = int(rows["first_at"].min() or 0)  # type: ignore[arg-type]
     at_first = rows.filter((pl.col("first_at") == first) | pl.col("first_at").is_null())
     return first, -int(at_first["n_nodes"].max())  # type: ignore[arg-type]
 
 
 def _has_death(case: Case) -> bool:
-    return any(
-        row["is_exception"] or _is_death(row["category"]) or re.search(_DEATH_WORDS, row["example"])
-        for row in map(case.event, case.roots.members)
-    )
+    """Whether a root event is the death of a process."""
+    roots = [case.event(event) for event in case.roots.members]
+    return any(row.is_exception or _is_death(row.category) or _DEATH.search(row.example) for row in roots)
 
 
 def _is_death(category: str | None) -> bool:
@@ -161,108 +209,149 @@ def _is_death(category: str | None) -> bool:
 def _is_slow(case: Case) -> bool:
     if case.pace.slow_from is None:
         return False
-    lead = case.lead
-    if not lead or (lead["category"] or "").startswith("platform.scheduler"):
+    if not case.has_lead or case.lead.is_below("platform.scheduler"):
         return case.ending.outcome in ("cancelled", "running", "unknown", "failed")
-    at = lead["first_at"]
-    # the cause of a crash comes at the end, the cause of a slowdown at its beginning
-    near_start = at is None or case.pace.slow_at is None or abs(at - case.pace.slow_at) < abs(at - (case.last_at or at))
-    return not lead["is_exception"] and bool(near_start)
+    return not case.lead.is_exception and _is_near_slowdown(case, case.lead.first_at)
+
+
+def _is_near_slowdown(case: Case, at: int | None) -> bool:
+    """Whether a cause is nearer to the beginning of the slowdown than to the end of the job, where the cause of a crash
+    is.
+    """
+    slow_at, last_at = case.pace.slow_at, case.last_at
+    if at is None or slow_at is None:
+        return True
+    return abs(at - slow_at) < abs(at - (last_at or at))
 
 
 def _root_texts(case: Case) -> list[RootText]:
     """Some root lines."""
-    out = []
-    order = sorted(case.roots.members, key=lambda e: (-case.roots.weights[e], e))
+    found = []
+    order = sorted(case.roots.members, key=lambda event: (-case.roots.weights[event], event))
     for event in order[: LIMITS.roots_read]:
-        rows = case.table.rows(case.catalogue.masked(event), limit=200)
-        rows = case.clocks.correct(rows, "at")
-        first = rows.unique("source", keep="first", maintain_order=True).head(3)
+        rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.root_lines)
+        dated = case.clocks.correct(rows, "at")
+        first = dated.unique("source", keep="first", maintain_order=True).head(LIMITS.root_writers)
         for file, line, at in first.select("file", "line", "at").iter_rows():
-            before = case.table.around(file, max(1, line - LIMITS.frames_back), line)
-            source = before.filter(pl.col("line") == line)["source"][0]
-            own_lines = before.filter(pl.col("source") == source)
-            out.append((file, line, at, raw_lines.read_lines(own_lines, case.table.files, case.read, 400)))
-    return out
+            found.append(RootText(file, line, at, _record(case, file, line)))
+    return found
 
 
-def _stage(case: Case, texts: list[RootText], trained: bool, category: str) -> tuple[str | None, bool]:
+def _record(case: Case, file: int, line: int) -> list[str]:
+    """The lines of a writer up to one of them."""
+    before = case.table.around(file, max(1, line - LIMITS.frames_back), line)
+    source = before.filter(pl.col("line") == line)["source"][0]
+    own = before.filter(pl.col("source") == source)
+    return raw_lines.read_lines(own, case.table.files, case.read, LIMITS.line_bytes)
+
+
+def _find_stage(case: Case, texts: list[RootText], category: str, ended_at: int | None) -> _Shown:
     """The stage, and whether the logs show it: by a marker, a frame, the cause itself or progress."""
-    votes: dict[str, float] = defaultdict(float)
-    has_frames = False
-    for file, line, at, lines in texts:
-        if of_frames := stages.stage_of_frames(_frames(lines)):
-            has_frames = True
-            votes[of_frames] += THRESHOLDS.framed
-        elif marked := _last_mark(case, file, line, at):
-            votes[marked] += THRESHOLDS.marked
-    own = taxonomy.load().get(category).stage or None
-    if any(re.search(_START_FAILED, lines[-1]) for _, _, _, lines in texts if lines):
-        own = own or "launch"
-    if own == "rendezvous" and not trained and not has_frames:
+    trained = case.has_progress
+    framed = [stages.stage_of_frames(_frames(text.record)) for text in texts]
+    own = taxonomy.load().get(category).stage
+    if not own and any(map(_is_failed_start, texts)):
+        own = "launch"
+    if own == "rendezvous" and not trained and not any(framed):
         # earlier markers are from the ranks that arrived; the cause shows what they waited for
-        return own, True
-    if own is not None and not trained:
+        return _Shown(own, is_seen=True)
+    votes: dict[str, float] = defaultdict(float)
+    for text, of_frames in zip(texts, framed, strict=True):
+        voted = of_frames or _last_mark(case, text)
+        if voted:
+            votes[voted] += THRESHOLDS.framed if of_frames else THRESHOLDS.marked
+    if own and not trained:
         votes[own] += THRESHOLDS.own
     best = max(sorted(votes), key=lambda stage: votes[stage], default=None)
-    if stage := best or _stage_at(case, case.roots.t0 or _ended_at(case)[0] or case.last_at):
-        # a job that had trained cannot fail in its preparations
-        is_late = trained and stage in stages.BEFORE_TRAINING
-        return "training" if is_late else stage, stage != "shutdown" or trained
-    return "training" if trained else ("launch" if case.roots.members else None), trained
+    stage = best or _stage_at(case, case.roots.t0 or ended_at or case.last_at)
+    if stage:
+        return _settled(stage, trained=trained)
+    if trained:
+        return _Shown("training", is_seen=True)
+    return _Shown("launch" if case.roots.members else None, is_seen=False)
+
+
+def _settled(stage: str, *, trained: bool) -> _Shown:
+    """A stage that the logs show. A job that had trained cannot fail in its preparations."""
+    is_late = trained and stage in stages.BEFORE_TRAINING
+    return _Shown("training" if is_late else stage, is_seen=trained or stage != "shutdown")
+
+
+def _is_failed_start(text: RootText) -> bool:
+    return bool(text.record) and _START_FAILED.search(text.record[-1]) is not None
 
 
 def _frames(lines: list[str]) -> list[str]:
     """The frames of the last traceback above the error; an excerpt may begin within it."""
-    start = next((i for i in range(len(lines) - 1, -1, -1) if "Traceback (most recent call last)" in lines[i]), -1)
-    return [text for text in lines[start + 1 :] if re.search(r'File "|, line \d+', text)]
+    heads = [place for place, text in enumerate(lines, 1) if "Traceback (most recent call last)" in text]
+    begin = max(heads, default=0)
+    return list(filter(_FRAME.search, lines[begin:]))
 
 
-def _last_mark(case: Case, file: int, line: int, at: int | None) -> str | None:
+def _last_mark(case: Case, text: RootText) -> str | None:
     """The stage of the last marker before a line: in its own file, or in the whole job by time if the file has none."""
-    rows = case.table.rows(case.marks["masked"].to_list(), files=[file]).filter(pl.col("line") < line)
-    marks = rows.join(case.marks, on="masked").sort("line")
-    beats = case.progress.beats.filter((pl.col("file") == file) & (pl.col("line") < line))
+    is_before = pl.col("line") < text.line
+    marked = case.table.rows(case.marks["masked"].to_list(), files=[text.file]).filter(is_before)
+    marks = marked.join(case.marks, on="masked").sort("line")
+    beats = case.progress.beats.filter(pl.col("file") == text.file, is_before)
     last_beat = int(beats["line"].max() or 0)  # type: ignore[arg-type]
-    if marks.height and marks["line"][-1] > last_beat:
-        stage, is_end = marks.select("stage", "is_end").row(-1)
-        trained = last_beat > 0 or bool((marks["stage"] == "training").any())
-        return stages.stage_after_end(stage, trained) if is_end else str(stage)
+    if marks.filter(pl.col("line") > last_beat).height:
+        return _stage_of_mark(marks, has_progress=last_beat > 0)
     if last_beat:
         return "training"
-    if case.progress.beats.is_empty() and marks.is_empty() and _is_workers_own(case, file):
+    if marks.is_empty() and not case.has_progress and _is_workers_own(case, text.file):
         # a worker that fails before its first message of a stage fails at launch
         return "launch"
-    return _stage_at(case, case.roots.t0 if at is None else at)
+    return _stage_at(case, case.roots.t0 if text.at is None else text.at)
+
+
+def _stage_of_mark(marks: pl.DataFrame, *, has_progress: bool) -> str:
+    """The stage that the last of these markers begins, or what follows the one that it ends."""
+    stage, is_end = marks.select("stage", "is_end").row(-1)
+    if not is_end:
+        return str(stage)
+    trained = has_progress or "training" in marks["stage"]
+    return stages.stage_after_end(stage, trained)
 
 
 def _stage_at(case: Case, at: int | None) -> str | None:
     """The stage of the whole job at a time (ns), or its last one."""
     spans = temporal.stage_spans(case)
-    return next((stage for stage, low, _ in reversed(spans) if at is None or low <= at), None)
+    begun = [stage for stage, low, _ in spans if at is None or low <= at]
+    return begun[-1] if begun else None
 
 
 def _is_workers_own(case: Case, file: int) -> bool:
     """Whether one rank alone wrote this file. The only file may be an excerpt, which one rank's lines do not rule out:
     then its path must name the rank.
     """
-    sources = case.table.sources.filter(pl.col("file") == file)
-    path = case.table.files[file]
-    if re.search(r"/\d+/(stdout|stderr)|(?:^|/)rank[-_.]?\d+", path):
+    if _PATH_OF_RANK.search(case.table.files[file]):
         return True
-    return len(case.table.files) > 1 and sources["rank"].drop_nulls().n_unique() == 1
+    ranks = case.table.sources.filter(pl.col("file") == file)["rank"].drop_nulls()
+    return len(case.table.files) > 1 and ranks.n_unique() == 1
 
 
 def _iteration(case: Case, symptom: str, stage: str | None, texts: list[RootText]) -> int | None:
+    """The iteration that failed: the one that the root lines state if it fits the progress, else the next one."""
     if symptom == "slow":
         return case.pace.slow_from
-    last = case.progress.last if case.progress.kind == "iteration" else None
-    stated = [int(m.group(1)) for _, _, _, lines in texts for m in _STATED.finditer(lines[-1] if lines else "")]
-    if last is not None:
-        near = [n for n in stated if last <= n <= last + max(2, case.progress.interval)]
-        return max(near) if near else last + 1
+    progress = case.progress
+    stated = _stated_iterations(texts)
+    if progress.kind == "iteration" and progress.last is not None:
+        most = progress.last + max(2, progress.interval)
+        near = [number for number in stated if progress.last <= number <= most]
+        return max(near, default=progress.last + 1)
     if stated:
         return max(set(stated), key=stated.count)
-    if stage in stages.BEFORE_TRAINING or case.progress.first is None:
-        return 1 if stage == "training" else None
-    return case.progress.first
+    if progress.first is not None and stage not in stages.BEFORE_TRAINING:
+        return progress.first
+    return 1 if stage == "training" else None
+
+
+def _stated_iterations(texts: list[RootText]) -> list[int]:
+    """The iterations that the root lines themselves state."""
+    found: list[int] = []
+    for text in texts:
+        for line in text.record[-1:]:
+            found += map(int, _STATED.findall(line))
+    return found

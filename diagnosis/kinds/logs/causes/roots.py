@@ -5,19 +5,19 @@ The heaviest event leads; others join it if they are on the same nodes, or of th
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Mapping
+import math
+from collections import defaultdict
+from collections.abc import Mapping, Sequence, Set
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow, rows_of
 from diagnosis.kinds.logs.rows.clocks import SECOND
-from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("roots")
 
@@ -60,42 +60,44 @@ def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
         weights: of :func:`root_weights.weigh`, in the order of the events.
         by: the fallback that these weights come from.
     """
-    catalogue, named, total = scene.catalogue, scene.named, scene.total
-    events = catalogue.events.with_columns(weight=weights).filter(pl.col("weight") >= THRESHOLDS.least)
-    by_event = dict(catalogue.events.with_columns(weight=weights).select("event", "weight").iter_rows())
-    if events.is_empty():
+    by_event = dict(zip(scene.events["event"], weights, strict=True))
+    events = scene.events.with_columns(weight=weights)
+    candidates = rows_of(events.filter(pl.col("weight") >= THRESHOLDS.least))
+    if not candidates:
         return Roots(weights=by_event)
-    places = _nodes_of_events(catalogue, events["event"].to_list(), named)
-    ranked = _rank_candidates(events, places, total)
-    lead = ranked[0]
-    home = _home_nodes(lead, ranked, places)
-    is_narrow = stats.is_minority(len(home), total)
-    members = [lead["event"]]
-    for row in ranked[1:]:
-        if row["weight"] < THRESHOLDS.share * lead["weight"] or not _is_near(row, lead):
-            continue
-        here = places[row["event"]]
-        same_kind = _subject(row["category"]) == _subject(lead["category"])
-        if is_narrow:
-            joins = bool(here & home) or (not here and same_kind)
-            # a weak error of most nodes is the echo of a cause on few nodes
-            joins = joins and (stats.is_minority(len(here), total) or same_kind)
-        else:
-            joins = same_kind
-        if joins:
-            members.append(row["event"])
-    members += _related_events(scene, lead, home, members, weights)
-    members = _without_summaries(catalogue, members)
-    times = [r["first_at"] for r in ranked if r["event"] in members and r["first_at"] is not None]
+    places = _nodes_of_events(scene.catalogue, [row.event for row in candidates], scene.named)
+    lead, *others = _ranked(candidates, places, scene.total)
+    home = _home_nodes(lead, others, places)
+    is_narrow = stats.is_minority(len(home), scene.total)
+    joining = [row.event for row in others if _joins(row, lead, home, places[row.event], scene.total)]
+    members = _without_summaries(scene.catalogue, [lead.event, *joining])
+    times = [row.first_at for row in candidates if row.event in members]
     return Roots(
-        leader=lead["event"],
+        leader=lead.event,
         members=tuple(members),
         weights=by_event,
         nodes=tuple(sorted(home)) if is_narrow else (),
         is_wide=len(home) > 1 and not is_narrow,
-        t0=min(times) if times else None,
+        t0=min((at for at in times if at is not None), default=None),
         by=by,
     )
+
+
+def _joins(row: EventRow, lead: EventRow, home: Set[str], here: Set[str], total: int) -> bool:
+    """Whether a candidate is of the leader's cause: of its kind, or on its few nodes. ``here``: the candidate's nodes,
+    ``home``: the leader's.
+    """
+    is_light = row.weight < THRESHOLDS.share * lead.weight
+    if is_light or not _is_near(row, lead):
+        return False
+    is_same_kind = _subject(row) == _subject(lead)
+    if not stats.is_minority(len(home), total):
+        return is_same_kind
+    if not here:
+        return is_same_kind
+    # a weak error of most nodes is the echo of a cause on few nodes
+    is_of_few = stats.is_minority(len(here), total)
+    return not here.isdisjoint(home) and (is_of_few or is_same_kind)
 
 
 def has_wide_echo(scene: Scene, nodes: int) -> bool:
@@ -104,54 +106,17 @@ def has_wide_echo(scene: Scene, nodes: int) -> bool:
     return bool((found >= THRESHOLDS.wide * nodes).any())
 
 
-def _home_nodes(lead: dict[str, Any], ranked: list[dict[str, Any]], places: Mapping[int, set[str]]) -> set[str]:
+def _home_nodes(lead: EventRow, others: Sequence[EventRow], places: Mapping[int, set[str]]) -> set[str]:
     """The nodes of the leader's rule, over all wordings that share nodes: variants of one message must not look like
     events of few nodes.
     """
-    home = set(places[lead["event"]])
-    kin = [
-        places[r["event"]]
-        for r in ranked[1:]
-        if lead["signature"] is not None and r["signature"] == lead["signature"] and _is_near(r, lead)
-    ]
-    grown = True
-    while grown:
-        grown = False
-        for here in kin:
-            if here & home and not here <= home:
-                home |= here
-                grown = True
+    home = set(places[lead.event])
+    same_rule = [row for row in others if row.signature is not None and row.signature == lead.signature]
+    apart = [places[row.event] for row in same_rule if _is_near(row, lead)]
+    while touching := [here for here in apart if not here.isdisjoint(home)]:
+        home = home.union(*touching)
+        apart = [here for here in apart if here not in touching]
     return home
-
-
-def _related_events(
-    scene: Scene, lead: dict[str, Any], home: set[str], members: Collection[int], weights: pl.Series
-) -> list[int]:
-    """Further messages about the same cause on its own nodes, at that time: roots that yielded to the leader. If few
-    nodes print the cause, also confirmations of its kind, unknown signs and deaths of workers: a process on the node
-    that reports the fault in its own words is a first-hand report, and the same words elsewhere are echoes. If many do,
-    a later message of all of them is an echo.
-    """
-    is_narrow = stats.is_minority(len(home), scene.total)
-    gave_way = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
-    is_sign = pl.col("role").is_null() & (pl.lit(weights) >= THRESHOLDS.least)
-    is_kin = gave_way | is_sign | (pl.col("role") == Role.CONFIRMATION)
-    if not is_narrow:
-        is_kin = gave_way & (pl.col("strength") != "weak")
-    rows = scene.events.filter(is_kin & (pl.col("jobs_with_it") == 0) & ~pl.col("event").is_in(list(members)))
-    places = _nodes_of_events(scene.catalogue, rows["event"].to_list(), {})
-    found = []
-    for row in rows.iter_rows(named=True):
-        here, at, led_at = places[row["event"]], row["first_at"], lead["first_at"]
-        if is_narrow:
-            is_other = row["role"] == Role.CONFIRMATION and _subject(row["category"]) != _subject(lead["category"])
-            is_of_it = not is_other or bool(re.search(WORKER_ENDED, row["example"]))
-        else:
-            is_before = at is not None and led_at is not None and at <= led_at
-            is_of_it = is_before or (len(here) < scene.total and (here == home or not home))
-        if here and here <= (home or here) and is_of_it and _is_near(row, lead):
-            found.append(row["event"])
-    return found
 
 
 def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
@@ -161,57 +126,54 @@ def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
     return [event for event in members if event not in deaths[1:]]
 
 
-def _rank_candidates(events: pl.DataFrame, places: Mapping[int, set[str]], total: int) -> list[dict[str, Any]]:
+def _ranked(candidates: Sequence[EventRow], places: Mapping[int, set[str]], total: int) -> list[EventRow]:
     """Heaviest first; among equals the one whose nodes have more candidates, then fewer nodes before more, then earlier
     before later. A line without a time comes before the next one with a time, and before later lines.
     """
-    rows = list(events.iter_rows(named=True))
-    weight_of_node: dict[str, float] = {}
-    for row in rows:
-        here = places[row["event"]]
-        for node in here if stats.is_minority(len(here), total) else ():
-            weight_of_node[node] = weight_of_node.get(node, 0.0) + row["weight"]
+    narrow = {row.event for row in candidates if stats.is_minority(len(places[row.event]), total)}
+    weight_of_node: dict[str, float] = defaultdict(float)
+    for row in candidates:
+        for node in places[row.event] if row.event in narrow else ():
+            weight_of_node[node] += row.weight
 
-    def key(row: dict[str, Any]) -> tuple[float, bool, float, int, int]:
-        is_narrow = stats.is_minority(len(places[row["event"]]), total)
-        at = row["until_at"] if row["first_at"] is None else row["first_at"]
-        company = (
-            max((weight_of_node.get(n, 0.0) for n in places[row["event"]]), default=0.0) - row["weight"]
-            if is_narrow
-            else 0.0
-        )
-        return (
-            -round(row["weight"] * (1 + THRESHOLDS.company * min(1.0, company)), 2),
-            not is_narrow,
-            float("inf") if at is None else float(at),
-            row["first_line"],
-            row["event"],
-        )
+    def weight(row: EventRow) -> float:
+        if row.event not in narrow:
+            return row.weight
+        most = max(weight_of_node[node] for node in places[row.event])
+        company = min(1.0, most - row.weight)
+        return row.weight * (1 + float(THRESHOLDS.company) * company)
 
-    return sorted(rows, key=key)
+    def key(row: EventRow) -> tuple[float, bool, float, int, int]:
+        at = row.until_at if row.first_at is None else row.first_at
+        began = math.inf if at is None else float(at)
+        return -round(weight(row), 2), row.event not in narrow, began, row.first_line, row.event
+
+    return sorted(candidates, key=key)
 
 
-def _subject(category: str | None) -> str | None:
+def _subject(row: EventRow) -> str | None:
     """The subject of a category: causes with one subject are of one kind."""
-    return taxonomy.load().get(category).matter if category else None
+    return taxonomy.load().get(row.category).matter if row.category else None
 
 
-def _is_near(row: dict[str, Any], lead: dict[str, Any]) -> bool:
+def _is_near(row: EventRow, lead: EventRow) -> bool:
     """Whether an event may be near the leader in time; for an event without stamps only a lower and an upper bound are
     known.
     """
-    (low, high), (lead_low, lead_high) = _time_bounds(row), _time_bounds(lead)
-    return bool(low <= lead_high + THRESHOLDS.after_s * SECOND and high >= lead_low - THRESHOLDS.before_s * SECOND)
+    low, high = _time_bounds(row)
+    lead_low, lead_high = _time_bounds(lead)
+    is_late = low > lead_high + THRESHOLDS.after_s * SECOND
+    is_early = high < lead_low - THRESHOLDS.before_s * SECOND
+    return not is_late and not is_early
 
 
-def _time_bounds(row: dict[str, Any]) -> tuple[float, float]:
+def _time_bounds(row: EventRow) -> tuple[float, float]:
     """The bounds (ns) of the time of an event's first line."""
-    low = row["first_at"]
-    if low is None:
-        return float("-inf"), float("inf")
-    if row["is_stamped"]:
-        return low, low
-    return low, float("inf") if row["until_at"] is None else row["until_at"]
+    if row.first_at is None:
+        return -math.inf, math.inf
+    if row.is_stamped:
+        return row.first_at, row.first_at
+    return row.first_at, math.inf if row.until_at is None else row.until_at
 
 
 def _nodes_of_events(

@@ -7,7 +7,7 @@ from __future__ import annotations
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from functools import cached_property, partial
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -16,7 +16,7 @@ from diagnosis.budgets import Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.history import History, Pool
 from diagnosis.inventory import Inventory
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.roster import Roster
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures import load as load_signatures
@@ -75,6 +75,11 @@ class Facts(Given):
         return self.roster.home_of_address() | names | pods | {**self.inventory.alias}
 
     @property
+    def has_progress(self) -> bool:
+        """Whether a line counts iterations or epochs."""
+        return not self.progress.beats.is_empty()
+
+    @property
     def last_at(self) -> int | None:
         """The last time of any line (ns, job clock)."""
         at = self.catalogue.cells["last_at"].drop_nulls()
@@ -85,7 +90,7 @@ class Facts(Given):
         node = self.homes.get(rank)
         return self.alias.get(node, node) if node else None
 
-    def event(self, event: int) -> dict[str, Any]:
+    def event(self, event: int) -> EventRow:
         """One event's row of the catalogue."""
         return self.catalogue.event(event)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -10,14 +10,12 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.scene import Facts
 from diagnosis.kinds.logs.meaning import stages, words
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue
 from diagnosis.kinds.logs.pace.pacing import Pace
 from diagnosis.kinds.logs.rows.clocks import SECOND
-from diagnosis.model import Level, Role
+from diagnosis.model import Level
 
 THRESHOLDS: Final = thresholds.of("temporal")
-#: The rule for lines that report an ignored exception.
-IGNORED_EXCEPTION: Final = "noise.ignored_exception"
 #: The rule for the first line of a traceback.
 TRACEBACK: Final = "code.traceback"
 #: Words for problems; a message of a program that it goes on in spite of one.
@@ -128,25 +126,6 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
     return logged.filter("is_so")["event"].to_list()
 
 
-def ignored_exceptions(catalogue: Catalogue) -> set[int]:
-    """Exceptions that each of their writers prints directly after a line that Python ignored one: they come from a
-    destructor and end nothing.
-    """
-    says = catalogue.events.filter(pl.col("signature") == IGNORED_EXCEPTION)["event"]
-    if says.is_empty():
-        return set()
-    raised = catalogue.events.filter(pl.col("is_exception") & ~pl.col("event").is_in(says.implode()))["event"]
-    cells = catalogue.cells
-    heads = cells.filter(pl.col("event").is_in(says.implode())).select("file", "source", head="first_line", heads="n")
-    raised_cells = cells.filter(pl.col("event").is_in(raised.implode())).join(heads, on=["file", "source"], how="left")
-    behind = (pl.col("first_line") - pl.col("head")).is_between(1, THRESHOLDS.ignored_lines) & (
-        pl.col("n") <= pl.col("heads")
-    )
-    raised_cells = raised_cells.group_by("event", "file", "source").agg(is_behind=behind.fill_null(False).any())
-    behind_all = raised_cells.group_by("event").agg(pl.col("is_behind").all()).filter("is_behind")
-    return set(behind_all["event"].to_list())
-
-
 def withdrawn_complaints(facts: Facts) -> set[int]:
     """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
     catalogue, found = facts.catalogue, set[int]()
@@ -158,30 +137,6 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
             is_over = writers_went_on(catalogue, back) & events["signature"].is_in(rule.ends)
             found |= set(events.filter(is_over)["event"].to_list())
     return found
-
-
-def consequences_after_exit(catalogue: Catalogue, survived: Collection[int]) -> set[int]:
-    """Consequences after most ranks said that their program ends by itself: the last ones miss the first ones, whose
-    work was done. None of them counts if an error came before. O(cells).
-    """
-    events = catalogue.events
-    notices = events.filter(pl.col("example").str.contains(EXIT_NOTICE))["event"]
-    if notices.is_empty():
-        return set()
-    # in one file the order of lines is exact; across files there are only clocks
-    at = "first_line" if catalogue.cells["file"].n_unique() == 1 else "first_at"
-    notice_cells = catalogue.cells.filter(pl.col("event").is_in(notices.implode())).drop_nulls("rank")
-    ranks = catalogue.cells["rank"].drop_nulls().n_unique()
-    if notice_cells["rank"].n_unique() < max(2, THRESHOLDS.leaving * ranks):
-        return set()
-    edge = notice_cells.group_by("rank").agg(pl.col(at).min())[at].median()
-    first = catalogue.cells.group_by("event").agg(at=pl.col(at).min())
-    open_ = events.join(first, on="event").filter(~pl.col("event").is_in(sorted(survived)) & ~pl.col("is_ordinary"))
-    is_error = (pl.col("role") == Role.ROOT) | UNKNOWN_EXCEPTION
-    if edge is None or open_.filter(is_error & (pl.col("level") >= Level.NONE)).height:
-        return set()
-    echoes = open_.filter((pl.col("role") == Role.CASCADE) & (pl.col("at") >= edge))
-    return set(echoes["event"].to_list())
 
 
 def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:

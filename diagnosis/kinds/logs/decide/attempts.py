@@ -8,8 +8,9 @@ with different job descriptions, are different jobs; files without a number belo
 
 from __future__ import annotations
 
+import itertools
 import re
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from itertools import pairwise
 from typing import Final
@@ -42,90 +43,124 @@ _LAUNCH: Final = re.compile(r"(?i)(?:^|/)(?:attempt|launch|restart|try|relaunch)
 
 def launch_numbers(paths: Sequence[str]) -> dict[str, int]:
     """The launch of each path; empty if there is only one."""
-    found = {p: int(m.group(1)) for p in paths if (m := _LAUNCH.search(p))}
-    return found if len(set(found.values())) > 1 and len(found) >= THRESHOLDS.named * len(paths) else {}
+    matches = {path: _LAUNCH.search(path) for path in paths}
+    found = {path: int(match[1]) for path, match in matches.items() if match}
+    is_of_most = len(found) >= THRESHOLDS.named * len(paths)
+    return found if is_of_most and len(set(found.values())) > 1 else {}
 
 
 def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
     """The job of each path, by its description's directory or by the scheduler's number in the path; empty if there is
     only one.
     """
-    described = {}
-    for p in parsed:
-        data = p.facts.get("json")
-        if p.kind == Kind.INVENTORY and isinstance(data, dict) and data.get("job_id"):
-            described[p.path.rpartition("/")[0]] = str(data["job_id"])
+    described = _described_jobs(parsed)
     if len(set(described.values())) > 1 and all(described):
-        homes = {p.path: [d for d in described if p.path.startswith(f"{d}/")] for p in logs}
-        found = {path: described[max(known, key=len)] for path, known in homes.items() if known}
+        found = _jobs_by_directory(logs, described)
         if len(set(found.values())) > 1:
             return found
-    found = {p.path: match.group(1) for p in logs if (match := _JOB_NUMBER.search(p.path))}
-    is_of_most = len(found) >= THRESHOLDS.share * sum(p.kind == Kind.LOG for p in logs)
-    return found if 1 < len(set(found.values())) <= THRESHOLDS.jobs and is_of_most else {}
+    matches = {part.path: _JOB_NUMBER.search(part.path) for part in logs}
+    numbered = {path: match[1] for path, match in matches.items() if match}
+    plain_logs = sum(part.kind == Kind.LOG for part in logs)
+    is_of_most = len(numbered) >= THRESHOLDS.share * plain_logs
+    is_few = 1 < len(set(numbered.values())) <= THRESHOLDS.jobs
+    return numbered if is_few and is_of_most else {}
+
+
+def _described_jobs(parsed: Sequence[Parsed]) -> dict[str, str]:
+    """The job that a description in each directory names."""
+    found = {}
+    for part in parsed:
+        data = part.facts.get("json") if part.kind == Kind.INVENTORY else None
+        if isinstance(data, dict) and data.get("job_id"):
+            found[_directory(part.path)] = str(data["job_id"])
+    return found
+
+
+def _directory(path: str) -> str:
+    return path.rpartition("/")[0]
+
+
+def _jobs_by_directory(logs: Sequence[Parsed], described: Mapping[str, str]) -> dict[str, str]:
+    """The job of each path: that of the innermost described directory above it."""
+    innermost = sorted(described, key=len, reverse=True)
+    found = {}
+    for part in logs:
+        above = [directory for directory in innermost if part.path.startswith(f"{directory}/")]
+        for directory in above[:1]:
+            found[part.path] = described[directory]
+    return found
 
 
 def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None:
     """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
     logs = events.log_artifacts(parsed)
-    launch_of = launch_numbers([p.path for p in logs])
+    launch_of = launch_numbers([part.path for part in logs])
     job_of = {} if launch_of else jobs_of_paths(parsed, logs)
     names = sorted(set(job_of.values()), key=lambda name: (len(name), name))
-    launch_of = launch_of or {path: names.index(name) for path, name in job_of.items()}
-    groups = sorted(set(launch_of.values())) or [0]
+    number_of = launch_of or {path: names.index(name) for path, name in job_of.items()}
     diagnoses: list[LogDiagnosis] = []
-    for number in groups:
-        launch_logs = [p for p in logs if launch_of.get(p.path, number) == number]
+    for number in sorted(set(number_of.values())) or [0]:
+        own_logs = [part for part in logs if number_of.get(part.path, number) == number]
+        known = given
         if job_of:
             own = inventories.read(_artifacts_of_job(parsed, job_of, names[number]), given.hints)
-            given = replace(given, inventory=own)
-        if case := open_case(launch_logs, given):
+            known = replace(given, inventory=own)
+        case = open_case(own_logs, known)
+        if case is not None:
             diagnoses.append(_as_attempt(verdict.conclude(case), case, number))
+    return _reported(diagnoses, names)
+
+
+def _reported(diagnoses: Sequence[LogDiagnosis], jobs: Sequence[str]) -> LogDiagnosis | None:
+    """The last unsuccessful of the diagnoses, with all launches. Other ``jobs`` are no launches of this one."""
     if not diagnoses:
         return None
-    failed = [d for d in diagnoses if d.is_failure]
-    chosen = failed[-1] if failed else diagnoses[-1]
-    attempts = tuple(a for d in diagnoses for a in d.attempts)
-    apart = _several_jobs_sentence(chosen, attempts, names) if job_of and len(diagnoses) > 1 else ()
-    if apart:  # the others are jobs of their own, and no launches of this one
-        attempts = chosen.attempts
-    return replace(chosen, attempts=attempts, missing=(*apart, *chosen.missing))
+    failed = [one for one in diagnoses if one.is_failure]
+    chosen = (failed or diagnoses)[-1]
+    attempts = tuple(itertools.chain.from_iterable(one.attempts for one in diagnoses))
+    if not jobs or len(diagnoses) == 1:
+        return replace(chosen, attempts=attempts)
+    sentence = _several_jobs_sentence(chosen, attempts, jobs)
+    return replace(chosen, missing=(sentence, *chosen.missing))
 
 
 def _launch(case: Case, number: int) -> Attempt:
     """One launch, with its first and last iteration, if its logs count them."""
-    beats = case.progress.beats if case.progress.kind == "iteration" else case.progress.beats.head(0)
-    first_at, first = case.catalogue.cells["first_at"].min(), beats["n"].min()
-    t0, t1 = (None if at is None else at / SECOND for at in (first_at, case.last_at))  # type: ignore[operator]
+    beats = case.progress.beats if case.progress.kind == "iteration" else case.progress.beats.clear()
+    first: int | None = beats["n"].min()  # type: ignore[assignment]
     last = case.progress.last if beats.height else None
-    return Attempt(number, t0, t1, case.ending.outcome, first, last)  # type: ignore[arg-type]
+    begun: int | None = case.catalogue.cells["first_at"].min()  # type: ignore[assignment]
+    t0 = None if begun is None else begun / SECOND
+    t1 = None if case.last_at is None else case.last_at / SECOND
+    return Attempt(number, t0, t1, case.ending.outcome, first, last)
 
 
-def _artifacts_of_job(parsed: Sequence[Parsed], job_of: dict[str, str], name: str) -> list[Parsed]:
+def _artifacts_of_job(parsed: Sequence[Parsed], job_of: Mapping[str, str], name: str) -> list[Parsed]:
     """The artifacts of one job, and those that belong to none of several."""
-    others = {path.rpartition("/")[0] for path, job in job_of.items() if job != name}
-    folders = {path.rpartition("/")[0] for path, job in job_of.items() if job == name}
-    away = others - folders - {""}
-    return [
-        p
-        for p in parsed
-        if job_of.get(p.path, name) == name
-        and not any(p.path.startswith(f"{d}/") for d in away if p.path not in job_of)
-    ]
+    own = {_directory(path) for path, job in job_of.items() if job == name}
+    others = {_directory(path) for path, job in job_of.items() if job != name} - own - {""}
+    away = tuple(f"{directory}/" for directory in others)
+
+    def is_own(part: Parsed) -> bool:
+        job = job_of.get(part.path)
+        return not part.path.startswith(away) if job is None else job == name
+
+    return list(filter(is_own, parsed))
 
 
-def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> tuple[str, ...]:
+def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> str:
     """The sentence about several jobs in one upload: which of them this is, and why this one."""
     spans = sorted((a.t0, a.t1) for a in attempts if a.t0 is not None and a.t1 is not None)
     is_at_once = any(later[0] < earlier[1] for earlier, later in pairwise(spans))
-    shown = ", ".join(names[: LIMITS.shown]) + (
-        f" and {len(names) - LIMITS.shown} more" if len(names) > LIMITS.shown else ""
-    )
+    more = len(names) - LIMITS.shown
+    shown = ", ".join(names[: LIMITS.shown])
+    if more > 0:
+        shown += f" and {more} more"
     how = "that ran at the same time" if is_at_once else "one after another"
     why = "the last one that did not succeed" if chosen.is_failure else "the last one; none of them failed"
     return (
         f"These are the logs of {len(names)} jobs {how} ({shown}). Each was diagnosed separately; this is "
-        f"{names[chosen.attempt]}, {why}. Upload the others by themselves to read of them.",
+        f"{names[chosen.attempt]}, {why}. Upload the others by themselves to read of them."
     )
 
 

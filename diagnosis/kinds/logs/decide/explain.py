@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import quotes, taxonomy, thresholds
 from diagnosis.classify import Classification
@@ -11,6 +11,7 @@ from diagnosis.kinds.logs.causes import fallbacks
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare import detectors
 from diagnosis.kinds.logs.decide.locate import Place
+from diagnosis.kinds.logs.meaning.catalogue import EventRow
 from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.result import Clue, Verdict
 
@@ -29,29 +30,27 @@ def clues(
 
 
 def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
-    stands_in = next((rule for rule in fallbacks.FALLBACKS if rule.id == case.roots.by), None)
+    fallback = {rule.id: rule.why for rule in fallbacks.FALLBACKS}
     for event in roots:
         row = case.event(event)
-        if stands_in is not None and event == case.roots.leader:
-            detector, why = stands_in.id, stands_in.why
-        elif row["signature"]:
-            detector, why = "rule", f"rule {row['signature']} knows it"
-        else:
-            detector, why = "unknown", "no rule knows it"
-        subject = tables.event_id(row["template"], row["signature"] or "")
-        text = f"“{quotes.quote(row['example'], row['template'], 100)}”: {', '.join(_comparisons(case, row))}."
+        detector, why = ("rule", f"rule {row.signature} knows it") if row.signature else ("unknown", "no rule knows it")
+        if event == case.roots.leader and case.roots.by in fallback:
+            detector, why = case.roots.by, fallback[case.roots.by]
+        subject = tables.event_id(row.template, row.signature or "")
+        line = quotes.quote(row.example, row.template, LIMITS.chars)
+        text = f"“{line}”: {', '.join(_comparisons(case, row))}."
         yield Clue(detector, "event", subject, case.roots.weights.get(event, 0.0), text, why)
 
 
-def _comparisons(case: Case, row: dict[str, Any]) -> Iterator[str]:
+def _comparisons(case: Case, row: EventRow) -> Iterator[str]:
     """The results of the comparisons of one event."""
-    if row["strength"]:
-        yield f"a {row['strength']} sign"
-    if row["n_nodes"]:
-        yield f"on {row['n_nodes']} of {case.total} nodes"
+    if row.strength:
+        yield f"a {row.strength} sign"
+    if row.n_nodes:
+        yield f"on {row.n_nodes} of {case.total} nodes"
     if case.pool.jobs:
-        yield f"in {row['jobs_with_it']} of {len(case.pool.jobs)} healthy jobs"
-    if row["event"] in case.survived:
+        yield f"in {row.jobs_with_it} of {len(case.pool.jobs)} healthy jobs"
+    if row.event in case.survived:
         yield "training continued after it"
     elif case.pace.last_at is not None:
         yield "training did not continue after it"

@@ -5,9 +5,9 @@ from __future__ import annotations
 import hashlib
 import math
 import re
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 from dataclasses import replace
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
@@ -20,7 +20,9 @@ from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
 from diagnosis.kinds.logs.decide import explain, locate, sentences, timeline
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import frames, indicators, words
+from diagnosis.kinds.logs.meaning import indicators, words
+from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
+from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.read import physical, raw_lines
 from diagnosis.kinds.logs.read.mask import VERSION as MASK_VERSION
@@ -28,6 +30,7 @@ from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
+from diagnosis.taxonomy import UNKNOWN
 
 LIMITS: Final = thresholds.limits("verdict")
 
@@ -35,6 +38,7 @@ THRESHOLDS: Final = thresholds.of("verdict")
 
 #: The number of the job that a scheduler's line is about.
 _JOB: Final = words.regex("phrases", "job_number")
+
 #: Categories that are replaced if ranks called different collectives.
 REPLACED_BY_MISMATCH: Final = ("unknown", "framework.collective", "framework.collective.timeout")
 
@@ -42,27 +46,26 @@ REPLACED_BY_MISMATCH: Final = ("unknown", "framework.collective", "framework.col
 def conclude(case: Case) -> LogDiagnosis:
     """The whole diagnosis of this attempt from its logs."""
     first = _classify(case, list(case.roots.members))
-    is_known = not case.lead or bool(case.lead["signature"])
     # the echoes of an unknown cause must not decide the place
-    where = locate.locate(case, first.category.id if is_known else "unknown")
+    is_known = not case.has_lead or bool(case.lead.signature)
+    where = locate.locate(case, first.category.id if is_known else UNKNOWN)
     when = phase.find_moment(case, where.mechanism, first.category.id if is_known else "")
-    outcome = case.ending.outcome
-    if outcome not in ("failed", "cancelled") and (outcome == "succeeded" or when.symptom not in ("slow", "hang")):
+    if _is_without_failure(case.ending.outcome, when):
         return _healthy(case)
-    roots = _root_events(case, when, where)
-    accused = {n.node for n in where.nodes if n.is_suspect}
+    roots = _root_events(case, when)
     classification = _classify(case, roots, is_hang=when.symptom == "hang")
     verdict = _verdict(case, roots, classification, where, when)
     roles = _event_roles(case, roots)
+    accused = {node.node for node in where.nodes if node.is_suspect}
     listed = _events(case, roots, roles, accused)
-    lead = [e for e in listed if e.role == Role.ROOT]
-    lines = tuple(ref for e in lead for ref in e.lines) or _consequence_lines(case, listed)
+    lead = [event for event in listed if event.role == Role.ROOT]
+    lines = tuple(ref for event in lead for ref in event.lines)
     run = case.budgets.run
     no_odd: list[tuple[int, float]] = []
     odd = run("odd iterations", lambda: iterations.odd_iterations(case), no_odd)
     return LogDiagnosis(
         is_failure=True,
-        outcome=outcome,
+        outcome=case.ending.outcome,
         verdict=verdict,
         symptom=when.symptom,
         stage=when.stage,
@@ -70,10 +73,10 @@ def conclude(case: Case) -> LogDiagnosis:
         nodes=where.nodes,
         answer=where.answer,
         events=tuple(listed),
-        lines=lines,
+        lines=lines or _consequence_lines(case, listed),
         indicators=tuple(run("indicators", lambda: _indicators(case, lead), [])),
-        fingerprint=fingerprint([e.template for e in lead], when.symptom, verdict.id),
-        timeline=timeline.build_timeline(case, roles, [n.node for n in where.nodes], odd),
+        fingerprint=fingerprint([event.template for event in lead], when.symptom, verdict.id),
+        timeline=timeline.build_timeline(case, roles, [node.node for node in where.nodes], odd),
         progress_files=_progress_files(case),
         clocks=case.clocks.told,
         missing=(*mixed.mixed_jobs_sentences(case), *sentences.missing_evidence(case)),
@@ -82,6 +85,14 @@ def conclude(case: Case) -> LogDiagnosis:
         culprits=where.culprits,
         clues=run("reasons", lambda: explain.clues(case, roots, classification, where, verdict), ()),
     )
+
+
+def _is_without_failure(outcome: str, when: Moment) -> bool:
+    """Whether a job ended well or nothing is known of its end, and it neither hung nor became slow."""
+    if outcome == "succeeded":
+        return True
+    has_ended_badly = outcome in ("failed", "cancelled")
+    return not has_ended_badly and when.symptom not in ("slow", "hang")
 
 
 def _progress_files(case: Case) -> frozenset[str]:
@@ -111,20 +122,22 @@ def _healthy(case: Case) -> LogDiagnosis:
     )
 
 
-def _root_events(case: Case, when: Moment, where: Place) -> list[int]:
+def _root_events(case: Case, when: Moment) -> list[int]:
     """The root events to show, heaviest first. If no line names the cause, the messages of the end replace it: a kill,
     a limit, a cancel.
     """
-    members = list(case.roots.members)
-    if members:
-        return _first_decision(case, members)
+    if case.roots.members:
+        return _first_decision(case, list(case.roots.members))
     if when.symptom == "hang":
         return []  # whoever ended the job ended what had stopped long before
-    for masked in (case.ending.time_limit, case.ending.cancelled if case.ending.outcome == "cancelled" else ()):
+    ends = [case.ending.time_limit]
+    if case.ending.outcome == "cancelled":
+        ends.append(case.ending.cancelled)
+    for masked in ends:
         wanted = pl.Series(list(masked), dtype=pl.UInt64).implode()
-        found = case.catalogue.of.filter(pl.col("masked").is_in(wanted))["event"].unique().sort()
-        if found.len():
-            return _first_decision(case, [int(e) for e in found])
+        events = case.catalogue.of.filter(pl.col("masked").is_in(wanted))["event"]
+        if events.len():
+            return _first_decision(case, events.unique().sort().to_list())
     return []
 
 
@@ -133,12 +146,15 @@ def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef,
     line.
     """
     event = fallbacks.first_consequence(case)
-    row = {} if event is None else case.event(event)
-    key = (row.get("template"), row.get("signature"))
-    lines = next((e.lines for e in listed if (e.template, e.signature) == key and e.role == Role.CASCADE), ())
-    if case.total > 1:
-        return tuple(sorted(lines, key=lambda ref: (ref.at is None, ref.at or 0.0, ref.file, ref.line))[:1])
-    return lines
+    if event is None:
+        return ()
+    row = case.event(event)
+    cascades = [one for one in listed if one.role == Role.CASCADE and one.template == row.template]
+    lines = next((one.lines for one in cascades if one.signature == row.signature), ())
+    if case.total <= 1:
+        return lines
+    ordered = sorted(lines, key=lambda ref: (ref.at is None, ref.at or 0.0, ref.file, ref.line))
+    return tuple(ordered[:1])
 
 
 def _first_decision(case: Case, roots: list[int]) -> list[int]:
@@ -151,76 +167,77 @@ def _first_decision(case: Case, roots: list[int]) -> list[int]:
 
 
 def _classify(case: Case, roots: Sequence[int], *, is_hang: bool = False) -> classify.Classification:
-    hints = []
-    for place, event in enumerate(roots):
-        row, first = case.event(event), place == 0
-        wide, lone = row["n_nodes"] > stats.largest_minority(case.total), _is_lone(case, row)
-        library = _category_of_frames(case, row) if first else ""
+    hints = [_hint(case, case.event(event), Role.ROOT, 1.0) for event in roots[:1]]
+    for event in roots[1:]:
         # what joined the leader without a weight of its own only confirms it
-        role = Role.ROOT if first or case.roots.weights.get(event) else Role.CONFIRMATION
-        weight = 1.0 if first else THRESHOLDS.joined
-        hints.append(classify.Hint(row["template"], row["signature"], role, weight, wide, library, lone))
+        role = Role.ROOT if case.roots.weights.get(event) else Role.CONFIRMATION
+        hints.append(_hint(case, case.event(event), role, THRESHOLDS.joined))
+    stops_at = case.events.filter(pl.col("role") == Role.TEARDOWN)["first_at"].min() if is_hang else None
     bad = case.events.filter(catalogues.failure_events(case.events))
-    stops = case.events.filter(pl.col("role") == Role.TEARDOWN)["first_at"].min() if is_hang else None
-    for row in bad.filter(pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION])).iter_rows(named=True):
-        if stops is not None and (row["first_at"] or 0) > stops:  # type: ignore[operator]
-            continue  # what breaks while a job that hangs is stopped is a consequence
-        if not roots and row["role"] == Role.CONFIRMATION and row["strength"] == "weak":
-            continue  # without a root, a weak confirmation is no evidence
-        if row["event"] not in case.survived and row["event"] not in roots:
-            hints.append(classify.Hint(row["template"], row["signature"], Role(row["role"]), row["novelty"]))
+    others = bad.filter(
+        pl.col("role").is_in([Role.CASCADE, Role.CONFIRMATION]),
+        ~pl.col("event").is_in([*roots, *case.survived]),
+    )
+    if stops_at is not None:
+        # what breaks while a job that hangs is stopped is a consequence
+        others = others.filter(pl.col("first_at").fill_null(0) <= stops_at)
+    if not roots:
+        # without a root, a weak confirmation is no evidence
+        is_weak = (pl.col("role") == Role.CONFIRMATION) & (pl.col("strength") == Strength.WEAK)
+        others = others.filter(~is_weak.fill_null(False))
+    hints += [classify.Hint(row.template, row.signature, Role(row.role or ""), row.novelty) for row in rows_of(others)]
     return classify.classify(hints, case.rules, case.model)
 
 
-def _is_lone(case: Case, row: dict[str, Any]) -> bool:
+def _hint(case: Case, row: EventRow, role: Role, weight: float) -> classify.Hint:
+    is_wide = row.n_nodes > stats.largest_minority(case.total)
+    return classify.Hint(row.template, row.signature, role, weight, is_wide, _is_lone(case, row))
+
+
+def _is_lone(case: Case, row: EventRow) -> bool:
     """Whether one machine of many prints an event, other than that of rank 0, which may be the only one to do so."""
-    nodes = case.nodes_of([row["event"]])
-    return len(nodes) == 1 and case.total > 2 and case.home(0) not in (None, *nodes)
+    nodes = case.nodes_of([row.event])
+    is_of_one = len(nodes) == 1 and case.total > 2
+    return is_of_one and case.home(0) not in (None, *nodes)
 
 
-def _category_of_frames(case: Case, row: dict[str, Any]) -> str:
-    """The category from the library that raised an exception, if its message does not show one."""
-    rule = case.rules.rule(row["signature"]) if row["signature"] else None
-    if not row["is_exception"] or (rule is not None and not rule.is_form):
-        return ""
-    rows = case.table.rows(case.catalogue.masked(row["event"]), limit=1)
-    return frames.category_of_frames(frames.text_above(rows, case.table.files, case.read)) or ""
-
-
-def _verdict(
-    case: Case, roots: Sequence[int], classification: classify.Classification, where: Place, when: Moment
-) -> Verdict:
-    tree = taxonomy.load()
-    known = [e for e in roots if case.event(e)["signature"]]
-    mechanism = where.mechanism
-    if not known and not mechanism and when.symptom != "hang":
-        if case.ending.time_limit:
-            mechanism = "platform.scheduler.time_limit"
-        elif when.symptom == "slow":
-            mechanism = "performance.step"
-        elif case.ending.outcome == "cancelled":
-            mechanism = "platform.scheduler.cancelled"
-    is_open = mechanism == MISMATCH and classification.category.id in REPLACED_BY_MISMATCH
-    if is_open or mechanism == locate.SWITCH_DOWN:
-        # watchdogs print the same for every hang, and hosts the same for a port and a switch: structure is better
-        known = []
-    if mechanism and not known:
-        node = tree.get(mechanism)
-        is_other = classification.confidence > 0 and classification.category.id != node.id
-        other = (classification.category.id, min(classification.confidence, THRESHOLDS.replaced)) if is_other else None
-        return Verdict(node.id, node.category, node.subcategory, THRESHOLDS.structure, other)
-    leaf = classification.category
+def _verdict(case: Case, roots: Sequence[int], found: classify.Classification, where: Place, when: Moment) -> Verdict:
+    """The category: that of the root events; if no rule knows one of them, that of structure alone."""
+    # watchdogs print the same for every hang: what ranks called is better evidence
+    is_mismatch = where.mechanism == MISMATCH and found.category.id in REPLACED_BY_MISMATCH
+    is_known = any(case.event(event).signature for event in roots)
+    if is_mismatch or not is_known:
+        mechanism = where.mechanism or _category_of_end(case, when)
+        if mechanism:
+            return _verdict_of_structure(mechanism, found)
+    leaf = found.category
     if when.symptom == "slow" and leaf.id == "framework.dataloader":
-        leaf = tree["performance.dataloader"]  # it works, only too slowly
-    runner = (classification.runner_up.id, classification.runner_up_confidence) if classification.runner_up else None
-    return Verdict(
-        leaf.id,
-        leaf.category,
-        leaf.subcategory,
-        classification.confidence,
-        runner,
-        tuple(c.id for c in classification.also),
-    )
+        leaf = taxonomy.load()["performance.dataloader"]  # it works, only too slowly
+    runner = None
+    if found.runner_up is not None:
+        runner = (found.runner_up.id, found.runner_up_confidence)
+    labels = tuple(category.id for category in found.also)
+    return Verdict(leaf.id, leaf.category, leaf.subcategory, found.confidence, runner, labels)
+
+
+def _category_of_end(case: Case, when: Moment) -> str:
+    """The category of a job's end, if no line names its cause."""
+    if when.symptom == "hang":
+        return ""
+    if case.ending.time_limit:
+        return "platform.scheduler.time_limit"
+    if when.symptom == "slow":
+        return "performance.step"
+    return "platform.scheduler.cancelled" if case.ending.outcome == "cancelled" else ""
+
+
+def _verdict_of_structure(mechanism: str, found: classify.Classification) -> Verdict:
+    """A category that silence and order show, with that of the messages as the other one."""
+    leaf = taxonomy.load().get(mechanism)
+    other = None
+    if found.confidence > 0 and found.category.id != leaf.id:
+        other = (found.category.id, min(found.confidence, THRESHOLDS.replaced))
+    return Verdict(leaf.id, leaf.category, leaf.subcategory, THRESHOLDS.structure, other)
 
 
 def _event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
@@ -228,32 +245,48 @@ def _event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
     bad = case.events.filter(catalogues.failure_events(case.events))
     roles: dict[int, str] = {}
     for event, role in bad.select("event", "role").iter_rows():
-        if event in case.survived and event not in roots:
-            roles[event] = Role.CONFIRMATION.value if role == Role.ROOT else Role.BENIGN.value
-        else:
-            roles[event] = Role.CASCADE.value if role in (None, Role.ROOT) else role
-    roles.update(dict.fromkeys(roots, Role.ROOT.value))
-    return {e: r for e, r in roles.items() if r != Role.BENIGN}
+        in_place = _ROLES_OF_SURVIVED if event in case.survived else _ROLES_OF_OTHERS
+        roles[event] = in_place.get(role, in_place[None])
+    roles |= dict.fromkeys(roots, Role.ROOT.value)
+    return {event: role for event, role in roles.items() if role != Role.BENIGN}
 
 
+#: The role of an event that is no root of the failure, by its role before; None: any other.
+_ROLES_OF_SURVIVED: Final[dict[str | None, str]] = {Role.ROOT: Role.CONFIRMATION.value, None: Role.BENIGN.value}
+_ROLES_OF_OTHERS: Final[dict[str | None, str]] = {
+    Role.TEARDOWN: Role.TEARDOWN.value,
+    Role.CONFIRMATION: Role.CONFIRMATION.value,
+    Role.BENIGN: Role.BENIGN.value,
+    None: Role.CASCADE.value,
+}
 _ORDER: Final[dict[str, int]] = {Role.ROOT: 0, Role.CONFIRMATION: 1, Role.CASCADE: 2, Role.TEARDOWN: 3}
 
 
 def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
-    rank = {e: i for i, e in enumerate(roots)}
+    """The events to list: by role, the weightiest first; of one role by time."""
+    rank = {event: place for place, event in enumerate(roots)}
 
-    def place(row: dict[str, Any]) -> tuple[int, int]:
-        return _ORDER.get(roles[row["event"]], 4), rank.get(row["event"], 0)
+    def place(row: EventRow) -> tuple[int, int]:
+        return _ORDER.get(roles[row.event], len(_ORDER)), rank.get(row.event, 0)
 
-    rows = sorted(
-        case.events.filter(pl.col("event").is_in(sorted(roles))).iter_rows(named=True),
-        key=lambda r: (*place(r), -(r["novelty"] or 0), -(r["n"] or 0), r["event"]),
-    )[: LIMITS.events]
-    rows.sort(key=lambda r: (*place(r), math.inf if r["first_at"] is None else r["first_at"], r["first_line"]))
-    home = set(case.roots.nodes) or (set() if case.roots.is_wide else accused)
-    rows = [r for r in rows if r["event"] in rank or not re.search(catalogues.STRUCTURE, r["template"])]
+    def by_weight(row: EventRow) -> tuple[int, int, float, int, int]:
+        return *place(row), -row.novelty, -row.n, row.event
+
+    def by_time(row: EventRow) -> tuple[int, int, float, int]:
+        return *place(row), math.inf if row.first_at is None else row.first_at, row.first_line
+
+    is_told = pl.col("event").is_in(sorted(roles))
+    weightiest = sorted(rows_of(case.events.filter(is_told)), key=by_weight)[: LIMITS.events]
+    rows = [row for row in sorted(weightiest, key=by_time) if row.event in rank or not _is_frame(row)]
+    home = set(case.roots.nodes)
+    if not home and not case.roots.is_wide:
+        home = accused
     cells = dating.cells_with_times(case.catalogue, case.pace, roles)
-    return _without_repeats([_event(case, row, roles[row["event"]], home, cells) for row in rows])
+    return _without_repeats([_event(case, row, roles[row.event], home, cells) for row in rows])
+
+
+def _is_frame(row: EventRow) -> bool:
+    return re.search(catalogues.STRUCTURE, row.template) is not None
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
@@ -262,93 +295,109 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     """
     kept: dict[tuple[str, str], LogEvent] = {}
     for event in events:
-        is_root = event.role == Role.ROOT
-        key = (event.role, event.id if is_root else quotes.quote(event.example, event.template, 100))
-        first = kept.get(key)
-        kept[key] = event if first is None else replace(first, count=first.count + event.count)
+        message = event.id
+        if event.role != Role.ROOT:
+            message = quotes.quote(event.example, event.template, LIMITS.message_chars)
+        first = kept.get((event.role, message))
+        joined = event if first is None else replace(first, count=first.count + event.count)
+        kept[event.role, message] = joined
     return list(kept.values())
 
 
-def _event(case: Case, row: dict[str, Any], role: str, home: set[str], cells: pl.DataFrame) -> LogEvent:
-    event = row["event"]
-    event_cells = cells.filter(pl.col("event") == event)
-    names = sorted(event_cells["node"].drop_nulls().unique().to_list())
-    is_root = role == Role.ROOT
-    rows = case.table.rows(case.catalogue.masked(event), limit=LIMITS.root_lines if is_root else LIMITS.other_lines)
-    rows = case.placed(rows)
-    if is_root and home:
-        # the same words elsewhere are the echo of the fault, not the fault
-        at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home)))
-        rows = at_home if at_home.height else rows
-    rows = case.clocks.correct(rows, "at")
-    undated = event_cells.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
-    rows = rows.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left").with_columns(
-        at=pl.max_horizontal("at", "stated_at")
-    )
-    if is_root and (row["category"] or "").startswith("platform.scheduler"):
-        # a decision that is repeated for every step counts once
-        rows = _of_last_job(case, rows)
-        rows = rows.filter((pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)).fill_null(True))
-    first_at: int | None = event_cells["stated_at"].min()  # type: ignore[assignment]
-    last_at: int | None = row["last_at"]
-    refs = _line_refs(case, rows)
+def _event(case: Case, row: EventRow, role: str, home: set[str], cells: pl.DataFrame) -> LogEvent:
+    own = cells.filter(pl.col("event") == row.event)
+    names = sorted(own["node"].drop_nulls().unique().to_list())
+    first_at: int | None = own["stated_at"].min()  # type: ignore[assignment]
+    lines = _root_lines(case, row, home, own) if role == Role.ROOT else _lines(case, row, own, LIMITS.other_lines)
     return LogEvent(
-        id=tables.event_id(row["template"], row["signature"] or ""),
-        template=row["template"],
+        id=tables.event_id(row.template, row.signature or ""),
+        template=row.template,
         role=role,
-        signature=row["signature"] or "",
-        category=row["category"] or "",
-        level=row["level"] or 0,
-        count=row["n"] or 0,
+        signature=row.signature or "",
+        category=row.category or "",
+        level=row.level,
+        count=row.n,
         of_nodes=case.total,
         node_names=tuple(names[: LIMITS.node_names]),
-        nodes=row["n_nodes"] or 0,
-        jobs_with_it=row["jobs_with_it"] or 0,
+        nodes=row.n_nodes,
+        jobs_with_it=row.jobs_with_it,
         healthy_jobs=len(case.pool.jobs),
-        first_at=None if first_at is None else first_at / SECOND,
-        last_at=None if last_at is None else max(last_at, first_at or last_at) / SECOND,
-        is_stamped=bool(event_cells["is_stamped"].any()),
-        example=(row["example"] or "")[:600],
-        recovered=event in case.survived,
-        score=case.roots.weights.get(event, 0.0),
-        lines=refs,
+        first_at=_seconds(first_at),
+        last_at=_seconds(_not_before(row.last_at, first_at)),
+        is_stamped=bool(own["is_stamped"].any()),
+        example=row.example[: LIMITS.example_chars],
+        recovered=row.event in case.survived,
+        score=case.roots.weights.get(row.event, 0.0),
+        lines=_line_refs(case, lines),
     )
+
+
+def _seconds(at: int | None) -> float | None:
+    return None if at is None else at / SECOND
+
+
+def _not_before(at: int | None, first_at: int | None) -> int | None:
+    """A last time, which is not before the first one."""
+    return None if at is None else max(at, first_at or at)
+
+
+def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, home: Collection[str] = ()) -> pl.DataFrame:
+    """Some lines of an event, those of the nodes ``home`` if there are any, with the best guess of their times."""
+    rows = case.placed(case.table.rows(case.catalogue.masked(row.event), limit=most))
+    # the same words elsewhere are the echo of the fault, not the fault
+    at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home))) if home else rows
+    dated = case.clocks.correct(rows if at_home.is_empty() else at_home, "at")
+    undated = own.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
+    guessed = dated.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left")
+    return guessed.with_columns(at=pl.max_horizontal("at", "stated_at"))
+
+
+def _root_lines(case: Case, row: EventRow, home: Collection[str], own: pl.DataFrame) -> pl.DataFrame:
+    """The lines of a root event. A scheduler's decision that is repeated for every step counts once."""
+    lines = _lines(case, row, own, LIMITS.root_lines, home)
+    if not (row.category or "").startswith("platform.scheduler"):
+        return lines
+    of_job = _of_last_job(case, lines)
+    is_first = pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)
+    return of_job.filter(is_first.fill_null(True))
 
 
 def _line_refs(case: Case, rows: pl.DataFrame) -> tuple[LineRef, ...]:
     """The rows as people find them: by file and physical line."""
-    found = []
+    refs: list[LineRef] = []
     for (file,), own in rows.group_by("file", maintain_order=True):
-        line = physical.numbers(case.table.lines[file].file, own["line"].to_list(), own["offset"].to_list())
-        found.append(own.with_columns(line=pl.Series(line, dtype=pl.UInt32)))
-    names = ("file", "line", "offset", "length", "at", "node", "rank")
-    return tuple(
-        LineRef(case.table.files[f], line, offset, length, node, rank, None if at is None else at / SECOND)
-        for own in found
-        for f, line, offset, length, at, node, rank in own.select(names).iter_rows()
-    )
+        numbers = physical.numbers(case.table.lines[file].file, own["line"].to_list(), own["offset"].to_list())
+        writers = own.select("offset", "length", "node", "rank", "at").iter_rows()
+        for line, (offset, length, node, rank, at) in zip(numbers, writers, strict=True):
+            refs.append(LineRef(case.table.files[file], line, offset, length, node, rank, _seconds(at)))
+    return tuple(refs)
 
 
 def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
     """Of a scheduler's decisions on several jobs that wrote one file, those on the last one."""
+    if rows["file"].n_unique() != 1:
+        return rows
     texts = raw_lines.read_lines(rows, case.table.files, case.read)
-    jobs = [found.group(1) if (found := _JOB.search(text)) else "" for text in texts]
-    is_last = [job == jobs[-1] for job in jobs] if rows["file"].n_unique() == 1 else True
-    return rows.filter(is_last)
+    found = [_JOB.search(text) for text in texts]
+    jobs = [match[1] if match else "" for match in found]
+    return rows.filter(pl.Series(jobs) == jobs[-1])
 
 
 def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:
-    out = []
-    for event in [e for e in lead[: LIMITS.indicators] if e.lines]:
-        ref = event.lines[0]
-        place = {"file": [case.table.files.index(ref.file)], "offset": [ref.offset], "length": [ref.length]}
-        text = raw_lines.read_lines(pl.DataFrame(place), case.table.files, case.read)[0]
-        indication = indicators.extract(text, event.signature or None, case.rules)
-        writer = {"node": ref.node or "", "rank": "" if ref.rank is None else str(ref.rank)}
-        parameters = indication.parameters | {k: v for k, v in writer.items() if v and k not in indication.parameters}
-        spans = tuple((s.start, s.end, s.kind) for s in indication.spans)
-        out.append(Indicator(quotes.plain(indication.text), ref.file, ref.line, parameters, spans))
-    return out
+    firsts = [(event, event.lines[0]) for event in lead[: LIMITS.indicators] if event.lines]
+    return [_indicator(case, event, line) for event, line in firsts]
+
+
+def _indicator(case: Case, event: LogEvent, line: LineRef) -> Indicator:
+    """The words of one line that state the fault, and what it names; its writer, where it names no other."""
+    place = {"file": [case.table.files.index(line.file)], "offset": [line.offset], "length": [line.length]}
+    (text,) = raw_lines.read_lines(pl.DataFrame(place), case.table.files, case.read)
+    found = indicators.extract(text, event.signature or None, case.rules)
+    writer = {"node": line.node or "", "rank": "" if line.rank is None else str(line.rank)}
+    known = {name: value for name, value in writer.items() if value}
+    spans = tuple((span.start, span.end, span.kind) for span in found.spans)
+    parameters = found.parameters | {name: value for name, value in known.items() if name not in found.parameters}
+    return Indicator(quotes.plain(found.text), line.file, line.line, parameters, spans)
 
 
 def fingerprint(templates: Sequence[str], symptom: str, mechanism: str) -> str:

@@ -6,20 +6,18 @@ one template, these are two events.
 from __future__ import annotations
 
 from collections.abc import Callable, Collection
-from dataclasses import dataclass, replace
-from typing import Any, Final
+from dataclasses import dataclass, fields, replace
+from typing import Final
 
 import polars as pl
 
-from diagnosis import stats, taxonomy, thresholds
+from diagnosis import taxonomy
 from diagnosis.history import Pool
 from diagnosis.kinds.logs.meaning import crossjob, hosts, words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, Role
-
-THRESHOLDS: Final = thresholds.of("catalogue")
 
 EXCEPTION: Final = words.pattern("phrases", "exception")
 #: A class and a colon, as a traceback ends.
@@ -31,6 +29,51 @@ STRUCTURE: Final = "|".join(words.pattern("phrases", row) for row in ("frame", "
 
 #: Exceptions that no rule knows.
 UNKNOWN_EXCEPTION: Final = pl.col("is_exception") & pl.col("role").is_null()
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class EventRow:
+    """One row of :attr:`Catalogue.events`. ``signature``, ``role``, ``strength`` and ``category`` None: no rule knows
+    it. ``first_at``, ``last_at``, ``until_at``: ns; None: not known. ``weight``: as a root, where it was weighed.
+    """
+
+    event: int
+    template: str = ""
+    example: str = ""
+    signature: str | None = None
+    role: str | None = None
+    own_role: str | None = None
+    strength: str | None = None
+    category: str | None = None
+    level: int = 0
+    n: int = 0
+    n_nodes: int = 0
+    jobs_with_it: int = 0
+    novelty: float = 0.0
+    first_at: int | None = None
+    last_at: int | None = None
+    until_at: int | None = None
+    first_line: int = 0
+    is_stamped: bool = False
+    is_exception: bool = False
+    is_system: bool = False
+    weight: float = 0.0
+
+    def is_below(self, category: str) -> bool:
+        """Whether its category is this one or below it."""
+        return f"{self.category or ''}.".startswith(f"{category}.")
+
+
+#: In place of the leading event of a job without one.
+NO_EVENT: Final = EventRow(event=-1)
+_FIELDS: Final = tuple(field.name for field in fields(EventRow))
+
+
+def rows_of(events: pl.DataFrame) -> list[EventRow]:
+    """Rows of ``events`` as records. O(rows)."""
+    names = [name for name in _FIELDS if name in events.columns]
+    rows = events.select(names).iter_rows(named=True)
+    return [EventRow(**{name: value for name, value in row.items() if value is not None}) for row in rows]
 
 
 @dataclass(frozen=True)
@@ -47,9 +90,9 @@ class Catalogue:
         """The messages of some events."""
         return self.of.filter(pl.col("event").is_in(events))["masked"].to_list()
 
-    def event(self, event: int) -> dict[str, Any]:
+    def event(self, event: int) -> EventRow:
         """The row of one event."""
-        return self.events.filter(pl.col("event") == event).row(0, named=True)
+        return rows_of(self.events.filter(pl.col("event") == event))[0]
 
     def has(self, trait: str) -> pl.Expr:
         """Events whose category has a trait of the tree."""
@@ -190,9 +233,7 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     is_here = pl.col("signature").is_not_null() & ~pl.col("is_ordinary") & ~pl.col("event").is_in(list(survived))
     here = events.with_columns(began=event_starts(catalogue)).filter(is_here)
     first = dict(here.group_by("signature").agg(pl.col("began").min()).iter_rows())
-    broken = _broken_by_few(catalogue, here)
-    first = {s: at for s, at in first.items() if s not in broken}
-    roles = rules.resolve(first) | dict.fromkeys(broken, Role.CASCADE)
+    roles = rules.resolve(first)
     tree = taxonomy.load()
     stops = {s for s in first if (rule := rules.rule(s)) is not None and "decision" in tree.get(rule.category).traits}
     at = min((t for s in stops if (t := first[s]) is not None), default=None)
@@ -214,33 +255,6 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
     return replace(
         catalogue, events=events.with_columns(role=pl.coalesce(other_rule if roles else pl.lit(None), "own_role"))
     )
-
-
-def _broken_by_few(catalogue: Catalogue, here: pl.DataFrame) -> set[str]:
-    """Rules of broken communication that most nodes report after processes of a few nodes raised an exception of their
-    own: the others lost their peers. In files of the few the exception must come first; where both have times, too. A
-    process that does not report the broken communication itself counts as first if nothing shows another order.
-    """
-    total = len(catalogue.nodes)
-    roots = here.filter(pl.col("own_role") == Role.ROOT)
-    is_between = pl.col("category").is_in(taxonomy.load().having("communication", roots["category"]))
-    is_few = pl.col("n_nodes").is_between(1, stats.largest_minority(total))
-    wide = roots.filter(is_between & (pl.col("n_nodes") > stats.largest_minority(total)))
-    few = roots.filter(~is_between & pl.col("is_exception") & ~pl.col("is_system") & is_few)
-    if total < THRESHOLDS.nodes or wide.is_empty() or few.is_empty():
-        return set()
-    began_line = pl.col("first_line").min().alias("line")
-    lines = catalogue.cells.group_by("event", "file").agg(began_line)
-    both = (
-        few.select("event", at="began")
-        .join(lines, on="event")
-        .join(wide.select("signature", wide_event="event", wide_at="began"), how="cross")
-        .join(lines, left_on=["wide_event", "file"], right_on=["event", "file"], how="left", suffix="_wide")
-    )
-    is_above = (pl.col("line") < pl.col("line_wide")).fill_null(True)
-    is_first = is_above & (pl.col("at") <= pl.col("wide_at")).fill_null(True)
-    led = both.group_by("event", "signature").agg(is_first.all().alias("is_first")).filter("is_first")
-    return set(led["signature"].to_list())
 
 
 def failure_events(events: pl.DataFrame) -> pl.Series:

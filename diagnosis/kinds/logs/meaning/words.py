@@ -1,13 +1,12 @@
 """Words of the field as data: ordered patterns with examples and counter-examples, one file for each question.
 
 ``knowledge/outcome.toml``: messages at the end of jobs. ``stages.toml``: lines that begin or end a stage.
-``frames.toml``: the stage of a traceback's frames. ``libraries.toml``: the category of the library that raised an
-exception. ``phrases.toml``: deaths, waits, broken connections, ranks and peers in any words. ``parameters.toml``: the
-objects of a line. ``watchdogs.toml``: the position of a rank in the order of collectives. ``measures.toml``: the
-quantity of a number. ``watched.toml``: what the watches of a running job read. ``frameworks.toml`` and
-``schedulers.toml``: lines that identify them. A row has an ``id`` (the meaning of a match), a ``pattern`` (of the
-linear-time dialect, or Python's if the file says so), an ``example`` that it matches and a ``counter`` that it does
-not; ``tests/diagnosis/kinds/logs/test_words.py`` checks both for every row.
+``frames.toml``: the stage of a traceback's frames. ``phrases.toml``: deaths, waits, broken connections and ranks in any
+words. ``parameters.toml``: the objects of a line. ``watchdogs.toml``: the position of a rank in the order of
+collectives. ``measures.toml``: the quantity of a number. ``watched.toml``: what the watches of a running job read.
+``frameworks.toml`` and ``schedulers.toml``: lines that identify them. A row has an ``id`` (the meaning of a match), a
+``pattern`` (of the linear-time dialect, or Python's if the file says so), an ``example`` that it matches and a
+``counter`` that it does not; ``tests/diagnosis/kinds/logs/test_words.py`` checks both for every row.
 """
 
 from __future__ import annotations

@@ -309,24 +309,8 @@ def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRa
     below = (beats["n"] < n).arg_true()
     is_inner = below.len() > 0 and below[-1] > (beats["n"] >= n).arg_true()[0]
     slack = interval if is_followed else 0
-    is_reached = all(b - a <= (slack if a == n else 0) for a, b in totals) and (len(totals) > 1 or not is_inner)
-    return is_reached and not _is_cut(said, rounds, table, read)
-
-
-def _is_cut(said: pl.DataFrame, rounds: pl.Series, table: LogTable, read: ReadRange) -> bool:
-    """Whether the last round of a counter is not whole: a message that each other round prints after its line is not
-    printed any more, or counts to less than its total.
-    """
-    if rounds.len() < THRESHOLDS.rounds:
-        return False
-    each = said.filter((pl.col("first_line").is_between(rounds[0], rounds[1])) & (pl.col("n") >= rounds.len() - 1))
-    if each["last_line"].is_between(rounds[-2], rounds[-1], closed="none").any():
-        return True
-    counted = table.messages.filter(pl.col("text").str.contains("<NUM>/<NUM>", literal=True))["masked"]
-    inner = each.filter((pl.col("last_line") > rounds[-1]) & pl.col("masked").is_in(counted.implode()))
-    texts = _texts(table, said["file"][0], inner["last_line"].to_list(), read)
-    per = (inner["n"] / rounds.len()).to_list()
-    return any(b - a > (b / k if k >= 2 else 0) for text, k in zip(texts, per, strict=True) for a, b in _totals(text))
+    is_reached = all(total - count <= (slack if count == n else 0) for count, total in totals)
+    return is_reached and not (is_inner and len(totals) <= 1)
 
 
 def _texts(table: LogTable, file: int, lines: Sequence[int], read: ReadRange) -> list[str]:

@@ -8,9 +8,9 @@ from __future__ import annotations
 
 import re
 from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import PurePosixPath
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -25,7 +25,13 @@ _MARK: Final = re.compile(r"[^A-Za-z0-9]")
 #: A machine's name behind other words.
 _NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{4,}")
 
-type _Row = tuple[int, str | None, int | None]
+
+class _Row(NamedTuple):
+    """A writer: the number of its file, and the machine and the rank that it states."""
+
+    file: int
+    node: str | None
+    rank: int | None
 
 
 def settle_homes(
@@ -38,27 +44,35 @@ def settle_homes(
         nodes: machines that an inventory knows.
         node_of: rank to machine, from a description; used unless the lines contradict it.
     """
-    rows: list[_Row] = list(sources.select("file", "node", "rank").iter_rows())
-    rows = _with_inventory(rows, paths, set(nodes)) if nodes else _without_inventory(rows, paths)
+    stated = [_Row(*row) for row in sources.select("file", "node", "rank").iter_rows()]
+    rows = _with_inventory(stated, paths, set(nodes)) if nodes else _without_inventory(stated, paths)
     place = _node_by_rank(rows, node_of)
-    settled = [node or (place.get(rank) if rank is not None else None) for _, node, rank in rows]
+    settled = [row.node or place.get(row.rank) for row in rows]
     return sources.with_columns(node=pl.Series(settled, dtype=pl.String))
 
 
 def _with_inventory(rows: list[_Row], paths: Sequence[str], known: set[str]) -> list[_Row]:
     """With an inventory: a machine of the inventory in a path outranks a name that the inventory lacks."""
-    own = [component(path, known) for path in paths]
-    if not any(own) and not any(node in known for _, node, _ in rows):
+    of_path = [component(path, known) for path in paths]
+    stated: dict[int, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.node in known:
+            stated[row.file].add(row.node or "")
+    if not stated and not any(of_path):
         return rows
-    ranks_of: dict[int, set[str]] = defaultdict(set)
-    for f, node, _ in rows:
-        ranks_of[f] |= {node} & known if node else set()
-    # lines without a machine, in a file named after one that no other machine writes to
-    alone = {f: own[f] for f, nodes in ranks_of.items() if own[f] and nodes <= {own[f]}}
-    return [
-        (f, alone.get(f) if node is None else node if node in known or not _is_of(node, paths[f]) else own[f], rank)
-        for f, node, rank in rows
-    ]
+    return [row._replace(node=_known_node(row, paths[row.file], of_path[row.file], stated)) for row in rows]
+
+
+def _known_node(row: _Row, path: str, of_path: str | None, stated: Mapping[int, set[str]]) -> str | None:
+    """The machine of one writer. ``of_path``: the known machine in its path; ``stated``: the known machines that write
+    to each file.
+    """
+    writers = stated.get(row.file, set())
+    if row.node is None:
+        # lines without a machine, in a file named after one that no other machine writes to
+        return of_path if of_path and writers <= {of_path} else None
+    is_unknown_path = row.node not in writers and _is_of(row.node, path)
+    return of_path if is_unknown_path else row.node
 
 
 def component(path: str, known: set[str]) -> str | None:
@@ -66,41 +80,52 @@ def component(path: str, known: set[str]) -> str | None:
     another mark ("node_gpu7.log") it must look like a name, with a digit.
     """
     for part in reversed(PurePosixPath(path).parts):
-        marks = [found.start() for found in _MARK.finditer(part)]
-        named = []
-        for first in [0, *(mark + 1 for mark in marks)]:
-            for end in [*(mark for mark in marks if mark > first), len(part)]:
-                is_plain = first == 0 or part[first - 1] == "."
-                if part[first:end] in known and (is_plain or _NAME.fullmatch(part[first:end])):
-                    named.append(part[first:end])
+        named = [name for name in _pieces(part) if name in known]
         if named:
             return max(named, key=len)
     return None
 
 
+def _pieces(part: str) -> Iterator[str]:
+    """What may be a machine's name in a part of a path: from a mark on, and up to one."""
+    marks = [found.start() for found in _MARK.finditer(part)]
+    for first in (0, *(mark + 1 for mark in marks)):
+        is_plain = first == 0 or part[first - 1] == "."
+        for end in (*marks, len(part)):
+            piece = part[first:end]
+            if is_plain or _NAME.fullmatch(piece):
+                yield piece
+
+
 def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
+    """Without one: a name in the path of several machines' lines is the job's, a numbered file is its directory's."""
+    is_of_path = {row: row.node is not None and _is_of(row.node, paths[row.file]) for row in rows}
     stated: dict[int, set[str]] = defaultdict(set)
-    others: dict[str, set[str]] = defaultdict(set)
-    for f, node, _ in rows:
-        if node is not None and _is_of(node, paths[f]):
-            stated[f].add(node)
-    for f, node, _ in rows:
-        if node is not None and not _is_of(node, paths[f]):
-            for name in stated[f]:
-                others[name].add(node)
-    below = {
-        f: PurePosixPath(path).parts[-2]
-        for f, path in enumerate(paths)
-        if "/" in path and _NUMBERED.fullmatch(PurePosixPath(path).name)
-    }
-    if len(set(below.values())) < THRESHOLDS.shared:
-        below = {}  # one directory for all is the job's
-    out = []
-    for f, node, rank in rows:
-        if node is not None and _is_of(node, paths[f]):
-            node = None if len(others[node]) >= THRESHOLDS.shared else below.get(f, node)  # noqa: PLW2901
-        out.append((f, node, rank))
-    return out
+    for row in rows:
+        if is_of_path[row]:
+            stated[row.file].add(row.node or "")
+    others: dict[str | None, set[str]] = defaultdict(set)
+    for row in rows:
+        if row.node is not None and not is_of_path[row]:
+            for name in stated[row.file]:
+                others[name].add(row.node)
+    below = _directories(paths)
+    settled = []
+    for row in rows:
+        node = row.node
+        if is_of_path[row]:
+            is_of_job = len(others[node]) >= THRESHOLDS.shared
+            node = None if is_of_job else below.get(row.file, node)
+        settled.append(row._replace(node=node))
+    return settled
+
+
+def _directories(paths: Sequence[str]) -> dict[int, str]:
+    """The directory of each numbered file; empty if it is the same for all, the job's."""
+    split = [PurePosixPath(path) for path in paths]
+    found = {file: path.parent.name for file, path in enumerate(split) if _NUMBERED.fullmatch(path.name)}
+    named = {file: name for file, name in found.items() if name}
+    return named if len(set(named.values())) >= THRESHOLDS.shared else {}
 
 
 def _is_of(node: str, path: str) -> bool:
@@ -108,13 +133,15 @@ def _is_of(node: str, path: str) -> bool:
     return f"/{node}" in f"/{path}"
 
 
-def _node_by_rank(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int, str]:
+def _node_by_rank(rows: Iterable[_Row], node_of: Mapping[int, str]) -> dict[int | None, str]:
     """Rank to machine: from writers that state both, which outrank a description."""
     nodes_of_rank: dict[int, set[str]] = defaultdict(set)
-    for _, node, rank in rows:
-        if node is not None and rank is not None:
-            nodes_of_rank[rank].add(node)
-    learnt = {rank: next(iter(names)) for rank, names in nodes_of_rank.items() if len(names) == 1}
-    both = [rank for rank in learnt if rank in node_of]
-    is_right = sum(node_of[r] == learnt[r] for r in both) >= THRESHOLDS.agree * len(both)
-    return (dict(node_of) if is_right else {}) | learnt
+    for row in rows:
+        if row.node is not None and row.rank is not None:
+            nodes_of_rank[row.rank].add(row.node)
+    learnt: dict[int | None, str] = {rank: min(names) for rank, names in nodes_of_rank.items() if len(names) == 1}
+    both = [rank for rank in node_of if rank in learnt]
+    agreeing = sum(node_of[rank] == learnt[rank] for rank in both)
+    if agreeing < THRESHOLDS.agree * len(both):
+        return learnt
+    return {rank: node for rank, node in node_of.items() if rank not in learnt} | learnt

@@ -37,12 +37,6 @@ def test_the_last_step_that_is_printed_may_be_less_than_an_interval_away_if_othe
     assert outcome(tmp_path / "c", *shown[:-1], "weights are in out/") != "succeeded"
 
 
-def test_an_epoch_that_was_only_begun_is_not_the_end(tmp_path: Path) -> None:
-    assert outcome(tmp_path / "a", *epochs(4, 100, 200, 300, 400)) == "succeeded"
-    assert outcome(tmp_path / "b", *epochs(4, 100, 200)) != "succeeded"
-    assert outcome(tmp_path / "c", *epochs(4)) != "succeeded"
-
-
 def test_a_total_that_each_epoch_reaches_is_not_the_jobs(tmp_path: Path) -> None:
     assert outcome(tmp_path / "a", *steps(250, 500), *steps(250, 500), *steps(250, 500)) != "succeeded"
     both = [f"epoch {epoch}/3 step {n}/500 loss 2" for epoch in (1, 2, 3) for n in (250, 500)]

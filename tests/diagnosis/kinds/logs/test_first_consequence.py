@@ -6,8 +6,6 @@ import io
 from pathlib import Path
 from typing import Any
 
-import pytest
-
 from diagnosis import report
 from diagnosis.model import Kind, ParseHints
 from diagnosis.parsing import parse
@@ -67,11 +65,3 @@ def test_several_writers_without_times_get_no_stand_in(tmp_path: Path) -> None:
     text = "{node}: epoch 3 loss 2.1\n{node}: " + PEER + "\n"
     logs = logs_of(tmp_path, **{f"trn-{n}": text.format(node=f"trn-{n}") for n in (16, 17)})
     assert logs["lines"] == []
-
-
-@pytest.mark.parametrize("frame", ["aiohttp/helpers.py", "fsspec/asyn.py"])
-def test_an_exception_without_words_is_put_where_it_was_raised(frame: str, tmp_path: Path) -> None:
-    path = f"/opt/env/lib/python3.11/site-packages/{frame}"
-    frames = f'  File "/team/train.py", line 9, in main\n  File "{path}", line 7, in run\n'
-    text = f"Traceback (most recent call last):\n{frames}TimeoutError\n"
-    assert logs_of(tmp_path, train=text)["id"] == "platform.storage.outage"

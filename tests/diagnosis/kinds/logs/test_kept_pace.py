@@ -23,7 +23,7 @@ def test_a_complaint_where_steps_become_slow_is_the_cause(tmp_path: Path) -> Non
     slow = steps(61, 100, 21, 55)
     case = case_of_lines(tmp_path, *steps(1, 60, 10, 10), COMPLAINT, *slow)
     assert case.lead is not None
-    assert case.lead["signature"] == "storage.slow"
+    assert case.lead.signature == "storage.slow"
 
 
 def test_a_complaint_before_steps_of_an_even_pace_does_not_explain_a_crash(tmp_path: Path) -> None:

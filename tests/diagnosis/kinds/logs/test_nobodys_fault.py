@@ -60,12 +60,6 @@ def test_several_machines_that_miss_others_show_a_path_and_accuse_none_of_them(t
     assert accused(found) == []
 
 
-def test_ports_of_several_machines_that_go_down_at_once_show_their_switch(tmp_path: Path) -> None:
-    found = said_by(tmp_path, *((20 + 0.5 * n, n, PORT_DOWN) for n in (2, 5, 9)))
-    assert found.verdict.id == "network.link_down"
-    assert accused(found) == []
-
-
 def test_a_port_that_goes_down_alone_accuses_its_machine(tmp_path: Path) -> None:
     found = said_by(tmp_path, (20, 5, PORT_DOWN))
     assert found.verdict.id == "hardware.network.link_flap"

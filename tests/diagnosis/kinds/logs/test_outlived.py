@@ -46,18 +46,6 @@ def test_a_loop_of_many_short_epochs_counts_in_them(tmp_path: Path) -> None:
     assert told(tmp_path, rank_0=steps(40, "finished outer epoch #{}, loss = 9.1") + end)["iteration"] == 41
 
 
-def test_an_exception_that_python_ignored_in_a_destructor_is_no_failure(tmp_path: Path) -> None:
-    lines = (
-        "Exception ignored in: <function Run.__del__ at 0x7f78bd>",
-        "Traceback (most recent call last):",
-        '  File "/opt/lib/tracker.py", line 88, in __del__',
-        "BrokenPipeError: [Errno 32] Broken pipe",
-    )
-    text = steps(40, "iteration {} loss 2.1") + "\n".join(lines) + "\n"
-    assert not told(tmp_path, rank_0=text)["is_failure"]
-    assert told(tmp_path, rank_1=steps(40, "iteration {} loss 2.1") + "\n".join(lines[1:]) + "\n")["is_failure"]
-
-
 def test_stamps_of_month_and_day_in_brackets_are_times(tmp_path: Path) -> None:
     text = "".join(f"[04/24 16:{k:02d}:51 libai]: iteration {k} loss 2.1\n" for k in range(10, 50))
     kept = {"rank_0.log": text.encode()}
@@ -93,19 +81,6 @@ def test_the_counter_is_known_in_the_forms_of_frameworks_and_languages(line: str
     assert found is not None
     assert found[1] == number
     assert progress.names_counter(line)
-
-
-def test_a_report_about_a_pod_accuses_the_machine_below_it(tmp_path: Path) -> None:
-    pods = [f"llm-worker-{k}" for k in range(4)]
-    events = "".join(
-        f"2026-03-01T08:00:00Z Normal Scheduled pod/{pod} Successfully assigned ml/{pod} to K7QXM0{k}\n"
-        for k, pod in enumerate(pods)
-    )
-    monitor = "2026-03-01 08:05:00 ERROR replica check: digest differs on 1 of 4 ranks: rank 2 (llm-worker-2)\n"
-    files = {pod: steps(60, "step {} loss 2.1") + (monitor if pod == pods[0] else "") for pod in pods}
-    found = told(tmp_path, events=events, **files)
-    assert found["nodes"][0]["node"] == "K7QXM02"
-    assert not {node["node"] for node in found["nodes"]} & set(pods)
 
 
 def test_an_unknown_error_that_nothing_follows_is_caught_if_its_writer_wrote_on(tmp_path: Path) -> None:

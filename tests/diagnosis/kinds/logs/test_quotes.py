@@ -14,7 +14,6 @@ from diagnosis.quotes import clause, clip, informative_clause, quote
     [
         ("E1121 02:08:20.299000 28466 torch/x/api.py:1002] failed (exitcode: -9)", "failed (exitcode: -9)",
          "failed (exitcode: -9)"),
-        ('{"message": {"message": "RuntimeError: gone", "extraInfo": {}}}', "", "RuntimeError: gone"),
         ("2026-11-21T02:08:21.000000Z RuntimeError: gone", "<HOST>", "RuntimeError: gone"),
         ("plain words", "other", "plain words"),
     ],

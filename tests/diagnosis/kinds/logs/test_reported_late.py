@@ -19,7 +19,7 @@ def _broken() -> Job:
 def test_a_scheduler_reports_a_lost_machine_minutes_after_its_peers_and_is_believed(tmp_path: Path) -> None:
     job = _broken().say(_broken().ends + 320, None, "error: Nodes gpu-0003 not responding, setting DOWN")
     case = case_of(job, tmp_path)
-    assert case.roots.weights[case.lead["event"]] == 1.0
+    assert case.roots.weights[case.lead.event] == 1.0
     found = verdict.conclude(case)
     assert found.verdict.id == "hardware.host.lost"
     assert [n.node for n in found.nodes if n.is_suspect] == ["gpu-0003"]
@@ -36,7 +36,7 @@ def test_a_launchers_unknown_error_before_the_consequences_may_be_the_cause(tmp_
     job = Job(nodes=8, iterations=12)
     job.timed_out(job.ends + 600).say(job.ends + 20, None, "[job service] ERROR - fabric partition 7 is gone")
     case = case_of(job, tmp_path)
-    assert "fabric partition" in case.lead["example"]
+    assert "fabric partition" in case.lead.example
 
 
 def test_a_check_that_failed_on_one_machine_before_the_start_accuses_this_machine(tmp_path: Path) -> None:

@@ -42,4 +42,4 @@ def test_a_warning_of_kubernetes_is_its_worst_level(tmp_path: Path) -> None:
     case = case_of_lines(
         tmp_path, "2026-03-01T10:00:00Z   Warning   Failed   pod/run7-worker-3   Error: ImagePullBackOff"
     )
-    assert case.roots.weights[case.lead["event"]] == 1.0
+    assert case.roots.weights[case.lead.event] == 1.0

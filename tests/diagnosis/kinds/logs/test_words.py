@@ -13,14 +13,13 @@ from diagnosis.kinds.logs.meaning.words import Word
 #: Files whose lines are compared in lower case.
 FOLDED = {"stages"}
 #: Files whose patterns say themselves whether case matters.
-EXACT = {"libraries", "frameworks", "schedulers", "phrases"}
+EXACT = {"frameworks", "schedulers", "phrases"}
 #: Files in Python's dialect.
 PYTHON = {"parameters", "watchdogs", "measures", "watched"}
 NAMES = (
     "outcome",
     "stages",
     "frames",
-    "libraries",
     "frameworks",
     "schedulers",
     "parameters",

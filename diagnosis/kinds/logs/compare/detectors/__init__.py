@@ -1,8 +1,8 @@
 """The detectors of faulty nodes: each examines one case in its own way and returns clues.
 
-Two tables, in order. :data:`OF_CAUSE` use the root events; :data:`OF_STRUCTURE` are for cases without a root event or
-with a doubtful one: silence, protocol state, order of the end, complaints. A new detector is one module with ``id``,
-``why``, ``needs`` and ``look``, its test, and one row here.
+:data:`OF_CAUSE` uses the root events; :data:`OF_STRUCTURE` is for cases without a root event or with a doubtful one:
+measurements, protocol state, and the order of the end. A new detector is one module with ``id``, ``why``, ``needs`` and
+``look``, its test, and one row here.
 """
 
 from __future__ import annotations
@@ -13,17 +13,7 @@ from typing import Final, Protocol
 
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import Clue
-from diagnosis.kinds.logs.compare.detectors import (
-    absent,
-    awaited,
-    cause,
-    early,
-    lacking,
-    peers,
-    spoken,
-    uneven,
-    watchdogs,
-)
+from diagnosis.kinds.logs.compare.detectors import absent, cause, lacking, uneven, watchdogs
 
 
 class Detector(Protocol):
@@ -40,20 +30,12 @@ class Detector(Protocol):
     def look(self, case: Case) -> Iterable[Clue]: ...
 
 
-#: Detectors of the cause itself: the first one with a clue decides.
-OF_CAUSE: Final[Sequence[Detector]] = (spoken, cause)
+OF_CAUSE: Final[Sequence[Detector]] = (cause,)
 #: A node without any log explains the others' messages about connections and order: this detector is asked first,
 #: alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
-OF_STRUCTURE: Final[Sequence[Detector]] = (
-    early, uneven, watchdogs, awaited, lacking, peers,
-)  # fmt: skip
+OF_STRUCTURE: Final[Sequence[Detector]] = (uneven, watchdogs, lacking)
 ALL: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
-
-
-def first_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
-    """The clues of the first detector that has any."""
-    return next((found for d in detectors if (found := all_clues([d], case))), [])
 
 
 def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import re
-from collections.abc import Collection, Iterator
+from collections.abc import Iterator
 from typing import Final
 
 from diagnosis import stats, thresholds
@@ -12,7 +11,6 @@ from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
 from diagnosis.kinds.logs.compare.clues import Clue
 
 THRESHOLDS: Final = thresholds.of("absent")
-_NUMBER: Final = re.compile(r"\d+")
 
 id: Final = "absent"
 why: Final = "a lost machine sends no log"
@@ -35,12 +33,6 @@ def absent_nodes(case: Case) -> list[str]:
     # a stated list of nodes is the job's if all that wrote are in it
     listed = next((nodes for nodes in case.roster.lists if wrote <= set(nodes)), ())
     known = case.inventory.nodes or case.hints.nodes or listed
-    expected = {*known, *case.catalogue.nodes, *_assigned_nodes(case, wrote)}
+    expected = {*known, *case.catalogue.nodes}
     missing = sorted(expected - wrote)
     return missing if stats.is_minority(len(missing), len(expected)) else []
-
-
-def _assigned_nodes(case: Case, wrote: Collection[str]) -> set[str]:
-    """Nodes that got a pod whose name differs only in numbers from one that wrote: events tell of other jobs, too."""
-    kinds = {_NUMBER.sub("#", pod) for pod, node in case.roster.home_of_pod.items() if node in wrote}
-    return {node for pod, node in case.roster.home_of_pod.items() if _NUMBER.sub("#", pod) in kinds}

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Set
+from collections.abc import Iterator, Set
 from typing import Final
 
 import polars as pl
@@ -11,6 +11,7 @@ from diagnosis import stats, thresholds
 from diagnosis.kinds.logs.causes.case import LOST_HOST, Case
 from diagnosis.kinds.logs.compare.clues import THRESHOLDS as WEIGHTS
 from diagnosis.kinds.logs.compare.clues import Clue
+from diagnosis.kinds.logs.meaning.catalogue import rows_of
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("lacking")
@@ -23,8 +24,7 @@ needs: Final = "four nodes, and lines of the end that nearly all print"
 def look(case: Case) -> Iterator[Clue]:
     """The few nodes without each wide consequence, and those whose launcher ended no workers. A node without any of
     both kinds is lost. The more nodes lack a consequence, the smaller the weight of each. A node that reports the
-    cause as the others do is neither stuck nor lost: it may lack a consequence because it serves what they lost. If few
-    ranks print the consequence, some nodes lack it by chance.
+    cause as the others do is neither stuck nor lost: it may lack a consequence because it serves what they lost.
     """
     nodes = set(case.catalogue.nodes)
     if len(nodes) < THRESHOLDS.nodes:
@@ -37,31 +37,14 @@ def look(case: Case) -> Iterator[Clue]:
     root_nodes = case.nodes_of(case.roots.members) if case.roots.is_wide else set()
     waits = wide.filter(pl.col("role") == Role.CASCADE).sort("event", descending=True)
     # several lines of one watchdog that the same nodes lack are one observation
-    lacked = {frozenset(nodes - case.nodes_of([row["event"]])): row for row in waits.iter_rows(named=True)}
+    lacked = {frozenset(nodes - case.nodes_of([row.event])): row for row in rows_of(waits)}
     for without, row in lacked.items():
-        if expected_by_chance(case, [row["event"]]) >= THRESHOLDS.chance:
-            continue
         what = f"did not print what {len(nodes - without)} of {len(nodes)} nodes print: {case.in_words(row)}"
         yield from _clues(without - root_nodes, len(nodes), WEIGHTS.hint, what, gone)
     ends = case.events.filter((pl.col("role") == Role.TEARDOWN) & ~pl.col("is_ordinary"))["event"]
     ended = case.nodes_of(ends.to_list())
     what = f"shows no end of its workers, as {len(ended)} nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
-
-
-def expected_by_chance(case: Case, events: Collection[int]) -> float:
-    """The number of nodes that print none of these events if each writer prints one or not, independent of the others
-    on its node. 0 if every node with the events has as many writers of them: then not chance decides who prints.
-    """
-    writer = pl.coalesce(pl.col("rank").cast(pl.Int64), -1 - pl.col("source").cast(pl.Int64)).alias("writer")
-    kernels = sorted(case.table.system_files) if case.table.trainers else []
-    cells = case.catalogue.cells.drop_nulls("node").filter(~pl.col("file").is_in(kernels)).with_columns(writer)
-    writers = cells.filter(pl.col("event").is_in(list(events))).group_by("node").agg(n=pl.col("writer").n_unique())
-    if writers["n"].n_unique() < 2:
-        return 0.0
-    of = cells.group_by("node").agg(of=pl.col("writer").n_unique()).join(writers, on="node", how="left")
-    share = int(writers["n"].sum()) / int(of.filter(pl.col("n").is_not_null())["of"].sum())
-    return float(((1 - share) ** of["of"]).sum())
 
 
 def _clues(missing: Set[str], total: int, weight: float, what: str, gone: set[str]) -> Iterator[Clue]:

@@ -23,18 +23,6 @@ def test_half_of_the_nodes_without_logs_are_an_incomplete_upload(tmp_path: Path)
     assert clues_of(Job(nodes=6, iterations=12, absent=frozenset({3, 4, 5})), tmp_path) == []
 
 
-def test_a_machine_that_got_a_pod_of_the_job_and_wrote_nothing_is_seen(tmp_path: Path) -> None:
-    logs = {
-        f"pods/job-worker-{n}.log": [f"2026-03-01 10:0{m}:00 INFO rank {n}: waiting" for m in range(5)]
-        + ["RuntimeError: rendezvous closed after 600s: 4 of 5 machines joined"]
-        for n in range(4)
-    }
-    pods = ["job-worker-0", "job-worker-1", "job-worker-2", "job-worker-3", "job-worker-4", "monitoring-agent-x"]
-    told = "2026-03-01T10:00:00Z Normal Scheduled {0} Successfully assigned ml/{0} to gpu-{1}"
-    logs["events.txt"] = [told.format(pod, number) for number, pod in enumerate(pods)]
-    assert absent.absent_nodes(case_of_files(tmp_path, logs)) == ["gpu-4"]
-
-
 @pytest.mark.parametrize(("stated", "missing"), [("cn1,cn2,cn3,cn4", ["cn4"]), ("cn2,cn3,cn4,cn5", [])])
 def test_a_stated_list_of_nodes_is_the_jobs_if_all_that_wrote_are_in_it(
     stated: str, missing: list[str], tmp_path: Path

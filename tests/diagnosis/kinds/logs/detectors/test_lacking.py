@@ -64,24 +64,3 @@ def test_several_lines_of_one_watchdog_that_a_node_lacks_are_one_observation(tmp
     )
     (clue,) = lacking.look(case_of(twice.all_say(job().ends + 601, dump, but=(6,)), tmp_path))
     assert clue.node == "gpu-0006"
-
-
-def by_single_ranks(printing: dict[int, tuple[int, ...]]) -> Job:
-    """A job of 8 nodes with 4 ranks each; of each node only some ranks report the time-out."""
-    timed_out = Job(nodes=8, gpus=4, iterations=12)
-    for node, ranks in printing.items():
-        for rank in ranks:
-            text = "[rank{0}]: [E] [Rank {0}] Watchdog caught collective operation timeout: WorkNCCL(SeqNum=812)"
-            timed_out.say(timed_out.ends + 600, node, text.format(4 * node + rank))
-    return timed_out
-
-
-def test_a_node_lacks_by_chance_what_few_ranks_print(tmp_path: Path) -> None:
-    """Ranks that end first end the others before these print it; two of 64 healthy nodes were accused for it."""
-    few = by_single_ranks({node: (0, 1) if node % 2 else (2,) for node in range(7)})
-    assert told(few, tmp_path) == set()
-
-
-def test_a_node_lacks_not_by_chance_what_all_ranks_of_the_others_print(tmp_path: Path) -> None:
-    most = by_single_ranks({node: (0, 1, 2, 3) if node % 2 else (1, 2, 3) for node in range(7)})
-    assert told(most, tmp_path) == {("gpu-0007", "")}
