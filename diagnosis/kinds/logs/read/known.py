@@ -143,7 +143,7 @@ class KnownLines:
         out = []
         for text in masked.to_list():
             if text not in ids:
-                shown = text.translate(mask.FROM_PRIVATE)
+                shown = text if text.isascii() else text.translate(mask.FROM_PRIVATE)
                 ids[text] = mask.identity(shown)
                 self.texts[ids[text]] = shown
             out.append(ids[text])

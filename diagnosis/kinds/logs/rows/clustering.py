@@ -60,8 +60,7 @@ class _Vocabulary:
     def __init__(self, texts: Iterable[str]) -> None:
         numbers = {WILDCARD: _WILDCARD_NUMBER}
         self.rows: list[Row] = [
-            tuple([numbers.setdefault(token, len(numbers)) for token in _without_repeats(_TOKENS.findall(text))])
-            for text in texts
+            tuple([numbers.setdefault(token, len(numbers)) for token in _tokens_of(text)]) for text in texts
         ]
         self.is_word = np.array([_WORD.match(token) is not None for token in numbers])
         self.is_name = np.array([token == WILDCARD or not _NAME_CHARS.isdisjoint(token) for token in numbers])
@@ -75,8 +74,11 @@ def cluster(texts: list[str]) -> list[int]:
     groups: dict[Row, list[int]] = defaultdict(list)
     for index, row in enumerate(vocabulary.rows):
         groups[row].append(index)
-    groups = _merge_until_stable(groups, vocabulary)
-    groups = _merge_until_stable(_without_tails(groups, vocabulary), vocabulary)
+    groups, is_stable = _merge_until_stable(groups, vocabulary)
+    count = len(groups)
+    groups = _without_tails(groups, vocabulary)
+    if not is_stable or len(groups) < count:
+        groups, _ = _merge_until_stable(groups, vocabulary)
     labels = [0] * len(texts)
     for label, members in enumerate(groups.values()):
         for index in members:
@@ -84,8 +86,8 @@ def cluster(texts: list[str]) -> list[int]:
     return labels
 
 
-def _merge_until_stable(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
-    """Groups by the opened form of their messages, until nothing changes."""
+def _merge_until_stable(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> tuple[dict[Row, list[int]], bool]:
+    """Groups by the opened form of their messages, until nothing changes. False: it still changes."""
     for _ in range(_MAX_ROUNDS):
         of_length: dict[int, list[Row]] = defaultdict(list)
         for row in groups:
@@ -94,14 +96,18 @@ def _merge_until_stable(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -
         has_changed = False
         for length, rows in of_length.items():
             words = np.array(rows, np.int32).reshape(len(rows), length)
-            for row, opened in zip(rows, map(tuple, _open_parameters(words, vocabulary).tolist()), strict=True):
-                short = row if opened == row else _join_wildcards(opened, vocabulary.between)
-                has_changed = has_changed or len(short) != length
+            opened = _open_parameters(words, vocabulary)
+            is_opened = (opened != words).any(axis=1).tolist()
+            for number, row in enumerate(rows):
+                short = row
+                if is_opened[number]:
+                    short = _join_wildcards(tuple(opened[number].tolist()), vocabulary.between)
+                    has_changed = has_changed or len(short) != length
                 found[short] += groups[row]
         groups = found
         if not has_changed:
-            break
-    return groups
+            return groups, True
+    return groups, False
 
 
 def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dict[Row, list[int]]:
@@ -119,6 +125,12 @@ def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dic
             members = [index for row in rows for index in groups.pop(row)]
             groups[*head, _WILDCARD_NUMBER] = members
     return groups
+
+
+def _tokens_of(text: str) -> list[str]:
+    """The words and signs of a message. Only one with several wildcards may hold a list."""
+    tokens: list[str] = _TOKENS.findall(text)
+    return _without_repeats(tokens) if text.count(WILDCARD) > 1 else tokens
 
 
 def _without_repeats(tokens: list[str]) -> list[str]:
