@@ -98,9 +98,7 @@ def _worst_group(one: Round, layout: Layout) -> evict.Candidate | None:
 
 
 def is_moving(rounds: Sequence[Round]) -> bool:
-    """Whether ranks changed their position between rounds."""
-    if len(rounds) < 2:
-        return False
+    """Whether ranks changed their position between rounds; of one round, False."""
     first, *later = [_stack_of_rank(one) for one in rounds]
     common = set(first).intersection(*later)
     moved: set[int] = set()
