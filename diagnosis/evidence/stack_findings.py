@@ -30,9 +30,12 @@ class DumpedRank(msgspec.Struct, frozen=True):
 
 
 class ComparedCollectives(msgspec.Struct, frozen=True):
-    """What the Flight Recorder shows. ``mismatched``: ranks that entered another collective than their peers."""
+    """What the Flight Recorder shows. ``mismatched``: ranks that entered another collective than their peers;
+    ``host_stuck``: ranks that did not come to one.
+    """
 
     mismatched: tuple[int, ...] = ()
+    host_stuck: tuple[int, ...] = ()
 
 
 class StackFinding(msgspec.Struct, frozen=True):

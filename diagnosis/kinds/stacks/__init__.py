@@ -60,6 +60,11 @@ def list_formats() -> list[Format]:
         Format(
             "Flight Recorder, pickle or JSON", "which rank lacks which collective", '{"version": "2.4", "entries": []}'
         ),
+        Format(
+            "torchfrtrace",
+            "which rank did not join which collective",
+            "Not all ranks joining collective: sequence number: 8",
+        ),
         Format("NCCL RAS, text or JSON", "ranks that are behind or do not answer", ""),
     ]
 

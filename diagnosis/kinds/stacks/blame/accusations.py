@@ -77,6 +77,8 @@ class Findings:
     collectives: Verdict | None = None
     recorded: list[int] = field(default_factory=list)
     unrecorded: list[int] = field(default_factory=list)
+    #: who is ahead of all others by NCCL's own reports, in sentences
+    ahead: list[str] = field(default_factory=list)
     accused: dict[tuple[int | None, str | None], Accusation] = field(default_factory=dict)
 
     def accuse(self, rank: int | None, node: str | None, score: float, reason: str, source: str) -> None:

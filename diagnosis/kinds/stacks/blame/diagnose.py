@@ -25,6 +25,7 @@ from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
 from diagnosis.kinds.stacks.read.flight_recorder import Collective, Recording, expand_span
 from diagnosis.kinds.stacks.read.ras_report import RasReport
+from diagnosis.kinds.stacks.read.recorder_analysis import RecorderAnalysis
 from diagnosis.kinds.stacks.read.stack_frames import Dump, unpack
 from diagnosis.model import Kind, OnStage, Parsed, ignore_progress
 
@@ -146,6 +147,7 @@ def _accuse_by_ras(found: Findings, artifacts: Iterable[Parsed]) -> None:
     snapshots = msgspec.convert(stored, list[RasReport])
     for accused in ras_accusations.judge(snapshots, found.layout.world_size):
         found.accuse(accused.rank, accused.node or None, accused.score, accused.reason, "ras")
+    found.ahead = ras_accusations.ranks_ahead(snapshots)
 
 
 def _note_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
@@ -210,8 +212,13 @@ def _with_workers(outcome: Outcome, others: Sequence[Process]) -> Outcome:
 
 
 def _recorders(artifacts: Iterable[Parsed], plan: Layout, known: Sequence[str]) -> list[_Recorder]:
-    """The Flight Recorder dumps whose rank is known, in the order of the artifacts."""
+    """The Flight Recorder dumps whose rank is known, in the order of the artifacts, and what was analysed of dumps."""
     found: list[_Recorder] = []
+    for p in artifacts:
+        if stored := p.facts.get("recorder_analysis"):
+            analysis = msgspec.convert(stored, RecorderAnalysis)
+            of_ranks = analysis.recordings().items()
+            found += [_Recorder(rank, plan.node_of.get(rank), p.path, recording) for rank, recording in of_ranks]
     for p in artifacts:
         stored = p.facts.get("flight_recorder")
         if not stored:

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import Final
 
 from diagnosis import thresholds
+from diagnosis.evidence.rank_names import ranks_text
 from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
 
 THRESHOLDS: Final = thresholds.of("ras_accusations")
@@ -66,6 +67,26 @@ def judge(snapshots: Sequence[RasReport], world_size: int | None) -> list[RasAcc
             accused = _accuse_behind(behind, place, rank, len(snapshots) if is_stalled else 0)
             found.setdefault((rank, place.node, behind.rank), accused)
     return sorted(found.values(), key=_order)
+
+
+def ranks_ahead(snapshots: Sequence[RasReport]) -> list[str]:
+    """Of communicators in which nobody is behind, who launched more of an operation than most ranks did, in sentences:
+    the others are not at fault, and those ahead did not wait for them. Linear in ranks.
+    """
+    told = []
+    for comm in snapshots[-1].comms if snapshots else ():
+        ahead: dict[str, list[str]] = {}
+        for rank, counts in comm.counts.items():
+            for operation, count in counts.items():
+                if count > comm.most.get(operation, count):
+                    ahead.setdefault(operation, []).append(rank)
+        if any(_ranks_behind(comm)):
+            continue
+        for operation, ranks in ahead.items():
+            most, count = comm.most[operation], max(comm.counts[rank][operation] for rank in ranks)
+            who = ranks_text(int(rank) for rank in ranks)
+            told.append(f"{who} launched {operation} up to {count:,}, all others up to {most:,}: nobody is behind")
+    return told
 
 
 def _order(accused: RasAccusation) -> tuple[float, int, str]:

@@ -52,4 +52,6 @@ def _leaf_and_share(stacks: StackFinding) -> tuple[str, float]:
     # a rank in the same call as its peers that still blocks them was stopped in it
     if any(group.activity == COMM for group in groups):
         return "hardware.host.stuck", THRESHOLDS.stopped * THRESHOLDS.activity
+    if stacks.collectives.host_stuck:
+        return "framework.collective.timeout", THRESHOLDS.activity  # who it was is known, and not why
     return "", 0.0

@@ -30,6 +30,7 @@ def reason_of(found: Findings) -> str:
         parts += _collective_sentences(found.collectives, is_recorded=bool(found.recorded))
     by_ras = [accusation for accusation in found.accused.values() if accusation.scores.get("ras")]
     parts += [f"RAS: {accusation.node or ''} {accusation.reasons[-1]}." for accusation in by_ras[:_MAX_RAS_SENTENCES]]
+    parts += [f"RAS: {sentence}." for sentence in found.ahead[:_MAX_RAS_SENTENCES]]
     return " ".join(parts) or "The stack evidence could not be compared."
 
 

@@ -15,9 +15,10 @@ from typing import Any, BinaryIO
 
 import msgspec
 
-from diagnosis.kinds.stacks.read import bundles, flight_recorder, prefixes, pyspy, ras, unpickle
+from diagnosis.kinds.stacks.read import bundles, flight_recorder, prefixes, pyspy, ras, recorder_analysis, unpickle
 from diagnosis.kinds.stacks.read.flight_recorder import Recording
 from diagnosis.kinds.stacks.read.ras_report import RasReport
+from diagnosis.kinds.stacks.read.recorder_analysis import RecorderAnalysis
 from diagnosis.kinds.stacks.read.stack_frames import EMPTY, OK, TRUNCATED, Dump, Table
 from diagnosis.model import Kind, Parsed, ParseHints
 from diagnosis.plain import plain
@@ -54,6 +55,8 @@ def sniff(head: bytes, path: str) -> str | None:
         return "py-spy json"
     if start[0] == "{":
         return _json_format(start)
+    if recorder_analysis.TEXT.match(start):
+        return "flight_recorder analysis"
     if ras.TEXT.search(start[:_RAS_CHARS]) and "Communicators" in text:
         return "ras"
     return _text_format(text, path)
@@ -151,12 +154,13 @@ def _lines(stream: _Buffered, seen: list[int]) -> Iterator[str]:
 _FORMAT_TEXT = {
     "flight_recorder": "a Flight Recorder dump",
     "flight_recorder json": "a Flight Recorder dump in JSON",
+    "flight_recorder analysis": "the output of torchfrtrace",
     "ras json": "NCCL RAS in JSON",
     "ras": "an NCCL RAS report",
 }
 
 
-def _read_whole(kind: str, whole: bytes) -> Recording | RasReport:
+def _read_whole(kind: str, whole: bytes) -> Recording | RecorderAnalysis | RasReport:
     """What a file that is read as a whole states.
 
     :raises ValueError, TypeError, KeyError, OverflowError, RecursionError: the error, as the end of a sentence.
@@ -168,6 +172,8 @@ def _read_whole(kind: str, whole: bytes) -> Recording | RasReport:
     text = _text(whole)
     if kind == "flight_recorder json":
         return flight_recorder.read_json(text)
+    if kind == "flight_recorder analysis":
+        return recorder_analysis.read_text(text)
     return ras.read_json(text) if kind == "ras json" else ras.read_text(text)
 
 
@@ -249,6 +255,9 @@ def _read_recorded(kind: str, whole: bytes) -> _Content:
         return content
     if isinstance(read, RasReport):
         content.facts["ras"] = stored
+        return content
+    if isinstance(read, RecorderAnalysis):
+        content.facts["recorder_analysis"] = stored
         return content
     content.facts["flight_recorder"] = stored
     if read.left_out:

@@ -81,7 +81,7 @@ def _ranks(value: Any) -> list[int]:
     return []
 
 
-def _to_span(ranks: list[int]) -> list[list[int]]:
+def to_span(ranks: list[int]) -> list[list[int]]:
     """Ranks as ``[start, stop, step]`` runs: a world group of 4,096 ranks would otherwise be repeated in 4,096
     artifacts."""
     runs: list[list[int]] = []
@@ -153,7 +153,7 @@ def _described_groups(config: Any) -> dict[str, RecordedGroup]:
     for described in _mapping(config).values():
         if isinstance(described, Mapping):
             name = str(described.get("name"))
-            ranks = _to_span(_ranks(described.get("ranks")))
+            ranks = to_span(_ranks(described.get("ranks")))
             groups[name] = RecordedGroup(name, str(described.get("desc") or ""), ranks)
     return groups
 

@@ -120,6 +120,8 @@ class _TextReader:
         self._report = RasReport()
         self._comm: Communicator | None = None
         self._operation = "operation"
+        #: of a set of ranks that the next lines list: how far they are; None: no set is listed
+        self._count: int | None = None
         self._size_of: dict[str, int] = {}
         self._largest_set: dict[tuple[str, str], int] = {}
         self._rules: tuple[tuple[_Find, _Take], ...] = (
@@ -160,6 +162,7 @@ class _TextReader:
             known = [Communicator(name, self._size_of.get(found[1], 0))]
             self._report.comms += known
         self._comm = known[0]
+        self._count = None
         words = dict.fromkeys([*self._comm.errors.split(), found[4]])
         self._comm.errors = " ".join(words)
 
@@ -173,6 +176,7 @@ class _TextReader:
         """The largest set of ranks with one count is where most ranks are."""
         if self._comm is None:
             return
+        self._count = int(found[2])
         key = (self._comm.id, self._operation)
         if int(found[1]) > self._largest_set.get(key, 0):
             self._largest_set[key] = int(found[1])
@@ -184,7 +188,13 @@ class _TextReader:
             self._comm.places[found[1]] = _stated_place(found)
 
     def _read_listed_rank(self, found: re.Match[str]) -> None:
-        if self._comm is not None and "INCOMPLETE" in self._comm.errors:
+        """A rank of the set before it, else one whose data are missing."""
+        if self._comm is None:
+            return
+        if self._count is not None:
+            self._comm.counts.setdefault(found[1], {})[self._operation] = self._count
+            self._comm.places[found[1]] = RasPlace(found[4], int(found[3]), found[2])
+        elif "INCOMPLETE" in self._comm.errors:
             self._comm.silent.append(RasProcess(int(found[1]), found[4], int(found[3]), found[2]))
 
     def _read_status(self, found: re.Match[str]) -> None:

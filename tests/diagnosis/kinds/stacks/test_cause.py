@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from diagnosis.evidence import StackFinding, StackGroup, Suspect
+from diagnosis.evidence.stack_findings import ComparedCollectives
 from diagnosis.kinds.stacks.blame.stack_cause import cause
 
 
@@ -30,6 +31,11 @@ def test_a_rank_without_a_process_was_killed_and_one_that_called_something_else_
 
 def test_a_rank_stopped_in_the_same_call_as_its_peers_is_reported_with_less_confidence() -> None:
     assert cause(stacks("comm")) == ("hardware.host.stuck", 0.22)
+
+
+def test_of_a_rank_that_did_not_come_to_a_collective_only_the_time_out_is_known() -> None:
+    collectives = ComparedCollectives(host_stuck=(3,))
+    assert cause(stacks("", collectives=collectives)) == ("framework.collective.timeout", 0.44)
 
 
 def test_a_job_that_moves_has_a_straggler_and_nobody_accused_means_nothing() -> None:

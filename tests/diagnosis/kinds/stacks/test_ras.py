@@ -172,3 +172,24 @@ def test_a_range_of_ranks_a_node_does_not_hide_the_size() -> None:
     read = ras.read_text(text)
     assert (read.gpus, read.comms[0].size) == (31, 32)
     assert 5 in diagnose_stacks([parse(text, "ras.txt")])["suspect_ranks"]
+
+
+def counts(*sets: str) -> str:
+    head = TEXT.split("Errors\n======", maxsplit=1)[0].replace("INCOMPLETE,MISMATCH", "MISMATCH")
+    listed = "\n".join(f"  Rank {n} -- GPU {n % 8} managed by process {3100 + n} on node 10.9.0.18" for n in (12, 13))
+    return f"{head}Warnings\n========\n\n#0-0 (aa11bb22cc33dd44) MISMATCH\n" + "\n".join(
+        ["  Communicator ranks have different AllReduce operation counts", *sets, listed, ""]
+    )
+
+
+def test_ranks_that_are_ahead_are_told_and_nobody_is_accused() -> None:
+    text = counts("  30 ranks have launched up to operation 977", "  2 ranks have launched up to operation 978")
+    report = diagnose_stacks([parse(text.encode(), "ras.txt")])
+    assert report["suspect_ranks"] == []
+    assert "ranks 12-13 launched AllReduce up to 978, all others up to 977" in report["reason"]
+
+
+def test_listed_ranks_of_a_set_that_is_behind_are_accused() -> None:
+    text = counts("  30 ranks have launched up to operation 977", "  2 ranks have launched up to operation 976")
+    accused = judge([ras.read_text(text)], 32)
+    assert [(one.rank, one.node) for one in accused] == [(12, "10.9.0.18"), (13, "10.9.0.18")]

@@ -1,0 +1,34 @@
+"""The output of PyTorch's analyser of Flight Recorder dumps: who did not join which collective."""
+
+from __future__ import annotations
+
+from diagnosis.kinds.stacks import diagnose_stacks, sniff
+from tests.diagnosis.kinds.stacks.simulate import parse
+
+TEXT = """Not all ranks joining collective: sequence number: 41
+internal record id: 40
+group info: 3:tp_group
+collective: nccl:_all_gather_base
+missing ranks: {2}
+input sizes: [[8, 4]]
+expected ranks: {0, 1, 2, 3}
+collective state: scheduled
+collective stack trace:
+ forward at /srv/run/layers.py:210
+"""
+
+
+def test_the_rank_that_did_not_join_is_accused() -> None:
+    report = diagnose_stacks([parse(TEXT.encode(), "analysis.txt")])
+    assert report["suspect_ranks"] == [2]
+    assert "all_gather_base #41 of 3:tp_group" in report["reason"]
+
+
+def test_prose_about_the_tool_is_no_output_of_it() -> None:
+    assert sniff(b"2026-03-01 08:00:00 the tool says: Not all ranks joining collective: 41\n", "train.log") is None
+
+
+def test_an_output_without_missing_ranks_is_left_out_with_a_sentence() -> None:
+    one = parse(b"Not all ranks joining collective: sequence number: 41\nmissing ranks: {}\n", "analysis.txt")
+    assert one.skipped is not None
+    assert "torchfrtrace" in one.skipped
