@@ -180,7 +180,7 @@ def _differences(
     """Nodes compared with nodes, and places in the same steps. Where the logs name the cause of a failure, these are
     remarks that accuse nobody.
     """
-    found = setups.compare_nodes(stated)
+    found = [*(logs.behind if logs else ()), *setups.compare_nodes(stated)]
     found += unevenness.compare_places([*kind_table.measures(parsed), *(logs.measures if logs else ())])
     return [result.as_remark() for result in found] if localize.has_cause(logs) else found
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from diagnosis.evidence import Fact, FactSummary, Measure, Suspect
+from diagnosis.evidence import Fact, FactSummary, Measure, Result, Suspect
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +118,7 @@ class LogDiagnosis:
     """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group (of
     `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis. ``progress_files``: paths of the logs
     whose lines count iterations or epochs. ``stated``: what its nodes state of their set-up, with the path;
-    ``measures``: what they say of their steps.
+    ``measures``: what they say of their steps; ``behind``: ranks that launched fewer collectives.
     """
 
     is_failure: bool
@@ -151,6 +151,7 @@ class LogDiagnosis:
     slow_phase: tuple[int, int, float] | None = None
     stated: tuple[tuple[str, Fact], ...] = ()
     measures: tuple[Measure, ...] = ()
+    behind: tuple[Result, ...] = ()
 
     @property
     def has_evidence(self) -> bool:

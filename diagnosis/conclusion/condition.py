@@ -85,6 +85,12 @@ class Situation:
         return self.outcome in ("running", "succeeded") and bool(self.faults_shown)
 
     @property
+    def shows_rank_behind(self) -> bool:
+        """What is shown first is a rank that others wait for, and nothing shows that the job went on."""
+        is_wait = [result.outcome.adds.startswith("framework.collective.") for result in self.faults_shown]
+        return self.outcome == "unknown" and any(is_wait[:1])
+
+    @property
     def shows_slow_place(self) -> bool:
         """What is shown first is slow, and nothing else shows how the job goes."""
         is_slowness = [result.outcome.adds.startswith("performance.") for result in self.faults_shown]
@@ -123,6 +129,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.has_stacks_alone, "the stacks change: it is slow"),
     ("degraded", lambda s: s.is_slow, "steps took longer than usual"),
     ("degraded", lambda s: s.has_open_alarm, "the running job has or had an alarm"),
+    ("hung", lambda s: s.shows_rank_behind, "a rank is behind, and nothing shows that the job went on"),
     ("degraded", lambda s: s.shows_slow_place, "a place is slow, or slower than the others"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),

@@ -175,6 +175,7 @@ def _is_of_a_word(character: str) -> bool:
 _TABLE: Final[tuple[tuple[Callable[[Situation, str], bool], Callable[[Situation, Sequence[Fault]], str]], ...]] = (
     (lambda s, _: s.logs.is_failure, _failure_sentence),
     (lambda s, name: name == "failed" and bool(s.faults_shown), lambda s, _: s.faults_shown[0].headline),
+    (lambda s, name: name == "hung" and s.shows_rank_behind, lambda s, _: s.faults_shown[0].headline),
     (lambda s, name: name == "hung" and bool(s.alarms), _alarm_sentence),
     (lambda s, name: name == "degraded" and bool(s.slowdowns), _slowdown_sentence),
     (lambda s, name: name == "degraded" and bool(s.alarms), _alarm_sentence),

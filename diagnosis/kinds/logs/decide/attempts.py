@@ -17,10 +17,10 @@ from typing import Final
 
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
-from diagnosis.evidence import Fact, Measure
+from diagnosis.evidence import Fact, Measure, Result
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.scene import Given
-from diagnosis.kinds.logs.compare import stated_setups
+from diagnosis.kinds.logs.compare import launched, stated_setups
 from diagnosis.kinds.logs.compare.detectors import uneven, watchdogs
 from diagnosis.kinds.logs.decide import verdict
 from diagnosis.kinds.logs.meaning import words
@@ -175,12 +175,18 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         world_size=_world_size(case),
         protocol=_protocol(case) if result.is_failure else (),
         stated=_stated_setup(case),
+        behind=() if result.is_failure else _ranks_behind(case),
         measures=() if result.is_failure else _measures(case),
     )
 
 
 def _protocol(case: Case) -> tuple[watchdogs.State, ...]:
     return case.budgets.run("watchdogs", lambda: tuple(watchdogs.states(case)), ())
+
+
+def _ranks_behind(case: Case) -> tuple[Result, ...]:
+    nothing: tuple[Result, ...] = ()
+    return case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
 
 
 def _measures(case: Case) -> tuple[Measure, ...]:
