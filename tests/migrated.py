@@ -47,6 +47,14 @@ def restore(database: Path) -> bool:
     return True
 
 
+def begin(data: Path) -> None:
+    """Let an installation whose data are in this folder find the kept database, unless it has one of its own."""
+    data.mkdir(exist_ok=True)
+    database = data / "faultline.sqlite3"
+    if not database.exists():
+        restore(database)
+
+
 def keep(database: Path) -> None:
     """Keep a copy of this database for others; those of former code are removed."""
     kept = _file()

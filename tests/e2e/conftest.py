@@ -16,6 +16,7 @@ import pytest
 from playwright.sync_api import Browser, BrowserContext, Page, expect
 
 from scripts.chromium import find
+from tests import migrated
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from triage.serve.children import free_port, spawn, stop, wait_until
 
@@ -54,6 +55,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Site]:
     env = {name: value for name, value in os.environ.items() if name not in ours}
     env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(port)}
     env["FAULTLINE_ROUTES_ALLOW"] = "127.0.0.1"
+    migrated.begin(folder / "data")  # `tests/deploy/test_wheel.py` starts one on an empty folder
     log = folder / "run.log"
     process = spawn([sys.executable, "-m", "triage.serve"], log=log, env=env)
     try:

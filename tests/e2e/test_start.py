@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from tests import migrated
 from tests.patience import PATIENCE_S, WORK_S, wait_for
 from tests.processes import is_alive
 from triage.serve import supervisor
@@ -31,6 +32,7 @@ class Start:
         env = {name: value for name, value in os.environ.items() if name not in ours}
         env |= {"FAULTLINE_DATA_DIR": str(folder / "data"), "FAULTLINE_PORT": str(self.port), "FAULTLINE_DEMO": "0"}
         env |= {"FAULTLINE_WEB_PROCESSES": "1", "FAULTLINE_WORKER_PROCESSES": "1"}  # each takes seconds to start
+        migrated.begin(folder / "data")
         self.log = folder / f"run-{self.port}.log"
         self.process = spawn([sys.executable, "-m", "triage.serve"], log=self.log, env=env | variables)
         wait_until(
