@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import sys
+from importlib import metadata
 from pathlib import Path
 
 #: the directory of the packages: the checkout, or site-packages
@@ -28,7 +29,15 @@ def data_dir() -> Path:
     return Path(os.environ.get("XDG_DATA_HOME") or Path.home() / ".local" / "share") / "faultline"
 
 
+def installed_version() -> str:
+    """The version that pip shows, of a later wheel with `.postN`; without pip's record that of the product."""
+    try:
+        return metadata.version("faultline-triage")
+    except metadata.PackageNotFoundError:
+        return version()
+
+
 def version() -> str:
-    """The product's version, from the only place where it is written. A wheel's own version (`.postN`) is pip's."""
+    """The product's version, from the only place where it is written."""
     found = re.search(r'^__version__ = "(.+)"', (CLIENT / "__init__.py").read_text(), re.M)
     return found[1] if found else "unknown"

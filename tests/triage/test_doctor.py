@@ -66,6 +66,11 @@ def test_a_missing_migration_names_the_command() -> None:
     assert found.todo == "Run: faultline manage prepare"
 
 
+def test_the_version_of_a_wheel_is_the_one_that_pip_shows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("triage.places.metadata.version", {"faultline-triage": "0.2.0.post14"}.__getitem__)
+    assert "Faultline 0.2.0.post14, " in doctor.versions().sentence
+
+
 def test_a_database_of_a_newer_version_is_not_served() -> None:
     MigrationRecorder.Migration.objects.create(app="triage", name="9999_future")
     found = doctor.migrations()

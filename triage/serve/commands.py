@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import sys
 from pathlib import Path
 from typing import NoReturn
@@ -38,7 +39,7 @@ def main(arguments: list[str]) -> int:
     if name == "alive" and len(rest) == 1:
         return _alive(rest[0])
     if name == "manage" or name in SHORT:
-        return _manage(rest if name == "manage" else arguments)
+        return manage(rest if name == "manage" else arguments)
     print(USAGE, file=sys.stderr)
     return 2
 
@@ -74,9 +75,15 @@ def _become(argv: list[str]) -> NoReturn:
     os.execv(argv[0], argv)  # noqa: S606  # our own command
 
 
-def _manage(arguments: list[str]) -> int:
+def manage(arguments: list[str]) -> int:
+    """Run a command of Django. Whoever reads its output may have enough of it, as `head` has."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
     from django.core.management import execute_from_command_line  # noqa: PLC0415  # heavy: other commands need no Django
 
-    execute_from_command_line([Path(sys.argv[0]).name, *arguments])
+    try:
+        execute_from_command_line([Path(sys.argv[0]).name, *arguments])
+        sys.stdout.flush()
+    except BrokenPipeError:
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
+        return 128 + signal.SIGPIPE
     return 0

@@ -35,7 +35,7 @@ from ingest import storage, sums
 from ingest.models import Artifact, Run
 from ingest.services import machines
 from triage.environment import env_bool, env_str
-from triage.places import version
+from triage.places import installed_version
 from triage.selectors.health import LONG_S
 from triage.serve.newer import TODO, newer_sentence, unknown_migration
 from triage.serve.parts import QUEUES
@@ -65,7 +65,7 @@ class Finding:
 
 
 def versions() -> Finding:
-    return Finding("ok", f"Faultline {version()}, Python {platform.python_version()}")
+    return Finding("ok", f"Faultline {installed_version()}, Python {platform.python_version()}")
 
 
 def database() -> Finding:
