@@ -24,7 +24,7 @@ _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _PLACEHOLDER = re.compile(r"\{(\w+)")
 
 
-def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, Any]:
+def advise(parts: Mapping[str, Any], ladder: Ladder | None = None) -> dict[str, Any]:
     """The advice for one diagnosis.
 
     :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
@@ -35,17 +35,17 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
         ``nearly`` lists the rules about the same subject for which one or two conditions do not hold, with these
         conditions; ``passed_over`` those that hold but whose action was tried.
     """
-    rungs = rungs or load()
-    known = Known(parts, rungs)
+    ladder = ladder or load()
+    known = Known(parts, ladder)
     facts = facts_of(known)
-    fired, passed = _first_open(rungs.rules, known, facts)
-    near = _near_rules(rungs.rules, fired, facts)
+    fired, passed = _first_open(ladder.rules, known, facts)
+    near = _near_rules(ladder.rules, fired, facts)
     targets = list(facts.get(fired.targets) or ())
-    commands, unsafe = _commands(fired, targets, known.job, rungs)
+    commands, unsafe = _commands(fired, targets, known.job, ladder)
     scheduler = "kubernetes" if "kube" in known.job.scheduler.lower() else "slurm"
     because = [_fill(fired.why, facts), *_left_out_texts(unsafe)]
     if passed:
-        because.insert(0, _tried_text(known, is_last=fired is rungs.rules[-1]))
+        because.insert(0, _tried_text(known, is_last=fired is ladder.rules[-1]))
     decide = [condition.decide for _, lacking in near for condition in lacking if condition.decide]
     return {
         "action": fired.action,
@@ -62,7 +62,7 @@ def advise(parts: Mapping[str, Any], rungs: Ladder | None = None) -> dict[str, A
         "nearly": [_nearly(rule, lacking) for rule, lacking in near[:MAX_LISTED]],
         "would_decide": list(dict.fromkeys(decide))[:MAX_LISTED],
         "passed_over": [_passed_over(rule) for rule in passed],
-        "checks": [_check(id_, rungs, known.job) for id_ in fired.checks],
+        "checks": [_check(id_, ladder, known.job) for id_ in fired.checks],
     }
 
 
@@ -109,8 +109,8 @@ def _passed_over(rule: Rule) -> dict[str, str]:
     return {"rule": rule.id, "title": rule.title, "action": rule.action, "action_title": ACTIONS[rule.action]}
 
 
-def _check(id_: str, rungs: Ladder, job: JobPart) -> dict[str, str]:
-    check = rungs.checks[id_]
+def _check(id_: str, ladder: Ladder, job: JobPart) -> dict[str, str]:
+    check = ladder.checks[id_]
     command = check["command"].format(gpus_per_node=job.gpus_per_node or LIMITS.gpus_per_node)
     return {"id": id_, "title": check["title"], "command": command}
 
@@ -128,7 +128,7 @@ def _fill(text: str, facts: Mapping[str, Any]) -> str:
     return filled if is_name else filled[:1].upper() + filled[1:]
 
 
-def _commands(rule: Rule, targets: Sequence[str], job: JobPart, rungs: Ladder) -> tuple[dict[str, str], list[str]]:
+def _commands(rule: Rule, targets: Sequence[str], job: JobPart, ladder: Ladder) -> tuple[dict[str, str], list[str]]:
     """Commands to copy, and the names that cannot enter one. Names come from uploaded evidence: a name that is not a
     plain host name never enters a shell line.
     """
@@ -136,9 +136,9 @@ def _commands(rule: Rule, targets: Sequence[str], job: JobPart, rungs: Ladder) -
     unsafe = [name for name in targets if name not in safe]
     if rule.targets == "switches":
         return {}, unsafe
-    every = "" if safe or f"{rule.action}_all" not in rungs.commands else "_all"
+    every = "" if safe or f"{rule.action}_all" not in ladder.commands else "_all"
     filled = {}
-    for scheduler, template in rungs.commands.get(rule.action + every, {}).items():
+    for scheduler, template in ladder.commands.get(rule.action + every, {}).items():
         values = _values(scheduler, safe, job)
         if all(values[name] for name in _PLACEHOLDER.findall(template) if name in values):
             filled[scheduler] = template.format(**values, reason=rule.id)

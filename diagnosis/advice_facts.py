@@ -81,8 +81,8 @@ class Known:
     ``parts`` as of :func:`diagnosis.advice.advise`. Raises ``msgspec.ValidationError`` if they are not of a report.
     """
 
-    def __init__(self, parts: Mapping[str, Any], rungs: Ladder) -> None:
-        self.rungs = rungs
+    def __init__(self, parts: Mapping[str, Any], ladder: Ladder) -> None:
+        self.ladder = ladder
         self.logs = decode(parts.get("logs"), LogPart)
         self.stacks = decode(parts.get("stacks"), StackFinding)
         self.flows = decode(parts.get("flows"), FlowPart)
@@ -112,7 +112,7 @@ class Known:
 
     def is_of(self, leaves: str) -> bool:
         """Whether the category is in one of the ladder's lists of leaves."""
-        return self.answer.subcategory in self.rungs.leaves.get(leaves, ())
+        return self.answer.subcategory in self.ladder.leaves.get(leaves, ())
 
     @property
     def cause(self) -> str:
@@ -211,7 +211,7 @@ class Known:
     def _is_network(self, event: LoggedEvent) -> bool:
         """Whether the category or the signature of an event is a network leaf."""
         words = f"{event.category} {event.subcategory} {event.signature}"
-        leaves = self.rungs.leaves.get("network_events", frozenset())
+        leaves = self.ladder.leaves.get("network_events", frozenset())
         return "network." in words or any(leaf in words or leaf.replace("_", ".") in words for leaf in leaves)
 
     def was_tried(self, action: str) -> bool:

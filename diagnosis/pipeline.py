@@ -22,7 +22,7 @@ from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
-from diagnosis.kinds.logs.causes.scene import Given
+from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.decide import attempts
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet

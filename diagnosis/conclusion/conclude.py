@@ -62,8 +62,8 @@ def conclude(
     blamed = _blamed(suspects, name, is_whole=_covers_a_stretch(slow_places, slow))
     accused: tuple[Fault, ...] = ()
     if name not in categories.CONDITIONS_WITHOUT_PROBLEM:
-        homes = faults.node_of_ranks(known, stacks)
-        accused = faults.find_faults(blamed, homes, faults.root_writers(known))
+        node_of = faults.node_of_ranks(known, stacks)
+        accused = faults.find_faults(blamed, node_of, faults.root_writers(known))
     found = [
         *findings.of_logs(known),
         *slow_places,

@@ -30,7 +30,7 @@ import polars as pl
 from diagnosis import report
 from diagnosis.history import History
 from diagnosis.kinds.logs.causes import case
-from diagnosis.kinds.logs.causes.scene import Facts, Given
+from diagnosis.kinds.logs.causes.failure_facts import Facts, Given
 from diagnosis.kinds.logs.meaning.signatures import load
 from diagnosis.model import JobHints, Parsed, ReadRange
 from diagnosis.pipeline import diagnose

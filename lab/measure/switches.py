@@ -362,8 +362,8 @@ def used_detectors() -> Iterator[set[str]]:
         return found
 
     def listening(rule: fallbacks.Rule) -> fallbacks.Rule:
-        def act(scene: Any, weights: Any) -> Any:
-            changed = rule.act(scene, weights)
+        def act(facts: Any, weights: Any) -> Any:
+            changed = rule.act(facts, weights)
             if changed is not None and not changed.equals(weights):
                 spoke.add(rule.id)
             return changed

@@ -6,7 +6,7 @@ from pathlib import Path
 
 from diagnosis import inventory
 from diagnosis.kinds.logs.causes.case import Case, open_case
-from diagnosis.kinds.logs.causes.scene import Given
+from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.model import JobHints
 from tests.diagnosis.synthetic import Job, read_files
 

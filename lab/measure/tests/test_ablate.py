@@ -32,8 +32,8 @@ def test_a_threshold_is_moved_while_its_switch_is_applied() -> None:
 
 
 def test_a_whole_number_moves_by_one_at_least() -> None:
-    assert all(abs(s.value - round(s.value)) < 1e-9 for s in switches.thresholds(0.7) if s.id == "homes.shared")
-    assert found(switches.thresholds(0.7), "homes.shared").value == 1
+    assert all(abs(s.value - round(s.value)) < 1e-9 for s in switches.thresholds(0.7) if s.id == "writer_nodes.shared")
+    assert found(switches.thresholds(0.7), "writer_nodes.shared").value == 1
 
 
 def test_a_step_that_is_switched_off_gives_its_argument_back() -> None:

@@ -8,9 +8,17 @@ from typing import Any
 import pytest
 
 from diagnosis.conclusion import category
-from diagnosis.conclusion.conclude import MAX_CHAIN, _chain, _covers_a_stretch, _findings_in_stretches, _moment
+from diagnosis.conclusion.conclude import (
+    MAX_CHAIN,
+    _chain,
+    _covers_a_stretch,
+    _findings_in_stretches,
+    _moment,
+    _span,
+    to_json,
+)
 from diagnosis.conclusion.condition import Situation, condition, outcome
-from diagnosis.conclusion.model import Moment, Slowdown
+from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.evidence import Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
 from diagnosis.model import AlarmNote
 from diagnosis.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
@@ -238,3 +246,84 @@ def test_the_chain_ends_with_the_outcome_and_leaves_out_what_the_uploader_says()
 
 def replace_at(finding: Finding, at: float) -> Finding:
     return Finding(finding.source, finding.what, f"{finding.text} {at}", at=at)
+
+
+ALARM = Finding("watch", "silent", "a part is silent")
+ECC_FOUND = replace(BROKEN, outcome=replace(BROKEN.outcome, categories={"hardware.gpu": 9.0}))
+
+
+@pytest.mark.parametrize(
+    ("condition", "findings", "results", "is_only_shown"),
+    [
+        ("degraded", [], (BROKEN,), True),
+        ("degraded", [], (), False),
+        ("failed", [], (BROKEN,), False),
+        ("degraded", [slow(0, 90)], (BROKEN,), False),
+        ("degraded", [ALARM], (BROKEN,), False),
+        ("degraded", [Finding("logs", "progress", "step 9")], (BROKEN,), True),
+    ],
+)
+def test_a_broken_part_alone_degrades_a_job_where_nothing_is_slow(
+    condition: str, findings: list[Finding], results: tuple[Result, ...], is_only_shown: bool
+) -> None:
+    assert category._is_only_shown(condition, findings, results) is is_only_shown
+
+
+@pytest.mark.parametrize(("condition", "p"), [("failed", 0.6961), ("cancelled", 0.7), ("running", 0.7)])
+def test_checks_move_the_categories_of_problems_that_nobody_decided(condition: str, p: float) -> None:
+    assert category.shares(condition, FAILED, [], StackFinding(), (ECC_FOUND,))[0] == ("hardware.gpu.ecc", p)
+
+
+def test_without_logs_the_stacks_give_the_category() -> None:
+    shown = StackFinding(category="framework.dataloader", category_p=0.6)
+    assert category.shares("hung", NO_LOGS, [], shown) == [("framework.dataloader", 0.6)]
+
+
+def test_how_sure_no_failure_is_has_four_digits() -> None:
+    sure = replace(ENDED, verdict=replace(ENDED.verdict, confidence=0.956789))
+    assert category.shares("healthy", sure, [], StackFinding()) == [("none", 0.9568)]
+
+
+def test_a_job_without_logs_and_flows_of_jobs_is_not_healthy() -> None:
+    assert condition(situation(shown("unknown"), flows={"jobs": [{}]}))[0] == "unknown"
+    assert condition(situation(None, flows={"jobs": [{}]}))[0] == "healthy"
+
+
+@pytest.mark.parametrize(
+    ("at", "until", "expected"),
+    [(None, None, (0.0, 0.0)), (3.0, None, (3.0, 3.0)), (3.0, 5.0, (3.0, 5.0)), (None, 5.0, (0.0, 5.0))],
+)
+def test_a_finding_without_an_end_lasts_a_moment(
+    at: float | None, until: float | None, expected: tuple[float, float]
+) -> None:
+    assert _span(Finding("flows", "slow", "slow", at=at, until=until)) == expected
+
+
+def told_of(**more: Any) -> dict[str, Any]:
+    return to_json(Conclusion("degraded", "performance.step", "performance", "step", 0.7, "It was slow.", **more))
+
+
+def test_a_report_states_a_stretch_in_three_digits_and_its_cost_only_if_it_is_known() -> None:
+    known = replace(STRETCH, factor=1.23456, lost_s=2.34567, lost_gpu_s=3.45678)
+    rows = told_of(slowdowns=(known, replace(known, lost_gpu_s=None)))["slowdowns"]
+    assert [(row["factor"], row["lost_s"], row["lost_gpu_s"]) for row in rows] == [
+        (1.235, 2.346, 3.457),
+        (1.235, 2.346, None),
+    ]
+
+
+def test_a_report_has_no_category_and_no_steps_of_a_finding_without_them() -> None:
+    bare, full = told_of(chain=(BEAT, Finding("flows", "slow", "slow", category="performance.network", steps=(3, 6))))[
+        "chain"
+    ]
+    assert (bare["category"], bare["steps"], bare["places"]) == (None, None, [])
+    assert (full["category"], full["steps"]) == ("performance.network", [3, 6])
+
+
+def test_a_report_gives_the_first_reason_of_each_accusation() -> None:
+    accused = (Fault(NODE[0], 0.9, ("it is hot", "it is late"), ("logs",)), Fault(Place("rank", "3", 3), 0.5))
+    rows = told_of(fault=accused)["fault"]
+    assert [(row["kind"], row["name"], row["rank"], row["why"]) for row in rows] == [
+        ("node", "n1", None, "it is hot"),
+        ("rank", "3", 3, ""),
+    ]

@@ -14,11 +14,19 @@ from typing import Final
 import polars as pl
 
 from diagnosis import quotes
-from diagnosis.kinds.logs.causes import fallbacks, launches, mentions, outcome, root_weights, roots, temporal
-from diagnosis.kinds.logs.causes import scene as scenes
+from diagnosis.kinds.logs.causes import (
+    failure_facts,
+    fallbacks,
+    launches,
+    mentions,
+    outcome,
+    root_weights,
+    roots,
+    temporal,
+)
+from diagnosis.kinds.logs.causes.failure_facts import Facts, FailureFacts, Given
 from diagnosis.kinds.logs.causes.outcome import Ending
 from diagnosis.kinds.logs.causes.roots import Roots
-from diagnosis.kinds.logs.causes.scene import Facts, Given, Scene
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import roster, stages, words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
@@ -33,7 +41,7 @@ LOST_HOST: Final = "hardware.host.lost"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case(Scene):
+class Case(FailureFacts):
     """Everything known of one attempt."""
 
     roots: Roots
@@ -83,9 +91,9 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     table = events.build(parsed, known, inventory.home_of_rank(), as_of)
     if not table.files or table.cells.is_empty():
         return None
-    homes, run = inventory.home_of_rank(), given.budgets.run
+    node_of_rank, run = inventory.home_of_rank(), given.budgets.run
     none_listed = table, roster.Roster()
-    table, listed = run("rosters", lambda: roster.apply_roster(table, known, homes, read), none_listed)
+    table, listed = run("rosters", lambda: roster.apply_roster(table, known, node_of_rank, read), none_listed)
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
     pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)
@@ -121,7 +129,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         pool=pool,
         is_complete=run("planned end", lambda: progress.has_ended(found, table, read), False),
         roster=listed,
-        homes=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
+        node_of_rank=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
     )
 
 
@@ -131,13 +139,14 @@ def decide(facts: Facts) -> Case:
     resolved = catalogues.resolve_roles(facts.catalogue, facts.rules, survived)
     known = vars(facts) | {"catalogue": resolved, "survived": survived, "undated": undated}
     facts.on_stage("spatial", 3, 5)
-    weights = root_weights.weigh(Scene(**known))
-    scene = Scene(**known)
+    unnamed = FailureFacts(**known)
+    weights = root_weights.weigh(unnamed)
     no_names: dict[int, tuple[str, ...]] = {}
-    known["named"] = facts.budgets.run("named nodes", lambda: mentions.mentioned_nodes(scene, weights), no_names)
-    scene = Scene(**known)
-    chosen = fallbacks.choose(scene, weights)
-    return Case(**known, roots=chosen, ending=outcome.find_ending(scene, chosen))
+    named = facts.budgets.run("named nodes", lambda: mentions.mentioned_nodes(unnamed, weights), no_names)
+    known["named"] = named
+    failure = FailureFacts(**known)
+    chosen = fallbacks.choose(failure, weights)
+    return Case(**known, roots=chosen, ending=outcome.find_ending(failure, chosen))
 
 
 def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
@@ -170,7 +179,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
     if pace.slow_from is not None and pace.slow_at is not None:
         # an event that began when the job became slow was not survived: the job is still slow because of it
-        near = scenes.slowdown_window(pace)
+        near = failure_facts.slowdown_window(pace)
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())

@@ -16,8 +16,8 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import roots, temporal
+from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import Roots
-from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
@@ -33,125 +33,125 @@ class Rule:
 
     id: str
     why: str
-    act: Callable[[Scene, pl.Series], pl.Series | None]
+    act: Callable[[FailureFacts, pl.Series], pl.Series | None]
 
 
-def choose(scene: Scene, weights: pl.Series) -> Roots:
+def choose(facts: FailureFacts, weights: pl.Series) -> Roots:
     """The root events: by weight after corrections, else of the first fallback that finds a leader."""
     corrected = weights
-    for rule in _active(CORRECTIONS, scene):
-        changed = rule.act(scene, corrected)
+    for rule in _active(CORRECTIONS, facts):
+        changed = rule.act(facts, corrected)
         corrected = corrected if changed is None else changed
-    chosen = roots.choose(scene, corrected)
-    for rule in _active(FALLBACKS, scene):
-        changed = rule.act(scene, corrected) if chosen.leader is None else None
+    chosen = roots.choose(facts, corrected)
+    for rule in _active(FALLBACKS, facts):
+        changed = rule.act(facts, corrected) if chosen.leader is None else None
         if changed is not None:
-            chosen = roots.choose(scene, changed, by=rule.id)
+            chosen = roots.choose(facts, changed, by=rule.id)
     return chosen
 
 
-def _active(rules: Sequence[Rule], scene: Scene) -> list[Rule]:
-    return [rule for rule in rules if rule.id not in scene.without]
+def _active(rules: Sequence[Rule], facts: FailureFacts) -> list[Rule]:
+    return [rule for rule in rules if rule.id not in facts.without]
 
 
-def _stopped_on_request(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _stopped_on_request(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
     """A person or a limit ended the job: messages printed while stopping are no cause. But if training had stalled, a
     cause was seen or consequences came long before, the stop was only the end.
     """
-    events = scene.events.with_columns(weight=weights, at=event_starts(scene.catalogue))
+    events = facts.events.with_columns(weight=weights, at=event_starts(facts.catalogue))
     is_stop = (
-        scene.catalogue.has("decision") & (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("jobs_with_it") == 0)
+        facts.catalogue.has("decision") & (pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("jobs_with_it") == 0)
     )
     at = events.filter(is_stop)["at"].min()
     if at is None:
-        return _stop_received(scene, events)
+        return _stop_received(facts, events)
     # the reason may be stated at the end of a grace period that began with an order to stop
-    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & (pl.col("at") <= at)
+    is_order = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & (pl.col("at") <= at)
     at = events.filter(is_order | (is_stop & (pl.col("at") == at)))["at"].min()
     is_other = ~is_stop & (pl.col("weight") >= roots.THRESHOLDS.doubtful)
-    slack = int(THRESHOLDS.after_s * SECOND) if scene.has_times else 0
+    slack = int(THRESHOLDS.after_s * SECOND) if facts.has_times else 0
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
-    waited = scene.consequence_at is not None and scene.is_dated and scene.has_times
-    is_late = waited and at - scene.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
-    if before.height or is_late or (scene.has_times and temporal.is_hang(scene.pace, at)):  # type: ignore[arg-type]
-        return _with_weight(scene, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
+    waited = facts.consequence_at is not None and facts.is_dated and facts.has_times
+    is_late = waited and at - facts.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
+    if before.height or is_late or (facts.has_times and temporal.is_hang(facts.pace, at)):  # type: ignore[arg-type]
+        return _with_weight(facts, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
     is_echo = ~is_stop & (events["at"] >= at)
-    return _with_weight(scene, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
+    return _with_weight(facts, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
 
 
-def _stop_received(scene: Scene, events: pl.DataFrame) -> pl.Series | None:
+def _stop_received(facts: FailureFacts, events: pl.DataFrame) -> pl.Series | None:
     """The same if only launchers and step daemons report that they received a stop. An earlier problem, even a
     consequence or a death, is the reason of the stop; then only kills after it are its echo.
     """
-    events = _with_order(scene, events)
-    is_told = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~scene.is_survived
+    events = _with_order(facts, events)
+    is_told = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~facts.is_survived
     at = events.filter(is_told & (pl.col("jobs_with_it") == 0))["at"].min()
     if at is None:
         return None
     is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE)
     is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.WORKER_ENDED)
     is_echo = pl.lit(events["at"] > at)
-    if events.filter((is_sign | is_death) & ~is_told & ~scene.is_survived & (pl.col("at") <= at)).height:
+    if events.filter((is_sign | is_death) & ~is_told & ~facts.is_survived & (pl.col("at") <= at)).height:
         is_echo &= (
             pl.col("category").fill_null("") == roots.KILLED
         )  # the stop had a cause, and the kills are the stop's
-    return _with_weight(scene, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
+    return _with_weight(facts, events["weight"], is_echo, pl.lit(events["weight"]) * roots.THRESHOLDS.recovered)
 
 
-def _rebooted(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _rebooted(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
     """A kernel of few nodes boots again after training stopped: its machine went down."""
-    if scene.pace.last_at is None:
+    if facts.pace.last_at is None:
         return None
     is_here = (
         pl.col("is_system")
         & pl.col("example").str.contains(roots.BOOT)
         & pl.col("is_stamped")
-        & (pl.col("first_at") > scene.pace.last_at)
-        & scene.is_few
+        & (pl.col("first_at") > facts.pace.last_at)
+        & facts.is_few
     )
-    return _with_weight(scene, weights, is_here, roots.THRESHOLDS.killed)
+    return _with_weight(facts, weights, is_here, roots.THRESHOLDS.killed)
 
 
-def _launcher_stopped(scene: Scene, weights: pl.Series) -> pl.Series | None:
+def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
     """Launchers received a stop before any line reports a problem or who ordered it. After a hang the stop is only the
     end.
     """
-    events = scene.events.with_columns(weight=weights, at=event_starts(scene.catalogue))
-    if _stop_received(scene, events) is None:
+    events = facts.events.with_columns(weight=weights, at=event_starts(facts.catalogue))
+    if _stop_received(facts, events) is None:
         return None
     is_told = (
-        (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(roots.STOP_RECEIVED) & ~scene.is_survived
+        (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(roots.STOP_RECEIVED) & ~facts.is_survived
     )
-    is_order = scene.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~is_told
-    stops = _with_order(scene, events).filter((is_told | is_order) & pl.col("at").is_not_null())
+    is_order = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~is_told
+    stops = _with_order(facts, events).filter((is_told | is_order) & pl.col("at").is_not_null())
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
-    if temporal.is_hang(scene.pace, ordered_at):  # type: ignore[arg-type]
+    if temporal.is_hang(facts.pace, ordered_at):  # type: ignore[arg-type]
         return None
-    return _with_weight(scene, weights, is_told, THRESHOLDS.flap)
+    return _with_weight(facts, weights, is_told, THRESHOLDS.flap)
 
 
-def _with_order(scene: Scene, events: pl.DataFrame) -> pl.DataFrame:
+def _with_order(facts: FailureFacts, events: pl.DataFrame) -> pl.DataFrame:
     """``at`` counts lines in a job of one file, whose order is known without clocks."""
-    if scene.catalogue.cells["file"].n_unique() > 1:
+    if facts.catalogue.cells["file"].n_unique() > 1:
         return events
     return events.with_columns(at=pl.col("first_line").cast(pl.Int64))
 
 
-def _with_weight(scene: Scene, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
+def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weight: float | pl.Expr) -> pl.Series:
     value = weight if isinstance(weight, pl.Expr) else pl.lit(weight)
     chosen = pl.when(is_here.fill_null(False)).then(value).otherwise(pl.lit(weights))
-    events = scene.events.with_columns(weight=weights)
+    events = facts.events.with_columns(weight=weights)
     return events.select(chosen.alias("weight")).to_series()
 
 
-def first_consequence(scene: Scene) -> int | None:
+def first_consequence(facts: FailureFacts) -> int | None:
     """The event to read if a log has only consequences: of one writer the first that states a problem, else the first
     of all; of several nodes the earliest, and None if no event has a time.
     """
-    rows = scene.consequences().filter(pl.col("category") != UNKNOWN)
-    if scene.total > 1:
+    rows = facts.consequences().filter(pl.col("category") != UNKNOWN)
+    if facts.total > 1:
         found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
     else:
         found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]

@@ -9,7 +9,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import roots
-from diagnosis.kinds.logs.causes.scene import Scene
+from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.meaning import hosts, roster
 from diagnosis.kinds.logs.read import raw_lines
 
@@ -18,25 +18,25 @@ THRESHOLDS: Final = thresholds.of("mentions")
 LIMITS: Final = thresholds.limits("mentions")
 
 
-def mentioned_nodes(scene: Scene, weights: pl.Series) -> dict[int, tuple[str, ...]]:
+def mentioned_nodes(facts: FailureFacts, weights: pl.Series) -> dict[int, tuple[str, ...]]:
     """Nodes that the lines of events without a node name themselves, or whose ranks they name (a scheduler's "node X is
     not ready", a launcher's "rank 7 exited")."""
-    weighed = scene.events.with_columns(weight=weights)
+    weighed = facts.events.with_columns(weight=weights)
     homeless = weighed.filter((pl.col("weight") >= roots.THRESHOLDS.least) & (pl.col("n_nodes") == 0))
-    read = homeless.filter(~scene.catalogue.has("decision")).sort("weight", descending=True, maintain_order=True)
+    read = homeless.filter(~facts.catalogue.has("decision")).sort("weight", descending=True, maintain_order=True)
     out = {}
-    shapes = {_shape(n) for n in scene.catalogue.nodes} - {""}
+    shapes = {_shape(n) for n in facts.catalogue.nodes} - {""}
     # a job ended by a decision names the nodes that it runs on, and accuses none
     for event in read["event"].head(LIMITS.events).to_list():
-        rows = scene.table.rows(scene.catalogue.masked(event), limit=LIMITS.lines)
+        rows = facts.table.rows(facts.catalogue.masked(event), limit=LIMITS.lines)
         names: set[str] = set()
         for text in (
-            roots.ENDED_ON.sub(" ", line) for line in raw_lines.read_lines(rows, scene.table.files, scene.read)
+            roots.ENDED_ON.sub(" ", line) for line in raw_lines.read_lines(rows, facts.table.files, facts.read)
         ):
             ranks = {int(r) for r in roots.RANK.findall(text)}
             names |= (
-                roster.named_in(text, scene.alias)
-                or {node for rank in ranks if (node := scene.homes.get(rank))}
+                roster.named_in(text, facts.alias)
+                or {node for rank in ranks if (node := facts.node_of_rank.get(rank))}
                 or {word for word in hosts.WORD.findall(text) if _shape(word) in shapes}
             )
         out[event] = tuple(sorted(names))

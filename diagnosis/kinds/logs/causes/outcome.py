@@ -13,8 +13,8 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import roots
+from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import STOP_RECEIVED, WORKER_ENDED, Roots
-from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
@@ -69,13 +69,13 @@ def has_meaning(texts: pl.Series, meaning: str) -> pl.Series:
 _END_MEANINGS: Final = RememberedAnswers(_end_meanings)
 
 
-def find_ending(scene: Scene, chosen: Roots) -> Ending:
+def find_ending(facts: FailureFacts, chosen: Roots) -> Ending:
     """The outcome."""
-    catalogue, survived, told = scene.catalogue, scene.survived, end_messages(scene.table.messages)
+    catalogue, survived, told = facts.catalogue, facts.survived, end_messages(facts.table.messages)
     leader = chosen.leader if chosen.leader not in survived else None
     has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
     lead = catalogue.event(leader) if leader is not None and has_root else NO_EVENT
-    bad = scene.events.filter(catalogues.failure_events(scene.events), ~scene.is_survived)
+    bad = facts.events.filter(catalogues.failure_events(facts.events), ~facts.is_survived)
     # a watchdog's limit is not the scheduler's time limit
     waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE)["event"]))
     limit = [masked for masked in told["time_limit"] if masked not in waited]
@@ -90,10 +90,10 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
     is_refused = (pl.col("role") == Role.ROOT) & (pl.col("category") == REFUSED)
     is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN) | is_raised | is_refused).is_empty()
     is_going_on = False
-    if scene.pace.last_at is not None and scene.last_at is not None:
-        now = scene.last_at if scene.as_of is None else scene.as_of * SECOND
-        quiet_s = max(THRESHOLDS.quiet_beats * (scene.pace.usual_s or 0.0), THRESHOLDS.silence_s)
-        is_going_on = (now - scene.pace.last_at) / SECOND <= quiet_s
+    if facts.pace.last_at is not None and facts.last_at is not None:
+        now = facts.last_at if facts.as_of is None else facts.as_of * SECOND
+        quiet_s = max(THRESHOLDS.quiet_beats * (facts.pace.usual_s or 0.0), THRESHOLDS.silence_s)
+        is_going_on = (now - facts.pace.last_at) / SECOND <= quiet_s
     messages_told = (
         (bool(told["success"]) and not (is_torn_down and _outweighs_success(catalogue, lead, told["success"])),
          "succeeded", "the job reports that it completed"),
@@ -102,7 +102,7 @@ def find_ending(scene: Scene, chosen: Roots) -> Ending:
         (has_root, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
         (not terminal.is_empty(), "failed", "the job was torn down"),
-        (scene.is_complete, "succeeded", "training came to its planned end, and nothing failed after it"),
+        (facts.is_complete, "succeeded", "training came to its planned end, and nothing failed after it"),
         (bool(told["end"]), "succeeded", "the job reports that it ended, and nothing shows a failure"),
         (is_going_on, "running", "progress up to the end of the evidence and no end marker"),
         (True, "unknown", "neither an end marker nor an error that explains an end"),

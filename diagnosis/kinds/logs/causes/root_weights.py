@@ -11,6 +11,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis.history import MIN_POOL_JOBS
+from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import (
     CANCELLED,
     KILLED,
@@ -18,7 +19,6 @@ from diagnosis.kinds.logs.causes.roots import (
     THRESHOLDS,
     has_wide_echo,
 )
-from diagnosis.kinds.logs.causes.scene import Scene
 from diagnosis.kinds.logs.causes.temporal import ILL, TOLERATED
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE
@@ -38,16 +38,16 @@ _ROLE: Final = pl.col("role")
 _IS_ROOT: Final = _ROLE == Role.ROOT
 
 
-def weigh(scene: Scene) -> pl.Series:
+def weigh(facts: FailureFacts) -> pl.Series:
     """The weight of each event as a root candidate, before it is compared with others.
     O(events).
     """
-    base = _base_weight(scene) * _warning_factor() * _echo_factor(scene)
-    weight = base * pl.col("novelty") * _lateness_factor(scene, base) * _survival_factor(scene)
-    return scene.events.select(weight.fill_null(0.0).alias("weight")).to_series()
+    base = _base_weight(facts) * _warning_factor() * _echo_factor(facts)
+    weight = base * pl.col("novelty") * _lateness_factor(facts, base) * _survival_factor(facts)
+    return facts.events.select(weight.fill_null(0.0).alias("weight")).to_series()
 
 
-def _base_weight(scene: Scene) -> pl.Expr:
+def _base_weight(facts: FailureFacts) -> pl.Expr:
     """The weight by what the event says: that of a rule, an unknown exception, error or sign."""
     by_strength = {strength: getattr(THRESHOLDS, strength) for strength in Strength}
     strength = pl.col("strength")
@@ -60,7 +60,7 @@ def _base_weight(scene: Scene) -> pl.Expr:
         .then(0.0)
         .when(_IS_ROOT)
         .then(of_rule)
-        .when(_is_kill_of_few(scene))
+        .when(_is_kill_of_few(facts))
         .then(THRESHOLDS.killed)
         .when(_ROLE.is_not_null())
         .then(0.0)
@@ -68,38 +68,38 @@ def _base_weight(scene: Scene) -> pl.Expr:
         .then(THRESHOLDS.unknown_exception)
         .when(_LEVEL >= Level.ERROR)
         .then(THRESHOLDS.unknown_error)
-        .when(_is_unknown_sign(scene))
+        .when(_is_unknown_sign(facts))
         .then(THRESHOLDS.unknown_sign)
         .otherwise(0.0)
     )
 
 
-def _is_of_few_or_no_nodes(scene: Scene) -> pl.Expr:
-    return scene.is_few | (pl.col("n_nodes") == 0)
+def _is_of_few_or_no_nodes(facts: FailureFacts) -> pl.Expr:
+    return facts.is_few | (pl.col("n_nodes") == 0)
 
 
-def _is_kill_of_few(scene: Scene) -> pl.Expr:
+def _is_kill_of_few(facts: FailureFacts) -> pl.Expr:
     """Whether a few nodes report that a process was killed by a signal."""
     is_report_of_end = _ROLE.is_in([Role.CONFIRMATION, Role.TEARDOWN])
     is_kill = _EXAMPLE.str.contains(KILLED_BY_SIGNAL) | (pl.col("category") == KILLED)
-    return is_report_of_end & is_kill & _is_of_few_or_no_nodes(scene)
+    return is_report_of_end & is_kill & _is_of_few_or_no_nodes(facts)
 
 
-def _is_unknown_sign(scene: Scene) -> pl.Expr:
+def _is_unknown_sign(facts: FailureFacts) -> pl.Expr:
     """Whether a message without a rule, which no healthy job prints, is from the time of the
     failure and conspicuous: by its level, by a word for a problem, or because the system writes it.
     """
-    if scene.since is None or len(scene.pool.jobs) < MIN_POOL_JOBS:
+    if facts.since is None or len(facts.pool.jobs) < MIN_POOL_JOBS:
         return pl.lit(False)
     is_stamped = pl.col("is_stamped")
     latest_at = pl.when(is_stamped).then("first_at").otherwise(pl.col("until_at").fill_null(_NEVER))
-    is_loud = (_LEVEL >= Level.WARNING) & scene.is_few & is_stamped
+    is_loud = (_LEVEL >= Level.WARNING) & facts.is_few & is_stamped
     # a line without level and time must at least contain a word for a problem
-    has_problem_word = _EXAMPLE.str.contains(ILL) & _is_of_few_or_no_nodes(scene)
-    is_of_system = pl.col("is_system") & _is_of_few_or_no_nodes(scene) & is_stamped
+    has_problem_word = _EXAMPLE.str.contains(ILL) & _is_of_few_or_no_nodes(facts)
+    is_of_system = pl.col("is_system") & _is_of_few_or_no_nodes(facts) & is_stamped
     is_new = pl.col("jobs_with_it") == 0
     is_conspicuous = is_loud | has_problem_word | is_of_system
-    return (latest_at >= scene.since) & is_new & is_conspicuous
+    return (latest_at >= facts.since) & is_new & is_conspicuous
 
 
 def _warning_factor() -> pl.Expr:
@@ -123,54 +123,54 @@ def _warning_factor() -> pl.Expr:
     )
 
 
-def _echo_factor(scene: Scene) -> pl.Expr:
+def _echo_factor(facts: FailureFacts) -> pl.Expr:
     """The share that broken communication keeps: on all nodes it is a consequence if all nodes
     also print known consequences.
     """
-    if not has_wide_echo(scene, scene.total):
+    if not has_wide_echo(facts, facts.total):
         return pl.lit(1.0)
-    is_weak = scene.catalogue.has("communication") & (pl.col("strength") == "weak")
-    is_of_many = (pl.col("n_nodes") >= 2) & ~scene.is_few
+    is_weak = facts.catalogue.has("communication") & (pl.col("strength") == "weak")
+    is_of_many = (pl.col("n_nodes") >= 2) & ~facts.is_few
     return pl.when(is_weak & is_of_many).then(THRESHOLDS.echo).otherwise(1.0)
 
 
-def _lateness_factor(scene: Scene, base: pl.Expr) -> pl.Expr:
+def _lateness_factor(facts: FailureFacts, base: pl.Expr) -> pl.Expr:
     """The share that an event keeps that comes after the first consequence."""
     is_cancellation = pl.col("category").fill_null("").str.starts_with(CANCELLED)
     return (
-        pl.when(is_cancellation & _is_after_stop(scene))
+        pl.when(is_cancellation & _is_after_stop(facts))
         .then(THRESHOLDS.cancelled_after)
-        .when(_is_late(scene, base))
+        .when(_is_late(facts, base))
         .then(THRESHOLDS.late)
         .otherwise(1.0)
     )
 
 
-def _is_late(scene: Scene, base: pl.Expr) -> pl.Expr:
+def _is_late(facts: FailureFacts, base: pl.Expr) -> pl.Expr:
     """Whether an event is too late after the first consequence to be its cause."""
-    if scene.consequence_at is None or not scene.is_dated:
+    if facts.consequence_at is None or not facts.is_dated:
         return pl.lit(False)
     # a line without a rule is a cause only if it comes first
     is_sign = base == THRESHOLDS.unknown_sign
     slack_s = pl.when(is_sign).then(THRESHOLDS.sign_late_s).otherwise(THRESHOLDS.late_s)
     # a watcher outside the job reports a lost machine when its own time-out is over
-    is_of_watcher = scene.catalogue.has("reported_late") & (pl.col("n_nodes") == 0)
-    return (pl.col("first_at") > scene.consequence_at + slack_s * SECOND) & ~is_of_watcher
+    is_of_watcher = facts.catalogue.has("reported_late") & (pl.col("n_nodes") == 0)
+    return (pl.col("first_at") > facts.consequence_at + slack_s * SECOND) & ~is_of_watcher
 
 
-def _is_after_stop(scene: Scene) -> pl.Expr:
+def _is_after_stop(facts: FailureFacts) -> pl.Expr:
     """Whether an event comes after the job stood still or was slow: then cancelling was no cause."""
-    if scene.pace.slow_from is not None:
+    if facts.pace.slow_from is not None:
         return pl.lit(True)
     # a lower bound of the first consequence does not show that the stop came after it
-    is_known = scene.is_dated or not scene.has_times
-    if scene.consequence_at is None or not is_known:
+    is_known = facts.is_dated or not facts.has_times
+    if facts.consequence_at is None or not is_known:
         return pl.lit(False)
-    return pl.col("first_at") > scene.consequence_at
+    return pl.col("first_at") > facts.consequence_at
 
 
-def _survival_factor(scene: Scene) -> pl.Expr:
+def _survival_factor(facts: FailureFacts) -> pl.Expr:
     """The share that an event keeps that training survived, or may have survived."""
-    is_undated = pl.col("event").is_in(sorted(scene.undated))
+    is_undated = pl.col("event").is_in(sorted(facts.undated))
     of_undated = pl.when(is_undated).then(THRESHOLDS.undated).otherwise(1.0)
-    return pl.when(scene.is_survived).then(THRESHOLDS.recovered).otherwise(of_undated)
+    return pl.when(facts.is_survived).then(THRESHOLDS.recovered).otherwise(of_undated)

@@ -14,7 +14,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
-from diagnosis.kinds.logs.causes.scene import Scene
+from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow, rows_of
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -53,24 +53,24 @@ class Roots:
     by: str = ""
 
 
-def choose(scene: Scene, weights: pl.Series, by: str = "") -> Roots:
+def choose(facts: FailureFacts, weights: pl.Series, by: str = "") -> Roots:
     """Leader and members.
 
     Args:
         weights: of :func:`root_weights.weigh`, in the order of the events.
         by: the fallback that these weights come from.
     """
-    by_event = dict(zip(scene.events["event"], weights, strict=True))
-    events = scene.events.with_columns(weight=weights)
+    by_event = dict(zip(facts.events["event"], weights, strict=True))
+    events = facts.events.with_columns(weight=weights)
     candidates = rows_of(events.filter(pl.col("weight") >= THRESHOLDS.least))
     if not candidates:
         return Roots(weights=by_event)
-    places = _nodes_of_events(scene.catalogue, [row.event for row in candidates], scene.named)
-    lead, *others = _ranked(candidates, places, scene.total)
+    places = _nodes_of_events(facts.catalogue, [row.event for row in candidates], facts.named)
+    lead, *others = _ranked(candidates, places, facts.total)
     home = _home_nodes(lead, others, places)
-    is_narrow = stats.is_minority(len(home), scene.total)
-    joining = [row.event for row in others if _joins(row, lead, home, places[row.event], scene.total)]
-    members = _without_summaries(scene.catalogue, [lead.event, *joining])
+    is_narrow = stats.is_minority(len(home), facts.total)
+    joining = [row.event for row in others if _joins(row, lead, home, places[row.event], facts.total)]
+    members = _without_summaries(facts.catalogue, [lead.event, *joining])
     times = [row.first_at for row in candidates if row.event in members]
     return Roots(
         leader=lead.event,
@@ -100,9 +100,9 @@ def _joins(row: EventRow, lead: EventRow, home: Set[str], here: Set[str], total:
     return not here.isdisjoint(home) and (is_of_few or is_same_kind)
 
 
-def has_wide_echo(scene: Scene, nodes: int) -> bool:
+def has_wide_echo(facts: FailureFacts, nodes: int) -> bool:
     """Whether half of the nodes or more print a known consequence that no healthy job prints."""
-    found = scene.consequences()["n_nodes"]
+    found = facts.consequences()["n_nodes"]
     return bool((found >= THRESHOLDS.wide * nodes).any())
 
 

@@ -8,7 +8,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes.scene import Facts
+from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.meaning import stages, words
 from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue
 from diagnosis.kinds.logs.pace.pacing import Pace

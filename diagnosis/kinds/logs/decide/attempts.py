@@ -19,7 +19,7 @@ from diagnosis import inventory as inventories
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, Measure, Result
 from diagnosis.kinds.logs.causes.case import Case, open_case
-from diagnosis.kinds.logs.causes.scene import Given
+from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.compare import launched, stated_setups
 from diagnosis.kinds.logs.compare.detectors import uneven, watchdogs
 from diagnosis.kinds.logs.decide import verdict

@@ -198,7 +198,7 @@ def _is_lone(case: Case, row: EventRow) -> bool:
     """Whether one machine of many prints an event, other than that of rank 0, which may be the only one to do so."""
     nodes = case.nodes_of([row.event])
     is_of_one = len(nodes) == 1 and case.total > 2
-    return is_of_one and case.home(0) not in (None, *nodes)
+    return is_of_one and case.node_of(0) not in (None, *nodes)
 
 
 def _verdict(case: Case, roots: Sequence[int], found: classify.Classification, where: Place, when: Moment) -> Verdict:

@@ -20,7 +20,7 @@ import polars as pl
 from diagnosis import numbers
 from diagnosis.kinds.logs.meaning import hosts
 from diagnosis.kinds.logs.read import raw_lines
-from diagnosis.kinds.logs.rows import homes
+from diagnosis.kinds.logs.rows import writer_nodes
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import ReadRange
 
@@ -299,9 +299,9 @@ def apply_roster(
     seen = sources["node"].drop_nulls().unique().to_list()
     # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
     stated = set(found.nodes)
-    seen = [name for name in seen if name in stated or homes.component(name, stated) is None]
+    seen = [name for name in seen if name in stated or writer_nodes.component(name, stated) is None]
     listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
-    return replace(table, sources=homes.settle_homes(sources, table.files, known or listed, home)), found
+    return replace(table, sources=writer_nodes.settle_nodes(sources, table.files, known or listed, home)), found
 
 
 def named_in(text: str, known: Mapping[str, str]) -> set[str]:

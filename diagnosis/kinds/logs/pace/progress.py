@@ -217,8 +217,8 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
     beat_cells = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
         table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
     )
-    homes = beat_cells.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
-    busiest = beat_cells.filter(pl.col("home").is_in(homes.head(LIMITS.machines).implode()))
+    writers = beat_cells.group_by("home").agg(pl.col("n").sum()).sort("n", "home", descending=[True, False])["home"]
+    busiest = beat_cells.filter(pl.col("home").is_in(writers.head(LIMITS.machines).implode()))
     files = busiest.group_by("file").agg(pl.col("n").sum()).sort("n", "file", descending=[True, False])["file"]
     chosen = files.head(LIMITS.machines * LIMITS.files).sort()
     held = dict(beat_cells.group_by("file").agg(pl.col("n").sum()).iter_rows())

@@ -22,7 +22,7 @@ import polars as pl
 from diagnosis.kinds.logs.read import tables
 from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, with_scheme, without_job_name
 from diagnosis.kinds.logs.read.tables import YEARLESS
-from diagnosis.kinds.logs.rows import cells, homes, messages, slabs, stored_rows
+from diagnosis.kinds.logs.rows import cells, messages, slabs, stored_rows, writer_nodes
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed
 
@@ -242,7 +242,9 @@ def build(
     schema = {"file": pl.UInt32, "node": pl.String, "rank": pl.Int64}
     source_table = pl.DataFrame(rows, schema=schema, orient="row").with_row_index("source")
     bases = source_table.group_by("file", maintain_order=True).agg(pl.col("source").min())["source"].to_list()
-    source_table = homes.settle_homes(_without_doubtful_nodes(source_table, logs, nodes), paths, nodes, node_of or {})
+    source_table = writer_nodes.settle_nodes(
+        _without_doubtful_nodes(source_table, logs, nodes), paths, nodes, node_of or {}
+    )
     year_at = _year_at(logs, as_of)
     lines = tuple(stored_rows.lines_of(p) for p in logs)
     found, spans = cells.cells_of_files(lines, bases, year_at, merged["masked"] if is_cut else None, logs)
@@ -273,7 +275,7 @@ def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes
     own, known = {number: str(s.node) for number, s in sure}, {*nodes, *(str(s.node) for _, s in sure)}
     names = sources["node"].drop_nulls().unique().to_list()
     begun = Counter(name[: mark.start()] for name in names for mark in re.finditer(r"[-_.]", name))
-    shared = {name for name in weak if begun[name] > homes.THRESHOLDS.shared}
+    shared = {name for name in weak if begun[name] > writer_nodes.THRESHOLDS.shared}
     if len(weak) >= 2:
         known |= weak - shared
     doubtful = sorted(weak - known)

@@ -115,4 +115,4 @@ def test_a_table_with_one_rank_a_node_counts_nodes_if_higher_ranks_write(tmp_pat
     task = "1761435878.31 flux-shell[0]: FATAL: task 2 (host rz0): Aborted"
     ranks = [f"{rank}: step 10 loss 2.1" for rank in range(12)]
     case = case_of_files(tmp_path, {"events.log": [*shells, task], "out.log": ranks})
-    assert [case.home(rank) for rank in (1, 2, 4, 11)] == ["rz0", "rz0", "rz1", "rz2"]
+    assert [case.node_of(rank) for rank in (1, 2, 4, 11)] == ["rz0", "rz0", "rz1", "rz2"]

@@ -108,7 +108,7 @@ def _lines_of_places(case: Case, masked: int, since: int | None) -> dict[tuple[s
     """The last lines of a message by node and rank."""
     message_cells = case.catalogue.cells.filter(pl.col("masked") == masked)
     by_place: dict[tuple[str, int | None], list[str]] = defaultdict(list)
-    homes = case.table.sources.select("source", "node", "rank")
+    writers = case.table.sources.select("source", "node", "rank")
     for file in message_cells["file"].unique().sort().head(LIMITS.files).to_list():
         rows = case.table.rows([])
         for more in case.table.slabs([masked], files=[file]):
@@ -117,7 +117,7 @@ def _lines_of_places(case: Case, masked: int, since: int | None) -> dict[tuple[s
             rows = (
                 pl.concat([rows.select(late.columns), late]).group_by("source", maintain_order=True).tail(LIMITS.lines)
             )
-        rows = rows.join(homes, on="source", how="left")
+        rows = rows.join(writers, on="source", how="left")
         texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
         for node, rank, text in zip(rows["node"], rows["rank"], texts, strict=True):
             if node is not None or rank is not None:

@@ -59,7 +59,7 @@ class State:
 def look(case: Case) -> Iterator[Clue]:
     """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can be missed."""
     known = {*case.inventory.node_of_rank, *case.table.sources["rank"].drop_nulls().to_list()}
-    return suspicions(states(case), {rank: case.homes.get(rank) for rank in sorted(known)})
+    return suspicions(states(case), {rank: case.node_of_rank.get(rank) for rank in sorted(known)})
 
 
 def states(case: Case) -> list[State]:

@@ -26,7 +26,7 @@ from diagnosis.kinds.logs.rows.clocks import SECOND, Clocks
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Aside, JobHints, OnStage, ReadRange, Role, ignore_progress
 
-THRESHOLDS: Final = thresholds.of("scene")
+THRESHOLDS: Final = thresholds.of("failure_facts")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -51,9 +51,9 @@ class Given:
 
 @dataclass(frozen=True, kw_only=True)
 class Facts(Given):
-    """Facts from the logs of one attempt, before any decision. ``roster``: the machines that the logs state; ``homes``:
-    every known rank and its node; ``pool``: the healthy jobs for comparison; ``is_complete``: training came to its
-    planned end.
+    """Facts from the logs of one attempt, before any decision. ``roster``: the machines that the logs state;
+    ``node_of_rank``: every known rank and its node; ``pool``: the healthy jobs for comparison; ``is_complete``:
+    training came to its planned end.
     """
 
     table: LogTable
@@ -65,7 +65,7 @@ class Facts(Given):
     pool: Pool
     is_complete: bool
     roster: Roster
-    homes: Mapping[int, str | None]
+    node_of_rank: Mapping[int, str | None]
 
     @cached_property
     def alias(self) -> dict[str, str]:
@@ -85,9 +85,9 @@ class Facts(Given):
         at = self.catalogue.cells["last_at"].drop_nulls()
         return None if at.is_empty() else int(at.max())  # type: ignore[arg-type]
 
-    def home(self, rank: int) -> str | None:
+    def node_of(self, rank: int) -> str | None:
         """The node of a rank, by its name in this attempt."""
-        node = self.homes.get(rank)
+        node = self.node_of_rank.get(rank)
         return self.alias.get(node, node) if node else None
 
     def event(self, event: int) -> EventRow:
@@ -105,7 +105,7 @@ class Facts(Given):
 
 
 @dataclass(frozen=True, kw_only=True)
-class Scene(Facts):
+class FailureFacts(Facts):
     """``survived``: events that training survived, ``undated``: those without a time that it may have survived;
     ``named``: nodes that the lines of a node-less event name. Times in ns.
     """

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 
 from diagnosis.inventory import Inventory
-from diagnosis.kinds.logs.rows.homes import settle_homes
+from diagnosis.kinds.logs.rows.writer_nodes import settle_nodes
 
 
 def settled(
@@ -16,7 +16,7 @@ def settled(
         schema={"source": pl.UInt32, "file": pl.UInt32, "node": pl.String, "rank": pl.Int64},
         orient="row",
     )
-    return settle_homes(frame, paths, nodes, {int(k[1:]): v for k, v in node_of.items()})["node"].to_list()
+    return settle_nodes(frame, paths, nodes, {int(k[1:]): v for k, v in node_of.items()})["node"].to_list()
 
 
 def test_a_directory_of_the_inventory_beats_a_numbered_file() -> None:

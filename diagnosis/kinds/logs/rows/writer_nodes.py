@@ -16,7 +16,7 @@ import polars as pl
 
 from diagnosis import thresholds
 
-THRESHOLDS: Final = thresholds.of("homes")
+THRESHOLDS: Final = thresholds.of("writer_nodes")
 
 #: A file numbered within the directory of a machine.
 _NUMBERED: Final = re.compile(r"(?i)(worker|rank|task|proc|process|local|gpu|npu)[-_.]?\d+(\.\w+)*")
@@ -34,7 +34,7 @@ class _Row(NamedTuple):
     rank: int | None
 
 
-def settle_homes(
+def settle_nodes(
     sources: pl.DataFrame, paths: Sequence[str], nodes: Sequence[str], node_of: Mapping[int, str]
 ) -> pl.DataFrame:
     """``sources`` (``source``, ``file``, ``node``, ``rank``) with machines put right. O(sources + files × nodes).
