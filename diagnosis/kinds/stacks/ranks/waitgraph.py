@@ -125,8 +125,6 @@ def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], 
 
 def _failed_peers(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:
     """Failed dumps in the groups where the ends wait: such a group may be incomplete."""
-    if not failed or not layout.is_known:
-        return []
     found: set[int] = set()
     for rank in ends:
         dim = of[rank].activity.dim or "tp"
@@ -230,7 +228,7 @@ def _holds_whole_groups(ranks: set[int], groups: Iterable[tuple[int, ...]]) -> b
 
 def _neighbours(rank: int, to: str, stages: tuple[int, ...]) -> list[int]:
     """The previous and the next stage; the schedule with virtual stages wraps around."""
-    if len(stages) < 2 or rank not in stages:
+    if len(stages) < 2:
         return []
     at = stages.index(rank)
     if to == "prev":

@@ -7,8 +7,9 @@ import json
 import pytest
 
 from diagnosis.kinds.stacks import diagnose_stacks
-from diagnosis.kinds.stacks.blame.ras_accusations import judge
+from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge
 from diagnosis.kinds.stacks.read import ras
+from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
 from tests.diagnosis.kinds.stacks.simulate import parse
 
 TEXT = """NCCL version 2.28.3 compiled with CUDA 12.8
@@ -193,3 +194,52 @@ def test_listed_ranks_of_a_set_that_is_behind_are_accused() -> None:
     text = counts("  30 ranks have launched up to operation 977", "  2 ranks have launched up to operation 976")
     accused = judge([ras.read_text(text)], 32)
     assert [(one.rank, one.node) for one in accused] == [(12, "10.9.0.18"), (13, "10.9.0.18")]
+
+
+def test_without_a_snapshot_nobody_is_accused() -> None:
+    assert judge([], 4) == []
+
+
+def test_a_dead_process_that_no_communicator_lists_is_accused_by_its_node() -> None:
+    dead = RasReport(dead=[RasProcess(None, "n3", 17, "5", is_dead=True)], comms=[Communicator("a", size=4)])
+    assert judge([dead], 4) == [RasAccusation(None, "n3", 0.9, "RAS considers process 17 (GPU 5) dead")]
+
+
+def test_a_silent_rank_whose_process_is_listed_as_dead_is_accused_once_as_dead() -> None:
+    silent = Communicator("a", size=4, silent=[RasProcess(3, "n3", 17), RasProcess(2, "n3", 18)])
+    found = judge([RasReport(dead=[RasProcess(None, "n3", 17, "5", is_dead=True)], comms=[silent])], 4)
+    assert found == [
+        RasAccusation(3, "n3", 0.9, "RAS considers its process 17 dead"),
+        RasAccusation(2, "n3", 0.75, "did not answer RAS while its peers did"),
+    ]
+
+
+def test_a_rank_is_behind_in_the_operation_in_which_it_lacks_most() -> None:
+    behind = Communicator(
+        "a",
+        counts={"0": {"AllReduce": 8, "Broadcast": 1, "Gather": 7}, "1": {"AllReduce": 9}, "2": {"AllReduce": 9}},
+        most={"AllReduce": 9, "Broadcast": 2_000, "Gather": 3},
+        places={"0": RasPlace("n0", 7)},
+    )
+    reason = "launched Broadcast up to 1 where most ranks are at 2,000"
+    assert judge([RasReport(comms=[behind])], 3) == [RasAccusation(0, "n0", 0.45, reason)]
+    stalled = f"{reason}, unchanged over 3 snapshots"
+    assert judge([RasReport(comms=[behind])] * 3, 3) == [RasAccusation(0, "n0", 0.8, stalled)]
+    assert judge([RasReport(), RasReport(comms=[behind])], 3)[0].score == 0.45, "it is new in the last one"
+
+
+def test_ranks_are_global_in_a_communicator_of_the_jobs_size_counted_with_its_silent_ranks() -> None:
+    counts = {"0": {"AllReduce": 9}, "1": {"AllReduce": 9}}
+    comm = Communicator("a", counts=counts, most={"AllReduce": 9}, silent=[RasProcess(2, "n2", 3)])
+    assert [one.rank for one in judge([RasReport(comms=[comm])], 3)] == [2]
+    assert [one.rank for one in judge([RasReport(comms=[comm])], 5)] == [None]
+    assert [one.rank for one in judge([RasReport(comms=[Communicator("b", silent=[])])], None)] == []
+    unknown = Communicator("a", silent=[RasProcess(2, "n2")])
+    assert [one.rank for one in judge([RasReport(comms=[unknown])], None)] == [None]
+
+
+def test_of_equal_scores_the_lower_rank_comes_first_and_nodes_without_a_rank_last() -> None:
+    world = Communicator("a", size=4, silent=[RasProcess(3, "n3", 1), RasProcess(1, "n1", 2)])
+    part = Communicator("b", size=2, silent=[RasProcess(0, "n7", 3), RasProcess(0, "n6", 4)])
+    found = judge([RasReport(comms=[world, part])], 4)
+    assert [(one.rank, one.node) for one in found] == [(1, "n1"), (3, "n3"), (None, "n6"), (None, "n7")]
