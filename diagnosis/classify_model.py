@@ -1,12 +1,13 @@
 """The model learned from confirmed incidents: one linear model over the words of masked messages.
 
-The features of a message are its words (names in CamelCase or with underscores are split), pairs of neighbours and the
-beginnings of longer words, so that "timed out" helps with "timeout" and ``StoreTimeoutError`` with both. They are
-weighted by TF-IDF; each leaf of the category tree has a linear score, and a softmax whose temperature was fitted on
-messages of rules that the scores had not seen turns scores into probabilities. A domain's probability is the sum of its
-leaves'.
+The features of a message are its words (names in CamelCase or with underscores are split), pairs of
+neighbours and the beginnings of longer words, so that "timed out" helps with "timeout" and
+``StoreTimeoutError`` with both. They are weighted by TF-IDF; each leaf of the category tree has a
+linear score, and a softmax whose temperature was fitted on messages of rules that the scores had
+not seen turns scores into probabilities. A domain's probability is the sum of its leaves'.
 
-A model is plain JSON: it can be read, compared, rolled back, and loaded from anywhere without executing anything.
+A model is plain JSON: it can be read, compared, rolled back, and loaded from anywhere without
+executing anything.
 """
 
 from __future__ import annotations
@@ -44,8 +45,9 @@ class ModelError(ValueError):
 class Record:
     """One confirmed incident: its root templates (masked text) and the category a human confirmed.
 
-    ``rules`` are the ids of the rules that matched those templates (None where none did). ``confidence`` and
-    ``was_right`` are the machine's confidence in its verdict then, and whether the human agreed; both may be unknown.
+    ``rules`` are the ids of the rules that matched those templates (None where none did).
+    ``confidence`` and ``was_right`` are the machine's confidence in its verdict then, and whether
+    the human agreed; both may be unknown.
     """
 
     templates: tuple[str, ...]
@@ -59,8 +61,8 @@ class Record:
 class Level:
     """A linear classifier: ``weights[feature] = {class index: weight}``.
 
-    ``temperature`` divides the scores; ``doubt`` is the share of messages whose words mislead, divided equally among
-    all classes.
+    ``temperature`` divides the scores; ``doubt`` is the share of messages whose words mislead,
+    divided equally among all classes.
     """
 
     classes: tuple[str, ...]
@@ -99,12 +101,21 @@ class Model:
         return self.confirmed / (self.confirmed + 50)
 
     def predict(self, template: str) -> dict[str, float]:
-        """Probability of each leaf for one masked message, most probable first; empty if no word of it is known."""
+        """Probability of each leaf for one masked message, most probable first; empty if no word of
+        it is known.
+        """
         vector = self._vector(template)
         if not vector:
             return {}
         found = self.leaves.probabilities(vector)
         return dict(sorted(found.items(), key=lambda item: (-item[1], item[0])))
+
+    def coverage(self, template: str) -> float:
+        """The share of the words of a message that the training has seen, in [0, 1]; 0 without
+        words.
+        """
+        words = words_of(template)
+        return sum(word in self.idf for word in words) / len(words) if words else 0.0
 
     def calibrate(self, confidence: float) -> float:
         """A raw confidence, calibrated with past decisions; unchanged if there are too few."""
@@ -121,12 +132,20 @@ class Model:
 
 
 def features_of(template: str) -> list[str]:
-    """Words of a masked message, pairs of neighbours ("a b") and beginnings ("^timeo"), lower case, without masks,
-    headers and long numbers. O(characters)."""
-    text = _MASK.sub(" ", _HEADER.sub(" ", template))
-    words = [word.lower() for word in _WORD.findall(text)]
+    """Words of a masked message, pairs of neighbours ("a b") and beginnings ("^timeo"), lower case,
+    without masks, headers and long numbers. O(characters).
+    """
+    words = words_of(template)
     pairs = [f"{a} {b}" for a, b in pairwise(words)]
     return words + pairs + [f"^{word[:_STEM_CHARS]}" for word in words if len(word) >= _STEM_CHARS]
+
+
+def words_of(template: str) -> list[str]:
+    """The words of a masked message, lower case, without masks, headers and long numbers.
+    O(characters).
+    """
+    text = _MASK.sub(" ", _HEADER.sub(" ", template))
+    return [word.lower() for word in _WORD.findall(text)]
 
 
 def dumps(model: Model) -> str:

@@ -10,8 +10,9 @@ from diagnosis.evidence import Fact, FactSummary, Measure, Result, Suspect
 
 @dataclass(frozen=True, slots=True)
 class LineRef:
-    """One line of evidence: its position, writer and time. ``line`` is 1-based, ``at`` seconds since the epoch
-    (UTC)."""
+    """One line of evidence: its position, writer and time. ``line`` is 1-based, ``at`` seconds
+    since the epoch (UTC).
+    """
 
     file: str
     line: int
@@ -26,9 +27,10 @@ class LineRef:
 class LogEvent:
     """All lines of one template and one signature.
 
-    ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit, ``count`` is not.
-    It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``: training continued after its last line.
-    ``is_stamped``: a line states its time; else ``first_at`` is the last time before it.
+    ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit,
+    ``count`` is not. It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``:
+    training continued after its last line. ``is_stamped``: a line states its time; else
+    ``first_at`` is the last time before it.
     """
 
     id: str
@@ -64,8 +66,8 @@ class NodeSuspect:
 
 @dataclass(frozen=True, slots=True)
 class Attempt:
-    """One global launch of the job; times in seconds since the epoch. ``first`` and ``last``: its iterations, if the
-    logs count them.
+    """One global launch of the job; times in seconds since the epoch. ``first`` and ``last``: its
+    iterations, if the logs count them.
     """
 
     number: int
@@ -78,8 +80,8 @@ class Attempt:
 
 @dataclass(frozen=True, slots=True)
 class Clue:
-    """One clue of a detector: ``about`` is ``event``, ``node`` or ``category``, ``subject`` its id; ``weight`` in [0,
-    1]; ``reason`` a sentence; ``why``: the idea of the detector.
+    """One clue of a detector: ``about`` is ``event``, ``node`` or ``category``, ``subject`` its id;
+    ``weight`` in [0, 1]; ``reason`` a sentence; ``why``: the idea of the detector.
     """
 
     detector: str
@@ -92,7 +94,9 @@ class Clue:
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """The category with its calibrated confidence in [0, 1], the runner-up and further labels that also apply."""
+    """The category with its calibrated confidence in [0, 1], the runner-up and further labels that
+    also apply.
+    """
 
     id: str
     category: str
@@ -115,10 +119,11 @@ class Indicator:
 
 @dataclass(frozen=True, slots=True)
 class LogDiagnosis:
-    """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group (of
-    `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis. ``progress_files``: paths of the logs
-    whose lines count iterations or epochs. ``stated``: what its nodes state of their set-up, with the path;
-    ``measures``: what they say of their steps; ``behind``: ranks that launched fewer collectives.
+    """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group
+    (of `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis.
+    ``progress_files``: paths of the logs whose lines count iterations or epochs. ``stated``: what
+    its nodes state of their set-up, with the path; ``measures``: what they say of their steps;
+    ``behind``: ranks that launched fewer collectives.
     """
 
     is_failure: bool
@@ -170,7 +175,9 @@ NO_LOGS: Final = LogDiagnosis(False, "unknown", Verdict("", "", "", 0.0), "", No
 
 @dataclass(frozen=True, slots=True)
 class Diagnosis:
-    """One job's diagnosis. ``flows``, ``stacks`` and ``conclusion`` are their packages' report objects as they are."""
+    """One job's diagnosis. ``flows``, ``stacks`` and ``conclusion`` are their packages' report
+    objects as they are.
+    """
 
     engine: str
     inputs: tuple[dict[str, Any], ...]

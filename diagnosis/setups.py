@@ -1,7 +1,7 @@
 """Nodes compared with nodes: what each states of its set-up, in logs and in state reports.
 
-A value that only a few nodes state is a finding about them. Where no value is that of most nodes, the difference is a
-finding about none of them.
+A value that only a few nodes state is a finding about them. Where no value is that of most nodes,
+the difference is a finding about none of them.
 """
 
 from __future__ import annotations
@@ -54,19 +54,28 @@ def properties() -> tuple[Property, ...]:
 
 
 def compare_nodes(facts: Iterable[tuple[str, Fact]]) -> list[Result]:
-    """The differences between the nodes that state a property, the most telling first. ``facts``: each with the path of
-    its file. O(facts × properties).
+    """The differences between the nodes that state a property, the most telling first. ``facts``:
+    each with the path of its file. O(facts × properties).
     """
-    names: dict[str, Property | None] = {}
-    stated: dict[str, dict[str, list[tuple[str, Fact]]]] = defaultdict(lambda: defaultdict(list))
+    stated = _by_property(facts)
+    found: list[Result] = []
+    for row in properties():
+        found += _differences(row, stated[row.id])
+    return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
+
+
+type _StatedFact = tuple[str, Fact]
+
+
+def _by_property(facts: Iterable[_StatedFact]) -> Mapping[str, dict[str, list[_StatedFact]]]:
+    """The facts of each compared property, by node. Reports repeat few names many times."""
+    property_of = cache(_property_of)
+    stated: dict[str, dict[str, list[_StatedFact]]] = defaultdict(lambda: defaultdict(list))
     for path, fact in facts:
-        if fact.name not in names:
-            names[fact.name] = _property_of(fact.name)
-        known = names[fact.name]
+        known = property_of(fact.name)
         if known is not None and fact.place.name:
             stated[known.id][fact.place.name].append((path, fact))
-    found = [result for row in properties() for result in _differences(row, stated[row.id])]
-    return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
+    return stated
 
 
 def _property_of(name: str) -> Property | None:

@@ -1,5 +1,6 @@
-"""Places compared in the same step: a rank or node that takes longer, or does less, than the others. One detector for
-every stated time and rate, from lines of logs, records of profilers or metrics.
+"""Places compared in the same step: a rank or node that takes longer, or does less, than the
+others. One detector for every stated time and rate, from lines of logs, records of profilers or
+metrics.
 """
 
 from __future__ import annotations
@@ -68,8 +69,8 @@ def _slow_ones(of_place: Mapping[tuple[str, str], Measure]) -> Iterator[Result]:
 
 
 def slow_places(values: Sequence[Sequence[float]], sense: str) -> dict[int, Slow]:
-    """The few slow ones of many places, by their position. Where all state the same number of values they are compared
-    step by step, else by their medians.
+    """The few slow ones of many places, by their position. Where all state the same number of
+    values they are compared step by step, else by their medians.
     """
     if len(values) < THRESHOLDS.places or min(map(len, values)) < THRESHOLDS.steps:
         return {}

@@ -1,4 +1,6 @@
-"""Measures: what one place states of its own steps, in order, so that places can be compared step by step."""
+"""Measures: what one place states of its own steps, in order, so that places can be compared step
+by step.
+"""
 
 from __future__ import annotations
 
@@ -13,9 +15,10 @@ MAX_VALUES = 4_096
 class Measure(msgspec.Struct, frozen=True):
     """One measured quantity of one place.
 
-    ``name`` in words, the same for all places that are compared; ``sense``: ``work`` (a time that the place itself
-    took), ``wait`` (a time with or for others) or ``rate``; ``unit`` as written; ``values`` in the order of the steps.
-    ``part``: the rank or the device of the node; ``line`` of the file ``path`` is 1-based, 0 if unknown.
+    ``name`` in words, the same for all places that are compared; ``sense``: ``work`` (a time that
+    the place itself took), ``wait`` (a time with or for others) or ``rate``; ``unit`` as written;
+    ``values`` in the order of the steps. ``part``: the rank or the device of the node; ``line`` of
+    the file ``path`` is 1-based, 0 if unknown.
     """
 
     place: Place

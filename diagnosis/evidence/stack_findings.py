@@ -1,4 +1,6 @@
-"""What the stacks of a job show, as far as other evidence is joined with it (all of it: ``docs/stacks.md``)."""
+"""What the stacks of a job show, as far as other evidence is joined with it (all of it:
+``docs/stacks.md``).
+"""
 
 from __future__ import annotations
 
@@ -10,8 +12,8 @@ from diagnosis.evidence.accused import Suspect
 
 
 class StackGroup(msgspec.Struct, frozen=True):
-    """Ranks with equal stacks. ``activity``: the kind of what they do (comm, host, device, …), ``what`` in words;
-    ``is_dominant``: one of the largest groups.
+    """Ranks with equal stacks. ``activity``: the kind of what they do (comm, host, device, …),
+    ``what`` in words; ``is_dominant``: one of the largest groups.
     """
 
     ranks: tuple[int, ...] = ()
@@ -30,8 +32,8 @@ class DumpedRank(msgspec.Struct, frozen=True):
 
 
 class ComparedCollectives(msgspec.Struct, frozen=True):
-    """What the Flight Recorder shows. ``mismatched``: ranks that entered another collective than their peers;
-    ``host_stuck``: ranks that did not come to one.
+    """What the Flight Recorder shows. ``mismatched``: ranks that entered another collective than
+    their peers; ``host_stuck``: ranks that did not come to one.
     """
 
     mismatched: tuple[int, ...] = ()
@@ -41,10 +43,10 @@ class ComparedCollectives(msgspec.Struct, frozen=True):
 class StackFinding(msgspec.Struct, frozen=True):
     """The ranks that others wait for, and whom an eviction would remove.
 
-    ``reason``: the finding in sentences, ``headline`` its first clause; ``rule``: which rule of blame decided.
-    ``is_moving``: ranks changed their place between rounds, so the job is slow and not hung. ``tie``: parallel groups
-    that explain the outliers equally well. ``category`` with ``category_p``: what the activity of the accused shows,
-    empty if nothing.
+    ``reason``: the finding in sentences, ``headline`` its first clause; ``rule``: which rule of
+    blame decided. ``is_moving``: ranks changed their place between rounds, so the job is slow and
+    not hung. ``tie``: parallel groups that explain the outliers equally well. ``category`` with
+    ``category_p``: what the activity of the accused shows, empty if nothing.
     """
 
     suspect_ranks: tuple[int, ...] = ()

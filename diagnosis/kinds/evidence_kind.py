@@ -1,5 +1,5 @@
-"""What a kind of evidence is: how its files are recognised and read, and what they show. Each package of this folder
-has one :class:`EvidenceKind`, and :mod:`kind_table` lists them.
+"""What a kind of evidence is: how its files are recognised and read, and what they show. Each
+package of this folder has one :class:`EvidenceKind`, and :mod:`kind_table` lists them.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ HEAD_BYTES: Final = 64 << 10
 
 @dataclass(frozen=True, slots=True)
 class EvidenceFile:
-    """A file that is read once. ``head``: its first bytes, empty in the middle of a file; ``work``: the folder for its
-    tables.
+    """A file that is read once. ``head``: its first bytes, empty in the middle of a file; ``work``:
+    the folder for its tables.
     """
 
     stream: CheckedStream

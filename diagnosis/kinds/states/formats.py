@@ -21,8 +21,8 @@ SHAPES: Final = (
 
 @dataclass(frozen=True, slots=True)
 class ObjectHeader:
-    """A line or element that begins an object. ``pattern`` has a group ``name``; ``kind`` is ``node`` for a machine,
-    else the object is a part of the machine.
+    """A line or element that begins an object. ``pattern`` has a group ``name``; ``kind`` is
+    ``node`` for a machine, else the object is a part of the machine.
     """
 
     kind: str
@@ -31,8 +31,9 @@ class ObjectHeader:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A quantity that each record of a report states: ``field`` is its path, ``node`` and ``part`` those of its place,
-    ``of`` those that name what was measured. ``sense`` and ``unit`` as in :class:`diagnosis.evidence.Measure`.
+    """A quantity that each record of a report states: ``field`` is its path, ``node`` and ``part``
+    those of its place, ``of`` those that name what was measured. ``sense`` and ``unit`` as in
+    :class:`diagnosis.evidence.Measure`.
     """
 
     name: str
@@ -46,8 +47,9 @@ class Series:
 
 @dataclass(frozen=True, slots=True)
 class Format:
-    """One tool's report. ``rows``: patterns with the groups ``name``, ``value`` and, if they have it, ``part`` or
-    ``node``, for the shape of the same name. ``concludes``: what is judged, in words.
+    """One tool's report. ``rows``: patterns with the groups ``name``, ``value`` and, if they have
+    it, ``part`` or ``node``, for the shape of the same name. ``concludes``: what is judged, in
+    words.
     """
 
     id: str

@@ -11,7 +11,7 @@ from typing import Final, NamedTuple
 
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
-from diagnosis.kinds.states.formats import Format, format_of, load
+from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.shapes import Entry, entries
 from diagnosis.model import Kind, Parsed
 
@@ -37,7 +37,9 @@ _HOST: Final = re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]{
 
 
 class Section(NamedTuple):
-    """One section of a file: its first line (1-based), its number of lines, its format (None: not known), its facts."""
+    """One section of a file: its first line (1-based), its number of lines, its format (None: not
+    known), its facts.
+    """
 
     first_line: int
     lines: int
@@ -46,7 +48,9 @@ class Section(NamedTuple):
 
 
 def sniff(head: bytes, path: str) -> bool:
-    """Whether a file that begins with ``head`` is a state report: a known sign, and few lines with a time of day."""
+    """Whether a file that begins with ``head`` is a state report: a known sign, and few lines with
+    a time of day.
+    """
     text = _text(head[:_HEAD_BYTES])
     form = format_of(text) if text is not None else None
     if text is None or form is None:
@@ -85,10 +89,20 @@ def facts_of(parsed: Parsed) -> list[Fact]:
     return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
 
 
+def _series_of(format_ids: frozenset[str]) -> list[Series]:
+    found: list[Series] = []
+    for form in load():
+        if form.id in format_ids:
+            found += form.series
+    return found
+
+
 def measures_of(parsed: Parsed) -> list[Measure]:
-    """The series of a file of records, one for each place and quantity; numbers that are none are left out."""
+    """The series of a file of records, one for each place and quantity; numbers that are none are
+    left out.
+    """
     ids = frozenset(parsed.facts.get("formats") or ())
-    known = {row.name: row for form in load() if form.id in ids for row in form.series}
+    known = {row.name: row for row in _series_of(ids)}
     values: dict[tuple[str, str, str], list[float]] = {}
     for fact in facts_of(parsed) if known else ():
         number = number_of(fact.value)
@@ -128,8 +142,8 @@ def _fact(entry: Entry, host: str, first_line: int) -> Fact:
 
 
 def _sections(text: str) -> Iterator[tuple[int, Format | None, str]]:
-    """First line, format and text of each section. A prompt with a command begins one. Nobody knows a part without a
-    known sign: its format is None.
+    """First line, format and text of each section. A prompt with a command begins one. Nobody knows
+    a part without a known sign: its format is None.
     """
     starts = [0, *(found.start() for found in _PROMPT.finditer(text))]
     line = 1
@@ -161,8 +175,8 @@ def _is_log(text: str) -> bool:
 
 
 def _host(text: str, path: str) -> str:
-    """The machine that a report is of: as it says, else what is left of the name of its file or folder without the
-    words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt").
+    """The machine that a report is of: as it says, else what is left of the name of its file or
+    folder without the words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt").
     """
     if found := _HOST.search(text[:_HEAD_BYTES]):
         return found[1]

@@ -1,4 +1,5 @@
-"""The shapes of state reports. Each function turns text into entries: path of the property, value, line, object.
+"""The shapes of state reports. Each function turns text into entries: path of the property, value,
+line, object.
 
 All are linear in the text, and stop at :data:`diagnosis.evidence.MAX_FACTS` entries.
 """
@@ -70,7 +71,9 @@ def _header(text: str, headers: Sequence[ObjectHeader]) -> tuple[str, str] | Non
 
 
 def _pair(body: str) -> tuple[str, str]:
-    """Key and value of a line without white space around it; the value is empty where there is none."""
+    """Key and value of a line without white space around it; the value is empty where there is
+    none.
+    """
     found = _SEPARATOR.search(body[: _MAX_KEY_CHARS + 1])
     if found is None or not found.start():
         return body, ""
@@ -115,7 +118,9 @@ def _tokens(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _exposition(text: str, form: Format) -> Iterator[Entry]:
-    """Samples of the Prometheus text format: the metric with its labels, but for those that name a place."""
+    """Samples of the Prometheus text format: the metric with its labels, but for those that name a
+    place.
+    """
     for number, line in _lines(text):
         found = _SAMPLE.match(line) if line[:1] != "#" else None
         if found is None:
@@ -128,7 +133,9 @@ def _exposition(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _columns(text: str, form: Format) -> Iterator[Entry]:
-    """Tables with a header of capital words; the first column names the object, the last one takes the rest."""
+    """Tables with a header of capital words; the first column names the object, the last one takes
+    the rest.
+    """
     header: list[str] = []
     for number, line in _lines(text):
         words = line.split()
@@ -143,8 +150,8 @@ def _columns(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _aligned(text: str, form: Format) -> Iterator[Entry]:
-    """Tables whose cells begin below the words of their header, as kubectl writes them. The first column names the
-    object, a node where the format says so; a column NODE says where it is.
+    """Tables whose cells begin below the words of their header, as kubectl writes them. The first
+    column names the object, a node where the format says so; a column NODE says where it is.
     """
     is_node = any(header.kind == "node" for header in form.objects)
     edges: list[tuple[str, int, int | None]] = []
@@ -183,8 +190,8 @@ def _csv(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _rows(text: str, form: Format) -> Iterator[Entry]:
-    """All places of each line that one of the format's patterns describes. A line that begins an object may state
-    properties, too.
+    """All places of each line that one of the format's patterns describes. A line that begins an
+    object may state properties, too.
     """
     node = part = ""
     for number, line in _lines(text):
@@ -212,8 +219,8 @@ def _stated(found: re.Match[str]) -> dict[str, str]:
 
 
 def _xml(text: str, form: Format) -> Iterator[Entry]:
-    """Elements with text; an element that a header of the format describes (``tag id``) begins an object. Entities are
-    refused: a document that declares some has no entries.
+    """Elements with text; an element that a header of the format describes (``tag id``) begins an
+    object. Entities are refused: a document that declares some has no entries.
     """
     found: list[Entry] = []
     path: list[str] = []
@@ -271,7 +278,9 @@ def _json(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _records(text: str, form: Format) -> Iterator[Entry]:
-    """Lines of JSON, of which each states quantities of one place: the format's series. A damaged line is left out."""
+    """Lines of JSON, of which each states quantities of one place: the format's series. A damaged
+    line is left out.
+    """
     for number, line in enumerate(text.splitlines(), 1):
         try:
             record = json.loads(line)

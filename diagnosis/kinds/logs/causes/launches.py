@@ -1,8 +1,10 @@
-"""Launches one after another in one file of one process, as ``nohup … >> train.log`` writes them: only the last counts.
+"""Launches one after another in one file of one process, as ``nohup … >> train.log`` writes them:
+only the last counts.
 
-No line says so. But a launch prints its beginning once. If much of a file's beginning is printed again after progress
-or an error, another launch begins there, unless the counter goes on: then it is a loop. A file's lines before its last
-launch are left out of everything (:meth:`diagnosis.kinds.logs.rows.events.LogTable.since`).
+No line says so. But a launch prints its beginning once. If much of a file's beginning is printed
+again after progress or an error, another launch begins there, unless the counter goes on: then it
+is a loop. A file's lines before its last launch are left out of everything
+(:meth:`diagnosis.kinds.logs.rows.events.LogTable.since`).
 """
 
 from __future__ import annotations
@@ -24,8 +26,10 @@ _COMMAND: Final = "shell.command"
 
 
 def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
-    """The line at which the last launch of a file begins, of files of one process that show several. Files of many
-    ranks are left out: the others still begin while the first one fails. O(cells)."""
+    """The line at which the last launch of a file begins, of files of one process that show
+    several. Files of many ranks are left out: the others still begin while the first one fails.
+    O(cells).
+    """
     told = catalogue.of.filter(pl.col("masked").is_in(progress.beats["masked"].unique().implode()))["event"]
     is_beat = pl.col("event").is_in(told.implode())
     until = pl.col("first_line").filter(is_beat).min().over("file").fill_null(2**32 - 1)
@@ -47,8 +51,8 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
 
 
 def _last_repetition(early: npt.NDArray[Any]) -> int | None:
-    """Where the beginning of a file is printed for the last time. A line of it is printed a few times by a launch, once
-    by each of its programs; what is printed more often is a loop's.
+    """Where the beginning of a file is printed for the last time. A line of it is printed a few
+    times by a launch, once by each of its programs; what is printed more often is a loop's.
     """
     for place, (first, last, count) in enumerate(early):
         is_rare = early[:, 2] <= THRESHOLDS.beginning * count
@@ -59,9 +63,9 @@ def _last_repetition(early: npt.NDArray[Any]) -> int | None:
 
 
 def _is_launch(line: int, ends: pl.DataFrame, beats: pl.DataFrame, has_peers: bool) -> bool:
-    """Whether a launch begins at ``line``, and no round of a loop: the counter falls back there, or an error came after
-    the last step before it. A restart of a job of several machines must reach training again: else it only shows what
-    ended the job.
+    """Whether a launch begins at ``line``, and no round of a loop: the counter falls back there, or
+    an error came after the last step before it. A restart of a job of several machines must reach
+    training again: else it only shows what ended the job.
     """
     is_before = pl.col("line") < line
     before, after = beats.filter(is_before), beats.filter(~is_before)
@@ -75,8 +79,9 @@ def _is_launch(line: int, ends: pl.DataFrame, beats: pl.DataFrame, has_peers: bo
 
 
 def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
-    """Errors that ended another program than the last one of their files: one before anything else, or a command of a
-    script that other programs follow. O(plain events × ``lines``), for at most ``files`` files with errors.
+    """Errors that ended another program than the last one of their files: one before anything else,
+    or a command of a script that other programs follow. O(plain events × ``lines``), for at most
+    ``files`` files with errors.
     """
     rows = _file_events(catalogue)
     ends = rows.filter("is_end").sort("last_line", "event").group_by("file").tail(THRESHOLDS.lines)
@@ -95,8 +100,9 @@ def errors_of_other_programs(catalogue: Catalogue) -> set[int]:
 
 
 def errors_before_ranks(catalogue: Catalogue) -> set[int]:
-    """Exceptions and failed commands that a line of no rank tells, before the ranks of its file begin with ordinary
-    lines: what a wrapper says before it starts the ranks did not stop them. O(cells).
+    """Exceptions and failed commands that a line of no rank tells, before the ranks of its file
+    begin with ordinary lines: what a wrapper says before it starts the ranks did not stop them.
+    O(cells).
     """
     is_plain = pl.col("role").is_null() & ~pl.col("is_exception") & (pl.col("level") <= Level.WARNING)
     is_error = pl.col("is_exception") | (pl.col("signature") == _COMMAND).fill_null(False)
@@ -112,7 +118,9 @@ def errors_before_ranks(catalogue: Catalogue) -> set[int]:
 
 
 def _file_events(catalogue: Catalogue) -> pl.DataFrame:
-    """The events of each file of one process, with their kinds: which end a process, which are ordinary lines."""
+    """The events of each file of one process, with their kinds: which end a process, which are
+    ordinary lines.
+    """
     events, cells = catalogue.events, catalogue.cells
     by_file = cells.group_by("file").agg(ranks=pl.col("rank").drop_nulls().n_unique(), nodes=pl.col("node").n_unique())
     alone = by_file.filter((pl.col("ranks") <= 1) & (pl.col("nodes") <= 1))["file"]

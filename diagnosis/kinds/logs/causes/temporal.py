@@ -25,9 +25,11 @@ EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
 def recovered_events(facts: Facts) -> pl.Series:
-    """For each event whether training went on after its last line: later progress demotes an earlier error.
+    """For each event whether training went on after its last line: later progress demotes an
+    earlier error.
 
-    A line without a time may be much later than the last time before it: only the next time is an upper bound.
+    A line without a time may be much later than the last time before it: only the next time is an
+    upper bound.
     """
     catalogue = facts.catalogue
     if facts.progress.beats.is_empty():
@@ -46,8 +48,8 @@ def recovered_events(facts: Facts) -> pl.Series:
 
 
 def writers_went_on(catalogue: Catalogue, edges: pl.DataFrame, writer: Sequence[str] = ("file", "source")) -> pl.Series:
-    """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a ``writer``) come after
-    its last line. By the order of lines, without clocks. O(cells).
+    """For each event whether all writers of it wrote on: their ``edges`` (the line ``edge`` of a
+    ``writer``) come after its last line. By the order of lines, without clocks. O(cells).
     """
     writer_cells = catalogue.cells.join(edges, on=list(writer), how="left")
     done = writer_cells.group_by("event").agg(is_over=(pl.col("last_line") < pl.col("edge")).fill_null(False).all())
@@ -60,10 +62,10 @@ def _last_lines(cells: pl.DataFrame) -> pl.DataFrame:
 
 
 def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
-    """For each exception, and each line without a rule, whether every writer of it went on to a later step of its
-    preparations: it was caught. So was a complaint about the environment that is no exception, perhaps of a script, if
-    anybody went on, later in its file or by the clock. A launch or a rendezvous may belong to the next run, a save may
-    be the last step of a failing one.
+    """For each exception, and each line without a rule, whether every writer of it went on to a
+    later step of its preparations: it was caught. So was a complaint about the environment that is
+    no exception, perhaps of a script, if anybody went on, later in its file or by the clock. A
+    launch or a rendezvous may belong to the next run, a save may be the last step of a failing one.
     """
     steps = marks.filter(pl.col("stage").is_in(["model_build", "checkpoint_load", "training"]))
     marked, events = catalogue.cells.join(steps, on="masked", how="semi"), catalogue.events
@@ -76,7 +78,9 @@ def _went_on_preparing(catalogue: Catalogue, marks: pl.DataFrame) -> pl.Series:
 
 
 def wrote_on(catalogue: Catalogue) -> set[int]:
-    """Errors without a rule after which each of their writers printed several new ordinary messages. O(cells)."""
+    """Errors without a rule after which each of their writers printed several new ordinary
+    messages. O(cells).
+    """
     events = catalogue.events
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
     fresh = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_plain)["event"].implode()))
@@ -88,9 +92,11 @@ def wrote_on(catalogue: Catalogue) -> set[int]:
 
 
 def caught_errors(catalogue: Catalogue) -> set[int]:
-    """Errors that their program says it handled. It printed an exception as a warning, with the level on the line
-    itself; or its file goes on with several new ordinary lines after a warning, after a message of what it does
-    instead, or after an exception that it logged as a record. O(cells)."""
+    """Errors that their program says it handled. It printed an exception as a warning, with the
+    level on the line itself; or its file goes on with several new ordinary lines after a warning,
+    after a message of what it does instead, or after an exception that it logged as a record.
+    O(cells).
+    """
     is_warning = pl.col("level").is_between(Level.DEBUG, Level.WARNING) & ~pl.col("is_system")
     is_warned_exception = is_warning & pl.col("is_exception") & pl.col("is_stamped")
     is_notice = (is_warning | pl.col("example").str.contains(TOLERATED)) & ~pl.col("is_exception")
@@ -114,7 +120,9 @@ def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
 
 
 def _logged_exceptions(catalogue: Catalogue) -> list[int]:
-    """Exceptions whose tracebacks all begin in a record with a time and a level: a program logged them. O(cells)."""
+    """Exceptions whose tracebacks all begin in a record with a time and a level: a program logged
+    them. O(cells).
+    """
     events, cells = catalogue.events, catalogue.cells
     is_head = (pl.col("signature") == TRACEBACK) & pl.col("is_stamped") & (pl.col("level") > Level.NONE)
     heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
@@ -127,7 +135,9 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
 
 
 def withdrawn_complaints(facts: Facts) -> set[int]:
-    """Events of a complaint that each of their writers withdrew later: "server OK" after "server not responding"."""
+    """Events of a complaint that each of their writers withdrew later: "server OK" after "server
+    not responding".
+    """
     catalogue, found = facts.catalogue, set[int]()
     events = catalogue.events
     for rule in facts.rules.signatures:
@@ -140,7 +150,9 @@ def withdrawn_complaints(facts: Facts) -> set[int]:
 
 
 def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
-    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and progress."""
+    """Stages of the whole job as (stage, from, to) in ns, from markers (first over all writers) and
+    progress.
+    """
     marked = facts.catalogue.cells.join(facts.marks, on="masked").drop_nulls("first_at")
     rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
     beats = facts.pace.beats["at"].drop_nulls().sort()

@@ -1,7 +1,9 @@
-"""Ranks that launched fewer collectives than the others of their communicator, as NCCL's traces count them.
+"""Ranks that launched fewer collectives than the others of their communicator, as NCCL's traces
+count them.
 
-With ``NCCL_DEBUG_SUBSYS=COLL`` each process writes a line for each collective that it launches, with its
-number. When nothing follows, the rank with the lower number is the one that the others wait for.
+With ``NCCL_DEBUG_SUBSYS=COLL`` each process writes a line for each collective that it launches,
+with its number. When nothing follows, the rank with the lower number is the one that the others
+wait for.
 """
 
 from __future__ import annotations
@@ -41,8 +43,8 @@ class Launch:
 
 
 def ranks_behind(case: Case) -> tuple[Result, ...]:
-    """The few ranks that launched fewer collectives than most. Reads the last such lines of each writer.
-    O(lines of the traces).
+    """The few ranks that launched fewer collectives than most. Reads the last such lines of each
+    writer. O(lines of the traces).
     """
     examples = pl.col("example")
     traces = case.table.messages.filter(examples.str.contains(r"\bNCCL INFO \w+: opCount "))

@@ -1,4 +1,6 @@
-"""What the lines of a log state of their node's set-up, as facts: versions, networks, adapters (``setup.toml``)."""
+"""What the lines of a log state of their node's set-up, as facts: versions, networks, adapters
+(``setup.toml``).
+"""
 
 from __future__ import annotations
 
@@ -15,8 +17,8 @@ LIMITS: Final = thresholds.limits("stated")
 
 
 def stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:
-    """The set-up that each node of a case states, with the path. Reads a few lines of each writer and message.
-    O(messages × properties + lines that state one).
+    """The set-up that each node of a case states, with the path. Reads a few lines of each writer
+    and message. O(messages × properties + lines that state one).
     """
     if case.total < 2:
         return ()

@@ -39,7 +39,9 @@ MAX_ODD_THREADS = 64
 
 
 class WatchedRank(Protocol):
-    """The state of a rank in a process group, as watchdog lines in logs tell it; counters are None if unknown."""
+    """The state of a rank in a process group, as watchdog lines in logs tell it; counters are None
+    if unknown.
+    """
 
     @property
     def rank(self) -> int: ...
@@ -168,7 +170,9 @@ def _nodes_of(trainers: Iterable[Process], recorders: Iterable[_Recorder], plan:
 
 
 def _nodes_of_blocks(node_of: Mapping[int, str], world_size: int) -> dict[int, str]:
-    """The node of every rank, if each node has one block of neighbouring ranks; else nothing. O(world size)."""
+    """The node of every rank, if each node has one block of neighbouring ranks; else nothing.
+    O(world size).
+    """
     ranks_on: dict[str, list[int]] = defaultdict(list)
     for rank, node in node_of.items():
         ranks_on[node].append(rank)
@@ -212,7 +216,9 @@ def _with_workers(outcome: Outcome, others: Sequence[Process]) -> Outcome:
 
 
 def _recorders(artifacts: Iterable[Parsed], plan: Layout, known: Sequence[str]) -> list[_Recorder]:
-    """The Flight Recorder dumps whose rank is known, in the order of the artifacts, and what was analysed of dumps."""
+    """The Flight Recorder dumps whose rank is known, in the order of the artifacts, and what was
+    analysed of dumps.
+    """
     found: list[_Recorder] = []
     for p in artifacts:
         if stored := p.facts.get("recorder_analysis"):

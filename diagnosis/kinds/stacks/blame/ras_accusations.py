@@ -1,7 +1,9 @@
-"""Whom NCCL RAS reports accuse: dead processes, silent ranks, and ranks behind in their operation counts.
+"""Whom NCCL RAS reports accuse: dead processes, silent ranks, and ranks behind in their operation
+counts.
 
-Only a communicator of the job's size has global ranks. A mismatch in one snapshot is normal, because ranks are never at
-the same operation; counts that do not change over several snapshots are a hang.
+Only a communicator of the job's size has global ranks. A mismatch in one snapshot is normal,
+because ranks are never at the same operation; counts that do not change over several snapshots are
+a hang.
 """
 
 from __future__ import annotations
@@ -40,8 +42,8 @@ class _RankBehind:
 
 
 def judge(snapshots: Sequence[RasReport], world_size: int | None) -> list[RasAccusation]:
-    """Dead and silent ranks, and ranks behind whose counts do not change; best first. Linear in ranks times
-    snapshots.
+    """Dead and silent ranks, and ranks behind whose counts do not change; best first. Linear in
+    ranks times snapshots.
     """
     if not snapshots:
         return []
@@ -70,8 +72,9 @@ def judge(snapshots: Sequence[RasReport], world_size: int | None) -> list[RasAcc
 
 
 def ranks_ahead(snapshots: Sequence[RasReport]) -> list[str]:
-    """Of communicators in which nobody is behind, who launched more of an operation than most ranks did, in sentences:
-    the others are not at fault, and those ahead did not wait for them. Linear in ranks.
+    """Of communicators in which nobody is behind, who launched more of an operation than most ranks
+    did, in sentences: the others are not at fault, and those ahead did not wait for them. Linear in
+    ranks.
     """
     told = []
     for comm in snapshots[-1].comms if snapshots else ():
@@ -115,7 +118,9 @@ def _ranks_behind(comm: Communicator) -> Iterable[_RankBehind]:
 
 
 def _accuse_behind(behind: _RankBehind, place: RasPlace, rank: int | None, unchanged_snapshots: int) -> RasAccusation:
-    """``unchanged_snapshots``: over how many the counts did not change; 0 if they did, or if there is only one."""
+    """``unchanged_snapshots``: over how many the counts did not change; 0 if they did, or if there
+    is only one.
+    """
     reason = f"launched {behind.operation} up to {behind.count:,} where most ranks are at {behind.most:,}"
     if not unchanged_snapshots:
         return RasAccusation(rank, place.node, THRESHOLDS.behind, reason)

@@ -1,5 +1,5 @@
-"""Reads what ``torchfrtrace``, PyTorch's own analyser of Flight Recorder dumps, prints: collectives that
-ranks did not join.
+"""Reads what ``torchfrtrace``, PyTorch's own analyser of Flight Recorder dumps, prints: collectives
+that ranks did not join.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ _MAX_RANKS: Final = 1 << 16
 
 
 class AnalysedCollective(msgspec.Struct):
-    """A collective that ``missing`` ranks of its ``expected`` ones did not join. ``seq`` counts the calls
-    of its ``group``.
+    """A collective that ``missing`` ranks of its ``expected`` ones did not join. ``seq`` counts the
+    calls of its ``group``.
     """
 
     seq: int

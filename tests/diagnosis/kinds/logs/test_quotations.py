@@ -61,3 +61,8 @@ def test_a_count_of_zero_is_no_event() -> None:
 def test_confirmed_incidents_are_named_only_where_there_are_any() -> None:
     reasons = classify([Hint("the cable of rail 3 was pulled")], model=starter()).reasons
     assert all("confirmed incidents" not in reason for reason in reasons)
+
+
+def test_words_that_nobody_knows_show_no_category() -> None:
+    assert category_of("wibble wobble failed with status purple") == "unknown"
+    assert category_of("optic module of the transceiver lost its light").startswith("hardware.network")

@@ -1,8 +1,10 @@
-"""Nodes whose own measurements differ from their peers': a node that computes longer, or that never waits.
+"""Nodes whose own measurements differ from their peers': a node that computes longer, or that never
+waits.
 
-In a synchronous job all ranks end an iteration together, so its duration does not show which rank was late. Many
-programs print the compute and wait times of each rank: there the late node has a longer work time, a shorter wait time,
-or a lower rate. Numbers are compared position by position within one message, as medians of nodes.
+In a synchronous job all ranks end an iteration together, so its duration does not show which rank
+was late. Many programs print the compute and wait times of each rank: there the late node has a
+longer work time, a shorter wait time, or a lower rate. Numbers are compared position by position
+within one message, as medians of nodes.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
-"""Ranks with a suspicious state in the messages of collective watchdogs, which state the position of each rank in the
-order of collectives of each process group.
+"""Ranks with a suspicious state in the messages of collective watchdogs, which state the position
+of each rank in the order of collectives of each process group.
 
-A hung collective names all ranks that wait. The rank at fault is behind, never entered, called something else, or is
-silent (NCCL's SeqNum / OpType / last enqueued / last completed; the same reasoning as NVIDIA's and Ascend's public
-fault finders).
+A hung collective names all ranks that wait. The rank at fault is behind, never entered, called
+something else, or is silent (NCCL's SeqNum / OpType / last enqueued / last completed; the same
+reasoning as NVIDIA's and Ascend's public fault finders).
 """
 
 from __future__ import annotations
@@ -44,7 +44,9 @@ MISMATCH: Final = "framework.collective.mismatch"
 
 @dataclass(frozen=True, slots=True)
 class State:
-    """The state of one rank in one process group. ``size``: the elements that it gave and expects, as written."""
+    """The state of one rank in one process group. ``size``: the elements that it gave and expects,
+    as written.
+    """
 
     rank: int
     node: str | None
@@ -57,7 +59,9 @@ class State:
 
 
 def look(case: Case) -> Iterator[Clue]:
-    """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can be missed."""
+    """The nodes of suspicious ranks. Only ranks that wrote lines, or that an inventory states, can
+    be missed.
+    """
     known = {*case.inventory.node_of_rank, *case.table.sources["rank"].drop_nulls().to_list()}
     return suspicions(states(case), {rank: case.node_of_rank.get(rank) for rank in sorted(known)})
 
@@ -73,7 +77,9 @@ def states(case: Case) -> list[State]:
 
 
 def read(lines: Iterable[tuple[str, int | None, str | None]]) -> list[State]:
-    """States from raw watchdog lines, each with the rank and the node of its source; one state a rank and group."""
+    """States from raw watchdog lines, each with the rank and the node of its source; one state a
+    rank and group.
+    """
     merged: dict[tuple[int, str], State] = {}
     for text, rank, node in lines:
         group = _GROUP.search(text)
@@ -163,8 +169,9 @@ def _odd_ones(group: str, members: list[State]) -> Iterator[Clue]:
 
 
 def _other_calls(seq: int, same: list[State], where: str) -> Iterator[Clue]:
-    """The few ranks that called another collective than the others under one number, or the same one with another
-    size."""
+    """The few ranks that called another collective than the others under one number, or the same
+    one with another size.
+    """
     common_op, votes = Counter(s.op for s in same).most_common(1)[0]
     odd = [s for s in same if s.op != common_op]
     if stats.is_minority(len(odd), len(same)) and votes >= THRESHOLDS.members:

@@ -1,7 +1,8 @@
 """What a message says itself, and what it only quotes. Quotations lend no words to rules.
 
-Rules for programs and rules for machines hear different texts. ``KeyError: 'node_lost'`` says that the program's own
-table has no such key: a fault of the program may be read from that name, a fault of a machine may not.
+Rules for programs and rules for machines hear different texts. ``KeyError: 'node_lost'`` says that
+the program's own table has no such key: a fault of the program may be read from that name, a fault
+of a machine may not.
 """
 
 from __future__ import annotations
@@ -63,7 +64,9 @@ class Heard:
         return cls(texts, heard["certain"], heard.select(text="certain").select(own).to_series())
 
     def by(self, sig: Signature) -> pl.Series:
-        """The texts as one rule hears them. A rule that itself spells a name in quotes means that name."""
+        """The texts as one rule hears them. A rule that itself spells a name in quotes means that
+        name.
+        """
         if sig.area in USER_AREAS:
             return self.whole
         is_harmless = sig.role in {Role.BENIGN, Role.ADVICE}
