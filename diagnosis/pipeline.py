@@ -17,7 +17,7 @@ from diagnosis.conclusion.conclude import conclude
 from diagnosis.conclusion.conclude import to_json as conclusion_json
 from diagnosis.conclusion.model import Conclusion
 from diagnosis.conclusion.reasons import reasons
-from diagnosis.evidence import Fact, FlowFinding, Result, decode
+from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, decode
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
@@ -119,6 +119,7 @@ def diagnose(
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
     results += _differences(stated, every, logs)
+    facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables), None, is_part=True)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
         logs,
@@ -129,6 +130,7 @@ def diagnose(
         gpus=described["world_size"],
         min_gpu_s=min_gpu_s,
         results=results,
+        facts=facts or NO_FACTS,
     )
     for part in (flow_part, stack_part):
         part.pop("suspects", None)  # the report has them joined
@@ -142,7 +144,6 @@ def diagnose(
         results,
         has_stacks=stack_finding.has_evidence,
     )
-    facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables), None, is_part=True)
     told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
         engine=ENGINE,

@@ -15,7 +15,7 @@ from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.conclusion.ordering import causal_order
 from diagnosis.conclusion.sentence import sentence
-from diagnosis.evidence import Finding, FlowFinding, Result, StackFinding, Suspect
+from diagnosis.evidence import NO_FACTS, FactSummary, Finding, FlowFinding, Result, StackFinding, Suspect
 from diagnosis.model import JobHints
 from diagnosis.result import NO_LOGS, LogDiagnosis
 
@@ -35,6 +35,7 @@ def conclude(
     gpus: int | None = None,
     min_gpu_s: float = slowdowns.THRESHOLDS.lost_gpu_s,
     results: Sequence[Result] = (),
+    facts: FactSummary = NO_FACTS,
 ) -> Conclusion:
     """Join the findings of logs, flows, stacks and the uploader.
 
@@ -47,6 +48,7 @@ def conclude(
         gpus: GPUs of the job, for the cost of slow steps.
         min_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
         results: outcomes of checks; the ``suspects`` are already weighed by them.
+        facts: how many facts were read of reports, and how many of them differ between places.
 
     The caller adds advice and further checks.
     """
@@ -56,7 +58,7 @@ def conclude(
     of_logs = slowdowns.of_logs(known.slow_phase, iterations, gpus)
     of_flows = slowdowns.of_flows(flows, gpus, iterations)
     slow = slowdowns.merge_slowdowns(of_logs, of_flows, min_gpu_s)
-    situation = Situation(known, flows, stacks, slow, told.outcome, told.alarms, tuple(results))
+    situation = Situation(known, flows, stacks, slow, told.outcome, told.alarms, tuple(results), facts)
     name, why = condition(situation)
     slow_places = _findings_in_stretches(findings.of_flows(flows), name, slow)
     blamed = _blamed(suspects, name, is_whole=_covers_a_stretch(slow_places, slow))

@@ -8,7 +8,7 @@ from typing import Final
 
 from diagnosis.conclusion.log_sentence import STATED_ENDS
 from diagnosis.conclusion.model import Slowdown
-from diagnosis.evidence import FlowFinding, Result, StackFinding
+from diagnosis.evidence import NO_FACTS, FactSummary, FlowFinding, Result, StackFinding
 from diagnosis.model import HANG_ALARM, AlarmNote
 from diagnosis.result import LogDiagnosis
 
@@ -29,6 +29,7 @@ class Situation:
     alarms: tuple[AlarmNote, ...] = ()
     #: outcomes of checks and bad values of state reports
     results: tuple[Result, ...] = ()
+    facts: FactSummary = NO_FACTS
 
     def has_failed_with(self, symptom: str) -> bool:
         """Whether the logs show a failure with this symptom."""

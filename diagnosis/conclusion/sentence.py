@@ -12,7 +12,7 @@ from diagnosis.conclusion import flow_sentence, log_sentence
 from diagnosis.conclusion.condition import Situation
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import EPSILON, Fault, Slowdown
-from diagnosis.evidence import Place
+from diagnosis.evidence import FactSummary, Place
 from diagnosis.plain import amount
 from diagnosis.result import LogDiagnosis
 
@@ -77,6 +77,21 @@ def _fault_beside_job(known: Situation, fault: Sequence[Fault]) -> str:
     if begin and not first.target:
         return f"{begin}{first.headline[:1].lower()}{first.headline[1:]}"
     return begin + first.headline
+
+
+def _reports_sentence(known: Situation, fault: Sequence[Fault]) -> str:
+    """What was read where there are only reports of machines, and nothing in them is known to be bad."""
+    return f"Only reports of machines were read: {_facts_text(known.facts)} Logs would show how the job went."
+
+
+def _facts_text(facts: FactSummary) -> str:
+    places = "1 place" if facts.places == 1 else f"{facts.places:,} places"
+    count = "1 fact" if facts.facts == 1 else f"{facts.facts:,} facts"
+    read = f"{count} of {places}. None of them is known to be bad"
+    if not facts.odd:
+        return f"{read}."
+    differ = "1 value differs" if facts.odd == 1 else f"{facts.odd:,} values differ"
+    return f"{read}, but {differ} from what most places state."
 
 
 def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:
@@ -184,5 +199,6 @@ _TABLE: Final[tuple[tuple[Callable[[Situation, str], bool], Callable[[Situation,
     (lambda s, _: s.logs.has_evidence, _log_sentence),
     (lambda s, _: bool(s.stacks.reason), lambda s, _: s.stacks.reason),
     (lambda s, _: s.flows.has_evidence, lambda s, _: flow_sentence.headline(s.flows)),
+    (lambda s, _: s.facts.facts > 0, _reports_sentence),
     (lambda s, _: True, lambda s, _: "Nothing to diagnose: no logs, flows or stacks could be read."),
 )

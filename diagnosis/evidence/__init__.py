@@ -45,7 +45,7 @@ from diagnosis.evidence.accused import Suspect
 from diagnosis.evidence.check_results import Check, Outcome, Result
 from diagnosis.evidence.claims import FINDING_KINDS, Finding
 from diagnosis.evidence.decoding import decode
-from diagnosis.evidence.facts import MAX_FACTS, Fact, FactSummary, number_of
+from diagnosis.evidence.facts import MAX_FACTS, NO_FACTS, Fact, FactSummary, number_of
 from diagnosis.evidence.flow_findings import FlowFinding, FlowJob, Interval, SilentMember, SlowFinding
 from diagnosis.evidence.measures import MAX_VALUES, Measure
 from diagnosis.evidence.place_names import PLACE_KINDS, Place
@@ -55,6 +55,7 @@ __all__ = [
     "FINDING_KINDS",
     "MAX_FACTS",
     "MAX_VALUES",
+    "NO_FACTS",
     "PLACE_KINDS",
     "Check",
     "Fact",

@@ -55,6 +55,10 @@ class FactSummary(msgspec.Struct, frozen=True):
     table: str = ""
 
 
+#: Of a job without reports.
+NO_FACTS: Final = FactSummary(0, 0, 0, 0)
+
+
 def _word(text: str) -> str:
     return _SEPARATORS.sub(" ", stored_text(text)).strip(" :")
 

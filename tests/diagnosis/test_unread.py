@@ -100,3 +100,13 @@ def test_a_file_that_shows_the_verdict_is_not_called_unread(tmp_path: Path, caps
 )
 def test_only_what_begins_as_json_is_called_json(head: str, form: str) -> None:
     assert form_of(head) == form
+
+
+def test_reports_alone_are_named_and_not_called_nothing(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "pods.txt"
+    header = "NAME           READY   STATUS    RESTARTS   AGE   IP         NODE\n"
+    path.write_text(f"{header}llm-worker-0   1/1     Running   0          75m   10.0.0.1   gpu-18\n")
+    assert told(path, capsys)["headline"] == (
+        "Only reports of machines were read: 5 facts of 1 place. None of them is known to be bad. "
+        "Logs would show how the job went."
+    )
