@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from tests.factories import api_of, make_incident, make_user
 from tests.pages import page_text
-from triage.models import Activity, Decision, Delivery, Incident, Route
+from triage.models import Activity, Decision, Delivery, Group, Incident, Route
 from triage.services.reviewing import decision_make, decision_undo, incident_act, incidents_decide
 
 pytestmark = pytest.mark.django_db
@@ -152,3 +152,25 @@ def test_the_second_click_offers_to_undo_the_first(eve: Any, client: Any) -> Non
         page = page_text(client.post(f"/incidents/{incident.pk}/assign/", {"assignee": "me"}, follow=True))
     act = Activity.objects.get(kind="assigned")
     assert str(act.request_id) in page
+
+
+@pytest.mark.parametrize("act", ["assign", "merge"])
+def test_an_act_on_many_that_is_sent_twice_is_written_once_and_offers_the_same_undo(
+    eve: Any, client: Any, act: str
+) -> None:
+    form = {"act": act, "id": [make_incident().pk, make_incident().pk], "expected": "2"}
+    client.force_login(eve)
+    pages = [page_text(client.post("/incidents/bulk/", form, follow=True)) for _ in range(2)]
+    acts = Activity.objects.exclude(kind="diagnosed")
+    assert acts.count() == 2
+    assert Group.objects.count() == (act == "merge")
+    assert all(str(acts[0].request_id) in page for page in pages)
+
+
+def test_what_somebody_has_already_is_not_assigned_again(eve: Any, client: Any) -> None:
+    mine, other = make_incident(assignee=eve), make_incident()
+    client.force_login(eve)
+    client.post("/incidents/bulk/", {"act": "assign", "id": [mine.pk, other.pk], "expected": "2"})
+    assert Activity.objects.get(kind="assigned").incident == other
+    later = {"act": "assign", "id": [mine.pk], "expected": "1"}
+    assert "eve had #" in page_text(client.post("/incidents/bulk/", later, follow=True))

@@ -52,6 +52,8 @@ class Group(models.Model):
     title = models.CharField(max_length=200, blank=True)
     made_by = models.ForeignKey(settings.AUTH_USER_MODEL, on_delete=models.PROTECT, related_name="+")
     made_at = models.DateTimeField(auto_now_add=True)
+    #: the id of the merge a moment ago that this one repeats, as a double click does; not stored
+    repeats: uuid.UUID | None = None
 
     class Meta:
         ordering = ("-made_at",)

@@ -11,6 +11,7 @@ from django.db import transaction
 from ingest.locks import lock_rows
 from triage.models import Group, GroupRule, Incident
 from triage.selectors.incidents import incidents_visible_to
+from triage.services.repeats import act_repeated
 from triage.services.reviewing import ReviewError, act_row, acts_log
 
 
@@ -21,8 +22,8 @@ def incidents_merge(
     """Put two or more incidents into one group. Groups that contain some of them are merged into it, as far as ``by``
     may see them.
 
-    New incidents of the same cluster with the fingerprint of a member join it from now on. Raises ReviewError for fewer
-    than two.
+    New incidents of the same cluster with the fingerprint of a member join it from now on. ``repeats`` of the answer is
+    the id of the same act a moment ago; then nothing is written. Raises ReviewError for fewer than two.
     """
     chosen = {incident.pk for incident in incidents}
     former = Incident.objects.filter(pk__in=chosen, group__isnull=False).values("group")
@@ -31,7 +32,13 @@ def incidents_merge(
     first = [row for row in rows if row.pk in chosen]
     if len(first) < 2:
         raise ReviewError("Choose at least two incidents to merge.")
-    group = Group.objects.create(title=title.strip()[:200] or first[0].headline[:200], made_by=by)
+    title = title.strip()[:200]
+    common = first[0].group
+    if common and all(row.group_id == common.pk for row in rows) and title in ("", common.title):
+        common.repeats = act_repeated(first[0], "merged", by)
+        if common.repeats:
+            return common
+    group = Group.objects.create(title=title or first[0].headline[:200], made_by=by)
     kinds = sorted({(row.cluster_id, row.fingerprint) for row in rows if row.fingerprint})
     rules = _rules_make([(*kind, group) for kind in kinds], by)
     request_id, acts = request_id or uuid.uuid4(), []

@@ -279,21 +279,28 @@ def _is_news(decision: Decision, before: Decision | None) -> bool:
 
 
 @transaction.atomic
-def incidents_assign(*, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any) -> tuple[uuid.UUID, int]:
-    """Assign many incidents to one person; all rows share one id, for the undo. Returns (id, how many).
+def incidents_assign(
+    *, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any
+) -> tuple[uuid.UUID | None, int]:
+    """Assign many incidents to one person; all rows share one id, for the undo. Returns (id, how many): those that the
+    person has stay as they are. If all do, the id is that of the same act a moment ago, if there was one.
 
     Raises ReviewError if that person may not see one of them.
     """
     request_id, acts = uuid.uuid4(), []
     locked = list(lock_incidents(incidents).select_related("assignee"))
     _require_access(assignee, locked)
-    for incident in locked:
+    name = assignee.get_username()
+    others = [incident for incident in locked if incident.assignee_id != assignee.pk]
+    if not others:
+        return (act_repeated(locked[0], "assigned", by, after=name) if locked else None), 0
+    for incident in others:
         before = incident.assignee.get_username() if incident.assignee else ""
         incident.assignee = assignee  # type: ignore[assignment]
-        acts.append(act_row(incident, "assigned", by, request_id, {"before": before, "after": assignee.get_username()}))
-    Incident.objects.bulk_update(locked, ["assignee"])
+        acts.append(act_row(incident, "assigned", by, request_id, {"before": before, "after": name}))
+    Incident.objects.bulk_update(others, ["assignee"])
     acts_log(acts)
-    return request_id, len(locked)
+    return request_id, len(others)
 
 
 def unknown_person(name: str) -> ReviewError:

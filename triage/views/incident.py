@@ -239,9 +239,9 @@ def group(request: HttpRequest, number: int) -> HttpResponse:
                 request, request.POST.get("numbers", "").replace("#", " ").replace(",", " ").split()
             )
             others += _visible_incidents(request, request.POST.getlist("id"))
-            merged_group = incidents_merge(incidents=[found, *others], by=request.user, request_id=request_id)
-            count = incidents_visible_to(request.user).filter(group=merged_group).count()
-            say(request, f"Group {merged_group.pk} now holds {count} incidents.", undo=request_id)
+            made = incidents_merge(incidents=[found, *others], by=request.user, request_id=request_id)
+            count = incidents_visible_to(request.user).filter(group=made).count()
+            say(request, f"Group {made.pk} now holds {count} incidents.", undo=made.repeats or request_id)
     except ReviewError as error:
         complain(request, str(error))
     return back(request, reverse("incident", args=[number]))

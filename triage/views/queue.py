@@ -209,13 +209,16 @@ def _bulk_done(request: HttpRequest, act: str, found: list[Incident], fallback: 
         person = get_user_model().objects.filter(username=name, is_active=True).first() if name else request.user
         if person is None:
             raise unknown_person(name)
-        request_id, _ = incidents_assign(incidents=found, assignee=person, by=request.user)
-        say(request, f"Assigned {many} to {person.get_username()}.", undo=request_id)
+        assigned, _ = incidents_assign(incidents=found, assignee=person, by=request.user)
+        if assigned is None:
+            say(request, f"{person.get_username()} had {many} before: nothing changed.")
+        else:
+            say(request, f"Assigned {many} to {person.get_username()}.", undo=assigned)
     elif act == "merge":
         request_id = uuid.uuid4()
         title = request.POST.get("title", "")
         group = incidents_merge(incidents=found, by=request.user, title=title, request_id=request_id)
-        say(request, f"{many} are now group {group.pk}.", undo=request_id)
+        say(request, f"{many} are now group {group.pk}.", undo=group.repeats or request_id)
     elif act == "split":
         request_id = uuid.uuid4()
         count = incidents_split(incidents=found, by=request.user, request_id=request_id)
