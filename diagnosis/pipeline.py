@@ -9,6 +9,8 @@ from functools import partial
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
+
 from diagnosis import advice, fact_table, faults, inventory, localize, setups, thresholds, unevenness
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
@@ -29,7 +31,8 @@ from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.read import physical
 from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import logs_json
-from diagnosis.result import Attempt, Diagnosis, LogDiagnosis
+from diagnosis.report_records import AttemptRow, HistoryRow, InputRow, JobRow
+from diagnosis.result import NO_LOGS, Diagnosis, LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("slowdowns")
 
@@ -38,6 +41,8 @@ log = logging.getLogger(__name__)
 ENGINE: Final = "0.2.0"
 #: Files that a sentence each is said of; of others their number.
 MAX_NAMED_FILES: Final = 8
+#: Nodes that a report names.
+MAX_NODE_NAMES: Final = 4096
 
 
 def diagnose(
@@ -115,7 +120,7 @@ def diagnose(
     )
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
     described = _job(known, hints, logs, stack_part)
-    machines = dict.fromkeys(described["node_names"], "node")
+    machines = dict.fromkeys(described.node_names, "node")
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
     results += _differences(stated, every, logs)
@@ -127,14 +132,14 @@ def diagnose(
         stack_finding,
         suspects,
         hints=hints,
-        gpus=described["world_size"],
+        gpus=described.world_size,
         min_gpu_s=min_gpu_s,
         results=results,
         facts=facts or NO_FACTS,
     )
     for part in (flow_part, stack_part):
         part.pop("suspects", None)  # the report has them joined
-    advice_ = make_advice(logs, flow_part, stack_part, concluded, described)
+    advice_ = make_advice(logs, flow_part, stack_part, concluded, msgspec.to_builtins(described))
     offered = next_check.choose_checks(
         checks.load(),
         concluded.condition,
@@ -160,7 +165,7 @@ def diagnose(
         observed=logs.observed if logs else (),
         inferred=_inferred(concluded, logs, results),
         clocks=logs.clocks if logs else (),
-        history={"digest": pool.digest if pool.jobs else None, "jobs": len(pool.jobs)},
+        history=HistoryRow(pool.digest if pool.jobs else None, len(pool.jobs)),
         facts=facts,
     )
 
@@ -307,39 +312,36 @@ def make_advice(
     return advice.advise(parts)
 
 
-def _input(p: Parsed, *, is_unread: bool) -> dict[str, Any]:
-    return {
-        "path": p.path,
-        "kind": str(p.kind),
-        "sha256": p.sha256,
-        "lines": physical.lines(p),
-        "bytes": p.bytes,
-        "skipped": p.skipped,
-        "unread": f"Not recognised: {_unread_reason(p)}" if is_unread else None,
-        "notes": list(p.notes),
-    }
+def _input(p: Parsed, *, is_unread: bool) -> InputRow:
+    return InputRow(
+        path=p.path,
+        kind=str(p.kind),
+        sha256=p.sha256,
+        lines=physical.lines(p),
+        bytes=p.bytes,
+        skipped=p.skipped,
+        unread=f"Not recognised: {_unread_reason(p)}" if is_unread else None,
+        notes=list(p.notes),
+    )
 
 
-def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_part: dict[str, Any]) -> dict[str, Any]:
-    names = list(known.nodes or hints.nodes or (logs.node_names if logs else ()))
-    return {
-        "id": known.job_id,
-        "name": hints.name,
-        "family": hints.family,
-        "framework": known.framework or (logs.framework if logs else "") or "unknown",
-        "nodes": len(names),
-        "node_names": names[:4096],
-        "world_size": known.world_size or (logs.world_size if logs else None),
-        "gpus_per_node": known.gpus_per_node,
-        "layout": dict(known.layout) or stack_part.get("layout") or None,
-        "scheduler": logs.scheduler if logs else "",
-        "said_outcome": hints.outcome or None,
-        "attempts": [_attempt(a) for a in logs.attempts] if logs else [],
-    }
-
-
-def _attempt(a: Attempt) -> dict[str, Any]:
-    return {"n": a.number, "t0": a.t0, "t1": a.t1, "outcome": a.outcome, "first": a.first, "last": a.last}
+def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_part: dict[str, Any]) -> JobRow:
+    from_logs = logs or NO_LOGS
+    names = list(known.nodes or hints.nodes or from_logs.node_names)
+    return JobRow(
+        id=known.job_id,
+        name=hints.name,
+        family=hints.family,
+        framework=known.framework or from_logs.framework or "unknown",
+        nodes=len(names),
+        node_names=names[:MAX_NODE_NAMES],
+        world_size=known.world_size or from_logs.world_size,
+        gpus_per_node=known.gpus_per_node,
+        layout=dict(known.layout) or stack_part.get("layout") or None,
+        scheduler=from_logs.scheduler,
+        said_outcome=hints.outcome or None,
+        attempts=[AttemptRow(a.number, a.t0, a.t1, a.outcome, a.first, a.last) for a in from_logs.attempts],
+    )
 
 
 def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:

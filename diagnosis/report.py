@@ -6,15 +6,26 @@ import logging
 from typing import Any
 
 import msgspec
+from msgspec import UNSET
 
 from diagnosis.conclusion.invariants import violations
 from diagnosis.evidence import Suspect
 from diagnosis.plain import plain
-from diagnosis.result import Diagnosis, LineRef, LogDiagnosis, LogEvent
+from diagnosis.report_records import (
+    ClueRow,
+    EventRow,
+    IndicatorRow,
+    LinePlace,
+    LineRow,
+    LogsReport,
+    NodeScore,
+    RunnerUp,
+    SuspectRow,
+)
+from diagnosis.result import Clue, Diagnosis, Indicator, LineRef, LogDiagnosis, LogEvent
 
 VERSION = 2
 log = logging.getLogger(__name__)
-_CLUE = ("detector", "about", "subject", "weight", "reason", "why")
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -26,15 +37,15 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
         "version": VERSION,
         "engine": diagnosis.engine,
         "headline": diagnosis.headline,
-        "inputs": list(diagnosis.inputs),
-        "job": diagnosis.job,
+        "inputs": msgspec.to_builtins(diagnosis.inputs),
+        "job": msgspec.to_builtins(diagnosis.job, enc_hook=plain),
         "conclusion": diagnosis.conclusion,
-        "suspects": [_suspect(s) for s in diagnosis.suspects],
+        "suspects": msgspec.to_builtins([_suspect(s) for s in diagnosis.suspects], enc_hook=plain),
         "missing": list(diagnosis.missing),
         "observed": list(diagnosis.observed),
         "inferred": list(diagnosis.inferred),
         "clocks": list(diagnosis.clocks),
-        "history": diagnosis.history,
+        "history": msgspec.to_builtins(diagnosis.history),
     }
     if diagnosis.logs is not None:
         report["logs"] = logs_json(diagnosis.logs, diagnosis.advice)
@@ -53,90 +64,75 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
 
 def logs_json(logs: LogDiagnosis, advice: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The ``logs`` object of the report."""
-    v = logs.verdict
-    return {
-        "is_failure": logs.is_failure,
-        "outcome": logs.outcome,
-        "category": v.category,
-        "subcategory": v.subcategory,
-        "id": v.id,
-        "confidence": round(v.confidence, 4),
-        "runner_up": {"id": v.runner_up[0], "confidence": round(v.runner_up[1], 4)} if v.runner_up else None,
-        "labels": list(v.labels),
-        "symptom": logs.symptom,
-        "stage": logs.stage,
-        "iteration": logs.iteration,
-        "nodes": [
-            {"node": n.node, "score": round(n.score, 4), "suspect": n.is_suspect, "reasons": list(n.reasons)}
-            for n in logs.nodes
-        ],
-        "answer": logs.answer,
-        "events": [_event(e) for e in logs.events],
-        "lines": [{"file": ref.file, "line": ref.line} for ref in logs.lines],
-        "indicators": [
-            {
-                "text": i.text,
-                "file": i.file,
-                "line": i.line,
-                "parameters": i.parameters,
-                "spans": [list(s) for s in i.spans],
-            }
-            for i in logs.indicators
-        ],
-        "clues": [{**{name: getattr(c, name) for name in _CLUE}, "weight": round(c.weight, 4)} for c in logs.clues],
-        "fingerprint": logs.fingerprint,
-        "attempt": logs.attempt,
-        "advice": advice,
-        "timeline": logs.timeline,
-    }
+    """The ``logs`` object of the report as JSON."""
+    stored: dict[str, Any] = msgspec.to_builtins(_logs_report(logs, advice), enc_hook=plain)
+    return stored
 
 
-def _event(e: LogEvent) -> dict[str, Any]:
-    return {
-        "id": e.id,
-        "template": e.template,
-        "role": e.role,
-        "signature": e.signature or None,
-        "category": e.category or None,
-        "level": e.level,
-        "count": e.count,
-        "nodes": e.nodes,
-        "of_nodes": e.of_nodes,
-        "node_names": list(e.node_names),
-        "jobs_with_it": e.jobs_with_it,
-        "healthy_jobs": e.healthy_jobs,
-        "first_at": e.first_at,
-        "last_at": e.last_at,
-        "is_stamped": e.is_stamped,
-        "example": e.example,
-        "recovered": e.recovered,
-        "score": round(e.score, 4),
-        "lines": [_line(ref) for ref in e.lines],
-    }
+def _logs_report(logs: LogDiagnosis, advice: dict[str, Any] | None) -> LogsReport:
+    verdict = logs.verdict
+    second = verdict.runner_up
+    return LogsReport(
+        is_failure=logs.is_failure,
+        outcome=logs.outcome,
+        category=verdict.category,
+        subcategory=verdict.subcategory,
+        id=verdict.id,
+        confidence=round(verdict.confidence, 4),
+        runner_up=RunnerUp(second[0], round(second[1], 4)) if second else None,
+        labels=list(verdict.labels),
+        symptom=logs.symptom,
+        stage=logs.stage,
+        iteration=logs.iteration,
+        nodes=[NodeScore(n.node, round(n.score, 4), n.is_suspect, list(n.reasons)) for n in logs.nodes],
+        answer=logs.answer,
+        events=[_event(event) for event in logs.events],
+        lines=[LinePlace(ref.file, ref.line) for ref in logs.lines],
+        indicators=[_indicator(indicator) for indicator in logs.indicators],
+        clues=[_clue(clue) for clue in logs.clues],
+        fingerprint=logs.fingerprint,
+        attempt=logs.attempt,
+        advice=advice,
+        timeline=logs.timeline,
+    )
 
 
-def _line(ref: LineRef) -> dict[str, Any]:
-    return {
-        "file": ref.file,
-        "line": ref.line,
-        "offset": ref.offset,
-        "length": ref.length,
-        "node": ref.node,
-        "rank": ref.rank,
-        "time": ref.at,
-    }
+def _indicator(i: Indicator) -> IndicatorRow:
+    return IndicatorRow(i.text, i.file, i.line, i.parameters, list(map(list, i.spans)))
 
 
-def _suspect(s: Suspect) -> dict[str, Any]:
-    out: dict[str, Any] = {
-        "entity": s.entity,
-        "kind": s.kind,
-        "score": round(s.score, 4),
-        "suspect": s.is_suspect,
-        "from": list(s.sources),
-        "reasons": list(s.reasons),
-    }
-    if s.ranks:
-        out["ranks"] = list(s.ranks)
-    return out
+def _clue(c: Clue) -> ClueRow:
+    return ClueRow(c.detector, c.about, c.subject, round(c.weight, 4), c.reason, c.why)
+
+
+def _event(e: LogEvent) -> EventRow:
+    return EventRow(
+        id=e.id,
+        template=e.template,
+        role=e.role,
+        signature=e.signature or None,
+        category=e.category or None,
+        level=e.level,
+        count=e.count,
+        nodes=e.nodes,
+        of_nodes=e.of_nodes,
+        node_names=list(e.node_names),
+        jobs_with_it=e.jobs_with_it,
+        healthy_jobs=e.healthy_jobs,
+        first_at=e.first_at,
+        last_at=e.last_at,
+        is_stamped=e.is_stamped,
+        example=e.example,
+        recovered=e.recovered,
+        score=round(e.score, 4),
+        lines=[_line(ref) for ref in e.lines],
+    )
+
+
+def _line(ref: LineRef) -> LineRow:
+    return LineRow(ref.file, ref.line, ref.offset, ref.length, ref.node, ref.rank, ref.at)
+
+
+def _suspect(s: Suspect) -> SuspectRow:
+    ranks = list(s.ranks) or UNSET
+    return SuspectRow(s.entity, s.kind, round(s.score, 4), s.is_suspect, list(s.sources), list(s.reasons), ranks)

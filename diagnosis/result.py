@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from diagnosis.evidence import Fact, FactSummary, Measure, Result, Suspect
+from diagnosis.report_records import HistoryRow, InputRow, JobRow
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,8 +181,8 @@ class Diagnosis:
     """
 
     engine: str
-    inputs: tuple[dict[str, Any], ...]
-    job: dict[str, Any]
+    inputs: tuple[InputRow, ...]
+    job: JobRow
     headline: str
     logs: LogDiagnosis | None = None
     flows: dict[str, Any] | None = None
@@ -193,5 +194,5 @@ class Diagnosis:
     observed: tuple[str, ...] = ()
     inferred: tuple[str, ...] = ()
     clocks: tuple[dict[str, Any], ...] = ()
-    history: dict[str, Any] = field(default_factory=dict)
+    history: HistoryRow = field(default_factory=HistoryRow)
     facts: FactSummary | None = None

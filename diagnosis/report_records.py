@@ -1,0 +1,182 @@
+"""The records of a report that are of no kind of evidence, and those of its ``logs``; docs/report.md lists every field.
+
+Times are seconds since the epoch (UTC), scores, shares and weights in [0, 1].
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import msgspec
+from msgspec import UNSET, UnsetType
+
+
+class InputRow(msgspec.Struct, frozen=True):
+    """One file. ``skipped``: why it could not be used, ``unread``: why nothing was concluded from it; None if it
+    was.
+    """
+
+    path: str
+    kind: str
+    sha256: str
+    lines: int
+    bytes: int
+    skipped: str | None
+    unread: str | None
+    notes: list[str]
+
+
+class AttemptRow(msgspec.Struct, frozen=True):
+    """One launch of the job: its times, how it ended, and its first and last iteration."""
+
+    number: int = msgspec.field(name="n")
+    t0: float | None
+    t1: float | None
+    outcome: str
+    first: int | None
+    last: int | None
+
+
+class JobRow(msgspec.Struct, frozen=True):
+    """What is known of the job. ``nodes`` counts its machines; ``layout``: the sizes as they are stated;
+    ``said_outcome``: how it ended, as the uploader says.
+    """
+
+    id: str
+    name: str
+    family: str
+    framework: str
+    nodes: int
+    node_names: list[str]
+    world_size: int | None
+    gpus_per_node: int | None
+    layout: Mapping[str, Any] | None
+    scheduler: str
+    said_outcome: str | None
+    attempts: list[AttemptRow]
+
+
+class HistoryRow(msgspec.Struct, frozen=True):
+    """The healthy jobs that this one was compared with."""
+
+    digest: str | None = None
+    jobs: int = 0
+
+
+class LineRow(msgspec.Struct, frozen=True):
+    """One line of evidence: its position (``line`` from 1, the others in bytes), writer and time."""
+
+    file: str
+    line: int
+    offset: int
+    length: int
+    node: str | None
+    rank: int | None
+    time: float | None
+
+
+class EventRow(msgspec.Struct, frozen=True):
+    """The lines of one meaning. ``nodes`` of ``of_nodes`` have it; ``jobs_with_it`` of ``healthy_jobs`` too."""
+
+    id: str
+    template: str
+    role: str
+    signature: str | None
+    category: str | None
+    level: Any
+    count: int
+    nodes: int
+    of_nodes: int
+    node_names: list[str]
+    jobs_with_it: int
+    healthy_jobs: int
+    first_at: float | None
+    last_at: float | None
+    is_stamped: bool
+    example: str
+    recovered: bool
+    score: float
+    lines: list[LineRow]
+
+
+class RunnerUp(msgspec.Struct, frozen=True):
+    """The second most probable category."""
+
+    id: str
+    confidence: float
+
+
+class NodeScore(msgspec.Struct, frozen=True):
+    """A node in the ranking of the logs."""
+
+    node: str
+    score: float
+    is_suspect: bool = msgspec.field(name="suspect")
+    reasons: list[str]
+
+
+class LinePlace(msgspec.Struct, frozen=True):
+    """A line that shows the verdict."""
+
+    file: str
+    line: int
+
+
+class IndicatorRow(msgspec.Struct, frozen=True):
+    """The words of a line that state the fault; ``spans``: begin, end and name of each parameter in them."""
+
+    text: str
+    file: str
+    line: int
+    parameters: dict[str, str]
+    spans: list[list[int | str]]
+
+
+class ClueRow(msgspec.Struct, frozen=True):
+    """A clue of a detector about an event, a node or a category, with its weight."""
+
+    detector: str
+    about: str
+    subject: str
+    weight: float
+    reason: str
+    why: str
+
+
+class LogsReport(msgspec.Struct, frozen=True):
+    """The ``logs`` object."""
+
+    is_failure: bool
+    outcome: str
+    category: str
+    subcategory: str
+    id: str
+    confidence: float
+    runner_up: RunnerUp | None
+    labels: list[str]
+    symptom: str
+    stage: str | None
+    iteration: int | None
+    nodes: list[NodeScore]
+    answer: str
+    events: list[EventRow]
+    lines: list[LinePlace]
+    indicators: list[IndicatorRow]
+    clues: list[ClueRow]
+    fingerprint: str
+    attempt: int
+    advice: Any
+    timeline: Any
+
+
+class SuspectRow(msgspec.Struct, frozen=True):
+    """One entry of the ranking over all evidence; the fields have the meaning of ``Suspect``."""
+
+    entity: str
+    kind: str
+    score: float
+    is_suspect: bool = msgspec.field(name="suspect")
+    sources: list[str] = msgspec.field(name="from")
+    reasons: list[str]
+    ranks: list[int] | UnsetType = UNSET
