@@ -282,10 +282,10 @@ def test_two_workers_that_look_at_the_same_time_read_new_lines_once(
 ) -> None:
     observe, looks = watching._observe, []
 
-    def observed_while_another_looks(watch: Watch, lines: Any) -> None:
+    def observed_while_another_looks(watch: Watch, job_state: Any, lines: Any) -> None:
         looks.append(len(lines))
         watching.attempt_observe(growing.attempt_id)
-        observe(watch, lines)
+        observe(watch, job_state, lines)
 
     monkeypatch.setattr(watching, "_observe", observed_while_another_looks)
     watching.attempt_observe(growing.attempt_id)
@@ -330,5 +330,6 @@ def test_of_two_judgements_at_the_same_time_one_counts(growing: Upload, monkeypa
         return judge(*given)
 
     monkeypatch.setattr(watching.live, "judge", judged_slowly)
-    watching._judge(watch, timezone.now() + timedelta(hours=2))
+    later = timezone.now() + timedelta(hours=2)
+    watching._judge(watch, watching.live.decode_state(watch.state, later.timestamp()), later)
     assert Watch.objects.get().observed_at == judged
