@@ -44,7 +44,7 @@ MAX_WORKERS: Final = 8
 #: Number of batches that are read or wait, for each process.
 _BATCHES_PER_WORKER: Final = 2
 #: Maximum number of files of a batch, and of bytes of each and of all.
-_MAX_BATCH_FILES: Final = 256
+_MAX_BATCH_FILES: Final = 1024
 MAX_SMALL_BYTES: Final = 4 << 20
 _MAX_BATCH_BYTES: Final = 20 << 20
 _LOST_PROCESS: Final = (

@@ -22,6 +22,7 @@ import numpy as np
 import polars as pl
 import zstandard
 
+from tests import hostile_more
 from tests.archives import gz_of, tar_of, zip_of
 from tests.fuzz.archives import SEEDS, tar
 from tests.hostile_files import PANICKING_PARQUET, nested_parquet
@@ -80,26 +81,22 @@ STATED_SIZES = (
 
 
 @cache
+def classes() -> dict[str, dict[str, bytes]]:
+    """All of them, by their class."""
+    makers = (
+        *(_damaged, _tars, _zips, _bombs, _names, _logs, _lines, _json_logs, _tables, _captures, _stacks, _facts),
+        *(hostile_more.packers, hostile_more.expansions, hostile_more.records, hostile_more.texts),
+    )
+    return {make.__name__.strip("_"): dict(make()) for make in makers}
+
+
+@cache
 def files() -> dict[str, bytes]:
     """All of them."""
     made: dict[str, bytes] = {}
-    for make in (
-        _damaged,
-        _tars,
-        _zips,
-        _bombs,
-        _names,
-        _logs,
-        _lines,
-        _json_logs,
-        _tables,
-        _captures,
-        _stacks,
-        _facts,
-    ):
-        for name, data in make():
-            assert name not in made, name
-            made[name] = data
+    for several in classes().values():
+        assert not made.keys() & several.keys()
+        made |= several
     return made
 
 

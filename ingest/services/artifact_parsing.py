@@ -27,7 +27,7 @@ log = logging.getLogger(__name__)
 #: bytes at a time. A call of the engine, a table and a directory cost the same for one line as for
 #: thousands
 _MAX_SMALL_BYTES = 256 << 10
-_MAX_TOGETHER = 256
+_MAX_TOGETHER = 500
 _MAX_BYTES_TOGETHER = 16 << 20
 #: the digest of a larger blob is not computed again before it is read: that takes as long as a lease
 MAX_DIGEST_BYTES = 16 << 30
