@@ -1,8 +1,8 @@
 """Judges a running job from each new range of its logs.
 
-``observe.observe`` reads one range, once. :func:`learn` adds it to the job's state, :func:`judge` says which alarms
-hold now, :func:`record` keeps them. The state has a bounded size, and is JSON where it is stored
-(:mod:`diagnosis.live.stored_form`); the cost depends on the new lines only.
+``observe.observe`` reads one range, once. :func:`learn` adds it to the job's state, :func:`judge`
+says which alarms hold now, :func:`record` keeps them. The state has a bounded size, and is JSON
+where it is stored (:mod:`diagnosis.live.stored_form`); the cost depends on the new lines only.
 """
 
 from diagnosis.live.alarms import Alarm, AlarmRow

@@ -10,9 +10,11 @@ from diagnosis.live.site_time import Moment
 
 
 class Alarm(NamedTuple):
-    """One current problem. ``since``: seconds on the site's clock; ``category``: of the incident that it opens.
+    """One current problem. ``since``: seconds on the site's clock; ``category``: of the incident
+    that it opens.
 
-    ``text`` does not say how long it holds: pages show ``since``, and a stored text would soon disagree with them.
+    ``text`` does not say how long it holds: pages show ``since``, and a stored text would soon
+    disagree with them.
     """
 
     kind: str
@@ -22,8 +24,9 @@ class Alarm(NamedTuple):
 
 
 class AlarmRow(msgspec.Struct):
-    """An alarm that is kept. ``until``: when it ended, None while it holds; ``ages_reported``: how many of the ages at
-    which its incident is written again it has passed, -1 before the first writing.
+    """An alarm that is kept. ``until``: when it ended, None while it holds; ``ages_reported``: how
+    many of the ages at which its incident is written again it has passed, -1 before the first
+    writing.
     """
 
     kind: str

@@ -19,8 +19,9 @@ from diagnosis.live.observation import DiskUse, ErrorRow, LineTallies, Observati
 from diagnosis.live.stage_lines import StageLine, announced_stages, last_stage
 from diagnosis.model import Level
 
-#: Maximum number of lines with a counter that are read: the last ones of a range. The time between two of them is
-#: divided by the counts between them, so a job that counts more often has the same step.
+#: Maximum number of lines with a counter that are read: the last ones of a range. The time between
+#: two of them is divided by the counts between them, so a job that counts more often has the same
+#: step.
 MAX_COUNTER_LINES: Final = 64
 #: Maximum number of errors, statements about disks and nodes that are reported for a range.
 MAX_ERRORS: Final = 5
@@ -116,7 +117,9 @@ class BlockLines:
         return tuple(found)
 
     def _first_of_rules(self, rows: Places) -> list[tuple[int, int]]:
-        """The first line of each rule and its message, at most :data:`MAX_ERRORS`, in the order of the lines."""
+        """The first line of each rule and its message, at most :data:`MAX_ERRORS`, in the order of
+        the lines.
+        """
         messages, places = np.unique(self._prepared.message[rows], return_index=True)
         first: dict[str, tuple[int, int]] = {}
         for place, message in sorted(zip(places.tolist(), messages.tolist(), strict=True)):
@@ -130,7 +133,9 @@ class BlockLines:
         count, worst = prepared.count[begin:end], prepared.worst[begin:end]
         is_about_retries = np.array([one.is_retry for one in self._known[begin:end]], np.bool_)
         is_retry = is_about_retries & (worst != Level.DEBUG)
-        return LineTallies(errors=int(count[worst >= Level.ERROR].sum()), retries=int(count[is_retry].sum()))
+        errors = count[worst >= Level.ERROR].sum()
+        retries = count[is_retry].sum()
+        return LineTallies(errors=int(errors), retries=int(retries))
 
     def _disk_uses(self, rows: Places) -> tuple[DiskUse, ...]:
         """What the last lines say of the use of file systems."""

@@ -1,4 +1,4 @@
-"""Lines with a counter: its numbers, the stages announced between them, and the losses beside them."""
+"""Lines with a counter: its numbers, the stages announced between them, the losses beside them."""
 
 from __future__ import annotations
 
@@ -18,10 +18,14 @@ from diagnosis.live.stage_lines import AnnouncedStage
 #: Stages that are kept between two counts.
 MAX_ANNOUNCED: Final = 8
 #: A progress bar as it is drawn, between its two ends, and the numbers before it.
-_DRAWN_BAR: Final = re.compile(r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\||\[(?=[^\]]{4})[=#]*>?[ .\-]*\]")
+_DRAWN_BAR: Final = re.compile(
+    r"\|(?=[^|]{4})[█▉▊▋▌▍▎▏#]*[0-9]? *\|"
+    r"|\[(?=[^\]]{4})[=#]*>?[ .\-]*\]"
+)
 _MAX_NAME_CHARS: Final = 100
 _NUMBERS: Final = re.compile(r"[0-9]+")
-#: What a line with a loss has; the pattern of losses costs more than all else that is read in a line.
+#: What a line with a loss has; the pattern of losses costs more than all else that is read in a
+#: line.
 _LOSS_WORD: Final = "loss"
 
 
@@ -82,8 +86,8 @@ class CountLines:
 
 
 def _counter_name(kind: str, text: str, message: int) -> str:
-    """What lines of one counter have in common: their message. Each state of a progress bar is drawn in another way, so
-    the words before the bar name it.
+    """What lines of one counter have in common: their message. Each state of a progress bar is
+    drawn in another way, so the words before the bar name it.
     """
     bar = _DRAWN_BAR.search(text)
     if bar is None:

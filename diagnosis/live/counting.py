@@ -1,7 +1,8 @@
-"""Adds the counts of a range to the counters of a job: its iterations, their times, and the pauses between them.
+"""Adds the counts of a range to the counters of a job: its iterations, their times, and the pauses
+between them.
 
-The time between two counts is taken from the stamps of their lines, so that a follower that was away does not lengthen
-it.
+The time between two counts is taken from the stamps of their lines, so that a follower that was
+away does not lengthen it.
 """
 
 from __future__ import annotations
@@ -19,8 +20,8 @@ from diagnosis.live.watches import hang
 #: Maximum number of stored counters of one job, and of stored step times.
 MAX_COUNTERS: Final = 64
 MAX_STEPS: Final = 128
-#: So many ranges, one after another, may have only lines that came late. More are a job that starts again after a clock
-#: was set back.
+#: So many ranges, one after another, may have only lines that came late. More are a job that starts
+#: again after a clock was set back.
 MAX_LATE_RANGES: Final = 3
 #: A counter leads once it has so many advances more than the one that leads.
 LEAD_ADVANCES: Final = 2
@@ -28,7 +29,9 @@ LEAD_ADVANCES: Final = 2
 
 @dataclass(slots=True)
 class _Growth:
-    """What the counts of one range add to a counter. ``interval``: numbers between its last two, None if unknown."""
+    """What the counts of one range add to a counter. ``interval``: numbers between its last two,
+    None if unknown.
+    """
 
     steps: list[float] = field(default_factory=list)
     pauses: list[Pause] = field(default_factory=list)
@@ -45,8 +48,15 @@ def learn_counts(job: JobState, effect: RangeEffect) -> RangeEffect:
     return effect
 
 
-def _learn_counter(job: JobState, key: str, rows: Sequence[CountRow], effect: RangeEffect) -> RangeEffect:
-    """Add the counts of one message. The counter with most advances leads: its numbers are the job's iterations."""
+def _learn_counter(
+    job: JobState,
+    key: str,
+    rows: Sequence[CountRow],
+    effect: RangeEffect,
+) -> RangeEffect:
+    """Add the counts of one message. The counter with most advances leads: its numbers are the
+    job's iterations.
+    """
     counter = job.counters.get(key)
     if counter is not None:
         taken = _rows_in_time(counter, rows)
@@ -81,7 +91,9 @@ def _rows_in_time(counter: CounterState, rows: Sequence[CountRow]) -> Sequence[C
 
 
 def _is_late(row: CountRow, counter: CounterState) -> bool:
-    """Whether a count was printed before the last one, and came after it: of a sender that repeats or was away."""
+    """Whether a count was printed before the last one, and came after it: of a sender that repeats
+    or was away.
+    """
     if row.at is None or counter.last_stamp is None:
         return False
     return row.number < counter.number and row.at < counter.last_stamp
@@ -103,8 +115,8 @@ def _grow(job: JobState, counter: CounterState, rows: Sequence[CountRow], now: f
 
 
 def _note_pause(job: JobState, growth: _Growth, pause: Pause, distance: int) -> None:
-    """Note a pause between counts that differ by ``distance``, negative where the job counts from an earlier
-    checkpoint, or an epoch from its first step.
+    """Note a pause between counts that differ by ``distance``, negative where the job counts from
+    an earlier checkpoint, or an epoch from its first step.
     """
     growth.advances += 1
     is_restart = distance < 0
@@ -138,9 +150,14 @@ def _lead(job: JobState, counter: CounterState, growth: _Growth) -> None:
         job.interval = growth.interval
 
 
-def _pause(counter: CounterState, waiting: Sequence[StageEntry], row: CountRow, now: float) -> Pause:
-    """The pause before a count, and its parts by the stages announced in it. A stage whose time is not known has all
-    of it.
+def _pause(
+    counter: CounterState,
+    waiting: Sequence[StageEntry],
+    row: CountRow,
+    now: float,
+) -> Pause:
+    """The pause before a count, and its parts by the stages announced in it. A stage whose time is
+    not known has all of it.
     """
     whole = _seconds_since(counter, row.at, now)
     stages = [entry.stage for entry in waiting]

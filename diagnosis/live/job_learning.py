@@ -17,8 +17,8 @@ MAX_SOURCES: Final = 4_096
 
 
 def new_state(now: float, before: JobState | None = None) -> JobState:
-    """The state of a job before anything was read. ``before``: that of the same job's last attempt, whose pauses are
-    known.
+    """The state of a job before anything was read. ``before``: that of the same job's last attempt,
+    whose pauses are known.
     """
     job = JobState(since=now, watches={watch.id: watch.record() for watch in TABLE})
     if before is not None:
@@ -27,7 +27,9 @@ def new_state(now: float, before: JobState | None = None) -> JobState:
 
 
 def learn(job: JobState, source: str, observation: Observation, now: float) -> JobState:
-    """Add the observation of one range of ``source``. The state is changed and returned. O(observation)."""
+    """Add the observation of one range of ``source``. The state is changed and returned.
+    O(observation).
+    """
     if source in job.sources or len(job.sources) < MAX_SOURCES:
         job.sources[source] = now
     note_lines(job, observation.lines, now)
@@ -45,7 +47,9 @@ def learn(job: JobState, source: str, observation: Observation, now: float) -> J
 
 
 def _learn_stage(job: JobState, effect: RangeEffect) -> None:
-    """The stage at the end of the range. A count ends a stage that another file announced, unless it is older."""
+    """The stage at the end of the range. A count ends a stage that another file announced, unless
+    it is older.
+    """
     observation = effect.observation
     last_count = _last_count_stamp(observation)
     if effect.has_advanced:
@@ -76,7 +80,9 @@ def _is_before(one: int | None, other: int | None) -> bool:
 
 
 def _add_mark(job: JobState, mark: StageMark, now: float) -> None:
-    """Add an announced stage. One that comes again is no news, so that lines which repeat hide no hang."""
+    """Add an announced stage. One that comes again is no news, so that lines which repeat hide no
+    hang.
+    """
     known = [entry.stage for entry in job.marks]
     is_end = mark.stage == TRAINING and known[-1:] != [TRAINING]
     if is_end or mark.stage not in known:

@@ -1,4 +1,5 @@
-"""The state of a running job, of bounded size. :mod:`diagnosis.live.stored_form` reads and writes it.
+"""The state of a running job, of bounded size. :mod:`diagnosis.live.stored_form` reads and writes
+it.
 
 An attribute whose stored name differs keeps the name under which former versions stored it.
 """
@@ -17,8 +18,9 @@ TRAINING: Final = "training"
 
 
 class CounterState(msgspec.Struct):
-    """The counter of one message. ``last_stamp`` and ``last_at``: when its last count was printed, in nanoseconds of
-    its line, and read; ``late_ranges``: ranges in turn that had nothing but lines that came late.
+    """The counter of one message. ``last_stamp`` and ``last_at``: when its last count was printed,
+    in nanoseconds of its line, and read; ``late_ranges``: ranges in turn that had nothing but lines
+    that came late.
     """
 
     number: Count = msgspec.field(name="n")
@@ -30,7 +32,9 @@ class CounterState(msgspec.Struct):
 
 
 class StageEntry(msgspec.Struct, frozen=True, array_like=True):
-    """A stage that was announced since the last count. ``stamp``: of its line; ``seen_at``: when the site read it."""
+    """A stage that was announced since the last count. ``stamp``: of its line; ``seen_at``: when
+    the site read it.
+    """
 
     stage: Stage
     stamp: Stamp | None
@@ -40,15 +44,17 @@ class StageEntry(msgspec.Struct, frozen=True, array_like=True):
 class JobState(msgspec.Struct, kw_only=True):
     """What is known of one attempt of a job while it runs.
 
-    ``since``: when the site began to follow it; ``sources``: file -> when it last had lines; ``counters``: file and
-    message -> counter; ``leader``: key of the counter with most advances, whose numbers are the job's iterations;
-    ``interval``: iterations between two counts; ``is_last``: the last count is the last planned one; ``advanced_at``:
-    the last progress of any counter; ``advances``: counts of the leader after its first; ``steps``: seconds of its
-    last iterations; ``stage_stamp``: of the line that named the stage, in nanoseconds.
+    ``since``: when the site began to follow it; ``sources``: file -> when it last had lines;
+    ``counters``: file and message -> counter; ``leader``: key of the counter with most advances,
+    whose numbers are the job's iterations; ``interval``: iterations between two counts;
+    ``is_last``: the last count is the last planned one; ``advanced_at``: the last progress of any
+    counter; ``advances``: counts of the leader after its first; ``steps``: seconds of its last
+    iterations; ``stage_stamp``: of the line that named the stage, in nanoseconds.
 
-    ``longest_silence_s``: stage -> the longest time without any line since the last count; ``judged_at``: the last
-    judgement; ``back_at``: when the site came back after it had been away; ``away_s``: how long it was away in all,
-    ``away_before_line_s`` until the last line, ``away_before_progress_s`` until the last progress.
+    ``longest_silence_s``: stage -> the longest time without any line since the last count;
+    ``judged_at``: the last judgement; ``back_at``: when the site came back after it had been away;
+    ``away_s``: how long it was away in all, ``away_before_line_s`` until the last line,
+    ``away_before_progress_s`` until the last progress.
 
     ``watches``: id of a watch -> its own state; ``alarms``: open ones first.
     """

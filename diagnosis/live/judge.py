@@ -25,9 +25,11 @@ def judge(job: JobState, now: float) -> list[Alarm]:
 
 
 def record(job: JobState, alarms: Sequence[Alarm], now: float) -> bool:
-    """Write ``alarms`` into the state: open ones first, in place, then the last ended ones with their ``until``.
+    """Write ``alarms`` into the state: open ones first, in place, then the last ended ones with
+    their ``until``.
 
-    Returns whether the job should be diagnosed again: one began, ended or is so old that its incident should say so.
+    Returns whether the job should be diagnosed again: one began, ended or is so old that its
+    incident should say so.
     """
     was_open = {row.kind: row for row in job.alarms if row.is_open}
     former = [row for row in job.alarms if not row.is_open]

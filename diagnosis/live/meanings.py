@@ -1,6 +1,8 @@
-"""What messages mean to the watches. A message of a running job comes again in every range, so its meaning is kept.
+"""What messages mean to the watches. A message of a running job comes again in every range, so its
+meaning is kept.
 
-A process keeps the meanings of the messages that it saw last; they depend on the wording alone, never on the job.
+A process keeps the meanings of the messages that it saw last; they depend on the wording alone,
+never on the job.
 """
 
 from __future__ import annotations
@@ -24,7 +26,9 @@ MAX_LINE_CHARS: Final = 2_000
 
 
 class Meaning(NamedTuple):
-    """``stage``: the stage that the message begins or ends; ``signature``: the decisive rule of a cause."""
+    """``stage``: the stage that the message begins or ends; ``signature``: the decisive rule of a
+    cause.
+    """
 
     is_counter: bool = False
     stage: str = ""
@@ -40,9 +44,9 @@ _cache: dict[int, Meaning] = {}
 
 
 def meanings(prepared: Prepared) -> list[Meaning]:
-    """The meaning of each message of a block, in its order. Only new messages cost a search. Of more than
-    :data:`MAX_MESSAGES` new ones, those of the worst levels are searched: a block of so many different messages is
-    data, not a log.
+    """The meaning of each message of a block, in its order. Only new messages cost a search. Of
+    more than :data:`MAX_MESSAGES` new ones, those of the worst levels are searched: a block of so
+    many different messages is data, not a log.
     """
     every = prepared.facts.masked[prepared.first].tolist()
     fresh = {masked: place for place, masked in enumerate(every) if masked not in _cache}
@@ -64,15 +68,20 @@ def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
     masked = prepared.facts.masked[first]
     texts = [prepared.texts[one] for one in masked.tolist()]
     lines = prepared.rows.text(first, 4 * EXAMPLE_CHARS).str.head(EXAMPLE_CHARS)
-    return pl.DataFrame([pl.Series("masked", masked), pl.Series("text", texts, pl.String), lines.alias("example")])
+    masked_column = pl.Series("masked", masked)
+    text_column = pl.Series("text", texts, pl.String)
+    return pl.DataFrame([masked_column, text_column, lines.alias("example")])
 
 
 def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
-    marks = {masked: (stage, is_end) for masked, stage, is_end in stages.stage_marks(messages).iter_rows()}
+    stage_marks = stages.stage_marks(messages).iter_rows()
+    marks = {masked: (stage, is_end) for masked, stage, is_end in stage_marks}
     hits = signatures.load().match(messages)
     hits = hits.filter((pl.col("role") == Role.ROOT) & (pl.col("strength") == "decisive"))
-    causes = {masked: pair for masked, *pair in hits.select("masked", "signature", "category").iter_rows()}
-    about_retries = messages.filter(pl.col("example").str.contains(words.pattern("watched", "retry")))
+    rows = hits.select("masked", "signature", "category").iter_rows()
+    causes = {masked: pair for masked, *pair in rows}
+    retry = words.pattern("watched", "retry")
+    about_retries = messages.filter(pl.col("example").str.contains(retry))
     retries = set(about_retries["masked"].to_list())
     states_use = words.regex("watched", "disk")
     found = {}

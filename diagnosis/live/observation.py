@@ -1,7 +1,8 @@
-"""What one range of a growing log says: the record that a reader process sends and that watches learn from.
+"""What one range of a growing log says: the record that a reader process sends and that watches
+learn from.
 
-Rows of numbers are arrays in JSON, the others objects. Moments in lines are nanoseconds (UTC), None if a line states
-none.
+Rows of numbers are arrays in JSON, the others objects. Moments in lines are nanoseconds (UTC), None
+if a line states none.
 """
 
 from __future__ import annotations
@@ -30,8 +31,8 @@ class StageMark(msgspec.Struct, frozen=True, array_like=True):
 
 
 class CountRow(msgspec.Struct, frozen=True, array_like=True):
-    """A line with a counter. ``announced``: what was announced since the row before; ``is_last``: it is the last count
-    that is planned.
+    """A line with a counter. ``announced``: what was announced since the row before; ``is_last``:
+    it is the last count that is planned.
     """
 
     number: Count
@@ -48,7 +49,7 @@ class LossRow(msgspec.Struct, frozen=True, array_like=True):
 
 
 class ErrorRow(msgspec.Struct, frozen=True):
-    """The first line of a decisive rule: ``signature``, its category and title; ``text``: the line."""
+    """The first line of a decisive rule: ``signature``, category and title; ``text``: the line."""
 
     signature: str
     category: str
@@ -74,8 +75,9 @@ class LineTallies(msgspec.Struct, frozen=True):
 class Observation(msgspec.Struct, frozen=True):
     """All that watches need of one range. Without lines it has the defaults.
 
-    ``counters``: message -> its counts in the order of the lines; ``stage``: at the end of the range, None if no line
-    names one; ``announced``: stages after the last count, each once in a row; ``writers``: nodes.
+    ``counters``: message -> its counts in the order of the lines; ``stage``: at the end of the
+    range, None if no line names one; ``announced``: stages after the last count, each once in a
+    row; ``writers``: nodes.
     """
 
     lines: Lines = 0

@@ -1,7 +1,8 @@
-"""Reads new ranges of growing logs: counters, losses, stages, errors and what else the watches need.
+"""Reads new ranges of growing logs: counters, losses, stages, errors and what else the watches
+need.
 
-Ranges of many files are read as one block, and no table is written: a call of compiled code costs the same for a few
-lines as for many, and a job of 64 nodes grows in 64 files. Linear in the ranges.
+Ranges of many files are read as one block, and no table is written: a call of compiled code costs
+the same for a few lines as for many, and a job of 64 nodes grows in 64 files. Linear in the ranges.
 """
 
 from __future__ import annotations
@@ -22,13 +23,15 @@ from diagnosis.live.observation import Observation
 from diagnosis.model import LOG_KINDS
 from diagnosis.recognise import LogKinds
 
-#: Of a line that is overwritten again and again, as a progress bar is, so many states are read: the last ones.
+#: Of a line that is overwritten again and again, as a progress bar is, so many states are read: the
+#: last ones.
 MAX_STATES: Final = MAX_COUNTER_LINES
 
 
 class Range(NamedTuple):
-    """New whole lines of a file: ``data``, from byte ``offset`` on. ``head``: the file's beginning, which shows its
-    kind."""
+    """New whole lines of a file: ``data``, from byte ``offset`` on. ``head``: the file's beginning,
+    which shows its kind.
+    """
 
     path: str
     head: bytes
@@ -37,7 +40,9 @@ class Range(NamedTuple):
 
 
 def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[Observation]:
-    """The observation of each range; the empty one of those that are no logs. Never raises on content."""
+    """The observation of each range; the empty one of those that are no logs. Never raises on
+    content.
+    """
     known_zone = time_zone(zone, [])
     with_states = [_with_states_as_lines(one) for one in ranges]
     found = [Observation() for _ in ranges]
@@ -61,7 +66,9 @@ def observe(ranges: Sequence[Range], zone: str = "UTC") -> list[Observation]:
 
 
 def _is_plain(one: Range, kinds: LogKinds) -> bool:
-    """Whether a range can be read together with others: UTF-8 without a mark and without wrapped lines."""
+    """Whether a range can be read together with others: UTF-8 without a mark and without wrapped
+    lines.
+    """
     if kinds.of(one.head, one.path) is None or _mark_bytes(one):
         return False
     return lines.is_plain(one.data)
@@ -77,8 +84,8 @@ def _block_of(one: Range) -> lines.Block:
 
 
 def _with_states_as_lines(one: Range) -> Range:
-    """The range with a line for each state of a line that carriage returns overwrite, at most :data:`MAX_STATES`.
-    UTF-16 and a journal's export stay as they are.
+    """The range with a line for each state of a line that carriage returns overwrite, at most
+    :data:`MAX_STATES`. UTF-16 and a journal's export stay as they are.
     """
     if b"\r" not in one.data:
         return one
@@ -109,4 +116,7 @@ def _observe_block(paths: Sequence[str], prepared: Prepared) -> list[Observation
     described.add(prepared)
     block = BlockLines(prepared, meanings(prepared))
     edges = pairwise(prepared.cuts.tolist())
-    return [block.observation_of(log, *edge) for log, edge in zip(described.logs, edges, strict=True)]
+    found = []
+    for log, (begin, end) in zip(described.logs, edges, strict=True):
+        found.append(block.observation_of(log, begin, end))
+    return found

@@ -8,9 +8,9 @@ from diagnosis.live.observation import Observation
 
 
 class Pause(NamedTuple):
-    """The time between two counts. ``after``: the first of them; ``stage``: the last one that a line announced in
-    between, ``training`` if none did; ``parts``: each announced stage with the seconds until the next announcement or
-    count.
+    """The time between two counts. ``after``: the first of them; ``stage``: the last one that a
+    line announced in between, ``training`` if none did; ``parts``: each announced stage with the
+    seconds until the next announcement or count.
     """
 
     after: int
@@ -22,9 +22,9 @@ class Pause(NamedTuple):
 class RangeEffect(NamedTuple):
     """The observation of one range of ``source``, and its effect on the job's progress.
 
-    ``has_advanced``: some counter grew. The others are of the counter that leads: ``steps``: seconds of an iteration,
-    without announced stages in between; ``pauses``: all times between counts; ``has_restarted``: it counts again from
-    an earlier number.
+    ``has_advanced``: some counter grew. The others are of the counter that leads: ``steps``:
+    seconds of an iteration, without announced stages in between; ``pauses``: all times between
+    counts; ``has_restarted``: it counts again from an earlier number.
     """
 
     source: str

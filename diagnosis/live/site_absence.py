@@ -1,7 +1,7 @@
 """When the site itself was away, or its clock jumped: silence then says nothing about the job.
 
-After an hour without the site all followers are late, each by another time. Counted as silence, this would be a hang of
-every job, a lost node of most, and a burst of whatever an hour brings.
+After an hour without the site all followers are late, each by another time. Counted as silence,
+this would be a hang of every job, a lost node of most, and a burst of whatever an hour brings.
 """
 
 from __future__ import annotations
@@ -48,8 +48,8 @@ def line_silence_s(job: JobState, now: float) -> float:
 
 
 def silence_s(job: JobState, now: float) -> float:
-    """Seconds without progress, or since the beginning, in which the site was there to see it. 0 while lines that would
-    show progress may still wait for the site.
+    """Seconds without progress, or since the beginning, in which the site was there to see it. 0
+    while lines that would show progress may still wait for the site.
     """
     if may_progress_wait(job, now):
         return 0.0
@@ -58,7 +58,9 @@ def silence_s(job: JobState, now: float) -> float:
 
 
 def may_progress_wait(job: JobState, now: float) -> bool:
-    """Whether lines that show progress may still wait for the site, since it came back after the last progress."""
+    """Whether lines that show progress may still wait for the site, since it came back after the
+    last progress.
+    """
     if job.back_at is None or not is_catching_up(job, now):
         return False
     return job.last_progress_at < job.back_at

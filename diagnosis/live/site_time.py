@@ -1,4 +1,6 @@
-"""Times of a running job are seconds on the clock of the site: a hang is silence, and silence has no stamp."""
+"""Times of a running job are seconds on the clock of the site: a hang is silence, and silence has
+no stamp.
+"""
 
 from __future__ import annotations
 

@@ -30,8 +30,8 @@ def count_interval_s(job: JobState) -> float | None:
 
 
 def spread(job: JobState) -> float:
-    """How much the last iterations differ, as a share: the standard deviation of their logarithms, from the median of
-    distances, which single slow ones do not move. 0 before five.
+    """How much the last iterations differ, as a share: the standard deviation of their logarithms,
+    from the median of distances, which single slow ones do not move. 0 before five.
     """
     usual = step_s(job)
     if not usual:

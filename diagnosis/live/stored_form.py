@@ -1,7 +1,8 @@
-"""The JSON of running jobs: the state that a site stores, and the observations that a reader process sends.
+"""The JSON of running jobs: the state that a site stores, and the observations that a reader
+process sends.
 
-Nothing else reads or writes it. Values that are missing, or that no version could have written, become the defaults:
-a state that is damaged costs what it knew, not the judgement of its job.
+Nothing else reads or writes it. Values that are missing, or that no version could have written,
+become the defaults: a state that is damaged costs what it knew, not the judgement of its job.
 """
 
 from __future__ import annotations
@@ -25,7 +26,9 @@ def encode(part: object) -> Any:
 
 
 def decode_state(stored: object, now: float) -> JobState:
-    """The state of a job. ``now``: when it began to be followed, if it does not say so. Never raises. O(values)."""
+    """The state of a job. ``now``: when it began to be followed, if it does not say so. Never
+    raises. O(values).
+    """
     parts = _object(stored)
     since = parts.get("since")
     stated: dict[str, Any] = {"since": since if _is_readable(since, Moment) else now, "watches": {}}
@@ -42,12 +45,14 @@ def decode_alarms(stored: object) -> list[AlarmRow]:
 
 
 def decode_steps(stored: object) -> list[float]:
-    """Seconds of the last iterations of a stored state, without a look at the rest. Never raises."""
+    """Seconds of the last iterations of a stored state, as :func:`decode_alarms`. Never raises."""
     return _decode(_object(stored).get("steps"), list[float], [])
 
 
 def decode_observation(sent: object) -> Observation:
-    """An observation as a reader sent it, its texts such as every database can store. Never raises. O(values)."""
+    """An observation as a reader sent it, its texts such as every database can store. Never raises.
+    O(values).
+    """
     return _decode(plain(sent), Observation, Observation())
 
 
@@ -56,7 +61,7 @@ def _object(value: object) -> Mapping[str, Any]:
 
 
 def _decode[Kind](value: object, kind: type[Kind], default: Kind) -> Kind:
-    """``value`` as a record; of one that is damaged the fields that can be read; else ``default``."""
+    """``value`` as a record; of a damaged one the fields that can be read; else ``default``."""
     if value is None:
         return default
     try:

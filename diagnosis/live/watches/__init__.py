@@ -1,7 +1,8 @@
 """The watches of a running job: each has one kind of alarm, a reason, and a state of its own.
 
-One table, the most severe first. A new watch is one module (or one more :class:`~diagnosis.live.watches.rates.Rate`)
-with what :class:`Watch` lists, its test, and a row here.
+One table, the most severe first. A new watch is one module (or one more
+:class:`~diagnosis.live.watches.rates.Rate`) with what :class:`Watch` lists, its test, and a row
+here.
 """
 
 from __future__ import annotations
@@ -18,11 +19,12 @@ from diagnosis.live.watches import disk, error, hang, losses, rates, silent, slo
 
 
 class Watch[State: msgspec.Struct](Protocol):
-    """``id``: the kind of its alarms. ``why``: why it works, a clause. ``category``: of the incident that it opens.
+    """``id``: the kind of its alarms. ``why``: why it works, a clause. ``category``: of the
+    incident that it opens.
 
-    ``record``: the type of its state. ``learn`` adds one range to ``state``; ``find_alarm`` gives its alarm at ``now``.
-    Both read the state of the job, which only :mod:`diagnosis.live.job_learning` changes, and cost at most a pass over
-    ``state``.
+    ``record``: the type of its state. ``learn`` adds one range to ``state``; ``find_alarm`` gives
+    its alarm at ``now``. Both read the state of the job, which only
+    :mod:`diagnosis.live.job_learning` changes, and cost at most a pass over ``state``.
     """
 
     @property
@@ -37,4 +39,13 @@ class Watch[State: msgspec.Struct](Protocol):
     def find_alarm(self, state: State, job: JobState, now: float) -> Alarm | None: ...
 
 
-TABLE: Final[Sequence[Watch[Any]]] = (error, hang, losses, silent, slow, rates.BURST, rates.RETRIES, disk)
+TABLE: Final[Sequence[Watch[Any]]] = (
+    error,
+    hang,
+    losses,
+    silent,
+    slow,
+    rates.BURST,
+    rates.RETRIES,
+    disk,
+)

@@ -21,7 +21,9 @@ record: Final = HangState
 
 
 def learn(state: HangState, job: JobState, effect: RangeEffect) -> None:
-    """Remember the longest time of each stage, and the counts of pauses that no announced stage explains."""
+    """Remember the longest time of each stage, and the counts of pauses that no announced stage
+    explains.
+    """
     usual_s = hang_limits.known_interval_s(job)
     silences = job.longest_silence_s
     for pause in effect.pauses:
@@ -32,7 +34,12 @@ def learn(state: HangState, job: JobState, effect: RangeEffect) -> None:
         silences = {}  # of a further pause in the same range nothing is known but its length
 
 
-def _learn_stages(state: HangState, job: JobState, pause: Pause, silences: dict[str, float]) -> None:
+def _learn_stages(
+    state: HangState,
+    job: JobState,
+    pause: Pause,
+    silences: dict[str, float],
+) -> None:
     """Remember a pause in which stages were announced."""
     is_longer = False
     for stage, seconds in pause.parts:
@@ -46,7 +53,13 @@ def _learn_stages(state: HangState, job: JobState, pause: Pause, silences: dict[
     state.add_passed(round_units(pause.after, job.interval))
 
 
-def _learn_pause(state: HangState, job: JobState, pause: Pause, silences: dict[str, float], usual_s: float) -> None:
+def _learn_pause(
+    state: HangState,
+    job: JobState,
+    pause: Pause,
+    silences: dict[str, float],
+    usual_s: float,
+) -> None:
     """Remember a pause in which no stage was announced, if it was longer than usual."""
     if pause.seconds > hang_limits.late_s(usual_s):
         state.add_pause(PauseRow.of(pause.after, pause.seconds, silences.values()))
@@ -56,7 +69,9 @@ def _learn_pause(state: HangState, job: JobState, pause: Pause, silences: dict[s
 
 
 def inherit(before: JobState) -> HangState:
-    """What the next attempt of a job knows of its pauses: its steps may be others, its stages are the same."""
+    """What the next attempt of a job knows of its pauses: its steps may be others, its stages are
+    the same.
+    """
     known = before.watch_state(id, HangState)
     return HangState(dict(known.stages), list(known.pauses), list(known.passed))
 
@@ -82,7 +97,7 @@ def _are_lines_usual(job: JobState, now: float) -> bool:
 
 
 def _find_silence(state: HangState, job: JobState, now: float) -> Alarm | None:
-    """The alarm of a pause that may still take longer, but in which lines came more often before."""
+    """The alarm of a pause that may still take longer, but in which lines came more often."""
     usual_s = hang_limits.line_silence_allowed_s(state, job)
     if usual_s is None or job.last_line_at is None or line_silence_s(job, now) <= usual_s:
         return None
@@ -97,7 +112,9 @@ def is_pause_likely(job: JobState) -> bool:
 
 
 def is_expected(job: JobState, pause: Pause) -> bool:
-    """Whether the time between two counts is an evaluation that was to be expected, and no slow step."""
+    """Whether the time between two counts is an evaluation that was to be expected, and no slow
+    step.
+    """
     usual_s = count_interval_s(job)
     if usual_s is None or pause.seconds <= hang_limits.late_s(usual_s):
         return False

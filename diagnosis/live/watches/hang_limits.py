@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 from diagnosis import thresholds
@@ -34,7 +35,9 @@ def late_s(usual_s: float) -> float:
 
 
 def allowed_s(state: HangState, job: JobState) -> float:
-    """How long the job may go without progress: until its present stage began, and what this stage may take."""
+    """How long the job may go without progress: until its present stage began, and what this stage
+    may take.
+    """
     usual_s = known_interval_s(job)
     if usual_s is None:
         return float(THRESHOLDS.launch_s)
@@ -52,7 +55,9 @@ def allowed_s(state: HangState, job: JobState) -> float:
 
 
 def _present_stage(state: HangState, job: JobState) -> str:
-    """The stage in which the job is; the end of a job that announced no evaluation begins with its last count."""
+    """The stage in which the job is; the end of a job that announced no evaluation begins with its
+    last count.
+    """
     if job.stage_now != TRAINING or not job.is_last:
         return job.stage_now
     return TRAINING if state.of_stage(EVALUATION) else SHUTDOWN
@@ -75,7 +80,13 @@ def _stage_s(state: HangState, job: JobState, stage: str) -> float:
     return float(max(pause_s, THRESHOLDS.launch_s / 2))  # a launch takes what the cluster takes
 
 
-def _with_evaluation_s(state: HangState, job: JobState, stage: str, begun_s: float, ends_s: float) -> float:
+def _with_evaluation_s(
+    state: HangState,
+    job: JobState,
+    stage: str,
+    begun_s: float,
+    ends_s: float,
+) -> float:
     """How long a stage may take together with an evaluation that no line announces."""
     known = recurring_pauses(state, job, job.iteration)
     if not known:
@@ -96,12 +107,15 @@ def line_silence_allowed_s(state: HangState, job: JobState) -> float | None:
     kinds = _kinds_of_pause(state, job)
     if min(map(len, kinds), default=0) < THRESHOLDS.pauses:
         return None
-    longest_s = max(max(pause.silence_s for pause in kind) for kind in kinds)
-    return float(max(THRESHOLDS.counts * usual_s, THRESHOLDS.silence * longest_s) + THRESHOLDS.slack_s)
+    longest_s = max(pause.silence_s for pause in chain.from_iterable(kinds))
+    allowed = max(THRESHOLDS.counts * usual_s, THRESHOLDS.silence * longest_s)
+    return float(allowed + THRESHOLDS.slack_s)
 
 
 def _kinds_of_pause(state: HangState, job: JobState) -> list[Sequence[PauseRow]]:
-    """The former pauses of each kind that the present one may be; none where one of them is the first of its kind."""
+    """The former pauses of each kind that the present one may be; none where one of them is the
+    first of its kind.
+    """
     stage = job.stage_now
     recurring = recurring_pauses(state, job, job.iteration)
     if stage == TRAINING:

@@ -30,8 +30,8 @@ MAX_HIGH_LOSSES: Final = 400
 
 
 class FileLosses(msgspec.Struct):
-    """``usual``: the last usual losses; ``not_finite`` and ``high``: unusual ones in turn, the first of them at
-    ``iteration`` and ``since``; ``value``: the last high one.
+    """``usual``: the last usual losses; ``not_finite`` and ``high``: unusual ones in turn, the
+    first of them at ``iteration`` and ``since``; ``value``: the last high one.
     """
 
     usual: list[Loss] = []

@@ -16,7 +16,9 @@ MAX_STAGE_TIMES: Final = 32
 
 
 class PauseRow(msgspec.Struct, frozen=True, array_like=True):
-    """One pause. ``after``: the count before it; ``silence_s``: the longest time in it without a line."""
+    """One pause. ``after``: the count before it; ``silence_s``: the longest time in it without a
+    line.
+    """
 
     after: Count
     seconds: Seconds
@@ -24,15 +26,15 @@ class PauseRow(msgspec.Struct, frozen=True, array_like=True):
 
     @classmethod
     def of(cls, after: int, seconds: float, silences: Iterable[float]) -> PauseRow:
-        """A pause with silences of so many seconds; where none is known it was silent throughout."""
+        """A pause with silences of so many seconds; where none is known all of it was silent."""
         longest = max(silences, default=seconds)
         return cls(after, round(seconds, 1), round(min(seconds, longest), 1))
 
 
 class HangState(msgspec.Struct):
-    """``stages``: stage -> its pauses; ``pauses``: those that no announced stage explains; ``passed``: round numbers of
-    iterations that the job passed without such a pause, negative where its first iteration is called 0; ``longest_s``:
-    the longest usual time between two counts.
+    """``stages``: stage -> its pauses; ``pauses``: those that no announced stage explains;
+    ``passed``: round numbers of iterations that the job passed without such a pause, negative where
+    its first iteration is called 0; ``longest_s``: the longest usual time between two counts.
     """
 
     stages: dict[str, list[PauseRow]] = {}

@@ -1,8 +1,9 @@
-"""Lines of one sort that come in greater numbers than this stage's own history: error lines, retries.
+"""Lines of one sort that come in greater numbers than this stage's own history: error lines,
+retries.
 
-Lines are counted in windows. Each stage remembers its largest window so far; a window that a launch, an evaluation or a
-checkpoint touches is one of that stage, since these print warnings of their own: a launch most, and those of the run
-that it ends come with it.
+Lines are counted in windows. Each stage remembers its largest window so far; a window that a
+launch, an evaluation or a checkpoint touches is one of that stage, since these print warnings of
+their own: a launch most, and those of the run that it ends come with it.
 """
 
 from __future__ import annotations
@@ -27,13 +28,15 @@ LAUNCH: Final = "launch"
 
 
 class RateState(msgspec.Struct):
-    """The window that is open began at ``began_at`` (unset: none), has ``count`` lines and belongs to ``stage``.
+    """The window that is open began at ``began_at`` (unset: none), has ``count`` lines and belongs
+    to ``stage``.
 
-    ``last``: lines of the window before; ``hits``: when the last windows with many lines began; ``many``: how many of
-    them came since it was quiet, ``waiting``: stage -> the largest of them; ``quiet``: quiet windows since the last of
-    them; ``is_open``: the alarm holds.
+    ``last``: lines of the window before; ``hits``: when the last windows with many lines began;
+    ``many``: how many of them came since it was quiet, ``waiting``: stage -> the largest of them;
+    ``quiet``: quiet windows since the last of them; ``is_open``: the alarm holds.
 
-    Of each stage: ``most``: lines of its largest window; ``windows``: their number; ``visits``: how often it began.
+    Of each stage: ``most``: lines of its largest window; ``windows``: their number; ``visits``: how
+    often it began.
     """
 
     began_at: Moment | msgspec.UnsetType = msgspec.field(name="began", default=msgspec.UNSET)
@@ -66,9 +69,10 @@ class RateState(msgspec.Struct):
 class Rate:
     """A watch over one tally of the ranges.
 
-    ``tally``: the number of such lines in a range; ``window_s``: seconds of a window; ``min_lines``: lines in it from
-    which it may be an alarm; ``factor``: how many times the largest window so far; ``windows_in_turn``: such windows in
-    turn that are an alarm; ``text``: what the lines are.
+    ``tally``: the number of such lines in a range; ``window_s``: seconds of a window;
+    ``min_lines``: lines in it from which it may be an alarm; ``factor``: how many times the largest
+    window so far; ``windows_in_turn``: such windows in turn that are an alarm; ``text``: what the
+    lines are.
     """
 
     id: str
@@ -171,7 +175,9 @@ def begun_stages(job: JobState, effect: RangeEffect) -> list[str]:
 
 
 def _stage_of_window(touched: list[str]) -> str:
-    """The stage to which a window belongs that touches these: a launch, else the first that is not training."""
+    """The stage to which a window belongs that touches these: a launch, else the first that is not
+    training.
+    """
     if LAUNCH in touched:
         return LAUNCH
     return next((stage for stage in touched if stage != TRAINING), TRAINING)

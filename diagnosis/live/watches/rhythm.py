@@ -1,5 +1,5 @@
-"""How long the next pause may take, from those before: a save that an evaluation follows at every fifth count is long
-there, and at no other.
+"""How long the next pause may take, from those before: a save that an evaluation follows at every
+fifth count is long there, and at no other.
 """
 
 from __future__ import annotations
@@ -23,8 +23,9 @@ def limit_s(known: Pauses, iteration: int | None, interval: int) -> float:
 
 
 def max_pause_s(likely: Sequence[float]) -> float:
-    """How long a pause may take, of which some are known: in logarithms, their mean and so many spreads of a next one.
-    A few pauses show little of their spread, so it begins as that of ``THRESHOLDS.prior_pauses``.
+    """How long a pause may take, of which some are known: in logarithms, their mean and so many
+    spreads of a next one. A few pauses show little of their spread, so it begins as that of
+    ``THRESHOLDS.prior_pauses``.
     """
     logs = [math.log(max(seconds, 1.0)) for seconds in likely]
     count = len(logs)
@@ -37,8 +38,8 @@ def max_pause_s(likely: Sequence[float]) -> float:
 
 
 def _same_kind(known: Pauses, iteration: int | None, interval: int) -> Pauses:
-    """The pauses of the kind that is due after ``iteration``; all, if the counts do not tell the long ones from the
-    short.
+    """The pauses of the kind that is due after ``iteration``; all, if the counts do not tell the
+    long ones from the short.
     """
     short, long = _short_and_long(known)
     if iteration is None or len(long) < THRESHOLDS.multiples:
@@ -57,7 +58,7 @@ def _same_kind(known: Pauses, iteration: int | None, interval: int) -> Pauses:
 
 
 def _short_and_long(known: Pauses) -> tuple[Pauses, Pauses]:
-    """The pauses on both sides of the largest ratio of two neighbours; no long ones if it is small."""
+    """The pauses on both sides of the largest ratio of neighbours; no long ones if it is small."""
     ordered = sorted(known, key=lambda pause: pause.seconds)
     largest, place = 0.0, 0
     for number, (one, longer) in enumerate(pairwise(ordered), 1):
@@ -70,7 +71,9 @@ def _short_and_long(known: Pauses) -> tuple[Pauses, Pauses]:
 
 
 def _is_due(iteration: int, first: int, period: int, interval: int) -> bool:
-    """Whether a pause that comes every ``period`` counts, once at ``first``, comes after ``iteration``."""
+    """Whether a pause that comes every ``period`` counts, once at ``first``, comes after
+    ``iteration``.
+    """
     half = period / 2
     distance = abs((iteration - first + half) % period - half)
     return distance < interval

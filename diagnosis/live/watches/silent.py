@@ -27,8 +27,8 @@ MAX_NAMED: Final = 4
 
 
 class NodeLines(msgspec.Struct, frozen=True, array_like=True):
-    """When a node wrote: the job's count at that time, and the moment; its longest gap in counts of the job, and the
-    number of ranges with lines of it.
+    """When a node wrote: the job's count at that time, and the moment; its longest gap in counts of
+    the job, and the number of ranges with lines of it.
     """
 
     last_count: Count
@@ -38,7 +38,9 @@ class NodeLines(msgspec.Struct, frozen=True, array_like=True):
 
 
 class SilentState(msgspec.Struct):
-    """``count``: counts of the job without those after announced pauses; ``nodes``: node -> its lines."""
+    """``count``: counts of the job without those after announced pauses; ``nodes``: node -> its
+    lines.
+    """
 
     count: Count = 0
     nodes: dict[str, NodeLines] = {}
@@ -48,8 +50,8 @@ record: Final = SilentState
 
 
 def learn(state: SilentState, job: JobState, effect: RangeEffect) -> None:
-    """Remember when each node wrote last, and its longest gap. Gaps are counted in counts of the job, so that
-    evaluations and restarts, where all are quiet, do not lengthen them.
+    """Remember when each node wrote last, and its longest gap. Gaps are counted in counts of the
+    job, so that evaluations and restarts, where all are quiet, do not lengthen them.
     """
     state.count += sum(pause.stage == TRAINING for pause in effect.pauses)
     for name in effect.observation.writers:

@@ -1,8 +1,10 @@
-"""Steps that take longer than the job's own: a sequential test of the job's steps against several slowdowns.
+"""Steps that take longer than the job's own: a sequential test of the job's steps against several
+slowdowns.
 
-For each slowdown one sum is kept: how much more likely each step is under it than under the usual pace (Page's CUSUM
-of log likelihood ratios; Lorden 1971 for several alternatives). The largest sum decides, so a strong slowdown needs few
-steps and a weak one more. The usual step and its spread are the job's own, of the steps before.
+For each slowdown one sum is kept: how much more likely each step is under it than under the usual
+pace (Page's CUSUM of log likelihood ratios; Lorden 1971 for several alternatives). The largest sum
+decides, so a strong slowdown needs few steps and a weak one more. The usual step and its spread are
+the job's own, of the steps before.
 """
 
 from __future__ import annotations
@@ -54,8 +56,9 @@ class UsualStep(msgspec.Struct, frozen=True, array_like=True):
 class SlowState(msgspec.Struct):
     """``usual_s``: seconds of the last usual steps, ``usual_step`` sums them up.
 
-    ``sums``: of each slowdown, empty while nothing is suspected. Since they left zero: ``since``, ``suspect_s``:
-    seconds of the last such steps; ``count``: their number; ``lasted_s``: their seconds; ``highest``: the largest sum.
+    ``sums``: of each slowdown, empty while nothing is suspected. Since they left zero: ``since``,
+    ``suspect_s``: seconds of the last such steps; ``count``: their number; ``lasted_s``: their
+    seconds; ``highest``: the largest sum.
 
     ``noise``: a sum that passed by itself; ``is_open``: the alarm holds.
     """
@@ -108,19 +111,28 @@ def learn(state: SlowState, job: JobState, effect: RangeEffect) -> None:
     for step_s in effect.steps:
         usual = state.usual_step
         if usual is not None and len(state.usual_s) >= THRESHOLDS.usual:
-            enough = _alarm_sum(usual, job)
+            enough = alarm_sum(usual, job)
             _add_step(state, usual, step_s, step_s * job.interval, enough, effect.now)
         if not state.sums:
             state.usual_s = [*state.usual_s, *state.suspect_s, step_s][-MAX_USUAL_STEPS:]
             state.suspect_s = []
-            state.usual_step = _usual_step(state.usual_s)
+            state.usual_step = usual_step_of(state.usual_s)
 
 
-def _add_step(state: SlowState, usual: UsualStep, step_s: float, count_s: float, enough: float, now: float) -> None:
-    """Add one step, of a count that took ``count_s``, and judge. ``enough``: the sum that is an alarm."""
+def _add_step(
+    state: SlowState,
+    usual: UsualStep,
+    step_s: float,
+    count_s: float,
+    enough: float,
+    now: float,
+) -> None:
+    """Add one step, of a count that took ``count_s``, and judge. ``enough``: the sum that is an
+    alarm.
+    """
     if not any(state.sums):
         state.begin_suspicion(now)
-    state.sums = _added_sums(state.sums, _log_likelihood_ratios(usual, step_s), enough)
+    state.sums = _added_sums(state.sums, log_likelihood_ratios(usual, step_s), enough)
     total = max(state.sums)
     if total > 0.0:
         state.add_suspect(step_s, count_s)
@@ -152,7 +164,9 @@ def _end_suspicion(state: SlowState, enough: float) -> None:
 
 
 def find_alarm(state: SlowState, job: JobState, now: float) -> Alarm | None:
-    """The alarm since the first of the slow steps. The step that is not finished counts for what it took so far."""
+    """The alarm since the first of the slow steps. The step that is not finished counts for what it
+    took so far.
+    """
     usual = state.usual_step
     if usual is None:
         return None
@@ -174,23 +188,30 @@ def _decisive_step_s(state: SlowState, usual: UsualStep, job: JobState, now: flo
         return None
     waited_s = silence_s(job, now) - THRESHOLDS.transport_s
     unfinished_s = waited_s / job.interval
-    ratios = _log_likelihood_ratios(usual, unfinished_s, is_finished=False)
+    ratios = log_likelihood_ratios(usual, unfinished_s, is_finished=False)
     total = max(map(sum, zip(state.sums, ratios, strict=True)))
-    if total < max(_alarm_sum(usual, job), state.noise):
+    if total < max(alarm_sum(usual, job), state.noise):
         return None
     return unfinished_s if state.lasted_s + waited_s >= THRESHOLDS.slow_s else None
 
 
-def _alarm_sum(usual: UsualStep, job: JobState) -> float:
+def alarm_sum(usual: UsualStep, job: JobState) -> float:
     """The sum that is an alarm in this job."""
     count_s = max(usual.median_s * job.interval, 1e-3)
     return float(THRESHOLDS.sum + max(0.0, math.log(THRESHOLDS.reference_s / count_s)))
 
 
-def _log_likelihood_ratios(usual: UsualStep, step_s: float, *, is_finished: bool = True) -> list[float]:
-    """What a step adds to each sum: the log of how many times more likely it is under that slowdown.
+def log_likelihood_ratios(
+    usual: UsualStep,
+    step_s: float,
+    *,
+    is_finished: bool = True,
+) -> list[float]:
+    """What a step adds to each sum: the log of how many times more likely it is under that
+    slowdown.
 
-    The logarithms of steps are taken as normal. Of an unfinished step only its least length is known.
+    The logarithms of steps are taken as normal. Of an unfinished step only its least length is
+    known.
     """
     at = usual.deviation(step_s)
     load = math.log(THRESHOLDS.load) / usual.spread
@@ -204,7 +225,7 @@ def _log_likelihood_ratios(usual: UsualStep, step_s: float, *, is_finished: bool
 
 
 def _log_density_ratio(at: float, slow: float, load: float) -> float:
-    """The logarithm of the ratio of two normal densities at ``at``, around ``slow`` and ``load``."""
+    """The logarithm of the ratio of two normal densities of means ``slow`` and ``load``."""
     return (slow - load) * (at - (slow + load) / 2)
 
 
@@ -218,7 +239,7 @@ def _normal_tail(at: float) -> float:
     return math.erfc(at / math.sqrt(2.0)) / 2
 
 
-def _usual_step(steps_s: Sequence[float]) -> UsualStep:
+def usual_step_of(steps_s: Sequence[float]) -> UsualStep:
     """The median of the steps, and the spread of their logarithms: the wider of two robust ones."""
     ordered = sorted(max(step, 1e-6) for step in steps_s)
     middle = median(ordered)

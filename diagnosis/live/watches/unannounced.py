@@ -1,4 +1,6 @@
-"""Evaluations that no line announces: pauses that come again at the same distance, and the first at a round count."""
+"""Evaluations that no line announces: pauses that come again at the same distance, and the first at
+a round count.
+"""
 
 from __future__ import annotations
 
@@ -27,7 +29,8 @@ def recurring_pauses(state: HangState, job: JobState, iteration: int | None) -> 
     """The pauses that no line announced, at the same distance as the count ``iteration``."""
     if iteration is None:
         return []
-    return [one for one in state.pauses if _is_recurrence(state, one.after, iteration, job.interval)]
+    interval = job.interval
+    return [one for one in state.pauses if _is_recurrence(state, one.after, iteration, interval)]
 
 
 def _is_recurrence(state: HangState, after: int, iteration: int, interval: int) -> bool:
@@ -42,7 +45,9 @@ def _is_recurrence(state: HangState, after: int, iteration: int, interval: int) 
 
 
 def first_round_s(state: HangState, job: JobState, iteration: int | None) -> float:
-    """Seconds that the first pause at a round count may take, of a job that announces no evaluation."""
+    """Seconds that the first pause at a round count may take, of a job that announces no
+    evaluation.
+    """
     is_announced = any(mark.stage == EVALUATION for mark in job.marks)
     if iteration is None or is_announced or state.of_stage(EVALUATION):
         return 0.0
@@ -54,9 +59,9 @@ def first_round_s(state: HangState, job: JobState, iteration: int | None) -> flo
 
 
 def _unreached_sign(state: HangState, job: JobState) -> int:
-    """The sign of the round numbers that the job does not reach: -1 if its first iteration is called 1, because 1 was
-    the first count and all are printed, or because announced pauses came after counts such as 100 and 200; 1 if these
-    came after 99 and 199. 0 if nothing says it.
+    """The sign of the round numbers that the job does not reach: -1 if its first iteration is
+    called 1, because 1 was the first count and all are printed, or because announced pauses came
+    after counts such as 100 and 200; 1 if these came after 99 and 199. 0 if nothing says it.
     """
     leader = job.leading_counter
     if leader is not None and leader.first == 1 and job.interval == 1:
@@ -77,7 +82,9 @@ def _reached_units(state: HangState) -> Iterator[int]:
 
 
 def round_units(iteration: int, interval: int) -> Iterator[int]:
-    """The round numbers that ``iteration`` completes; negative ones if the first iteration is called 0."""
+    """The round numbers that ``iteration`` completes; negative ones if the first iteration is
+    called 0.
+    """
     if iteration <= 0:
         return
     units = [unit for unit in THRESHOLDS.round_counts if unit >= THRESHOLDS.round * interval]

@@ -51,3 +51,23 @@ def test_the_more_pauses_are_known_the_less_may_the_next_one_take() -> None:
 def test_pauses_that_differ_much_may_differ_again() -> None:
     assert max_pause_s([40.0, 80.0, 160.0, 320.0]) > 600
     assert max_pause_s([100.0, 110.0, 95.0, 105.0]) < 180
+
+
+def test_the_limit_is_three_spreads_of_the_next_pause_above_the_mean() -> None:
+    assert [round(max_pause_s([100.0] * count)) for count in (1, 2, 8)] == [228, 191, 148]
+    assert round(max_pause_s([90.0, 110.0])) == 198
+
+
+def test_two_pauses_after_99_and_199_have_a_rhythm_too() -> None:
+    from_zero = [pause(one.after - 1, one.seconds) for one in SAVES[:10]]
+    assert limit_s(from_zero, 1_899, 1) < 60 < 200 < limit_s(from_zero, 1_999, 1)
+
+
+def test_every_second_count_may_be_long() -> None:
+    pauses = [pause(n, 200.0 if n % 20 == 0 else 30.0) for n in range(10, 160, 10)]
+    assert limit_s(pauses, 170, 10) < 60 < 200 < limit_s(pauses, 180, 10)
+
+
+def test_pauses_that_differ_by_less_than_half_are_of_one_kind() -> None:
+    pauses = [pause(one.after, 130.0 if one.seconds > 100 else 100.0) for one in SAVES]
+    assert limit_s(pauses, 1_900, 1) == limit_s(pauses, 2_000, 1)
