@@ -86,7 +86,11 @@ class Flows:
         return run_parts(self.disk, function, self._parts(more, beside))
 
     def _parts(self, more: Sequence[Any], beside: Sequence[npt.NDArray[Any]]) -> list[tuple[Any, ...]]:
-        return [(part, *(column[piece] for column in beside), *more) for piece, part in self.parts()]
+        found = []
+        for piece, part in self.parts():
+            columns = [column[piece] for column in beside]
+            found.append((part, *columns, *more))
+        return found
 
     def grouped(self, unit: Ints | Ints32, units: int) -> Callable[[], list[Group]]:
         """The records of whole units (numbers below ``units``; negative: of none), about a piece of records a group,
@@ -228,6 +232,11 @@ class Capture:
         place = self.places.get(member)
         return place.node if place is not None and place.node else self.names[member]
 
+    def nodes_of(self, members: Iterable[int]) -> frozenset[str]:
+        """The machines of the members, as far as an inventory names them."""
+        places = [self.places.get(int(member)) for member in members]
+        return frozenset(place.node for place in places if place is not None and place.node)
+
     def labels(self, members: Iterable[int]) -> dict[str, str]:
         """How to show members whose machine is known: its name, with the rank if it has only one, with port, GPU or
         address if several members are on it.
@@ -276,7 +285,7 @@ def load_capture(
     capture = Capture(
         flows,
         coded.names,
-        [tuple(part for part in p.split(";") if part) for p in coded.paths],
+        [tuple(filter(None, path.split(";"))) for path in coded.paths],
         read.t0 / 1e9,
         resolution_s=resolution,
         has_bytes=with_bytes > 0.5 * len(flows),

@@ -76,7 +76,7 @@ def correct_clocks(job: JobFlows, pairs: Pairs, capture: Capture) -> tuple[JobFl
     ring_of = np.full(count, -1, dtype=np.int64)
     for number, ring in enumerate(rings):
         ring_of[ring] = number
-    nodes = [frozenset(capture.places[int(m)].node for m in r if int(m) in capture.places) - {""} for r in rings]
+    nodes = [capture.nodes_of(ring) for ring in rings]
     transfers = _transfers_by_ring(job, pairs, capture, of, ring_of, nodes)
     offset, exact = _find_offsets(transfers, len(names), max(FINE_GRID_S, 2 * capture.resolution_s), job.flows.disk)
     if offset is None:
@@ -101,7 +101,8 @@ def merge_offsets(before: list[Offset], found: list[Offset]) -> list[Offset]:
     """All offsets, one row a collector and job: a later offset is added to an earlier one."""
     rough = {o.collector: o.seconds for o in before if not o.exact}
     added = [Offset(o.collector, o.seconds + rough.get(o.collector, 0.0), o.exact) for o in found]
-    return [o for o in before if o.collector not in {x.collector for x in found}] + added
+    replaced = {o.collector for o in found}
+    return [o for o in before if o.collector not in replaced] + added
 
 
 @dataclass(frozen=True, slots=True)
@@ -197,7 +198,7 @@ def _find_offsets(
             # Hops of one collective overlap: only a clock difference can make them end further apart than they last.
             off += abs(apart) >= max(MIN_OFFSET_S, ring[first].length, ring[other].length)
             _join_groups(offset, group, first, other, apart)
-    loose = [c for ring in transfers.values() for c in ring]
+    loose = list(itertools.chain.from_iterable(transfers.values()))
     hub = int(np.bincount(group[loose]).argmax())
     exact = group == hub
     known = [(ring, c) for ring in transfers.values() for c in ring if group[c] == hub]

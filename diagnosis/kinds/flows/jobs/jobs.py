@@ -275,7 +275,7 @@ def _merge_by_rhythm(capture: Capture, flows: Flows, label: Ints, inside: Ints) 
     for number, group in enumerate(groups):
         rank[group] = number
     beat = _rhythms(flows, rank, len(groups), capture.span_s)
-    servers = [frozenset(capture.places[int(m)].node for m in g if int(m) in capture.places) - {""} for g in groups]
+    servers = [capture.nodes_of(group) for group in groups]
     left: list[int] = []
     right: list[int] = []
     likeness = beat @ beat.T

@@ -26,6 +26,7 @@ from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import components, members_of
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Flows, Ints, distinct_sizes, sender_values
 from diagnosis.kinds.flows.capture.partitions import partition
+from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.lockstep import lockstep_evidence, ring_scatters
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP, Pairs
@@ -108,7 +109,7 @@ def _pipeline_ends(dp_groups: list[Ints], pp_groups: list[Ints], at_once: Presen
     """The number of stages of one pipeline that exchange gradients with each other: 2 if it runs from both ends, with
     the first and the last stage's weights on the same GPUs (DualPipe), else 1.
     """
-    chain = {int(m): number for number, group in enumerate(pp_groups) for m in group}
+    chain = group_numbers(pp_groups)
     shared = []
     for group in dp_groups:
         own: dict[int, list[int]] = defaultdict(list)

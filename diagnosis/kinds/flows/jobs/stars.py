@@ -11,6 +11,7 @@ from collections import Counter
 import numpy as np
 
 from diagnosis.kinds.flows.capture.capture import Flows, Ints
+from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 
 #: Number of transfers of one member that are compared.
 MAX_TRANSFERS = 400
@@ -22,7 +23,7 @@ def split_stars(rings: list[Ints], members: Ints, chains: list[Ints], flows: Flo
 
     O(members² / groups) comparisons in such a star, each of ``MAX_TRANSFERS`` transfers.
     """
-    chain = {int(m): number for number, group in enumerate(chains) for m in group}
+    chain = group_numbers(chains)
     out: list[Ints] = []
     for ring in rings:
         own = np.intersect1d(ring, members)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -155,7 +156,7 @@ def measure_delays(job: JobFlows, steps: Steps, capture: Capture) -> Delays | No
     if found is None:
         return None
     calm = ~slow[found.steps]
-    name_of = {m: capture.machine(m) for hop in found.hops for m in hop}
+    name_of = {member: capture.machine(member) for member in chain.from_iterable(found.hops)}
     leaf_of = {name_of[m]: leaf for m, leaf in leaves_of(name_of, capture).items()}
     hops = [(name_of[a], name_of[b]) for a, b in found.hops]
     candidates: list[Candidate] = []

@@ -78,7 +78,9 @@ def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[M
             rank = (common / larger, (t1 or 0.0) - (t0 or 0.0))
             if job not in best or rank > best[job][0]:
                 best[job] = rank, Match(row["id"], job, common, larger, t0, t1)
-    return [match for rank, match in sorted(best.values(), key=lambda x: (*(-v for v in x[0]), x[1].job))]
+    ranked = sorted(best.values(), key=lambda one: one[1].job)
+    ranked.sort(key=lambda one: one[0], reverse=True)
+    return [match for _, match in ranked]
 
 
 def _sides(names: Iterable[str]) -> tuple[set[str], set[str]]:

@@ -17,6 +17,7 @@ from scipy.sparse.linalg import svds
 
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Floats
+from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
 from diagnosis.kinds.flows.steps.steps import Steps
@@ -57,7 +58,7 @@ def find_uneven_work(transfers: Transfers, steps: Steps, layout: Layout, usual: 
         f"{percent(share)} of a step on average. The work is split unevenly between them (for example sequences of "
         "different lengths), and no machine is slow."
     )
-    members = sorted({int(m) for group in layout.dp_groups for m in group})
+    members = sorted(group_numbers(layout.dp_groups))
     factor = 1.0 / max(1.0 - share, THRESHOLDS.useful)
     slow = SlowReport("slow_group", float(steps.start[0]), float(steps.end[-1]), reason, members, factor=factor)
     slow.measure, slow.confidence = "uneven", THRESHOLDS.sure

@@ -111,8 +111,10 @@ def _bystanders(cluster: list[Episode], episodes: list[Episode], transfers: list
     for job, table in enumerate(transfers):
         inside = table.cells.filter((pl.col("first") <= t1) & (pl.col("last") >= t0))["unit"].unique().to_list()
         busy |= {(job, int(u)) for u in inside}
-    slow = {(e.job, u) for e in episodes if e.t0 < t1 and e.t1 > t0 for u in e.slow_units}
-    return busy - slow
+    for episode in episodes:
+        if episode.t0 < t1 and episode.t1 > t0:
+            busy.difference_update((episode.job, unit) for unit in episode.slow_units)
+    return busy
 
 
 def _explanation(slowdown: _Slowdown, fabric: _Fabric) -> tuple[int | None, SlowReport]:

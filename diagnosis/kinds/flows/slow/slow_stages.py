@@ -9,6 +9,7 @@ import numpy as np
 from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.arrays import runs
 from diagnosis.kinds.flows.capture.capture import Capture
+from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.parallelism import Layout
 from diagnosis.kinds.flows.slow import slowness
 from diagnosis.kinds.flows.slow.slowness import SlowReport, group_of, names_of, slow_steps
@@ -30,7 +31,7 @@ def narrow_to_stage(
     """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that computed longer than
     before, among the late ones and those that they wait for.
     """
-    replica = {int(m): number for number, group in enumerate(layout.pp_groups) for m in group}
+    replica = group_numbers(layout.pp_groups)
     for slow in found:
         late = {replica.get(m) for m in slow.culprits}
         first, last = (

@@ -9,8 +9,9 @@ left out of the fit. More steps with the same evidence weigh more.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import numpy as np
@@ -97,7 +98,11 @@ def find_stragglers(job: JobFlows, steps: Steps, capture: Capture) -> StragglerR
 
 def stretches(slow: Bools) -> list[Stretch]:
     """Slow steps with at most ``delays.MAX_USUAL_BETWEEN`` usual ones between them."""
-    return [Stretch(tuple(k for k in range(first, last + 1) if slow[k])) for first, last in runs(close_holes(slow))]
+    found = []
+    for first, last in runs(close_holes(slow)):
+        steps = first + np.flatnonzero(slow[first : last + 1])
+        found.append(Stretch(tuple(steps.tolist())))
+    return found
 
 
 def join_stretches(slow: Sequence[Stretch], lasting: Sequence[tuple[int, ...]]) -> list[Stretch]:
@@ -153,7 +158,11 @@ def drop_unexplained(known: Sequence[SlowReport], named: StragglerResult) -> lis
     """The findings without members that were late in a stretch that nobody explains: single turns were weighed there,
     which show more than the sums of a step.
     """
-    return [s for s in known if s.measure != "late" or not any(_is_about_stretch(s, *span) for span in named.unnamed)]
+    return [slow for slow in known if slow.measure != "late" or not _is_about_any(slow, named.unnamed)]
+
+
+def _is_about_any(slow: SlowReport, spans: Iterable[tuple[float, float]]) -> bool:
+    return any(_is_about_stretch(slow, t0, t1) for t0, t1 in spans)
 
 
 def _is_vague(slow: SlowReport) -> bool:
@@ -232,18 +241,23 @@ def _finding(
         f"{'' if len(chosen) == 1 else 'Either '}{who}: {why} ({percent(evidence[kind])} {of}).",
         factor=float(np.median(steps.normalised_s[list(stretch.steps)])) / usual,
         confidence=round(min(p, MOST_SURE), 3),
-        shares={
-            name: round(q / len(delays.candidates[at].names), 3)
-            for at, q in culprits
-            for name in delays.candidates[at].names
-        },
+        shares=_shares(culprits, delays.candidates),
     )
-    slow.candidates = [n for c in chosen if c.is_path for n in c.leaves or c.names]
+    slow.candidates = list(chain.from_iterable(c.leaves or c.names for c in chosen if c.is_path))
     slow.link = next((c.names[0] for c in chosen if c.kind == "link"), "")
-    slow.members = slow.culprits = sorted({m for c in chosen for m in c.members})
-    slow.nodes = [n for c in chosen if c.is_machine for n in c.names]
+    slow.members = slow.culprits = sorted(set(chain.from_iterable(c.members for c in chosen)))
+    slow.nodes = list(chain.from_iterable(c.names for c in chosen if c.is_machine))
     if is_path:
         slow.switch = slow.candidates[0]
         return slow
     slow.measure = "late" if is_late else "transfers"
     return slow
+
+
+def _shares(culprits: Iterable[tuple[int, float]], candidates: Sequence[Candidate]) -> dict[str, float]:
+    """The probability of each name: the names of one candidate share its own."""
+    shares: dict[str, float] = {}
+    for at, p in culprits:
+        names = candidates[at].names
+        shares.update(dict.fromkeys(names, round(p / len(names), 3)))
+    return shares

@@ -20,7 +20,8 @@ from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import PP, Pairs
 from diagnosis.kinds.flows.jobs.parallelism import Layout
-from diagnosis.kinds.flows.steps.steps import Steps, whole_steps
+from diagnosis.kinds.flows.steps.step_work import whole_steps
+from diagnosis.kinds.flows.steps.steps import Steps
 
 #: A stage is slow if it computes this many times as long as the others, or as itself before.
 MIN_SLOW_FACTOR = 1.25

@@ -20,7 +20,8 @@ from diagnosis.kinds.flows.capture.packing import packable
 from diagnosis.kinds.flows.capture.partitions import partition, run_parts
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP, Pairs
-from diagnosis.kinds.flows.steps.steps import Steps, whole_steps
+from diagnosis.kinds.flows.steps.step_work import whole_steps
+from diagnosis.kinds.flows.steps.steps import Steps
 
 #: Rows and columns of a view, and the most segments it holds.
 MAX_LANES = 256

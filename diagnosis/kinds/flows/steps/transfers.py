@@ -57,7 +57,7 @@ def divide_by_unit(job: JobFlows, pairs: Pairs, capture: Capture) -> RecordsByUn
     for number, ring in enumerate(rings):
         ring_of[ring] = number
     unit = _unit_of(job, pairs, ring_of, len(rings), capture)
-    units = [frozenset(int(m) for m in ring) for ring in rings]
+    units = [frozenset(map(int, ring)) for ring in rings]
     units += [frozenset((int(a), int(b))) for a, b in zip(pairs.a, pairs.b, strict=True)]
     return RecordsByUnit(job.flows.grouped(unit, len(units)), units, len(rings))
 

@@ -126,7 +126,7 @@ def _are_of_one_job(capture: Capture, a: _Window, b: _Window) -> bool:
     for (sends, _), (_, hears) in (ends, ends[::-1]):
         if len(np.intersect1d(sends, hears)) >= max(1, 0.1 * min(len(sends), len(hears))):
             return True
-    nodes = [{capture.places[int(m)].node for m in e[0] if int(m) in capture.places} - {""} for e in ends]
+    nodes = [capture.nodes_of(sends) for sends, _ in ends]
     return len(nodes[0] & nodes[1]) >= max(2, 0.5 * min(len(nodes[0]), len(nodes[1])))
 
 

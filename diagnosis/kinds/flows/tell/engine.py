@@ -35,7 +35,8 @@ from diagnosis.kinds.flows.steps.closing import close_steps
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes, stage_times
 from diagnosis.kinds.flows.steps.planned import PLANNED, without_planned
 from diagnosis.kinds.flows.steps.rank_lanes import begin_rows
-from diagnosis.kinds.flows.steps.steps import Steps, find_steps, with_work
+from diagnosis.kinds.flows.steps.step_work import with_work
+from diagnosis.kinds.flows.steps.steps import Steps, find_steps
 from diagnosis.kinds.flows.steps.transfers import divide_by_unit, measure_transfers
 from diagnosis.kinds.flows.steps.windows import align_windows
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis

@@ -134,7 +134,7 @@ def _job(
         id=f"flows-{number + 1}",
         members=_names(a.job.members, names),
         names=capture.labels(a.job.members.tolist()),
-        nodes=_nodes(a.job.members, capture),
+        nodes=sorted(capture.nodes_of(a.job.members)),
         parallelism=_sizes(a),
         groups={
             "pp": [_names(group, names) for group in layout.pp_groups],
@@ -159,12 +159,6 @@ def _job(
 
 def _names(members: Ints, names: Sequence[str]) -> list[str]:
     return [names[int(member)] for member in members]
-
-
-def _nodes(members: Ints, capture: Capture) -> list[str]:
-    """The machines of the members, as far as an inventory names them."""
-    places = [capture.places[int(m)] for m in members if int(m) in capture.places]
-    return sorted({place.node for place in places if place.node})
 
 
 def _add_steps(row: FlowJobRow, a: JobAnalysis, steps: Steps, capture: Capture, fabric: Sequence[SlowReport]) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from itertools import chain
 from typing import Any, BinaryIO
 
 import polars as pl
@@ -45,7 +46,7 @@ def read_azure(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter
     found = _read_whole(stream)
     records = found.get("records", []) if isinstance(found, dict) else []
     reading = Reading("azure-flow-log", notes=[WINDOWS_NOTE])
-    texts = [text for record in records for text in _tuples(record)]
+    texts = list(chain.from_iterable(map(_tuples, records)))
     rows = [row for text in texts if (row := _azure_row(text)) is not None]
     reading.lines = len(rows)
     reading.bad_lines = sum(not _is_counted(text) for text in texts)
