@@ -1,4 +1,4 @@
-"""A running job is watched: its beat is known, a hang raises an alarm and has the evidence of now diagnosed."""
+"""A running job is watched: its step time is known, a hang raises an alarm and has the evidence of now diagnosed."""
 
 from __future__ import annotations
 
@@ -70,7 +70,7 @@ def trained(write: Callable[[bytes], None], upload: Upload, clock: Clock, first:
         watching.attempt_observe(upload.attempt_id)
 
 
-def test_a_training_job_has_a_beat_and_no_alarm(write: Any, upload: Upload, clock: Clock) -> None:
+def test_a_training_job_has_a_step_time_and_no_alarm(write: Any, upload: Upload, clock: Clock) -> None:
     trained(write, upload, clock, 1, 12)
     watch = Watch.objects.get()
     assert (watch.iteration, watch.step_s, watch.stage, watch.alarm) == (12, 2.0, "training", "")
@@ -210,7 +210,7 @@ def test_zero_bytes_and_a_cut_character_do_not_hide_the_steps_around_them(
     ],
     ids=["utf-16 with a mark", "utf-16", "json lines", "journal export"],
 )
-def test_logs_whose_lines_are_not_plain_text_have_a_beat_in_every_range(
+def test_logs_whose_lines_are_not_plain_text_have_a_step_time_in_every_range(
     write: Any, upload: Upload, clock: Clock, wrap: Callable[[str, int], str], encoding: str
 ) -> None:
     whole = "".join(wrap(step(n, clock.at + timedelta(seconds=n)).decode(), n) for n in range(1, 21)).encode(encoding)

@@ -11,7 +11,7 @@ from diagnosis.live.judge import MAX_FORMER_ALARMS
 from diagnosis.live.step_time import step_s
 
 
-def test_a_steady_job_raises_no_alarm_and_its_beat_is_known(job: Any) -> None:
+def test_a_steady_job_raises_no_alarm_and_its_step_time_is_known(job: Any) -> None:
     job.trains(100).waits(5)
     assert job.kinds == []
     assert (step_s(job.state), job.state.iteration, job.state.stage) == (2.0, 100, "training")

@@ -22,7 +22,7 @@ def test_a_noisy_job_may_have_one_step_that_takes_three_times_as_long_and_its_no
     assert job.waits(25).kinds == ["hang"]
 
 
-def test_the_interval_of_printed_counts_is_the_beat_of_a_job_that_prints_every_tenth(job: Any) -> None:
+def test_a_job_that_prints_every_tenth_count_is_late_after_three_times_ten(job: Any) -> None:
     for n in range(10, 300, 10):
         job.waits(60).says(counters={"a": [[n, int(job.now * 1e9), [], False]]})
     assert job.waits(100).kinds == []
