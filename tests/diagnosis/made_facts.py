@@ -41,6 +41,7 @@ _TYPES: dict[str, Any] = {
     "until_at": pl.Int64,
     "level": pl.UInt8,
 }
+_CELL_TYPES: dict[str, Any] = {"event": pl.UInt32, "masked": pl.UInt64, "node": pl.String, "last_at": pl.Int64}
 
 
 def rule(role: str, category: str | None = None, strength: str = "decisive", **more: Any) -> dict[str, Any]:
@@ -50,14 +51,14 @@ def rule(role: str, category: str | None = None, strength: str = "decisive", **m
 
 def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: Any) -> FailureFacts:
     """The facts of a job on ``nodes``. An event has the columns of the catalogue; ``at``: seconds of its first line, if
-    it states a time; ``on``: its nodes.
+    it states a time; ``on``: its nodes; ``file``: the number of its file.
     """
     rows = [_row(number, event) for number, event in enumerate(events)]
-    cells = [
-        {"event": number, "masked": number, "node": node, "file": number % 2, "first_line": row["first_line"]}
-        for number, (event, row) in enumerate(zip(events, rows, strict=True))
-        for node in event.get("on") or (None,)
-    ]
+    cells: list[dict[str, Any]] = []
+    for number, (event, row) in enumerate(zip(events, rows, strict=True)):
+        cell = {"event": number, "masked": number, "file": event.get("file", number % 2), "last_at": row["last_at"]}
+        lines = {"first_line": row["first_line"], "last_line": row["first_line"]}
+        cells += [cell | lines | {"node": node} for node in event.get("on") or (None,)]
     table = pl.DataFrame(rows, schema_overrides=_TYPES)
     of = table.select(masked=pl.col("event").cast(pl.UInt64), event="event")
     catalogue = Catalogue(
@@ -66,7 +67,9 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
     given: dict[str, Any] = dict.fromkeys(
         ("inventory", "hints", "read", "table", "clocks", "progress", "marks", "is_complete", "roster", "node_of_rank")
     )
+    messages = table.select(masked=pl.col("event").cast(pl.UInt64), text="template", example="example")
     given |= {"pool": SimpleNamespace(jobs=[0] * 9), "pace": NONE, "survived": frozenset()}
+    given |= {"table": SimpleNamespace(messages=messages), "is_complete": False}
     return FailureFacts(**given | {"catalogue": catalogue} | more)
 
 
@@ -79,7 +82,7 @@ def pace(last: float, usual_s: float = 2.0, **more: Any) -> Pace:
 def _row(number: int, event: dict[str, Any]) -> dict[str, Any]:
     at = event.get("at")
     row = {**_EVENT, "template": f"message {number}", "first_line": number + 1}
-    row |= {name: value for name, value in event.items() if name not in ("at", "on")}
+    row |= {name: value for name, value in event.items() if name not in ("at", "on", "file")}
     first_at = row["first_at"] if at is None else int(at * SECOND)
     named = {"event": number, "n_nodes": len(event.get("on") or ()), "first_at": first_at, "last_at": first_at}
     return row | {"own_role": row["role"], "is_stamped": at is not None} | named

@@ -44,8 +44,8 @@ class Ending:
 def end_messages(messages: pl.DataFrame) -> dict[str, list[int]]:
     """The messages (``masked``) of each meaning."""
     texts = messages.select(pl.coalesce("example", "text")).to_series()
-    told = list(zip(messages["masked"], _END_MEANINGS.of(texts), strict=True))
-    return {meaning: [masked for masked, has in told if has[place]] for place, meaning in enumerate(_MEANINGS)}
+    rows = list(zip(messages["masked"], _END_MEANINGS.of(texts), strict=True))
+    return {meaning: [masked for masked, has in rows if has[place]] for place, meaning in enumerate(_MEANINGS)}
 
 
 def _end_meanings(texts: pl.Series) -> list[tuple[bool | None, ...]]:
@@ -70,45 +70,61 @@ _END_MEANINGS: Final = RememberedAnswers(_end_meanings)
 
 
 def find_ending(facts: FailureFacts, chosen: Roots) -> Ending:
-    """The outcome."""
-    catalogue, survived, told = facts.catalogue, facts.survived, end_messages(facts.table.messages)
-    leader = chosen.leader if chosen.leader not in survived else None
-    has_root = leader is not None and chosen.weights[leader] >= roots.THRESHOLDS.least
-    lead = catalogue.event(leader) if leader is not None and has_root else NO_EVENT
+    """The outcome: the first row that holds."""
+    catalogue, ends = facts.catalogue, end_messages(facts.table.messages)
+    lead = _open_lead(facts, chosen)
     bad = facts.events.filter(catalogues.failure_events(facts.events), ~facts.is_survived)
     # a watchdog's limit is not the scheduler's time limit
-    waited = set(catalogue.masked(*catalogue.events.filter(pl.col("role") == Role.CASCADE)["event"]))
-    limit = [masked for masked in told["time_limit"] if masked not in waited]
-    over = {*catalogue.masked(*survived), *told["time_limit"]}
-    cancelled = [masked for masked in told["cancelled"] if masked not in over]
-    cancelled = _without_launcher_stops(catalogue, bad, cancelled)
+    waited = set(catalogue.masked(*facts.events.filter(pl.col("role") == Role.CASCADE)["event"]))
+    limit = [masked for masked in ends["time_limit"] if masked not in waited]
+    over = {*catalogue.masked(*facts.survived), *ends["time_limit"]}
+    stops = [masked for masked in ends["cancelled"] if masked not in over]
+    cancelled = _without_launcher_stops(catalogue, bad, stops)
     is_end = pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
-    terminal = bad.filter(is_end | catalogues.UNKNOWN_EXCEPTION)
-    # a final save that raises a known error has failed, whatever was said of the training before
-    is_raised = (pl.col("role") == Role.ROOT) & pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
-    # a later launch that was refused has failed, whatever an earlier one said
-    is_refused = (pl.col("role") == Role.ROOT) & (pl.col("category") == REFUSED)
-    is_torn_down = not bad.filter((pl.col("role") == Role.TEARDOWN) | is_raised | is_refused).is_empty()
-    is_going_on = False
-    if facts.pace.last_at is not None and facts.last_at is not None:
-        now = facts.last_at if facts.as_of is None else facts.as_of * SECOND
-        quiet_s = max(THRESHOLDS.quiet_beats * (facts.pace.usual_s or 0.0), THRESHOLDS.silence_s)
-        is_going_on = (now - facts.pace.last_at) / SECOND <= quiet_s
-    messages_told = (
-        (bool(told["success"]) and not (is_torn_down and _outweighs_success(catalogue, lead, told["success"])),
-         "succeeded", "the job reports that it completed"),
+    is_outweighed = _is_torn_down(bad) and _outweighs_success(catalogue, lead, ends["success"])
+    rows = (
+        (bool(ends["success"]) and not is_outweighed, "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
         (lead.category == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
-        (has_root, "failed", "an error that training did not survive"),
+        (lead is not NO_EVENT, "failed", "an error that training did not survive"),
         (bool(cancelled), "cancelled", "somebody cancelled the job"),
-        (not terminal.is_empty(), "failed", "the job was torn down"),
+        (bad.filter(is_end | catalogues.UNKNOWN_EXCEPTION).height > 0, "failed", "the job was torn down"),
         (facts.is_complete, "succeeded", "training came to its planned end, and nothing failed after it"),
-        (bool(told["end"]), "succeeded", "the job reports that it ended, and nothing shows a failure"),
-        (is_going_on, "running", "progress up to the end of the evidence and no end marker"),
+        (bool(ends["end"]), "succeeded", "the job reports that it ended, and nothing shows a failure"),
+        (_is_going_on(facts), "running", "progress up to the end of the evidence and no end marker"),
         (True, "unknown", "neither an end marker nor an error that explains an end"),
-    )  # fmt: skip
-    outcome, reason = next((outcome, reason) for is_so, outcome, reason in messages_told if is_so)
-    return Ending(outcome, reason, tuple(told["success"]), tuple(cancelled), tuple(limit))
+    )
+    outcome, reason = next((outcome, reason) for is_so, outcome, reason in rows if is_so)
+    return Ending(outcome, reason, tuple(ends["success"]), tuple(cancelled), tuple(limit))
+
+
+def _open_lead(facts: FailureFacts, chosen: Roots) -> EventRow:
+    """The leading event, if it is a root and training did not survive it; else ``NO_EVENT``."""
+    leader = chosen.leader
+    if leader is None or leader in facts.survived:
+        return NO_EVENT
+    is_root = chosen.weights[leader] >= roots.THRESHOLDS.least
+    return facts.event(leader) if is_root else NO_EVENT
+
+
+def _is_torn_down(bad: pl.DataFrame) -> bool:
+    """Whether the job may have failed after a message of success: processes were ended, or a root error was raised (a
+    final save) or refused a command line (a later launch).
+    """
+    is_raised = pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
+    is_refused = pl.col("category") == REFUSED
+    is_bad_root = (pl.col("role") == Role.ROOT) & (is_raised | is_refused)
+    return bad.filter((pl.col("role") == Role.TEARDOWN) | is_bad_root).height > 0
+
+
+def _is_going_on(facts: FailureFacts) -> bool:
+    """Whether the last progress is so near to the end of the evidence that the job may still run."""
+    beat_at, last_at = facts.pace.last_at, facts.last_at
+    if beat_at is None or last_at is None:
+        return False
+    now = last_at if facts.as_of is None else facts.as_of * SECOND
+    quiet_s = max(THRESHOLDS.quiet_beats * (facts.pace.usual_s or 0.0), THRESHOLDS.silence_s)
+    return bool((now - beat_at) / SECOND <= quiet_s)
 
 
 def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
