@@ -21,6 +21,8 @@ MAX_BYTES: Final = 64 << 20
 _HEAD_BYTES: Final = 64 << 10
 #: Lines with a time of day: a text of which so many lines have one is a log.
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
+#: What a program prints as it ends: a report before it is the beginning of a log.
+_TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN) ")
 _MAX_LOG_SHARE: Final = 0.5
 _MIN_LOG_LINES: Final = 4
 #: Shapes whose rows may have times: their header tells them from a log.
@@ -170,6 +172,8 @@ def _text(data: bytes) -> str | None:
 
 def _is_log(text: str) -> bool:
     lines = [line for line in text.splitlines()[:400] if line.strip()]
+    if any(_TRACEBACK.search(line) for line in lines):
+        return True
     clocks = sum(_CLOCK.search(line) is not None for line in lines)
     return clocks >= _MIN_LOG_LINES and clocks > _MAX_LOG_SHARE * len(lines)
 

@@ -221,3 +221,10 @@ def test_an_accelerator_with_an_alarm_is_told(health: str, found: list[str]) -> 
 def test_uncorrectable_errors_of_a_block_are_told_with_their_gpu() -> None:
     text = "=== ROCm System Management Interface ===\nGPU[3]: RAS INFO:\n  UMC    ENABLED    12    4\n"
     assert outcomes(text) == [("GPU[3] UMC: 4", "hardware.gpu.ecc")]
+
+
+def test_a_report_that_a_program_prints_before_its_own_lines_is_the_beginning_of_a_log() -> None:
+    report = "PyTorch version: 2.2.2\nIs debug build: False\n"
+    assert states.sniff(report.encode(), "env.txt")
+    assert not states.sniff(f"{report}Traceback (most recent call last):\nKeyError: 'x'\n".encode(), "env.txt")
+    assert not states.sniff(b"begin\nPyTorch version: 2.2.2\nIs debug build: False\n", "train.log")

@@ -34,6 +34,11 @@ def test_a_quoted_name_says_nothing_in_an_exception_of_any_class() -> None:
     assert category_of("RuntimeError: mapping of 'dimm' to 'socket' failed validation").startswith("user.")
 
 
+def test_a_joined_name_without_quotes_is_the_programs_too() -> None:
+    assert category_of("RuntimeError: switch_case 'rdma' has no handler").startswith("user.")
+    assert category_of("Exception: node_lost flag was not parsed").startswith("user.")
+
+
 def test_what_an_exception_says_outside_quotes_still_counts() -> None:
     assert category_of("RuntimeError: CUDA error: uncorrectable ECC error encountered") == "hardware.gpu.ecc"
 

@@ -30,13 +30,15 @@ HYPOTHESIS_WORDS: Final = (
 #: A numbered line of source, as notebooks and rich tracebacks print it.
 SOURCE_LINE: Final = words.pattern("phrases", "source_line")
 #: A typed exception: names in quotes in its text are the program's.
-EXCEPTION: Final = words.pattern("phrases", "exception")
+EXCEPTION: Final = words.pattern("phrases", "exception") + r"|(?:^|[\s\]])Exception:\s"
 #: An error of the language itself, to the end of the line.
 LANGUAGE_ERROR: Final = words.pattern("phrases", "language_error") + ".*$"
 #: The value of a property says that nothing is wrong ("Thermal slowdown : Not Active").
 SAYS_NO: Final = words.pattern("phrases", "says_no")
 #: A name in quotes: one word, no path.
 QUOTED_NAME: Final = r"""['"`][A-Za-z_][\w.\-]{0,80}['"`]"""
+#: A name of the program without quotes: words joined by underscores, and no call of a library.
+_JOINED_NAME: Final = r"\b[a-z]+(?:_[a-z]+)+([^\w(]|$)"
 #: Beginnings of the categories whose cause may be a name in a program.
 PROGRAM: Final = ("user.", "framework.")
 
@@ -59,6 +61,7 @@ class Heard:
         is_no_event = text.str.contains(SOURCE_LINE) | text.str.contains(SAYS_NO)
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
         unnamed = text.str.replace(LANGUAGE_ERROR, "").str.replace_all(QUOTED_NAME, "'x'")
+        unnamed = unnamed.str.replace_all(_JOINED_NAME, "x$1")
         own = pl.when(text.str.contains(EXCEPTION)).then(unnamed).otherwise(text)
         heard = pl.DataFrame({"text": texts}).with_columns(certain=certain)
         return cls(texts, heard["certain"], heard.select(text="certain").select(own).to_series())
@@ -78,7 +81,7 @@ def is_program_error(text: str) -> bool:
     """Whether a message is a typed exception of the program: its words are names that the program
     gave, so they may tell a fault of the program or of its framework, and none of a machine.
     """
-    is_typed = words.regex("phrases", "exception").search(text) is not None
+    is_typed = re.search(EXCEPTION, text) is not None
     return is_typed and words.regex("phrases", "system_error").search(text) is None
 
 
