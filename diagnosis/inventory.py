@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from typing import Any
 
 from diagnosis import numbers
 from diagnosis.model import JobHints, Kind, Parsed
 
 _NAMES = ("name", "node", "host", "hostname")
+_LAYOUT_KEYS = ("tp", "pp", "dp", "cp", "ep", "order")
 _LEAVES = ("leaf", "switch", "rail", "tor")
 
 
@@ -48,55 +50,86 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
     """All facts from job descriptions, inventories, layouts and the form's hints, hints first. Unknown forms are
     ignored.
     """
-    rows: list[dict[str, Any]] = []
+    described = [p for p in parsed if p.kind in {Kind.INVENTORY, Kind.LAYOUT}]
+    described.sort(key=lambda p: p.path)
+    documents = [p.facts["json"] for p in described if isinstance(p.facts.get("json"), dict)]
+    rows = list(chain.from_iterable(map(_rows_of, described)))
     facts: dict[str, Any] = {}
     layout: dict[str, Any] = dict(hints.layout)
     node_of: dict[int, str] = {}
-    for p in sorted((p for p in parsed if p.kind in (Kind.INVENTORY, Kind.LAYOUT)), key=lambda p: p.path):
-        data = p.facts.get("json")
-        if isinstance(p.facts.get("rows"), list):
-            rows += [r for r in p.facts["rows"] if isinstance(r, dict)]
-        if not isinstance(data, dict):
-            continue
-        rows += _rows(data)
-        for key, value in data.items():
-            facts.setdefault(key, value)
-        source = data.get("parallel") or data.get("layout") or data
-        if isinstance(source, dict):
-            layout = {k: source[k] for k in ("tp", "pp", "dp", "cp", "ep", "order") if k in source} | layout
-        node_of |= _node_of(data)
-    nodes = list(hints.nodes)
-    alias: dict[str, str] = {n: n for n in nodes}
-    leaf: dict[str, str] = {}
+    for document in documents:
+        facts = {**document, **facts}
+        layout = _stated_layout(document) | layout
+        node_of |= _node_of(document)
+    jobs = _described_jobs(facts)
+    only_job = jobs[0] if len(jobs) == 1 == len(facts["jobs"]) else {}
+    machines = _Machines(hints.nodes)
     for row in rows:
-        name = next((str(row[k]) for k in _NAMES if row.get(k)), "")
-        if not name:
-            continue
-        if name not in alias:
-            nodes.append(name)
-            alias[name] = name
-        if row.get("ip"):
-            alias[str(row["ip"])] = name
-        switch = next((str(row[k]) for k in _LEAVES if row.get(k)), "")
-        if switch:
-            leaf[name] = switch
-    jobs = facts.get("jobs")
-    first = jobs[0] if isinstance(jobs, list) and len(jobs) == 1 and isinstance(jobs[0], dict) else {}
-    stated = hints.world_size or facts.get("world_size") or first.get("world_size")
+        machines.add(row)
+    world_size = hints.world_size or facts.get("world_size") or only_job.get("world_size")
     return Inventory(
-        nodes=tuple(nodes),
-        alias=alias,
-        leaf_of=leaf,
+        nodes=tuple(machines.nodes),
+        alias=machines.alias,
+        leaf_of=machines.leaf_of,
         rows=tuple(rows),
         framework=hints.framework or str(facts.get("framework") or ""),
-        job_id=hints.job_id or str(facts.get("job_id") or first.get("job_id") or ""),
-        world_size=_count(stated),
-        gpus_per_node=_count(facts.get("gpus_per_node") or first.get("nproc_per_node")),
+        job_id=hints.job_id or str(facts.get("job_id") or only_job.get("job_id") or ""),
+        world_size=_count(world_size),
+        gpus_per_node=_count(facts.get("gpus_per_node") or only_job.get("nproc_per_node")),
         layout=layout,
-        commands=_commands(first or facts),
-        jobs=tuple(_jobs_machines(job) for job in jobs if isinstance(job, dict)) if isinstance(jobs, list) else (),
+        commands=_commands(only_job or facts),
+        jobs=tuple(map(_jobs_machines, jobs)),
         node_of_rank=node_of,
     )
+
+
+class _Machines:
+    """The machines in order of the rows that name them, after those of the form."""
+
+    def __init__(self, nodes: Sequence[str]) -> None:
+        self.nodes = list(nodes)
+        self.alias = {node: node for node in nodes}
+        self.leaf_of: dict[str, str] = {}
+
+    def add(self, row: Mapping[str, Any]) -> None:
+        name = _first_text(row, _NAMES)
+        if not name:
+            return
+        if name not in self.alias:
+            self.nodes.append(name)
+            self.alias[name] = name
+        if row.get("ip"):
+            self.alias[str(row["ip"])] = name
+        switch = _first_text(row, _LEAVES)
+        if switch:
+            self.leaf_of[name] = switch
+
+
+def _first_text(row: Mapping[str, Any], keys: Sequence[str]) -> str:
+    """The first value under one of these keys, as text."""
+    return next((str(row[key]) for key in keys if row.get(key)), "")
+
+
+def _rows_of(p: Parsed) -> list[dict[str, Any]]:
+    """The machines in the table and in the description of an artifact."""
+    table = p.facts.get("rows")
+    document = p.facts.get("json")
+    rows = [row for row in table if isinstance(row, dict)] if isinstance(table, list) else []
+    return rows + _rows(document) if isinstance(document, dict) else rows
+
+
+def _stated_layout(document: Mapping[str, Any]) -> dict[str, Any]:
+    """The sizes and the order that a description states."""
+    source = document.get("parallel") or document.get("layout") or document
+    if not isinstance(source, dict):
+        return {}
+    return {key: source[key] for key in _LAYOUT_KEYS if key in source}
+
+
+def _described_jobs(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """The jobs of a description of several."""
+    jobs = facts.get("jobs")
+    return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
 
 
 def _commands(own: Mapping[str, Any]) -> tuple[str, ...]:

@@ -81,7 +81,7 @@ def blame(
     empty: Sequence[int] = (),
     expected: int = 0,
 ) -> Blame:
-    """Name the culprits among the ranks of one round. O(ranks × kinds × distinct stacks per group)."""
+    """Name the culprits of one round. O(ranks × kinds × distinct stacks per group)."""
     is_few = not expected or len(missing) <= THRESHOLDS.missing_share * expected
     absent = sorted(missing) if is_few else []
     case = Case(groups, layout, absent, failed, empty)

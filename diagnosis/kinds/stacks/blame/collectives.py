@@ -1,4 +1,4 @@
-"""Compares Flight Recorder dumps and watchdog counters of all ranks: who is missing in which collective.
+"""Compares Flight Recorder dumps and watchdog counters: who is missing in which collective.
 
 Two signals (found on labelled dumps, see ``docs/stacks.md``):
 
@@ -6,7 +6,7 @@ Two signals (found on labelled dumps, see ``docs/stacks.md``):
 * device-stuck: the last collective that it *completed* is behind its group's, although its host continued (except in
   pipeline groups, whose counters mix sends and receives).
 
-The third needs no counter: two ranks with one sequence number for different collectives are mismatched.
+A third needs no counter: two ranks with one number for different collectives are mismatched.
 """
 
 from __future__ import annotations

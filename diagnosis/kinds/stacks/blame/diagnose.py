@@ -82,7 +82,7 @@ def diagnose_stacks(
     :param parsed: artifacts of kind STACK; layouts and other kinds among them are used for names and sizes.
     :param layout: ``{"tp": 2, "pp": 4, "dp": 4, "order": "tp-dp-pp"}`` or a whole layout file; outranks every other
         source.
-    :param inventory: rows ``{node, …}`` or ``{node: …}``: names by which nodes are recognised in paths.
+    :param inventory: rows ``{node, …}`` or ``{node: …}``: names of nodes that paths may hold.
     :param protocol: the state of each rank and process group from watchdog lines in the logs.
     :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; ``{}`` without stack evidence.
         Deterministic.
@@ -94,13 +94,12 @@ def diagnose_stacks(
     if not artifacts:
         return {}
     on_stage("stacks: identify ranks", 0, len(artifacts))
-    items = [(p.path, unpack(p.facts)) for p in artifacts if p.facts.get("dumps")]
+    items = _dumps_of(artifacts)
     plan = find_layout(every, _commands(items), layout, framework, world_size)
     known = [*node_names(every, inventory), *host_directories(p.path for p in artifacts)]
     people = census(items, plan, known)
     found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
-    unusable = [f"{p.path}: {p.skipped}" for p in artifacts if p.skipped]
-    found.notes += unusable[:_MAX_UNUSABLE_LISTED]
+    found.notes += _notes_on_unusable(artifacts)
     trainers = keep_one_job([p for p in people.processes if p.role == TRAINER], found.notes)
     others = [p for p in people.processes if p.role != TRAINER]
     recorders = _recorders(artifacts, plan, known)
@@ -121,6 +120,11 @@ def diagnose_stacks(
         _compare_collectives(found, states, recorded)
     _accuse_by_ras(found, artifacts)
     return to_report(found)
+
+
+def _dumps_of(artifacts: Iterable[Parsed]) -> list[tuple[str, list[Dump]]]:
+    """The dumps in each file that has some."""
+    return [(p.path, unpack(p.facts)) for p in artifacts if p.facts.get("dumps")]
 
 
 def _commands(items: Iterable[tuple[str, Sequence[Dump]]]) -> list[str]:
@@ -150,6 +154,12 @@ def _accuse_by_ras(found: Findings, artifacts: Iterable[Parsed]) -> None:
     for accused in ras_accusations.judge(snapshots, found.layout.world_size):
         found.accuse(accused.rank, accused.node or None, accused.score, accused.reason, "ras")
     found.ahead = ras_accusations.ranks_ahead(snapshots)
+
+
+def _notes_on_unusable(artifacts: Iterable[Parsed]) -> list[str]:
+    """Why files could not be used: failed and empty dumps are counted elsewhere."""
+    notes = [f"{p.path}: {p.skipped}" for p in artifacts if p.skipped]
+    return notes[:_MAX_UNUSABLE_LISTED]
 
 
 def _note_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:

@@ -50,7 +50,8 @@ class GroupRow(msgspec.Struct, frozen=True):
 
 class CandidateRow(msgspec.Struct, frozen=True):
     """Parallel groups of one kind that may explain the outliers. ``ranks`` counts theirs; ``coverage``: share of the
-    outliers in them, ``precision``: share of them that are outliers, both in [0, 1] as ``score``."""
+    outliers in them, ``precision``: share of them that are outliers, in [0, 1] as ``score``.
+    """
 
     kind: str
     groups: list[str]
@@ -180,7 +181,7 @@ def report_of(found: Findings) -> StackReport:
         is_moving=found.outcome is not None and found.outcome.is_moving,
         explained_by=candidate_rows[0] if candidate_rows else None,
         candidates=candidate_rows,
-        tie=[_candidate_row(candidate) for candidate in evict.tied_candidates(candidates)[:_MAX_TIED]],
+        tie=[_candidate_row(tied) for tied in evict.tied_candidates(candidates)[:_MAX_TIED]],
         votes=[_voted_row(vote) for vote in votes[:_MAX_VOTES]],
         layout=_layout_row(found),
         collectives=_collective_rows(found),

@@ -63,8 +63,13 @@ def find_chain_ends(
         unread = _failed_peers(odd, of, layout, failed)
         return ChainEnds(unread=unread) if unread else ChainEnds(ranks=odd)
     large = [set(ranks) for ranks in ends if len(ranks) > half]
+    return ChainEnds(separate=_minor_groups(groups, large))
+
+
+def _minor_groups(groups: Iterable[Group], circles: Sequence[set[int]]) -> list[Group]:
+    """The minorities within a circle of waits that no pipeline neighbour explains."""
     minor = [group for group in groups if not group.dominant and group.activity.dim != "pp"]
-    return ChainEnds(separate=[group for group in minor if _is_within(group, large)])
+    return [group for group in minor if _is_within(group, circles)]
 
 
 def _ends(edges: Sequence[tuple[int, int]], ranks: Sequence[int]) -> list[list[int]]:
