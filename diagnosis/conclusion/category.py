@@ -39,7 +39,9 @@ def shares(
 
 
 def _is_only_shown(condition: str, findings: Sequence[Finding], results: Sequence[Result]) -> bool:
-    """Whether a job is degraded by a broken part that a report shows, and neither slow steps nor an alarm show it."""
+    """Whether a job is degraded by a broken part that a report shows, and neither slow steps nor an
+    alarm show it.
+    """
     is_slow = any(finding.what == "slow" or finding.source == "watch" for finding in findings)
     is_shown = any(result.is_fault for result in results)
     return condition == "degraded" and is_shown and not is_slow
@@ -81,7 +83,9 @@ def _shares_of_silence(findings: Sequence[Finding]) -> list[tuple[str, float]]:
 
 
 def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
-    """The category of the surest finding of flows with a place; else that of slow steps, or of the only alarm."""
+    """The category of the surest finding of flows with a place; else that of slow steps, or of the
+    only alarm.
+    """
     slow = [f for f in findings if f.what == "slow"]
     placed = [f for f in slow if f.source == "flows" and f.places]
     if placed:
@@ -96,8 +100,8 @@ def _shares_of_slow_job(findings: Sequence[Finding]) -> list[tuple[str, float]]:
 
 
 def cap_shares(rows: Sequence[tuple[str, float]]) -> list[tuple[str, float]]:
-    """Probabilities of alternatives that exclude each other: at most 1 in total, in falling order, each once. The first
-    stays also without any.
+    """Probabilities of alternatives that exclude each other: at most 1 in total, in falling order,
+    each once. The first stays also without any.
     """
     capped: dict[str, float] = {}
     left, last = 1.0, 1.0

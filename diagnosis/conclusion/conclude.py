@@ -1,4 +1,6 @@
-"""Makes one conclusion from the findings of all evidence. Pure and deterministic; linear in the findings."""
+"""Makes one conclusion from the findings of all evidence. Pure and deterministic; linear in the
+findings.
+"""
 
 from __future__ import annotations
 
@@ -101,8 +103,8 @@ def conclude(
 
 
 def _blamed(suspects: Sequence[Suspect], condition: str, *, is_whole: bool) -> list[Suspect]:
-    """The suspects without those of the flows alone if their findings last for a small part (``is_whole`` False) of
-    what made the job slow.
+    """The suspects without those of the flows alone if their findings last for a small part
+    (``is_whole`` False) of what made the job slow.
     """
     if is_whole or condition != "degraded":
         return list(suspects)
@@ -110,8 +112,8 @@ def _blamed(suspects: Sequence[Suspect], condition: str, *, is_whole: bool) -> l
 
 
 def _chain(found: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
-    """The causal chain: dated findings by time, undated ones of the cause before them. It ends with the conclusion's
-    outcome.
+    """The causal chain: dated findings by time, undated ones of the cause before them. It ends with
+    the conclusion's outcome.
     """
     kept = []
     for finding in found:
@@ -123,7 +125,9 @@ def _chain(found: Sequence[Finding], outcome: str) -> tuple[Finding, ...]:
 
 
 def _findings_in_stretches(rows: Sequence[Finding], condition: str, slow: Sequence[Slowdown]) -> list[Finding]:
-    """Findings of flows about slow machines within the reported stretches only: healthy jobs have slow steps too."""
+    """Findings of flows about slow machines within the reported stretches only: healthy jobs have
+    slow steps too.
+    """
     spans = [(s.at, s.until or s.at) for s in slow if s.at is not None]
     if condition == "degraded" and not spans:
         return list(rows)
@@ -142,8 +146,9 @@ def _span(row: Finding) -> tuple[float, float]:
 
 
 def _covers_a_stretch(rows: Sequence[Finding], slow: Sequence[Slowdown]) -> bool:
-    """Whether the findings about places last for at least half of one of the stretches that flows show: who delayed a
-    smaller part of all of them is not who made the job slow. True without such stretches.
+    """Whether the findings about places last for at least half of one of the stretches that flows
+    show: who delayed a smaller part of all of them is not who made the job slow. True without such
+    stretches.
     """
     of_flows = [(s.at, s.until) for s in slow if s.source == "flows"]
     spans = [(at, until) for at, until in of_flows if at is not None and until is not None]

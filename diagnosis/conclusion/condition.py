@@ -1,4 +1,6 @@
-"""Chooses one of the eight conditions of a job: one ordered table, the first row that holds decides."""
+"""Chooses one of the eight conditions of a job: one ordered table, the first row that holds
+decides.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Situation:
 
     @property
     def outcome(self) -> str:
-        """As the logs show it. Logs that run to their last line show no end of a job that people say has ended."""
+        """As the logs show it. Logs that run to their last line show no end of a job that people
+        say has ended.
+        """
         if self.logs.outcome == "running" and self.stated_outcome in STATED_ENDS:
             return "unknown"
         return self.logs.outcome
@@ -48,14 +52,18 @@ class Situation:
 
     @property
     def is_slow(self) -> bool:
-        """Stretches of slow steps; or a slow group or switch, without logs about the end of the job."""
+        """Stretches of slow steps; or a slow group or switch, without logs about the end of the
+        job.
+        """
         kinds = {row.kind for row in self.flows.slow}
         is_lasting = not self.logs.has_evidence and not kinds.isdisjoint(_LASTING_KINDS)
         return is_lasting or bool(self.slowdowns)
 
     @property
     def is_stuck(self) -> bool:
-        """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good end."""
+        """An alarm of a hang that holds, or held to the end of a job of which nothing shows a good
+        end.
+        """
         lasting = [alarm for alarm in self.alarms if alarm.until is None]
         hangs = [alarm for alarm in lasting if alarm.kind == HANG_ALARM]
         is_open = self.outcome != "succeeded"
@@ -87,7 +95,9 @@ class Situation:
 
     @property
     def shows_rank_behind(self) -> bool:
-        """What is shown first is a rank that others wait for, and nothing shows that the job went on."""
+        """What is shown first is a rank that others wait for, and nothing shows that the job went
+        on.
+        """
         is_wait = [result.outcome.adds.startswith("framework.collective.") for result in self.faults_shown]
         return self.outcome == "unknown" and any(is_wait[:1])
 
@@ -160,8 +170,8 @@ _OUTCOME_OF_CONDITION: Final = {
 
 
 def outcome(name: str, situation: Situation) -> str:
-    """How the job ended: succeeded, failed, cancelled, running, or unknown. A job that hung did not succeed, and a
-    running one has not ended.
+    """How the job ended: succeeded, failed, cancelled, running, or unknown. A job that hung did not
+    succeed, and a running one has not ended.
     """
     shown = situation.outcome
     if not situation.logs.is_failure:

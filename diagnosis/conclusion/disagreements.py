@@ -1,4 +1,6 @@
-"""Contradictions between two kinds of evidence: one sentence with both sides. Every contradiction is shown."""
+"""Contradictions between two kinds of evidence: one sentence with both sides. Every contradiction
+is shown.
+"""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """Who is at fault: the fused suspects as one list with probabilities, most probable first.
 
-``diagnosis.localize`` fuses the suspects of logs, flows and stacks. Here they become a statement: the accused, or
-nobody. A machine and a rank of it are one culprit, named once.
+``diagnosis.localize`` fuses the suspects of logs, flows and stacks. Here they become a statement:
+the accused, or nobody. A machine and a rank of it are one culprit, named once.
 """
 
 from __future__ import annotations
@@ -28,8 +28,8 @@ DEVICE_PARAMETERS: Final = ("pci", "gpu", "device", "hca", "nic", "port")
 
 def find_faults(
     suspects: Iterable[Suspect],
-    node_of: Mapping[int, str] | None = None,
-    wrote: Mapping[str, set[int]] | None = None,
+    node_of: Mapping[int, str],
+    wrote: Mapping[str, set[int]],
 ) -> tuple[Fault, ...]:
     """The accused.
 
@@ -41,13 +41,15 @@ def find_faults(
     O(suspects).
     """
     named = [suspect for suspect in suspects if suspect.is_suspect and suspect.kind in PLACE_KINDS]
-    found = [_merged_fault(same, wrote or {}) for same in _groups_by_culprit(named, node_of or {})]
+    found = [_merged_fault(same, wrote) for same in _groups_by_culprit(named, node_of)]
     found.sort(key=lambda fault: (-fault.p, fault.place))
     return tuple(found[:MAX_LISTED])
 
 
 def node_of_ranks(logs: LogDiagnosis, stacks: StackFinding) -> dict[int, str]:
-    """The node of each rank, from the stacks' table and the lines of the logs' events; the first statement counts."""
+    """The node of each rank, from the stacks' table and the lines of the logs' events; the first
+    statement counts.
+    """
     found: dict[int, str] = {}
     rows: Iterator[DumpedRank | LineRef] = itertools.chain(stacks.ranks, _lines_of(logs.events))
     for rank, node in ((row.rank, row.node) for row in rows):
@@ -70,7 +72,9 @@ def _lines_of(events: Iterable[LogEvent]) -> Iterator[LineRef]:
 
 
 def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> list[list[Suspect]]:
-    """The accused in groups of one culprit each: a node with those of its ranks that are accused as well."""
+    """The accused in groups of one culprit each: a node with those of its ranks that are accused as
+    well.
+    """
     nodes = [suspect for suspect in named if suspect.kind == "node"]
     others = [suspect for suspect in named if suspect.kind != "node"]
     group_of = {node.entity: [node] for node in nodes}
@@ -119,10 +123,11 @@ def places_seen(
     fault: Iterable[Fault],
     slow: Iterable[Finding] = (),
 ) -> tuple[tuple[Place, str], ...]:
-    """Where the failure was seen, also if nobody is at fault: the accused, writers of the root lines, ranks that others
-    wait for, and machines of the ``slow`` findings. The accused come first, so that no limit leaves one out.
+    """Where the failure was seen, also if nobody is at fault: the accused, writers of the root
+    lines, ranks that others wait for, and machines of the ``slow`` findings. The accused come
+    first, so that no limit leaves one out.
     """
-    seen = _seen_by_logs(logs) if logs.is_failure else []
+    seen = _seen_by_logs(logs)
     seen += [(rank_place(rank), "the others wait for it") for rank in stacks.suspect_ranks]
     seen += [(Place("node", name), "the others wait for a rank of it") for name in stacks.suspect_nodes]
     for finding in slow:
@@ -142,7 +147,9 @@ def places_seen(
 
 
 def _seen_by_logs(logs: LogDiagnosis) -> list[tuple[Place, str]]:
-    """Who wrote the root lines, else the first line about the end, and the devices that root lines name."""
+    """Who wrote the root lines, else the first line about the end, and the devices that root lines
+    name.
+    """
     seen: list[tuple[Place, str]] = []
     for event in logs.roots:
         writers = [Place("node", name) for name in event.node_names[:MAX_LISTED]]

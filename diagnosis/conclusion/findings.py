@@ -1,5 +1,5 @@
-"""The findings of each kind of evidence in one type. Each function reads only one part of the report, and is linear in
-it.
+"""The findings of each kind of evidence in one type. Each function reads only one part of the
+report, and is linear in it.
 """
 
 from __future__ import annotations
@@ -70,7 +70,9 @@ def _restart(attempt: Attempt, following: Attempt) -> Finding:
 
 
 def repeated_iterations(attempt: Attempt, following: Attempt) -> int:
-    """The iterations of a launch that the next one had to run again: those after the checkpoint that it loaded."""
+    """The iterations of a launch that the next one had to run again: those after the checkpoint
+    that it loaded.
+    """
     if attempt.outcome == "succeeded" or attempt.last is None or following.first is None:
         return 0
     return max(0, attempt.last - following.first + 1)
@@ -143,7 +145,9 @@ def of_flows(flows: FlowFinding) -> list[Finding]:
 
 
 def _slow_machines(row: SlowFinding, job: FlowJob) -> list[Place]:
-    """The culprits of a group that are machines of the job; all of them if its machines are unknown."""
+    """The culprits of a group that are machines of the job; all of them if its machines are
+    unknown.
+    """
     names, machines = row.culprits or row.members, set(job.nodes)
     return [Place("node", name) for name in names if not machines or name in machines]
 
@@ -156,9 +160,9 @@ def _slow_fabric(row: SlowFinding) -> list[Place]:
 
 
 def of_last_messages(flows: FlowFinding, condition: str) -> list[Finding]:
-    """When the training traffic of each node ended, of a job that stopped before its capture did: those that owed the
-    next message, then the earliest others. Who owes a message proves something of hung jobs only: in a crash, whoever
-    is still in the middle of an exchange does.
+    """When the training traffic of each node ended, of a job that stopped before its capture did:
+    those that owed the next message, then the earliest others. Who owes a message proves something
+    of hung jobs only: in a crash, whoever is still in the middle of an exchange does.
     """
     if condition not in ("hung", "failed"):
         return []
@@ -248,8 +252,8 @@ def _event_finding(event: LogEvent, what: str) -> Finding:
 
 
 def _last_progress(logs: LogDiagnosis) -> list[Finding]:
-    """The last iteration that the logs show. If all have one time, it is that of a line before them: their own lines
-    state none.
+    """The last iteration that the logs show. If all have one time, it is that of a line before
+    them: their own lines state none.
     """
     beats = logs.timeline.get("iterations", ())
     dated = [beat for beat in beats if beat.get("t") is not None]

@@ -26,7 +26,8 @@ class _Slow(NamedTuple):
 def headline(flows: FlowFinding) -> str:
     """One or two sentences for the top of a report that has only flows.
 
-    A slow switch or group comes before single slow steps; among equals the more certain one, then the slower one.
+    A slow switch or group comes before single slow steps; among equals the more certain one, then
+    the slower one.
     """
     found = [_Slow(row, FlowJob()) for row in flows.fabric]
     for job in flows.jobs:

@@ -1,5 +1,5 @@
-"""The invariants of a conclusion. ``diagnosis.report.to_json`` checks every report and logs violations; tests and
-measuring commands fail on such a line.
+"""The invariants of a conclusion. ``diagnosis.report.to_json`` checks every report and logs
+violations; tests and measuring commands fail on such a line.
 """
 
 from __future__ import annotations
@@ -17,7 +17,9 @@ from diagnosis.tried import EVICTING_ACTIONS
 
 
 def violations(report: Mapping[str, Any]) -> list[str]:
-    """The contradictions in a report of version 2, as sentences; empty for a valid one. Linear in the conclusion."""
+    """The contradictions in a report of version 2, as sentences; empty for a valid one. Linear in
+    the conclusion.
+    """
     c = report.get("conclusion")
     if not isinstance(c, Mapping):
         return ["the report holds no conclusion"]

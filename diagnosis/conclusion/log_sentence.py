@@ -1,4 +1,6 @@
-"""The part of the sentence that the logs give: what failed, where, when, in which words, and what followed."""
+"""The part of the sentence that the logs give: what failed, where, when, in which words, and what
+followed.
+"""
 
 from __future__ import annotations
 
@@ -45,8 +47,9 @@ _ENDING_ROLES: Final = (Role.TEARDOWN, Role.CASCADE)
 def headline(logs: LogDiagnosis, accused: Sequence[str] = (), stacks: str = "", stated: str = "") -> str:
     """One sentence as an engineer would write it.
 
-    ``accused``: the nodes that all evidence together accuses. ``stacks``: the finding of the stacks, which comes first
-    if no line of the logs names a cause. ``stated``: the outcome as people state it.
+    ``accused``: the nodes that all evidence together accuses. ``stacks``: the finding of the
+    stacks, which comes first if no line of the logs names a cause. ``stated``: the outcome as
+    people state it.
     """
     if not logs.is_failure:
         return _without_failure(logs, stated)
@@ -92,7 +95,9 @@ def _of_running_logs(at: str, stated: str) -> str:
 
 
 def _who(logs: LogDiagnosis, accused: Sequence[str], roots: Sequence[LogEvent]) -> str:
-    """The accused nodes, else the switch above the suspects, else on how many nodes the cause was seen."""
+    """The accused nodes, else the switch above the suspects, else on how many nodes the cause was
+    seen.
+    """
     if accused:
         return f" on {_some_names(accused)}"
     switch = next((culprit.entity for culprit in logs.culprits if culprit.kind == "switch"), None)
@@ -107,8 +112,8 @@ def with_stated_outcome(stated: str, logs: LogDiagnosis, headline: str) -> str:
 
 
 def _root_clause(logs: LogDiagnosis, roots: Sequence[LogEvent], sentence: str) -> str:
-    """The informative clause of the first root line, or of the line that replaces it; nothing if it only repeats the
-    ``sentence``.
+    """The informative clause of the first root line, or of the line that replaces it; nothing if it
+    only repeats the ``sentence``.
     """
     event = next(iter(roots or _events_of_first_line(logs)), None)
     if event is None:
@@ -133,7 +138,9 @@ def _location(logs: LogDiagnosis) -> str:
 
 
 def _silence(logs: LogDiagnosis) -> str:
-    """For an unexplained hang: the time of the last progress, and the duration until something ended."""
+    """For an unexplained hang: the time of the last progress, and the duration until something
+    ended.
+    """
     dated = [beat for beat in logs.timeline.get("iterations", ()) if beat["t"] is not None]
     if not dated:
         return ""

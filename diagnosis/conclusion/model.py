@@ -1,4 +1,6 @@
-"""The types of the conclusion. Times are seconds since the epoch (UTC) on the job's common clock, p in [0, 1]."""
+"""The types of the conclusion. Times are seconds since the epoch (UTC) on the job's common clock, p
+in [0, 1].
+"""
 
 from __future__ import annotations
 
@@ -29,9 +31,11 @@ class Fault:
 
 @dataclass(frozen=True, slots=True)
 class Slowdown:
-    """A stretch of slow steps as one row. ``steps`` first and last (1-based, as the source counts them), ``factor``
-    mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s`` the same times the job's GPUs (None if
-    their number is not known), ``is_named``: flows show who caused it."""
+    """A stretch of slow steps as one row. ``steps`` first and last (1-based, as the source counts
+    them), ``factor`` mean time against the usual, ``lost_s`` time beyond the usual, ``lost_gpu_s``
+    the same times the job's GPUs (None if their number is not known), ``is_named``: flows show who
+    caused it.
+    """
 
     source: str
     steps: tuple[int, int]
@@ -47,8 +51,8 @@ class Slowdown:
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """When the failure began and how that is known, with the stage and the iteration. ``until``: the end of a slow
-    stretch that is over; ``why``: what the condition was decided by.
+    """When the failure began and how that is known, with the stage and the iteration. ``until``:
+    the end of a slow stretch that is over; ``why``: what the condition was decided by.
     """
 
     at: float | None = msgspec.field(name="t")
@@ -67,7 +71,9 @@ class Side(msgspec.Struct, frozen=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True):
-    """A contradiction: what it is ``about`` (outcome, layout, fault), its two sides, and both in one sentence."""
+    """A contradiction: what it is ``about`` (outcome, layout, fault), its two sides, and both in
+    one sentence.
+    """
 
     about: str
     sides: tuple[Side, Side]
@@ -83,7 +89,9 @@ class PossibleOutcome(msgspec.Struct, frozen=True):
 
 
 class OfferedCheck(msgspec.Struct, frozen=True):
-    """A check of one place, with its command to copy. ``is_recognised``: its uploaded output is recognised."""
+    """A check of one place, with its command to copy. ``is_recognised``: its uploaded output is
+    recognised.
+    """
 
     id: str
     title: str
@@ -97,8 +105,10 @@ class OfferedCheck(msgspec.Struct, frozen=True):
 
 @dataclass(frozen=True, slots=True)
 class Conclusion:
-    """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the category itself and
-    sum to at most 1. ``outcome``: how the job ended (succeeded, failed, cancelled, running, unknown)."""
+    """The answer from all evidence. ``fault`` empty: nobody. ``alternatives`` begin with the
+    category itself and sum to at most 1. ``outcome``: how the job ended (succeeded, failed,
+    cancelled, running, unknown).
+    """
 
     condition: str
     id: str
@@ -149,7 +159,8 @@ class Answer(msgspec.Struct, frozen=True):
 def symptom_of(answer: Answer, otherwise: str) -> str:
     """The symptom that a conclusion implies; ``otherwise`` if it implies none.
 
-    A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk slows no step yet.
+    A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk
+    slows no step yet.
     """
     if answer.condition == "hung":
         return "hang"

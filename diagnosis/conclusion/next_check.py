@@ -1,4 +1,6 @@
-"""The cheapest checks that settle a doubtful conclusion, as commands, with the meaning of each outcome."""
+"""The cheapest checks that settle a doubtful conclusion, as commands, with the meaning of each
+outcome.
+"""
 
 from __future__ import annotations
 
@@ -33,7 +35,9 @@ def choose_checks(
     *,
     has_stacks: bool = False,
 ) -> tuple[OfferedCheck, ...]:
-    """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if nothing is in doubt."""
+    """At most :data:`MAX_CHECKS` checks of the ``table``, whose cheapest come first; none if
+    nothing is in doubt.
+    """
     if not _is_doubtful(condition, categories, fault):
         return ()
     places = _Places(fault, seen)

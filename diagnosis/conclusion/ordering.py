@@ -13,11 +13,12 @@ _ORDER_OF_KIND: Final = {what: n for n, what in enumerate(FINDING_KINDS)}
 
 
 def causal_order[Row](rows: Iterable[Row], key: Callable[[Row], tuple[float | None, str, str]]) -> list[Row]:
-    """The rows by time, those without a time last. ``key``: time in seconds, kind (of ``FINDING_KINDS``), text.
+    """The rows by time, those without a time last. ``key``: time in seconds, kind (of
+    ``FINDING_KINDS``), text.
 
-    A stamp without a fraction says only the second. Such a row comes after the last row of this second that precedes it
-    causally: a consequence stamped .0 is not earlier than its cause stamped .299. Rows with fractions keep the order
-    of their times. O(n log n).
+    A stamp without a fraction says only the second. Such a row comes after the last row of this
+    second that precedes it causally: a consequence stamped .0 is not earlier than its cause stamped
+    .299. Rows with fractions keep the order of their times. O(n log n).
     """
     dated: dict[int, list[Row]] = defaultdict(list)
     undated: list[Row] = []

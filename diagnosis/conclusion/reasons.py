@@ -1,5 +1,5 @@
-"""The conclusion's own reasons as sentences: what, what else it may be, and who. Those of logs, flows and stacks alone
-could name another cause or another culprit than the conclusion does.
+"""The conclusion's own reasons as sentences: what, what else it may be, and who. Those of logs,
+flows and stacks alone could name another cause or another culprit than the conclusion does.
 """
 
 from __future__ import annotations
@@ -21,8 +21,8 @@ _MAX_SHOWN: Final = 3
 
 
 def reasons(concluded: Conclusion, logs: LogDiagnosis | None) -> tuple[str, ...]:
-    """Cause, alternative and culprits of a conclusion; of a job without a failure only alarms and checks can name
-    culprits, and no cause is stated.
+    """Cause, alternative and culprits of a conclusion; of a job without a failure only alarms and
+    checks can name culprits, and no cause is stated.
     """
     told: tuple[str, ...] = ()
     if concluded.condition not in CONDITIONS_WITHOUT_PROBLEM:
@@ -58,7 +58,9 @@ def _cause_text(leaf: str, p: float) -> str:
 
 
 def _group_text(one: tuple[str, float], other: tuple[str, float]) -> str:
-    """The probability of the group of both candidates: they exclude each other, so their shares add up."""
+    """The probability of the group of both candidates: they exclude each other, so their shares add
+    up.
+    """
     group = one[0].rpartition(".")[0]
     if group.count(".") < 1 or other[0].rpartition(".")[0] != group:
         return ""

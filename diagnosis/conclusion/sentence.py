@@ -37,7 +37,9 @@ KIND_WORDS: Final = {"node": "", "rank": "rank ", "device": "device ", "link": "
 
 
 def sentence(known: Situation, condition: str, fault: Sequence[Fault]) -> str:
-    """One or two short sentences as an engineer would write them, about a job in this ``condition``."""
+    """One or two short sentences as an engineer would write them, about a job in this
+    ``condition``.
+    """
     text = next(write(known, fault) for holds, write in _TABLE if holds(known, condition))
     said = log_sentence.with_stated_outcome(known.stated_outcome, known.logs, text)
     return _with_culprit(said, fault)
@@ -80,7 +82,9 @@ def _fault_beside_job(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _reports_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    """What was read where there are only reports of machines, and nothing in them is known to be bad."""
+    """What was read where there are only reports of machines, and nothing in them is known to be
+    bad.
+    """
     return f"Only reports of machines were read: {_facts_text(known.facts)} Logs would show how the job went."
 
 
@@ -99,7 +103,9 @@ def _recovered_sentence(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _repeated_text(logs: LogDiagnosis) -> str:
-    """How many iterations were run again after restarts; empty if none, or if the logs do not count them."""
+    """How many iterations were run again after restarts; empty if none, or if the logs do not count
+    them.
+    """
     count = sum(itertools.starmap(repeated_iterations, pairwise(logs.attempts)))
     if not count:
         return ""

@@ -1,5 +1,6 @@
-"""Stretches of slow steps, their cost, and whether the cost is high enough to report. Logs and flows both count steps.
-A stretch in both is one stretch, with the step numbers of the logs, because those are the job's own.
+"""Stretches of slow steps, their cost, and whether the cost is high enough to report. Logs and
+flows both count steps. A stretch in both is one stretch, with the step numbers of the logs, because
+those are the job's own.
 """
 
 from __future__ import annotations
@@ -52,11 +53,11 @@ class _Timeline:
 
 
 def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Mapping[str, Any]] = ()) -> list[Slowdown]:
-    """The slow steps of each job of the capture as stretches, in the numbers of the logs' ``iterations`` if these have
-    times. O(steps · (findings + iterations)).
+    """The slow steps of each job of the capture as stretches, in the numbers of the logs'
+    ``iterations`` if these have times. O(steps · (findings + iterations)).
 
-    A stretch for which flows name a machine or a switch is whole, with the usual steps in it: a fault that comes and
-    goes is one fault.
+    A stretch for which flows name a machine or a switch is whole, with the usual steps in it: a
+    fault that comes and goes is one fault.
     """
     found: list[Slowdown] = []
     for job in flows.jobs:
@@ -69,7 +70,9 @@ def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Mapping[
 
 
 def _stretches(job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None) -> list[Slowdown]:
-    """The slow steps of one job as stretches, numbered from 1. ``fabric``: what is slow outside the job."""
+    """The slow steps of one job as stretches, numbered from 1. ``fabric``: what is slow outside the
+    job.
+    """
     unplanned = [row for row in job.slow if not row.is_planned]
     rows = [row for row in unplanned if row.kind in ("slow_step", "slow_group")]
     rows += fabric
@@ -139,9 +142,9 @@ def _times_gpus(seconds: float, gpus: int | None) -> float | None:
 
 
 def merge_slowdowns(logs: Iterable[Slowdown], flows: Iterable[Slowdown], min_gpu_s: float) -> tuple[Slowdown, ...]:
-    """The stretches to report, largest loss first. A stretch that both show is one, with the times of the flows, which
-    see each step end; that of the logs remains if the flows show only a part of it: a capture may be shorter than the
-    job.
+    """The stretches to report, largest loss first. A stretch that both show is one, with the times
+    of the flows, which see each step end; that of the logs remains if the flows show only a part of
+    it: a capture may be shorter than the job.
     """
     kept = [stretch for stretch in logs if is_reportable(stretch, min_gpu_s)]
     for stretch in flows:
@@ -163,8 +166,8 @@ def _replace(kept: list[Slowdown], lead: Slowdown, stretch: Slowdown) -> None:
 
 
 def step_offset(steps: Sequence[Interval], iterations: Sequence[Mapping[str, Any]]) -> int:
-    """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the step that ended at
-    its time. 0 if the times are too coarse to tell, or the difference is one.
+    """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the
+    step that ended at its time. 0 if the times are too coarse to tell, or the difference is one.
     """
     ends = np.array([step.end for step in steps])
     dated = [row for row in iterations if row.get("t") is not None]
@@ -187,8 +190,8 @@ def step_offset(steps: Sequence[Interval], iterations: Sequence[Mapping[str, Any
 
 
 def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
-    """Whether a stretch is reported: it is long enough to be no noise, and costs enough. A quarter of the cost is
-    enough if flows show who caused it.
+    """Whether a stretch is reported: it is long enough to be no noise, and costs enough. A quarter
+    of the cost is enough if flows show who caused it.
     """
     is_long = stretch.is_standstill or stretch.count >= THRESHOLDS.steps
     lost = stretch.lost_s if stretch.lost_gpu_s is None else stretch.lost_gpu_s
@@ -197,7 +200,9 @@ def is_reportable(stretch: Slowdown, min_gpu_s: float) -> bool:
 
 
 def _parts(slow: Sequence[int], spans: Sequence[tuple[int, int]]) -> list[list[int]]:
-    """Slow steps that belong together: with few usual ones between them, or within one finding (``spans``)."""
+    """Slow steps that belong together: with few usual ones between them, or within one finding
+    (``spans``).
+    """
     parts: list[list[int]] = [[slow[0]]]
     for before, k in pairwise(slow):
         is_near = k - before <= THRESHOLDS.usual_between + 1

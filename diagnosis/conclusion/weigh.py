@@ -29,8 +29,8 @@ def checked_places(suspects: Iterable[Suspect]) -> dict[str, str]:
 
 
 def update_suspects(suspects: Iterable[Suspect], results: Sequence[Result]) -> tuple[Suspect, ...]:
-    """The ranking after the results. The probability that a passed check takes from one machine, switch or link is
-    divided among the others in proportion to their own. O(suspects × results).
+    """The ranking after the results. The probability that a passed check takes from one machine,
+    switch or link is divided among the others in proportion to their own. O(suspects × results).
     """
     rows = {(suspect.kind, suspect.entity): suspect for suspect in suspects}
     for result in results:
