@@ -30,6 +30,10 @@ def test_a_name_of_the_program_is_no_fault_of_a_machine(form: str, name: str) ->
     assert category_of(form.format(name)).startswith(("user.", "framework."))
 
 
+def test_an_error_of_the_language_is_an_exception_of_the_program_and_nothing_else() -> None:
+    assert category_of("KeyError: 'completion'") == "user.code.exception"
+
+
 def test_a_quoted_name_says_nothing_in_an_exception_of_any_class() -> None:
     assert category_of("RuntimeError: mapping of 'dimm' to 'socket' failed validation").startswith("user.")
 

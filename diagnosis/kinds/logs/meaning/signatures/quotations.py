@@ -86,5 +86,5 @@ def is_program_error(text: str) -> bool:
 
 
 def without_names(text: str) -> str:
-    """A message without the names that it quotes."""
-    return re.sub(QUOTED_NAME, "", text)
+    """A message without the names that it quotes, and without errors of the language."""
+    return re.sub(QUOTED_NAME, "", re.sub(LANGUAGE_ERROR, "", text))
