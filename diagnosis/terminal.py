@@ -4,6 +4,7 @@ control characters.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Self
@@ -19,6 +20,7 @@ from diagnosis.evidence import decode
 from diagnosis.plain import percent
 
 _MAX_EVENTS, _MAX_SUSPECTS, _MAX_LINES = 8, 6, 3
+_MAX_NOTES, _MAX_LEFT_OUT = 12, 5
 
 
 class Progress:
@@ -74,27 +76,41 @@ def summarise(report: dict[str, Any], console: Console | None = None) -> None:
         _verdict(out, report["conclusion"], logs)
     _suspects(out, report.get("suspects") or [])
     _events(out, logs.get("events") or [])
-    advice = report.get("advice") or logs.get("advice") or {}
-    if advice.get("action"):
-        out.print(
-            Text("What to do  ", style="bold")
-            .append_text(_safe(advice.get("action_title") or advice["action"]))
-            .append_text(_safe(_targets(advice)))
-        )
-        for sentence in advice.get("because") or []:
-            out.print(Text("            ").append_text(_safe(sentence)), style="dim")
-        if advice.get("command"):
-            out.print(Text("            ").append_text(_safe(advice["command"])))
+    _advice(out, report.get("advice") or logs.get("advice") or {})
     for title, key in (("Missing", "missing"), ("Observed", "observed"), ("Inferred", "inferred")):
-        for sentence in report.get(key) or []:
-            out.print(Text(f"{title}  ", style="dim").append_text(_safe(sentence)))
-    for sentence in ((report.get("stacks") or {}).get("notes") or [])[:12]:
-        out.print(Text("Of the stacks  ", style="dim").append_text(_safe(sentence)))
-    skipped = [one for one in report.get("inputs") or [] if one.get("skipped")]
-    for one in skipped[:5]:
-        out.print(Text("Left out  ", style="yellow").append_text(_safe(f"{one['path']}: {one['skipped']}")))
-    if len(skipped) > 5:
-        out.print(Text(f"Left out  {len(skipped) - 5} more files", style="yellow"))
+        _sentences(out, title, report.get(key) or [])
+    stacks = report.get("stacks") or {}
+    _sentences(out, "Of the stacks", (stacks.get("notes") or [])[:_MAX_NOTES])
+    _left_out(out, report.get("inputs") or [])
+
+
+def _advice(out: Console, advice: dict[str, Any]) -> None:
+    """What to do, why, and the command for it."""
+    if not advice.get("action"):
+        return
+    title = _safe(advice.get("action_title") or advice["action"])
+    head = Text("What to do  ", style="bold").append_text(title)
+    out.print(head.append_text(_safe(_targets(advice))))
+    for sentence in advice.get("because") or []:
+        out.print(Text("            ").append_text(_safe(sentence)), style="dim")
+    if advice.get("command"):
+        out.print(Text("            ").append_text(_safe(advice["command"])))
+
+
+def _sentences(out: Console, title: str, sentences: Iterable[str]) -> None:
+    for sentence in sentences:
+        out.print(Text(f"{title}  ", style="dim").append_text(_safe(sentence)))
+
+
+def _left_out(out: Console, inputs: Iterable[dict[str, Any]]) -> None:
+    """The files that could not be used."""
+    skipped = [one for one in inputs if one.get("skipped")]
+    for one in skipped[:_MAX_LEFT_OUT]:
+        reason = _safe(f"{one['path']}: {one['skipped']}")
+        out.print(Text("Left out  ", style="yellow").append_text(reason))
+    rest = len(skipped) - _MAX_LEFT_OUT
+    if rest > 0:
+        out.print(Text(f"Left out  {rest} more files", style="yellow"))
 
 
 def _targets(advice: dict[str, Any]) -> str:
