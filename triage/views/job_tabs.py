@@ -28,7 +28,8 @@ from triage.services.attaching import capture_proposals
 
 
 def _events(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
-    only = Filter(**{name: request.GET.get(name, "") for name in ("role", "words", "node", "level", "stage")})
+    names = ("role", "words", "node", "level", "stage")
+    only = Filter(**{name: request.GET.get(name, "") for name in names})
     sort, span = request.GET.get("sort", ""), _span(request)
     events_and_stages: Any = SimpleLazyObject(lambda: job_events(view.diagnosis, only, sort, span))
     return {
@@ -84,7 +85,8 @@ def _facts(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 
 
 def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
-    words, state, number = request.GET.get("words", ""), request.GET.get("state", ""), whole(request.GET.get("page"), 1)
+    words, state = request.GET.get("words", ""), request.GET.get("state", "")
+    number = whole(request.GET.get("page"), 1)
     found = file_page(job, view, words=words, state=state, page=number)
     return {
         "files": found.rows,
@@ -110,7 +112,8 @@ def _compare(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 
 def _cost(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     cost = job_cost(job)
-    return {"cost": cost, "ettr_chart": job_chart(cost.productive, cost.started_at, cost.ended_at) if cost else None}
+    chart = job_chart(cost.productive, cost.started_at, cost.ended_at) if cost else None
+    return {"cost": cost, "ettr_chart": chart}
 
 
 def _work(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
