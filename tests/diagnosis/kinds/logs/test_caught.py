@@ -51,7 +51,7 @@ def test_what_a_wrapper_says_before_the_ranks_begin_did_not_stop_them(tmp_path: 
     error = "AssertionError: class input value 5 and checkpoint value 6 do not match"
     raised = [f"  {rank}: [rank{rank}]: {text}" for text in (*hook, error) for rank in (0, 1)]
     case = case_of_lines(tmp_path, *wrapper, *ranks, *raised, "srun: error: n2: task 1: Exited with exit code 1")
-    assert "class input value" in case.lead["example"]
+    assert "class input value" in case.lead.example
 
 
 def test_a_launch_that_was_refused_after_one_that_completed_has_failed(tmp_path: Path) -> None:

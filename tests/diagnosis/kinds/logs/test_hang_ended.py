@@ -20,10 +20,3 @@ def test_a_cancel_hours_after_the_last_progress_is_only_the_end(tmp_path: Path) 
 def test_a_cancel_while_training_goes_on_is_the_cause(tmp_path: Path) -> None:
     found = verdict.conclude(case_of_lines(tmp_path, *STEPS, CANCELLED.format(hour=10)))
     assert found.verdict.id == "platform.scheduler.cancelled"
-
-
-def test_what_breaks_while_a_hung_job_is_stopped_did_not_make_it_hang(tmp_path: Path) -> None:
-    stop = "2026-03-01 14:30:00 W api.py:753] Received 15 death signal, shutting down workers"
-    broken = ["2026-03-01 14:30:01 Fatal Python error: Aborted", "terminate called without an active exception"]
-    found = verdict.conclude(case_of_lines(tmp_path, *STEPS, stop, *broken))
-    assert (found.symptom, found.verdict.id) == ("hang", "unknown")

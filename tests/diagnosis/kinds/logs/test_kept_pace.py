@@ -30,4 +30,4 @@ def test_a_complaint_before_steps_of_an_even_pace_does_not_explain_a_crash(tmp_p
     crash = ["2026-03-01 10:30:00 Worker group FAILED. No attempts left, stopping worker group"]
     case = case_of_lines(tmp_path, *steps(1, 69, 10, 10), COMPLAINT, *steps(70, 75, 22, 10), *crash)
     assert case.ending.outcome == "failed"
-    assert case.lead.get("signature") != "storage.slow"
+    assert case.lead.signature != "storage.slow"

@@ -62,6 +62,12 @@ def test_a_value_that_says_no_is_no_event(value: str) -> None:
     assert signatures.load().match_texts([f"GPU fell off the bus : {value}"]) == [None]
 
 
+@pytest.mark.parametrize("end", ["RST: No, D-RST: No", "Contained: L2. Reset: No", "name=python3, Uncontained: No"])
+def test_a_property_at_the_end_of_an_event_does_not_silence_it(end: str) -> None:
+    line = f"NVRM: Xid (PCI:0000:ba:00): 94, pid=33342, {end}"
+    assert signatures.load().match_texts([line]) == ["nvidia.xid.94"]
+
+
 def test_a_count_of_zero_is_no_event() -> None:
     assert signatures.load().match_texts(["gpu 3 uncorrectable ECC errors: 0"]) == [None]
     assert signatures.load().match_texts(["gpu 3 uncorrectable ECC errors: 14"]) != [None]
