@@ -149,6 +149,7 @@ def diagnose(
         results,
         has_stacks=stack_finding.has_evidence,
     )
+    seen = logs or NO_LOGS
     told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
         engine=ENGINE,
@@ -162,9 +163,9 @@ def diagnose(
         conclusion=told,
         advice=advice_,
         missing=(*budgets.told, *_missing(parsed, logs)),
-        observed=logs.observed if logs else (),
+        observed=seen.observed,
         inferred=_inferred(concluded, logs, results),
-        clocks=logs.clocks if logs else (),
+        clocks=seen.clocks,
         history=HistoryRow(pool.digest if pool.jobs else None, len(pool.jobs)),
         facts=facts,
     )

@@ -40,7 +40,8 @@ def job_or_404(request: HttpRequest, slug: str) -> Any:
     job = job_for(request.user, slug)
     if job is None:
         deletion = deleted_job_words(request.user, slug)
-        raise Http404(deletion or f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see.")
+        unknown = f"There is no job “{slug}”, or it belongs to a cluster that your teams do not see."
+        raise Http404(deletion or unknown)
     return job
 
 
@@ -48,7 +49,8 @@ def job_or_404(request: HttpRequest, slug: str) -> Any:
 def jobs(request: HttpRequest) -> HttpResponse:
     """All jobs, newest first."""
     words, outcome = request.GET.get("words", ""), request.GET.get("outcome", "")
-    page = job_page(request.user, words=words, outcome=outcome, page=whole(request.GET.get("page"), 1))
+    number = whole(request.GET.get("page"), 1)
+    page = job_page(request.user, words=words, outcome=outcome, page=number)
     context = {
         "nav": "jobs",
         "page": page,
@@ -69,6 +71,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     view: Any = SimpleLazyObject(
         lambda: job_view(found, attempt=whole(request.GET.get("attempt"), -1), with_timeline=is_timed)
     )
+    others = set(visible_clusters(request.user).values())
+    kept = ("attempt", "t0", "t1")
     context = {
         "nav": "jobs",
         "job": found,
@@ -76,9 +80,9 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
         "report": SimpleLazyObject(lambda: view.report),
         "tab": tab,
         "tab_template": f"triage/job/{tab}.html",
-        "move_targets": sorted(set(visible_clusters(request.user).values()) - {found.cluster.slug, DEMONSTRATION}),
-        "kept": urlencode({name: request.GET[name] for name in ("attempt", "t0", "t1") if request.GET.get(name)}),
-        "tabs": [(name, name.capitalize(), "job" if name == "events" else f"job-{name}") for name in CONTEXTS],
+        "move_targets": sorted(others - {found.cluster.slug, DEMONSTRATION}),
+        "kept": urlencode({name: request.GET[name] for name in kept if request.GET.get(name)}),
+        "tabs": _tabs(),
     }
     if found.is_growing:
         context["running"] = SimpleLazyObject(lambda: attempt_state(view.attempt) if view.attempt else None)
@@ -97,6 +101,12 @@ def facts_csv(request: HttpRequest, slug: str) -> StreamingHttpResponse:
     response = StreamingHttpResponse(lines, content_type="text/csv; charset=utf-8")
     response["Content-Disposition"] = f'attachment; filename="{slug}-facts.csv"'
     return response
+
+
+def _tabs() -> list[tuple[str, str, str]]:
+    """Name, label and address of each tab."""
+    urls = {name: f"job-{name}" for name in CONTEXTS} | {"events": "job"}
+    return [(name, name.capitalize(), url) for name, url in urls.items()]
 
 
 @require_POST
@@ -127,7 +137,8 @@ def job_diagnose(request: HttpRequest, slug: str) -> HttpResponse:
     """Diagnose the job's evidence again, with the current engine and history."""
     found = job_or_404(request, slug)
     run = diagnosis_request(job=found, user=request.user, is_forced=True)
-    say(request, "The job is being diagnosed again." if run else "It is diagnosed as soon as its evidence is read.")
+    later = "It is diagnosed as soon as its evidence is read."
+    say(request, "The job is being diagnosed again." if run else later)
     return redirect("job", slug=slug)
 
 

@@ -70,7 +70,6 @@ def test_ranks_that_share_a_file_begin_while_the_first_one_fails(tmp_path: Path)
     assert found.verdict.id == "user.environment.import"
 
 
-
 def test_ranks_that_miss_each_other_before_the_program_ended_are_a_failure(tmp_path: Path) -> None:
     assert conclude(tmp_path, *STEPS, LOST, *NOTICES).is_failure
 

@@ -25,7 +25,6 @@ def test_a_scheduler_reports_a_lost_machine_minutes_after_its_peers_and_is_belie
     assert [n.node for n in found.nodes if n.is_suspect] == ["gpu-0003"]
 
 
-
 def test_a_launchers_unknown_error_before_the_consequences_may_be_the_cause(tmp_path: Path) -> None:
     job = Job(nodes=8, iterations=12)
     job.timed_out(job.ends + 600).say(job.ends + 20, None, "[job service] ERROR - fabric partition 7 is gone")
