@@ -27,6 +27,8 @@ THRESHOLDS: Final = thresholds.of("locate")
 LIMITS: Final = thresholds.limits("locate")
 
 SWITCH_DOWN: Final = "network.link_down"
+#: The only cause without a culprit that may be of one machine: a check or a start that failed there.
+SCHEDULER_ERROR: Final = "platform.scheduler.error"
 
 
 @dataclass(frozen=True, slots=True)
@@ -63,7 +65,7 @@ def _decided_outside(case: Case, cause: Category) -> Place | None:
     silent before.
     """
     is_stop = case.roots.by == fallbacks.LAUNCHER_STOPPED
-    if is_stop or cause.blames != "nobody":
+    if is_stop or cause.blames != "nobody" or _is_of_one(case, cause):
         return None
     return Place((), "no faulty node: the cause is outside the nodes")
 
@@ -83,6 +85,29 @@ def _of_the_program(case: Case, cause: Category) -> Place | None:
     if case.roots.nodes or case.nodes_of(case.roots.members):
         return None
     return Place((), "no faulty node: an error of the programme, and its lines name no node")
+
+
+def _named_lost(case: Case, cause: Category) -> Place | None:
+    """All machines that a scheduler or an agent names as lost, unless it names most of the job: then
+    something failed that all share.
+    """
+    names = _named_nodes(case)
+    is_of_host = cause.id.startswith("hardware.host")
+    if not is_of_host or len(names) < 2 or case.roots.nodes:  # one has the rules below
+        return None
+    total = max(case.total, len(case.inventory.nodes or case.hints.nodes))
+    if 2 * len(names) > total:
+        return None
+    why = f"is one of {len(names)} nodes that this names: {case.in_words(case.lead)}"
+    sure = weighing.THRESHOLDS.sure
+    clues = [Clue(name, sure, f"{name} {why}", detector="cause") for name in names]
+    return _rank_clues(case, clues, may_accuse=True)
+
+
+def _is_of_one(case: Case, cause: Category) -> bool:
+    """Whether a check or a start of the job failed on one of its machines, and the lines name it."""
+    named = case.roots.nodes or _named_nodes(case)
+    return cause.id == SCHEDULER_ERROR and len(named) == 1 and case.total > 1
 
 
 def _only_node(case: Case, cause: Category) -> Place | None:
@@ -151,15 +176,16 @@ def _clues_of_cause(case: Case, cause: Category) -> list[Clue]:
     """The clues of the root events, unless their nodes only suffer from what is elsewhere."""
     # several nodes that miss others show a path between them, and none of them is its fault
     is_between = cause.root == "network" and len(case.roots.nodes) > 1
+    is_outside = cause.blames == "nobody" and not _is_of_one(case, cause)
     is_of_most = case.roots.is_wide or is_between
-    if is_of_most or cause.blames == "nobody" or _is_reported(case, cause):
+    if is_of_most or is_outside or _is_reported(case, cause):
         return []
     return detectors.all_clues(detectors.OF_CAUSE, case)
 
 
 #: The first rule with an answer decides; the last rule always answers.
 _RULES: Final[tuple[Callable[[Case, Category], Place | None], ...]] = (
-    _without_failure, _decided_outside, _shared, _of_the_program, _only_node, _on_most_nodes, _by_clues,
+    _without_failure, _decided_outside, _shared, _of_the_program, _named_lost, _only_node, _on_most_nodes, _by_clues,
 )  # fmt: skip
 
 

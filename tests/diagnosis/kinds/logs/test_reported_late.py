@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 
 from diagnosis.kinds.logs.decide import verdict
-from tests.diagnosis.cases import case_of
+from tests.diagnosis.cases import case_of, case_of_files
 from tests.diagnosis.synthetic import Job
 
 PEER_GONE = "[rank{rank}]: NCCL WARN socketProgress: Connection closed by remote peer gpu-0003<41000>"
@@ -30,3 +30,17 @@ def test_a_launchers_unknown_error_before_the_consequences_may_be_the_cause(tmp_
     job.timed_out(job.ends + 600).say(job.ends + 20, None, "[job service] ERROR - fabric partition 7 is gone")
     case = case_of(job, tmp_path)
     assert "fabric partition" in case.lead.example
+
+
+def test_a_check_that_failed_on_one_machine_before_the_start_accuses_this_machine(tmp_path: Path) -> None:
+    kernel = "Oct  3 09:46:30 {node} kernel: NVRM: GPU 0000:06:00.0: persistence mode is already enabled"
+    nodes = [f"node-h{number}" for number in range(122, 130)]
+    files = {f"syslog/{node}.messages": [kernel.format(node=node)] for node in nodes}
+    files["slurm-7.err"] = [
+        *["srun: error: Task launch for StepId=7.0 failed on node node-h126: Job credential revoked"] * 3,
+        "srun: error: Application launch failed: Job credential revoked",
+        "srun: Terminating StepId=7.0",
+    ]
+    found = verdict.conclude(case_of_files(tmp_path, files))
+    assert found.verdict.id == "platform.scheduler.error"
+    assert [n.node for n in found.nodes if n.is_suspect] == ["node-h126"]
