@@ -65,7 +65,7 @@ TESTS_ON_SQLITE_ALONE = frozenset(
         "ingest/test_parts.py::test_real_workers_do_parts",
         "ingest/test_watching.py::test_a_job_begins_with_what_is_known_of_its_earlier_pauses",
         "ingest/test_watching.py::test_a_progress_bar_that_stops_is_a_hang",
-        "ingest/test_watching.py::test_logs_whose_lines_are_not_plain_text_have_a_beat_in_every_range",
+        "ingest/test_watching.py::test_logs_whose_lines_are_not_plain_text_have_a_step_time_in_every_range",
         "ingest/test_workers.py::test_files_that_libraries_cannot_handle_cost_themselves_alone",
         "ingest/test_workers.py::test_what_was_uploaded_while_the_broker_was_away_is_read_when_it_is_back",
         "triage/test_apart.py::test_a_word_alone_makes_no_job_healthy_whose_log_has_an_unexplained_error",

@@ -53,11 +53,16 @@ def test_a_database_from_before_the_release_and_a_new_one_have_the_same_tables(
     assert {"triage_incident", "ingest_run", "triage_searchentry"} <= new.keys()
 
 
+#: A planner writes its statistics when it likes.
+PLANNERS_OWN = {"sqlite_stat1", "sqlite_stat4"}
+
+
 def tables() -> dict[str, Any]:
     """Columns, constraints and triggers of each table, in no order."""
     found: dict[str, Any] = {}
     with connection.cursor() as cursor:
-        for name in connection.introspection.table_names(cursor):
+        names = set(connection.introspection.table_names(cursor))
+        for name in sorted(names - PLANNERS_OWN):
             columns = connection.introspection.get_table_description(cursor, name)
             constraints = connection.introspection.get_constraints(cursor, name)
             found[name] = (
