@@ -109,7 +109,7 @@ def _model_votes(hint: Hint, rule: Signature | None, model: Model | None) -> lis
         return []
     weight = share * _role_weight(hint) * THRESHOLDS.model
     is_program = signatures.is_program_error(hint.template)
-    own = signatures.without_names(hint.template) if is_program else hint.template
+    own = signatures.without_names(hint.template)
     if model.coverage(own) < THRESHOLDS.model_covered:
         return []
     found = list(model.predict(own).items())[: THRESHOLDS.model_guesses]

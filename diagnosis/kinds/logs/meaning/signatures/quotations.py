@@ -86,5 +86,10 @@ def is_program_error(text: str) -> bool:
 
 
 def without_names(text: str) -> str:
-    """A message without the names that it quotes, and without errors of the language."""
-    return re.sub(QUOTED_NAME, "", re.sub(LANGUAGE_ERROR, "", text))
+    """A typed exception without the names that it quotes or joins, and without errors of the language;
+    any other message as it is.
+    """
+    if re.search(EXCEPTION, text) is None:
+        return text
+    unquoted = re.sub(QUOTED_NAME, "", re.sub(LANGUAGE_ERROR, "", text))
+    return re.sub(_JOINED_NAME, r"\1", unquoted)
