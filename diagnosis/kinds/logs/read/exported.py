@@ -25,6 +25,8 @@ from diagnosis.kinds.logs.read.structured import StructuredRecord
 MAX_BYTES: Final = 16 << 20
 #: Records of a document that is read: one byte of it may stand for a record with hundreds of labels.
 MAX_RECORDS: Final = 200_000
+#: Cells of a table that is read: an empty one is a single byte, and costs as much as any other.
+MAX_CELLS: Final = 2_000_000
 #: How deep a list of records is searched, and how many records at its beginning must be some.
 _MAX_DEPTH: Final = 4
 _PROBED: Final = 5
@@ -41,7 +43,7 @@ def begins(text: str) -> bool:
     """Whether a file that begins with ``text`` looks like an export. O(len(text))."""
     start = text.lstrip("\ufeff \t\r\n")
     if not start.startswith(("{", "[")):
-        return bool(_table(start[:_PROBED_CHARS].rpartition("\n")[0]))
+        return _begins_table(start[:_PROBED_CHARS].rpartition("\n")[0])
     if _STREAMS.search(start[:_PROBED_CHARS]):
         return True
     found = _LIST.search(start[:_PROBED_CHARS])
@@ -63,7 +65,7 @@ def records(data: bytes) -> tuple[StructuredRecord, ...]:
         rows: Iterable[dict[str, Any]] = _list(document, _MAX_DEPTH)
         found = _with_text(_streams(document)) or _with_text(map(structured.record_of, rows))
     else:
-        found = _with_text(map(structured.record_of, _table(encodings.decode(data))))
+        found = _records_of_table(encodings.decode(data))
     if len(found) > MAX_RECORDS:
         return ()
     return tuple(sorted(found, key=lambda record: record.at_ns))
@@ -96,16 +98,37 @@ def _list(value: Any, depth: int) -> list[dict[str, Any]]:
     return next((found for one in inner if (found := _list(one, depth - 1))), [])
 
 
-def _table(text: str) -> list[dict[str, Any]]:
-    """The rows of a table with a header whose first rows are records."""
-    if _HEADER.match(text) is None:
-        return []
-    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
+def _begins_table(text: str) -> bool:
     try:
-        found = list(islice(rows, MAX_RECORDS + 1))
+        return next(_table(text), None) is not None
+    except csv.Error:
+        return False
+
+
+def _records_of_table(text: str) -> list[StructuredRecord]:
+    """All records of a table; none of a damaged or too large one, which stays as it is."""
+    try:
+        return _with_text(map(structured.record_of, _table(text)))
     except csv.Error:
         return []
-    return found if found and all(map(_is_record, found[:_PROBED])) else []
+
+
+def _table(text: str) -> Iterator[dict[str, Any]]:
+    """The rows of a table with a header whose first rows are records, one at a time. Raises
+    ``csv.Error`` for a damaged table, and for one with more than :data:`MAX_CELLS`.
+    """
+    if _HEADER.match(text) is None:
+        return
+    rows = csv.DictReader(io.StringIO(text, newline=""), restkey="", restval="")
+    max_rows = MAX_CELLS // len(rows.fieldnames or ("",))
+    first = list(islice(rows, _PROBED))
+    if not all(map(_is_record, first)):
+        return
+    yield from first
+    for number, row in enumerate(rows, len(first) + 1):
+        if number > max_rows:
+            raise csv.Error("the table has too many cells")
+        yield row
 
 
 def _is_record(value: Any) -> bool:

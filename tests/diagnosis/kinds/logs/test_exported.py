@@ -82,3 +82,11 @@ def test_a_text_wins_over_what_is_measured() -> None:
 
 def test_a_damaged_table_is_no_export() -> None:
     assert exported.records(b'"Step","loss"\n1,"2.5\n' + b"x" * 200_000) == ()
+
+
+def test_empty_cells_of_a_wide_table_are_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(exported, "MAX_CELLS", 60)
+    header = ",".join(["step", "loss", *(f"c{number}" for number in range(8))])
+    table = f"{header}\n" + "1,2.5\n" * 6
+    assert len(exported.records(table.encode())) == 6
+    assert exported.records(f"{table},\n".encode()) == ()
