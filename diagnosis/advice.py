@@ -6,13 +6,14 @@ Source: ByteRobust, arXiv 2509.16293, section 4 (figure 5). Advice is shown, nev
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
-from typing import Any, Final
+from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.advice_facts import JobPart, Known, facts_of
-from diagnosis.ladder import Condition, Ladder, Rule, load
+from diagnosis.advice_facts import AdviceEvidence, JobPart, Known, facts_of, machines_in
+from diagnosis.advice_records import Advice, AdviceCost, AdvisedCheck, NearRule, PassedRule
+from diagnosis.ladder import Condition, Facts, Ladder, Rule, load
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, was_tried
 
 LIMITS: Final = thresholds.limits("advice")
@@ -24,57 +25,48 @@ _SLURM_ID = re.compile(r"[0-9]+(?:_[0-9]+)?")
 _PLACEHOLDER = re.compile(r"\{(\w+)")
 
 
-def advise(parts: Mapping[str, Any], ladder: Ladder | None = None) -> dict[str, Any]:
-    """The advice for one diagnosis.
-
-    :param parts: ``logs``, ``stacks``, ``flows`` (report objects), ``suspects`` (fused), ``job`` (``id``, ``nodes``,
-        ``node_names``, ``gpus_per_node``, ``scheduler``), ``tried`` (actions already carried out without success, see
-        :func:`tried_actions`). All optional.
-    :returns: ``action, rule, title, targets, command, commands, cost, because, next, source, checks, nearly,
-        would_decide, passed_over``.
-        ``nearly`` lists the rules about the same subject for which one or two conditions do not hold, with these
-        conditions; ``passed_over`` those that hold but whose action was tried.
-    """
+def advise(evidence: AdviceEvidence, ladder: Ladder | None = None) -> Advice:
+    """The advice for one diagnosis; for a stored report, ``evidence`` is decoded from it."""
     ladder = ladder or load()
-    known = Known(parts, ladder)
+    known = Known(evidence, ladder)
     facts = facts_of(known)
     fired, passed = _first_open(ladder.rules, known, facts)
     near = _near_rules(ladder.rules, fired, facts)
-    targets = list(facts.get(fired.targets) or ())
+    targets = machines_in(facts, fired.targets)
     commands, unsafe = _commands(fired, targets, known.job, ladder)
     scheduler = "kubernetes" if "kube" in known.job.scheduler.lower() else "slurm"
     because = [_fill(fired.why, facts), *_left_out_texts(unsafe)]
     if passed:
         because.insert(0, _tried_text(known, is_last=fired is ladder.rules[-1]))
     decide = [condition.decide for _, lacking in near for condition in lacking if condition.decide]
-    return {
-        "action": fired.action,
-        "action_title": ACTIONS[fired.action],
-        "rule": fired.id,
-        "title": fired.title,
-        "targets": targets,
-        "command": commands.get(scheduler, ""),
-        "commands": commands,
-        "cost": _cost(fired, targets, facts, known.job),
-        "because": because,
-        "next": fired.next,
-        "source": fired.source,
-        "nearly": [_nearly(rule, lacking) for rule, lacking in near[:MAX_LISTED]],
-        "would_decide": list(dict.fromkeys(decide))[:MAX_LISTED],
-        "passed_over": [_passed_over(rule) for rule in passed],
-        "checks": [_check(id_, ladder, known.job) for id_ in fired.checks],
-    }
+    return Advice(
+        action=fired.action,
+        action_title=ACTIONS[fired.action],
+        rule=fired.id,
+        title=fired.title,
+        targets=targets,
+        command=commands.get(scheduler, ""),
+        commands=commands,
+        cost=_cost(fired, targets, known),
+        because=because,
+        next=fired.next,
+        source=fired.source,
+        nearly=[_nearly(rule, lacking) for rule, lacking in near[:MAX_LISTED]],
+        would_decide=list(dict.fromkeys(decide))[:MAX_LISTED],
+        passed_over=[PassedRule(rule.id, rule.title, rule.action, ACTIONS[rule.action]) for rule in passed],
+        checks=[_check(id_, ladder, known.job) for id_ in fired.checks],
+    )
 
 
-def _first_open(rules: Sequence[Rule], known: Known, facts: Mapping[str, Any]) -> tuple[Rule, list[Rule]]:
+def _first_open(rules: Sequence[Rule], known: Known, facts: Facts) -> tuple[Rule, list[Rule]]:
     """The first rule that holds and whose action was not tried, else the last of all; and those passed before it."""
     holding = [rule for rule in rules if all(condition.holds(facts) for condition in rule.when)]
-    fresh = (rule for rule in holding if not was_tried(rule.action, facts.get(rule.targets) or (), known.tried))
+    fresh = (rule for rule in holding if not was_tried(rule.action, machines_in(facts, rule.targets), known.tried))
     fired = next(fresh, rules[-1])
     return fired, list(takewhile(lambda rule: rule is not fired, holding))
 
 
-def _near_rules(rules: Iterable[Rule], fired: Rule, facts: Mapping[str, Any]) -> list[tuple[Rule, list[Condition]]]:
+def _near_rules(rules: Iterable[Rule], fired: Rule, facts: Facts) -> list[tuple[Rule, list[Condition]]]:
     """The rules for which one or two conditions do not hold, with these. The first condition of a rule is its subject;
     a rule with another subject is not near.
     """
@@ -100,22 +92,17 @@ def _left_out_texts(unsafe: Sequence[str]) -> list[str]:
     return [f"{len(unsafe)} name(s) cannot be node names and were left out of the command."]
 
 
-def _nearly(rule: Rule, lacking: Sequence[Condition]) -> dict[str, Any]:
-    missing = [condition.otherwise for condition in lacking]
-    return {"rule": rule.id, "title": rule.title, "action": rule.action, "missing": missing}
+def _nearly(rule: Rule, lacking: Sequence[Condition]) -> NearRule:
+    return NearRule(rule.id, rule.title, rule.action, [condition.otherwise for condition in lacking])
 
 
-def _passed_over(rule: Rule) -> dict[str, str]:
-    return {"rule": rule.id, "title": rule.title, "action": rule.action, "action_title": ACTIONS[rule.action]}
-
-
-def _check(id_: str, ladder: Ladder, job: JobPart) -> dict[str, str]:
+def _check(id_: str, ladder: Ladder, job: JobPart) -> AdvisedCheck:
     check = ladder.checks[id_]
     command = check["command"].format(gpus_per_node=job.gpus_per_node or LIMITS.gpus_per_node)
-    return {"id": id_, "title": check["title"], "command": command}
+    return AdvisedCheck(id_, check["title"], command)
 
 
-def _fill(text: str, facts: Mapping[str, Any]) -> str:
+def _fill(text: str, facts: Facts) -> str:
     def said(m: re.Match[str]) -> str:
         value = facts.get(m[1], "")
         if isinstance(value, (list, tuple)):
@@ -160,14 +147,12 @@ def _values(scheduler: str, names: Sequence[str], job: JobPart) -> dict[str, str
     }
 
 
-def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: JobPart) -> dict[str, Any]:
-    """The cost of the action: ``machines`` and ``gpus`` (None if unknown) out of service, ``healthy`` ones expected
-    among them, ``text``.
-    """
+def _cost(rule: Rule, targets: Sequence[str], known: Known) -> AdviceCost:
+    """The cost of the action."""
     machines = len(targets) if rule.action in EVICTING_ACTIONS else 0
     healthy = 0
     if rule.action == "over_evict":
-        healthy = machines - min(machines, max(1, len(facts["stack_nodes"])))
+        healthy = machines - min(machines, max(1, len(known.stack_nodes)))
     text = {
         "evict": f"{machines} machine(s) leave the job; one restart.",
         "over_evict": f"{machines} machine(s) leave the job, {healthy} of them probably healthy; one restart.",
@@ -178,9 +163,4 @@ def _cost(rule: Rule, targets: Sequence[str], facts: Mapping[str, Any], job: Job
         "replay": "Two replays of the job on all its machines.",
         "fix_input": "One restart after the correction.",
     }.get(rule.action, "Nothing but a look.")
-    return {
-        "machines": machines,
-        "gpus": machines * job.gpus_per_node or None,
-        "healthy": healthy,
-        "text": text,
-    }
+    return AdviceCost(machines, machines * known.job.gpus_per_node or None, healthy, text)

@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Sequence
 from functools import cached_property
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
 from diagnosis import taxonomy, thresholds
 from diagnosis.conclusion.model import PROBLEM_CONDITIONS, Answer, symptom_of
-from diagnosis.evidence import SlowFinding, StackFinding, Suspect, decode
+from diagnosis.evidence import SlowFinding, StackFinding, Suspect
 from diagnosis.evidence.rank_names import ranks_text
-from diagnosis.ladder import Ladder
+from diagnosis.ladder import Facts, FactValue, Ladder
 from diagnosis.tried import EVICTING_ACTIONS, TriedAction, tried_actions
 
 THRESHOLDS: Final = thresholds.of("advice")
@@ -75,21 +75,39 @@ class JobPart(msgspec.Struct, frozen=True):
         return len(self.node_names) or self.nodes
 
 
-class Known:
-    """What is known of one diagnosis, from the parts of its report and the actions that were tried without success.
+class TriedRow(msgspec.Struct, frozen=True):
+    """An action that was carried out without success, and the machines that it was for."""
 
-    ``parts`` as of :func:`diagnosis.advice.advise`. Raises ``msgspec.ValidationError`` if they are not of a report.
+    action: str = ""
+    targets: tuple[str, ...] = ()
+
+
+class AdviceEvidence(msgspec.Struct, frozen=True):
+    """All that advice reads: parts of a report, its fused ``suspects``, and the actions that were tried (``tried``; a
+    name alone is one without machines).
     """
 
-    def __init__(self, parts: Mapping[str, Any], ladder: Ladder) -> None:
+    logs: LogPart = LogPart()
+    flows: FlowPart = FlowPart()
+    stacks: StackFinding = StackFinding()
+    job: JobPart = JobPart()
+    conclusion: Answer = Answer()
+    suspects: tuple[Suspect, ...] = ()
+    tried: tuple[str | TriedRow, ...] = ()
+
+
+class Known:
+    """What is known of one diagnosis, from the parts of its report and the actions that were tried without success."""
+
+    def __init__(self, evidence: AdviceEvidence, ladder: Ladder) -> None:
         self.ladder = ladder
-        self.logs = decode(parts.get("logs"), LogPart)
-        self.stacks = decode(parts.get("stacks"), StackFinding)
-        self.flows = decode(parts.get("flows"), FlowPart)
-        self.job = decode(parts.get("job"), JobPart)
-        self.tried: list[TriedAction] = tried_actions(parts.get("tried") or ())
-        self.conclusion = decode(parts["conclusion"], Answer) if parts.get("conclusion") else None
-        self._suspects = [decode(row, Suspect) for row in parts.get("suspects") or ()]
+        self.logs = evidence.logs
+        self.stacks = evidence.stacks
+        self.flows = evidence.flows
+        self.job = evidence.job
+        self.tried: list[TriedAction] = tried_actions(map(msgspec.to_builtins, evidence.tried))
+        self.conclusion = None if evidence.conclusion == Answer() else evidence.conclusion
+        self._suspects = evidence.suspects
 
     @property
     def answer(self) -> Answer | LogPart:
@@ -122,7 +140,7 @@ class Known:
         return title or self.answer.subcategory
 
     @cached_property
-    def accused(self) -> list[Suspect]:
+    def accused(self) -> Sequence[Suspect]:
         """The accused of the conclusion; in a report without one, the fused suspects."""
         if self.conclusion is None:
             return self._suspects
@@ -237,7 +255,7 @@ def _is_user_error(known: Known) -> bool:
 
 
 #: Each fact of :data:`diagnosis.ladder.FACTS`, which says what it means.
-TABLE: Final[dict[str, Callable[[Known], Any]]] = {
+TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_failure": lambda k: k.is_failure,
     "has_stacks": lambda k: k.stacks.has_evidence,
     "stack_reason": lambda k: k.stacks.reason,
@@ -276,6 +294,12 @@ TABLE: Final[dict[str, Callable[[Known], Any]]] = {
 }
 
 
-def facts_of(known: Known) -> dict[str, Any]:
+def facts_of(known: Known) -> Facts:
     """All facts about one diagnosis, by their names."""
     return {name: read(known) for name, read in TABLE.items()}
+
+
+def machines_in(facts: Facts, name: str) -> list[str]:
+    """The machines or switches that one fact names; none if it names none."""
+    value = facts.get(name)
+    return [str(machine) for machine in value] if isinstance(value, list) else []

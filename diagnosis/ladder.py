@@ -53,6 +53,11 @@ FACTS = {
     "tried_rollback": "a rollback of code failed again",
 }
 
+#: What one of them may be; a list is of machines, switches or ranks.
+type FactValue = str | float | list[str] | list[int]
+#: The facts about one diagnosis, by their names.
+type Facts = Mapping[str, FactValue]
+
 #: What a rule may mean for a program that restarts jobs by itself.
 RESTARTS = frozenset({"continue", "restart", "stop", "stop_if_repeated", "unknown"})
 
@@ -67,7 +72,7 @@ class Condition:
     otherwise: str
     decide: str = ""
 
-    def holds(self, facts: Mapping[str, Any]) -> bool:
+    def holds(self, facts: Facts) -> bool:
         actual = facts.get(self.fact)
         if self.test == "is":
             return bool(actual == self.value)

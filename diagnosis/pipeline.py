@@ -7,19 +7,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Final
 
-import msgspec
-
-from diagnosis import advice, fact_table, faults, inventory, localize, setups, thresholds, unevenness
+from diagnosis import fact_table, faults, inventory, localize, setups, thresholds, unevenness
+from diagnosis.advice import advise
+from diagnosis.advice_facts import AdviceEvidence, FlowPart, JobPart, LogPart
+from diagnosis.advice_records import Advice
 from diagnosis.budgets import Alarm, Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.conclusion import next_check, slowdowns, weigh
 from diagnosis.conclusion.conclude import conclude
-from diagnosis.conclusion.conclude import to_json as conclusion_json
-from diagnosis.conclusion.model import Conclusion
+from diagnosis.conclusion.conclusion_records import report_of as conclusion_report
+from diagnosis.conclusion.model import Answer, Conclusion
 from diagnosis.conclusion.reasons import reasons
-from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, decode
+from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode
 from diagnosis.history import History
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
@@ -30,9 +31,13 @@ from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.read import physical
 from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
-from diagnosis.report import logs_json
+from diagnosis.report import Diagnosis, logs_report
 from diagnosis.report_records import AttemptRow, HistoryRow, InputRow, JobRow
-from diagnosis.result import NO_LOGS, Diagnosis, LogDiagnosis
+from diagnosis.result import NO_LOGS, LogDiagnosis
+
+if TYPE_CHECKING:
+    from diagnosis.kinds.flows.tell.report_rows import FlowReport
+    from diagnosis.kinds.stacks.blame.stack_report import StackReport
 
 THRESHOLDS: Final = thresholds.of("slowdowns")
 
@@ -106,20 +111,20 @@ def diagnose(
     unread = {p.path: p for p in unread_files(parsed, logs)}
     inputs = tuple(_input(p, is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path))
     on_stage("stacks", 0, 1)
-    stack_part, stack_finding = _run_guarded(
+    stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
     )
     if logs is not None:
         logs = localize.with_stacks(logs, stack_finding)
     on_stage("flows", 0, 1)
-    flow_part, flow_finding = _run_guarded(
+    flow_report, flow_finding = _run_guarded(
         "network flows",
         lambda: _flows(parsed, known, on_stage, tables, runner, without),
-        lambda part: decode(part, FlowFinding),
+        lambda report: decode(report, FlowFinding),
         budgets,
     )
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
-    described = _job(known, hints, logs, stack_part)
+    described = _job(known, hints, logs, stack_report)
     machines = dict.fromkeys(described.node_names, "node")
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
@@ -137,9 +142,8 @@ def diagnose(
         results=results,
         facts=facts or NO_FACTS,
     )
-    for part in (flow_part, stack_part):
-        part.pop("suspects", None)  # the report has them joined
-    advice_ = make_advice(logs, flow_part, stack_part, concluded, msgspec.to_builtins(described))
+    has_evidence = not (logs is None and stack_report is None and flow_report is None)
+    advice = make_advice(logs, flow_finding, stack_finding, concluded, described) if has_evidence else None
     offered = next_check.choose_checks(
         checks.load(),
         concluded.condition,
@@ -150,18 +154,17 @@ def diagnose(
         has_stacks=stack_finding.has_evidence,
     )
     seen = logs or NO_LOGS
-    told = conclusion_json(replace(concluded, advice=advice_, checks=offered))
     return Diagnosis(
         engine=ENGINE,
         inputs=inputs,
         job=described,
         headline=concluded.sentence,
         logs=logs,
-        flows=flow_part or None,
-        stacks=stack_part or None,
+        flows=flow_report.without_suspects() if flow_report else None,
+        stacks=stack_report.without_suspects() if stack_report else None,
         suspects=suspects,
-        conclusion=told,
-        advice=advice_,
+        conclusion=conclusion_report(replace(concluded, advice=advice, checks=offered)),
+        advice=advice,
         missing=(*budgets.told, *_missing(parsed, logs)),
         observed=seen.observed,
         inferred=_inferred(concluded, logs, results),
@@ -205,18 +208,18 @@ def _without_outputs(parsed: Sequence[Parsed], outputs: Sequence[Result]) -> lis
     return [part for part in parsed if part.path not in read]
 
 
-def _run_guarded[F](
-    what: str, analyse: Callable[[], dict[str, Any]], finding_of: Callable[[dict[str, Any]], F], budgets: Budgets
-) -> tuple[dict[str, Any], F]:
+def _run_guarded[R, F](
+    what: str, analyse: Callable[[], R | None], finding_of: Callable[[R | None], F], budgets: Budgets
+) -> tuple[R | None, F]:
     """What the analysis of one kind of evidence found: for pages, and as a finding. An error in it must not stop the
     others: it is reported with its place in the code.
     """
 
-    def run() -> tuple[dict[str, Any], F]:
-        part = analyse()
-        return part, finding_of(part)
+    def run() -> tuple[R | None, F]:
+        report = analyse()
+        return report, finding_of(report)
 
-    nothing: tuple[dict[str, Any], F] = {}, finding_of({})
+    nothing: tuple[R | None, F] = None, finding_of(None)
     try:
         return budgets.run(what, run, nothing, is_part=True)
     except BaseException as error:
@@ -227,19 +230,19 @@ def _run_guarded[F](
         return nothing
 
 
-def _stacks(parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | None, on_stage: OnStage) -> dict[str, Any]:
+def _stacks(
+    parsed: Sequence[Parsed], known: Inventory, logs: LogDiagnosis | None, on_stage: OnStage
+) -> StackReport | None:
     if not any(p.kind == Kind.STACK for p in parsed):
-        return {}
-    return dict(
-        stacks.diagnose_stacks(
-            parsed,
-            layout=dict(known.layout) or None,
-            inventory=list(known.rows) or None,
-            framework=known.framework,
-            world_size=known.world_size,
-            protocol=logs.protocol if logs else (),
-            on_stage=on_stage,
-        )
+        return None
+    return stacks.diagnose_stacks(
+        parsed,
+        layout=dict(known.layout) or None,
+        inventory=list(known.rows) or None,
+        framework=known.framework,
+        world_size=known.world_size,
+        protocol=logs.protocol if logs else (),
+        on_stage=on_stage,
     )
 
 
@@ -250,26 +253,24 @@ def _flows(
     tables: Path | None,
     runner: Runner | None,
     without: frozenset[str],
-) -> dict[str, Any]:
+) -> FlowReport | None:
     flow_files = [p for p in parsed if p.kind == Kind.FLOW]
     if not flow_files:
-        return {}
+        return None
     home = known.home_of_rank()
     ranks: dict[str, list[int]] = {}
     for rank, node in sorted(home.items()):
         ranks.setdefault(node, []).append(rank)
     rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
     rows = [{**row, "ranks": ranks.get(str(row["node"]), ())} for row in rows]
-    return dict(
-        flows.diagnose_flows(
-            flow_files,
-            inventory=rows,
-            stated=_stated_layouts(parsed, known, home),
-            on_stage=on_stage,
-            tables=tables,
-            runner=runner,
-            without=without,
-        )
+    return flows.diagnose_flows(
+        flow_files,
+        inventory=rows,
+        stated=_stated_layouts(parsed, known, home),
+        on_stage=on_stage,
+        tables=tables,
+        runner=runner,
+        without=without,
     )
 
 
@@ -293,24 +294,17 @@ def _stated_layouts(parsed: Sequence[Parsed], known: Inventory, home: Mapping[in
 
 
 def make_advice(
-    logs: LogDiagnosis | None,
-    flow_part: dict[str, Any],
-    stack_part: dict[str, Any],
-    concluded: Conclusion,
-    job: dict[str, Any],
-) -> dict[str, Any] | None:
-    """The advice for a conclusion; None without evidence."""
-    if logs is None and not stack_part and not flow_part:
-        return None
-    parts = {
-        "logs": logs_json(logs) if logs else {},
-        "flows": flow_part,
-        "stacks": stack_part,
-        "conclusion": conclusion_json(concluded),
-        "job": job,
-        "tried": [],
-    }
-    return advice.advise(parts)
+    logs: LogDiagnosis | None, flows: FlowFinding, stacks: StackFinding, concluded: Conclusion, job: JobRow
+) -> Advice:
+    """The advice for a conclusion."""
+    evidence = AdviceEvidence(
+        logs=decode(logs_report(logs) if logs else None, LogPart),
+        flows=FlowPart(flows.fabric),
+        stacks=stacks,
+        job=decode(job, JobPart),
+        conclusion=decode(conclusion_report(concluded), Answer),
+    )
+    return advise(evidence)
 
 
 def _input(p: Parsed, *, is_unread: bool) -> InputRow:
@@ -326,7 +320,7 @@ def _input(p: Parsed, *, is_unread: bool) -> InputRow:
     )
 
 
-def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_part: dict[str, Any]) -> JobRow:
+def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_report: StackReport | None) -> JobRow:
     from_logs = logs or NO_LOGS
     names = list(known.nodes or hints.nodes or from_logs.node_names)
     return JobRow(
@@ -338,7 +332,7 @@ def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_par
         node_names=names[:MAX_NODE_NAMES],
         world_size=known.world_size or from_logs.world_size,
         gpus_per_node=known.gpus_per_node,
-        layout=dict(known.layout) or stack_part.get("layout") or None,
+        layout=dict(known.layout) or (stack_report.layout if stack_report else None) or None,
         scheduler=from_logs.scheduler,
         said_outcome=hints.outcome or None,
         attempts=[AttemptRow(a.number, a.t0, a.t1, a.outcome, a.first, a.last) for a in from_logs.attempts],

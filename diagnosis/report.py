@@ -1,20 +1,27 @@
-"""`Diagnosis` as JSON: the report, version 2. Every field is explained in docs/report.md."""
+"""The whole report, version 2, as a record and as JSON. Every field is explained in docs/report.md."""
 
 from __future__ import annotations
 
 import logging
-from typing import Any
+from dataclasses import dataclass, field
+from typing import Any, Final
 
 import msgspec
-from msgspec import UNSET
+from msgspec import UNSET, UnsetType
 
-from diagnosis.conclusion.invariants import violations
-from diagnosis.evidence import Suspect
+from diagnosis.advice_records import Advice
+from diagnosis.conclusion.conclusion_records import ConclusionReport
+from diagnosis.conclusion.invariants import Answered, violations
+from diagnosis.evidence import FactSummary, Suspect
 from diagnosis.plain import plain
 from diagnosis.report_records import (
+    ClockRow,
     ClueRow,
     EventRow,
+    HistoryRow,
     IndicatorRow,
+    InputRow,
+    JobRow,
     LinePlace,
     LineRow,
     LogsReport,
@@ -22,10 +29,80 @@ from diagnosis.report_records import (
     RunnerUp,
     SuspectRow,
 )
-from diagnosis.result import Clue, Diagnosis, Indicator, LineRef, LogDiagnosis, LogEvent
+from diagnosis.result import Clue, Indicator, LineRef, LogDiagnosis, LogEvent
 
-VERSION = 2
+VERSION: Final = 2
 log = logging.getLogger(__name__)
+
+
+@dataclass(frozen=True, slots=True)
+class Diagnosis:
+    """One job's diagnosis. ``flows`` and ``stacks`` are the report records of these kinds."""
+
+    engine: str
+    inputs: tuple[InputRow, ...]
+    job: JobRow
+    headline: str
+    logs: LogDiagnosis | None = None
+    flows: msgspec.Struct | None = None
+    stacks: msgspec.Struct | None = None
+    suspects: tuple[Suspect, ...] = ()
+    conclusion: ConclusionReport | None = None
+    advice: Advice | None = None
+    missing: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    clocks: tuple[ClockRow, ...] = ()
+    history: HistoryRow = field(default_factory=HistoryRow)
+    facts: FactSummary | None = None
+
+
+class Report(msgspec.Struct, frozen=True, kw_only=True):
+    """The whole report; what there is no evidence of is left out."""
+
+    version: int = VERSION
+    engine: str
+    headline: str
+    inputs: tuple[InputRow, ...]
+    job: JobRow
+    conclusion: ConclusionReport | None
+    suspects: list[SuspectRow]
+    missing: tuple[str, ...]
+    observed: tuple[str, ...]
+    inferred: tuple[str, ...]
+    clocks: tuple[ClockRow, ...]
+    history: HistoryRow
+    logs: LogsReport | UnsetType = UNSET
+    flows: msgspec.Struct | UnsetType = UNSET
+    stacks: msgspec.Struct | UnsetType = UNSET
+    facts: FactSummary | UnsetType = UNSET
+    advice: Advice | UnsetType = UNSET
+
+
+def report_of(diagnosis: Diagnosis) -> Report:
+    """The report of a diagnosis."""
+    return Report(
+        engine=diagnosis.engine,
+        headline=diagnosis.headline,
+        inputs=diagnosis.inputs,
+        job=diagnosis.job,
+        conclusion=diagnosis.conclusion,
+        suspects=[_suspect(suspect) for suspect in diagnosis.suspects],
+        missing=diagnosis.missing,
+        observed=diagnosis.observed,
+        inferred=diagnosis.inferred,
+        clocks=diagnosis.clocks,
+        history=diagnosis.history,
+        logs=logs_report(diagnosis.logs, diagnosis.advice) if diagnosis.logs else UNSET,
+        flows=_or_left_out(diagnosis.flows),
+        stacks=_or_left_out(diagnosis.stacks),
+        facts=_or_left_out(diagnosis.facts),
+        advice=_or_left_out(diagnosis.advice),
+    )
+
+
+def _or_left_out[Record](part: Record | None) -> Record | UnsetType:
+    return UNSET if part is None else part
 
 
 def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
@@ -33,43 +110,16 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
 
     A report with contradictions is still returned, and each contradiction is logged as an error.
     """
-    report: dict[str, Any] = {
-        "version": VERSION,
-        "engine": diagnosis.engine,
-        "headline": diagnosis.headline,
-        "inputs": msgspec.to_builtins(diagnosis.inputs),
-        "job": msgspec.to_builtins(diagnosis.job, enc_hook=plain),
-        "conclusion": diagnosis.conclusion,
-        "suspects": msgspec.to_builtins([_suspect(s) for s in diagnosis.suspects], enc_hook=plain),
-        "missing": list(diagnosis.missing),
-        "observed": list(diagnosis.observed),
-        "inferred": list(diagnosis.inferred),
-        "clocks": list(diagnosis.clocks),
-        "history": msgspec.to_builtins(diagnosis.history),
-    }
-    if diagnosis.logs is not None:
-        report["logs"] = logs_json(diagnosis.logs, diagnosis.advice)
-    if diagnosis.flows is not None:
-        report["flows"] = diagnosis.flows
-    if diagnosis.stacks is not None:
-        report["stacks"] = diagnosis.stacks
-    if diagnosis.facts is not None:
-        report["facts"] = msgspec.to_builtins(diagnosis.facts)
-    if diagnosis.advice is not None:
-        report["advice"] = diagnosis.advice
-    out: dict[str, Any] = plain(report)
-    for text in violations(out) if diagnosis.conclusion else ():
+    report = report_of(diagnosis)
+    answered = Answered(diagnosis.headline, diagnosis.conclusion, diagnosis.advice)
+    for text in violations(answered) if diagnosis.conclusion else ():
         log.error("The report contradicts itself: %s.", text)
-    return out
+    told: dict[str, Any] = plain(msgspec.to_builtins(report, enc_hook=plain))
+    return told
 
 
-def logs_json(logs: LogDiagnosis, advice: dict[str, Any] | None = None) -> dict[str, Any]:
-    """The ``logs`` object of the report as JSON."""
-    stored: dict[str, Any] = msgspec.to_builtins(_logs_report(logs, advice), enc_hook=plain)
-    return stored
-
-
-def _logs_report(logs: LogDiagnosis, advice: dict[str, Any] | None) -> LogsReport:
+def logs_report(logs: LogDiagnosis, advice: Advice | None = None) -> LogsReport:
+    """The ``logs`` object of the report."""
     verdict = logs.verdict
     second = verdict.runner_up
     return LogsReport(

@@ -1,12 +1,12 @@
-"""The result of the engine: the frozen tree of the report. `diagnosis.report` writes it as JSON."""
+"""What the logs of a job show: the part of a diagnosis that conclusions read. `diagnosis.report` writes it as JSON."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass, field
 from typing import Any, Final
 
-from diagnosis.evidence import Fact, FactSummary, Measure, Result, Suspect
-from diagnosis.report_records import HistoryRow, InputRow, JobRow
+from diagnosis.evidence import Fact, Measure, Result, Suspect
+from diagnosis.report_records import ClockRow, Timeline
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,9 +141,9 @@ class LogDiagnosis:
     fingerprint: str = ""
     attempt: int = 0
     attempts: tuple[Attempt, ...] = ()
-    timeline: dict[str, Any] = field(default_factory=dict)
+    timeline: Timeline = field(default_factory=Timeline)
     progress_files: frozenset[str] = frozenset()
-    clocks: tuple[dict[str, Any], ...] = ()
+    clocks: tuple[ClockRow, ...] = ()
     missing: tuple[str, ...] = ()
     clues: tuple[Clue, ...] = ()
     observed: tuple[str, ...] = ()
@@ -172,27 +172,3 @@ class LogDiagnosis:
 
 #: The diagnosis of a job without log lines.
 NO_LOGS: Final = LogDiagnosis(False, "unknown", Verdict("", "", "", 0.0), "", None, None)
-
-
-@dataclass(frozen=True, slots=True)
-class Diagnosis:
-    """One job's diagnosis. ``flows``, ``stacks`` and ``conclusion`` are their packages' report
-    objects as they are.
-    """
-
-    engine: str
-    inputs: tuple[InputRow, ...]
-    job: JobRow
-    headline: str
-    logs: LogDiagnosis | None = None
-    flows: dict[str, Any] | None = None
-    stacks: dict[str, Any] | None = None
-    suspects: tuple[Suspect, ...] = ()
-    conclusion: dict[str, Any] = field(default_factory=dict)
-    advice: dict[str, Any] | None = None
-    missing: tuple[str, ...] = ()
-    observed: tuple[str, ...] = ()
-    inferred: tuple[str, ...] = ()
-    clocks: tuple[dict[str, Any], ...] = ()
-    history: HistoryRow = field(default_factory=HistoryRow)
-    facts: FactSummary | None = None

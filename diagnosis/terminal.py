@@ -4,23 +4,26 @@ control characters.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from datetime import UTC, datetime
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
+import msgspec
 from rich.console import Console
-from rich.progress import BarColumn, MofNCompleteColumn, TextColumn
+from rich.progress import BarColumn, MofNCompleteColumn, TaskID, TextColumn
 from rich.progress import Progress as Bar
 from rich.table import Table
 from rich.text import Text
 
 from diagnosis.conclusion.model import Answer, symptom_of
-from diagnosis.evidence import decode
+from diagnosis.evidence import Suspect, decode
+from diagnosis.evidence.decoding import ReportPart
 from diagnosis.plain import percent
 
 _MAX_EVENTS, _MAX_SUSPECTS, _MAX_LINES = 8, 6, 3
 _MAX_NOTES, _MAX_LEFT_OUT = 12, 5
+_MAX_TARGETS, _MAX_EVENT_CHARS = 5, 300
 
 
 class Progress:
@@ -36,7 +39,7 @@ class Progress:
             transient=True,
             disable=not console.is_terminal,
         )
-        self._tasks: dict[str, Any] = {}
+        self._tasks: dict[str, TaskID] = {}
 
     def __enter__(self) -> Self:
         self._bar.start()
@@ -53,48 +56,134 @@ class Progress:
         self._bar.update(self._tasks[stage], completed=done, total=max(total, 1))
 
 
-def _time(seconds: Any) -> str:
-    if not isinstance(seconds, (int, float)):
+class ShownShare(msgspec.Struct, frozen=True):
+    """A category with its probability."""
+
+    id: str = ""
+    p: float = 0.0
+
+
+class ShownMoment(msgspec.Struct, frozen=True):
+    """The stage and the iteration of a failure."""
+
+    stage: str = ""
+    iteration: int | None = None
+
+
+class ShownConclusion(Answer, frozen=True):
+    """What is printed of a report's ``conclusion``."""
+
+    alternatives: tuple[ShownShare, ...] = ()
+    moment: ShownMoment = ShownMoment()
+
+
+class ShownAdvice(msgspec.Struct, frozen=True):
+    """What is printed of an advice."""
+
+    action: str = ""
+    action_title: str = ""
+    targets: tuple[str, ...] = ()
+    because: tuple[str, ...] = ()
+    command: str = ""
+
+
+class ShownLine(msgspec.Struct, frozen=True):
+    """The place of a line."""
+
+    file: str = ""
+    line: int = 0
+
+
+class ShownEvent(msgspec.Struct, frozen=True):
+    """What is printed of an event of the logs."""
+
+    role: str = ""
+    template: str = ""
+    example: str = ""
+    nodes: int = 0
+    of_nodes: int = 0
+    first_at: float | None = None
+    lines: tuple[ShownLine, ...] = ()
+
+
+class ShownLogs(msgspec.Struct, frozen=True):
+    """What is printed of a report's ``logs``."""
+
+    symptom: str = "none"
+    stage: str = ""
+    iteration: int | None = None
+    events: tuple[ShownEvent, ...] = ()
+
+
+class ShownStacks(msgspec.Struct, frozen=True):
+    """What is printed of a report's ``stacks``."""
+
+    notes: tuple[str, ...] = ()
+
+
+class ShownInput(msgspec.Struct, frozen=True):
+    """A file, and why it could not be used."""
+
+    path: str = ""
+    skipped: str = ""
+
+
+class ShownReport(msgspec.Struct, frozen=True):
+    """What is printed of a report."""
+
+    headline: str = "No diagnosis."
+    conclusion: ShownConclusion | None = None
+    suspects: tuple[Suspect, ...] = ()
+    logs: ShownLogs = ShownLogs()
+    advice: ShownAdvice = ShownAdvice()
+    stacks: ShownStacks = ShownStacks()
+    missing: tuple[str, ...] = ()
+    observed: tuple[str, ...] = ()
+    inferred: tuple[str, ...] = ()
+    inputs: tuple[ShownInput, ...] = ()
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None:
         return ""
     return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%d %H:%M:%S")
 
 
-def _safe(value: Any) -> Text:
+def _safe(text: str) -> Text:
     """Text from logs: no markup, no control characters."""
-    text = str(value)
     return Text(
         "".join(char if char.isprintable() or char == "\u00a0" else "\N{REPLACEMENT CHARACTER}" for char in text)
     )
 
 
-def summarise(report: dict[str, Any], console: Console | None = None) -> None:
+def summarise(report: ReportPart, console: Console | None = None) -> None:
     """Prints the report for people."""
     out = console or Console()
-    out.print(_safe(report.get("headline") or "No diagnosis."), style="bold")
-    logs = report.get("logs") or {}
-    if report.get("conclusion"):
-        _verdict(out, report["conclusion"], logs)
-    _suspects(out, report.get("suspects") or [])
-    _events(out, logs.get("events") or [])
-    _advice(out, report.get("advice") or logs.get("advice") or {})
-    for title, key in (("Missing", "missing"), ("Observed", "observed"), ("Inferred", "inferred")):
-        _sentences(out, title, report.get(key) or [])
-    stacks = report.get("stacks") or {}
-    _sentences(out, "Of the stacks", (stacks.get("notes") or [])[:_MAX_NOTES])
-    _left_out(out, report.get("inputs") or [])
+    shown = decode(report, ShownReport)
+    out.print(_safe(shown.headline), style="bold")
+    if shown.conclusion is not None:
+        _verdict(out, shown.conclusion, shown.logs)
+    _suspects(out, shown.suspects)
+    _events(out, shown.logs.events)
+    _advice(out, shown.advice)
+    _sentences(out, "Missing", shown.missing)
+    _sentences(out, "Observed", shown.observed)
+    _sentences(out, "Inferred", shown.inferred)
+    _sentences(out, "Of the stacks", shown.stacks.notes[:_MAX_NOTES])
+    _left_out(out, shown.inputs)
 
 
-def _advice(out: Console, advice: dict[str, Any]) -> None:
+def _advice(out: Console, advice: ShownAdvice) -> None:
     """What to do, why, and the command for it."""
-    if not advice.get("action"):
+    if not advice.action:
         return
-    title = _safe(advice.get("action_title") or advice["action"])
-    head = Text("What to do  ", style="bold").append_text(title)
-    out.print(head.append_text(_safe(_targets(advice))))
-    for sentence in advice.get("because") or []:
+    targets = ", ".join(advice.targets[:_MAX_TARGETS])
+    title = _safe(f"{advice.action_title or advice.action} {targets}".rstrip())
+    out.print(Text("What to do  ", style="bold").append_text(title))
+    for sentence in advice.because:
         out.print(Text("            ").append_text(_safe(sentence)), style="dim")
-    if advice.get("command"):
-        out.print(Text("            ").append_text(_safe(advice["command"])))
+    if advice.command:
+        out.print(Text("            ").append_text(_safe(advice.command)))
 
 
 def _sentences(out: Console, title: str, sentences: Iterable[str]) -> None:
@@ -102,62 +191,52 @@ def _sentences(out: Console, title: str, sentences: Iterable[str]) -> None:
         out.print(Text(f"{title}  ", style="dim").append_text(_safe(sentence)))
 
 
-def _left_out(out: Console, inputs: Iterable[dict[str, Any]]) -> None:
+def _left_out(out: Console, inputs: Iterable[ShownInput]) -> None:
     """The files that could not be used."""
-    skipped = [one for one in inputs if one.get("skipped")]
+    skipped = [one for one in inputs if one.skipped]
     for one in skipped[:_MAX_LEFT_OUT]:
-        reason = _safe(f"{one['path']}: {one['skipped']}")
+        reason = _safe(f"{one.path}: {one.skipped}")
         out.print(Text("Left out  ", style="yellow").append_text(reason))
     rest = len(skipped) - _MAX_LEFT_OUT
     if rest > 0:
         out.print(Text(f"Left out  {rest} more files", style="yellow"))
 
 
-def _targets(advice: dict[str, Any]) -> str:
-    targets = advice.get("targets") or []
-    return f" {', '.join(map(str, targets[:5]))}" if targets else ""
-
-
-def _verdict(out: Console, conclusion: dict[str, Any], logs: dict[str, Any]) -> None:
+def _verdict(out: Console, conclusion: ShownConclusion, logs: ShownLogs) -> None:
     """Condition, category with its alternative, and the moment: of all evidence, as everywhere else."""
-    parts = [str(conclusion.get("condition") or "unknown")]
-    shares = conclusion.get("alternatives") or []
-    parts += [f"{'or ' if k else ''}{one['id']} ({percent(float(one['p']))})" for k, one in enumerate(shares[:2])]
-    symptom = symptom_of(decode(conclusion, Answer), str(logs.get("symptom") or "none"))
-    moment = conclusion.get("moment") or {}
-    parts += [str(word) for word in (symptom, moment.get("stage") or logs.get("stage")) if word and word != "none"]
-    iteration = moment.get("iteration") if moment.get("iteration") is not None else logs.get("iteration")
+    shares = [f"{share.id} ({percent(share.p)})" for share in conclusion.alternatives[:2]]
+    moment = conclusion.moment
+    words = (symptom_of(conclusion, logs.symptom), moment.stage or logs.stage)
+    parts = [conclusion.condition or "unknown", " · or ".join(shares), *(word for word in words if word != "none")]
+    iteration = logs.iteration if moment.iteration is None else moment.iteration
     if iteration is not None:
         parts.append(f"iteration {iteration:,}")
-    out.print(_safe(" · ".join(parts)))
+    out.print(_safe(" · ".join(filter(None, parts))))
 
 
-def _suspects(out: Console, suspects: list[dict[str, Any]]) -> None:
+def _suspects(out: Console, suspects: Sequence[Suspect]) -> None:
     if not suspects:
         return
     table = Table(title="Where", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("", "suspect", "score", "why"):
         table.add_column(name, justify="right" if name == "score" else "left", overflow="fold")
     for one in suspects[:_MAX_SUSPECTS]:
-        mark = "●" if one.get("suspect", True) else "○"
-        reasons = "; ".join(map(str, one.get("reasons") or []))
-        table.add_row(mark, _safe(one.get("entity")), f"{float(one.get('score') or 0):.2f}", _safe(reasons))
+        mark = "●" if one.is_suspect else "○"
+        table.add_row(mark, _safe(one.entity), f"{one.score:.2f}", _safe("; ".join(one.reasons)))
     out.print(table)
 
 
-def _events(out: Console, events: list[dict[str, Any]]) -> None:
+def _events(out: Console, events: Sequence[ShownEvent]) -> None:
     if not events:
         return
     table = Table(title="Why", title_justify="left", box=None, padding=(0, 2, 0, 0))
     for name in ("role", "since (UTC)", "nodes", "event"):
         table.add_column(name, overflow="fold")
     for event in events[:_MAX_EVENTS]:
-        text = _safe(event.get("example") or event.get("template"))
-        text.truncate(300, overflow="ellipsis")
-        for line in (event.get("lines") or [])[:_MAX_LINES]:
-            text.append(f"\n{line.get('file')}:{line.get('line') or line.get('start')}", style="dim")
-        nodes = (
-            f"{event.get('nodes', '')}/{event['of_nodes']}" if event.get("of_nodes") else str(event.get("nodes", ""))
-        )
-        table.add_row(str(event.get("role")), _time(event.get("first_at")), nodes, text)
+        text = _safe(event.example or event.template)
+        text.truncate(_MAX_EVENT_CHARS, overflow="ellipsis")
+        for line in event.lines[:_MAX_LINES]:
+            text.append(f"\n{line.file}:{line.line}", style="dim")
+        nodes = f"{event.nodes}/{event.of_nodes}" if event.of_nodes else str(event.nodes)
+        table.add_row(event.role, _time(event.first_at), nodes, text)
     out.print(table)

@@ -5,7 +5,7 @@ findings.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -56,7 +56,7 @@ def conclude(
     """
     known = logs or NO_LOGS
     told = hints or JobHints()
-    iterations = known.timeline.get("iterations", ())
+    iterations = known.timeline.iterations
     of_logs = slowdowns.of_logs(known.slow_phase, iterations, gpus)
     of_flows = slowdowns.of_flows(flows, gpus, iterations)
     slow = slowdowns.merge_slowdowns(of_logs, of_flows, min_gpu_s)
@@ -194,73 +194,3 @@ def _beginning(chain: Sequence[Finding]) -> tuple[float | None, str]:
         return progress[0].at, "the last progress"
     first = dated[0].at if dated else None
     return first, "the first dated finding"
-
-
-def to_json(c: Conclusion) -> dict[str, Any]:
-    """The report's ``conclusion`` object (``docs/conclusion.md``)."""
-    return {
-        "condition": c.condition,
-        "outcome": c.outcome,
-        "id": c.id,
-        "category": c.category,
-        "subcategory": c.subcategory,
-        "confidence": round(c.confidence, 4),
-        "sentence": c.sentence,
-        "alternatives": [{"id": name, "p": p} for name, p in c.alternatives],
-        "seen": [{**msgspec.to_builtins(place), "why": why} for place, why in c.seen],
-        "fault": [_fault(f) for f in c.fault],
-        "moment": _as_json(c.moment),
-        "chain": [_finding(f) for f in c.chain],
-        "slowdowns": [_slowdown(s) for s in c.slowdowns],
-        "checks": _as_json(c.checks),
-        "advice": c.advice,
-        "disagreements": _as_json(c.disagreements),
-    }
-
-
-def _as_json(value: object) -> Any:
-    """Records as dicts and lists."""
-    return msgspec.json.decode(msgspec.json.encode(value))
-
-
-def _fault(f: Fault) -> dict[str, Any]:
-    return {
-        **msgspec.to_builtins(f.place),
-        "p": f.p,
-        "reasons": list(f.reasons),
-        "why": next(iter(f.reasons), ""),
-        "from": list(f.sources),
-    }
-
-
-def _finding(f: Finding) -> dict[str, Any]:
-    return {
-        "source": f.source,
-        "what": f.what,
-        "text": f.text,
-        "t": f.at,
-        "until": f.until,
-        "is_stamped": f.is_stamped,
-        "places": _as_json(f.places),
-        "first_hand": f.first_hand,
-        "category": f.category or None,
-        "amount": f.amount,
-        "steps": _as_json(f.steps),
-        "evidence": list(f.evidence),
-    }
-
-
-def _slowdown(s: Slowdown) -> dict[str, Any]:
-    cost = s.lost_gpu_s
-    return {
-        "source": s.source,
-        "first": s.steps[0],
-        "last": s.steps[1],
-        "count": s.count,
-        "factor": round(s.factor, 3),
-        "lost_s": round(s.lost_s, 3),
-        "lost_gpu_s": None if cost is None else round(cost, 3),
-        "t": s.at,
-        "until": s.until,
-        "is_over": s.is_over,
-    }

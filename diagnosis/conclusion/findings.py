@@ -10,7 +10,17 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
-from diagnosis.evidence import Finding, FlowFinding, FlowJob, Place, Result, SilentMember, SlowFinding, StackFinding
+from diagnosis.evidence import (
+    Finding,
+    FlowFinding,
+    FlowJob,
+    Place,
+    Reference,
+    Result,
+    SilentMember,
+    SlowFinding,
+    StackFinding,
+)
 from diagnosis.model import JobHints, Role
 from diagnosis.plain import times_as_long
 from diagnosis.quotes import quote
@@ -113,7 +123,7 @@ def of_checks(results: Iterable[Result]) -> list[Finding]:
             "check",
             r.sentence,
             places=(Place(r.kind, r.target),) if r.target else (),
-            evidence=({"file": r.path, "line": r.line},),
+            evidence=(Reference(r.path, r.line),),
         )
         for r in list(results)[:MAX_FINDINGS]
     ]
@@ -201,7 +211,7 @@ def _waited_for(stacks: StackFinding, text: str, ranks: Sequence[int]) -> Findin
     nodes = [Place("node", name) for name in stacks.suspect_nodes[:MAX_PLACES]]
     places = (*map(rank_place, ranks), *nodes)
     dumps = [row for row in stacks.ranks if row.path and row.rank in ranks]
-    lines = [{"file": row.path, "line": row.line or 1} for row in dumps[:MAX_FINDINGS]]
+    lines = [Reference(row.path, row.line or 1) for row in dumps[:MAX_FINDINGS]]
     return Finding("stacks", "waited_for", text, places=places, evidence=tuple(lines))
 
 
@@ -247,7 +257,7 @@ def _event_finding(event: LogEvent, what: str) -> Finding:
         p=event.score if what == "root" else 1.0,
         category=event.category,
         amount=float(event.count),
-        evidence=tuple({"file": ref.file, "line": ref.line} for ref in event.lines[:MAX_LINES]),
+        evidence=tuple(Reference(ref.file, ref.line) for ref in event.lines[:MAX_LINES]),
     )
 
 
@@ -255,15 +265,14 @@ def _last_progress(logs: LogDiagnosis) -> list[Finding]:
     """The last iteration that the logs show. If all have one time, it is that of a line before
     them: their own lines state none.
     """
-    beats = logs.timeline.get("iterations", ())
-    dated = [beat for beat in beats if beat.get("t") is not None]
+    dated = logs.timeline.dated_iterations
     if not dated:
         return []
-    last = max(dated, key=lambda beat: (beat["t"], beat["n"]))
-    times = {beat["t"] for beat in dated}
+    last_at, number = max(dated)
+    times = {at for at, _ in dated}
     is_of_line_before = len(times) == 1 and len(dated) >= THRESHOLDS.shared_times
-    at = None if is_of_line_before else float(last["t"])
-    return [Finding("logs", "progress", f"Last progress: iteration {int(last['n']):,}", at=at)]
+    at = None if is_of_line_before else last_at
+    return [Finding("logs", "progress", f"Last progress: iteration {number:,}", at=at)]
 
 
 def _slow_finding(row: SlowFinding, places: Sequence[Place]) -> Finding:

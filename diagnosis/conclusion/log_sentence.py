@@ -141,16 +141,16 @@ def _silence(logs: LogDiagnosis) -> str:
     """For an unexplained hang: the time of the last progress, and the duration until something
     ended.
     """
-    dated = [beat for beat in logs.timeline.get("iterations", ()) if beat["t"] is not None]
+    dated = logs.timeline.dated_iterations
     if not dated:
         return ""
-    last = max(dated, key=lambda beat: (beat["t"], beat["n"]))
-    at = datetime.fromtimestamp(last["t"], UTC)
-    said = f": no progress since iteration {last['n']:,} at {at:%H:%M:%S} UTC"
-    ended_at = _first_end_after(last["t"], logs.events)
+    last_at, number = max(dated)
+    at = datetime.fromtimestamp(last_at, UTC)
+    said = f": no progress since iteration {number:,} at {at:%H:%M:%S} UTC"
+    ended_at = _first_end_after(last_at, logs.events)
     if ended_at is None:
         return said
-    return f"{said}; the end came{_delay(ended_at - last['t'])}"
+    return f"{said}; the end came{_delay(ended_at - last_at)}"
 
 
 def _first_end_after(at: float, events: Sequence[LogEvent]) -> float | None:

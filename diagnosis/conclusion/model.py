@@ -5,10 +5,11 @@ in [0, 1].
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
+from diagnosis.advice_records import Advice
 from diagnosis.evidence import Finding, Place
 
 #: The possible conditions of a job.
@@ -122,7 +123,7 @@ class Conclusion:
     moment: Moment | None = None
     chain: tuple[Finding, ...] = ()
     checks: tuple[OfferedCheck, ...] = ()
-    advice: dict[str, Any] | None = None
+    advice: Advice | None = None
     disagreements: tuple[Disagreement, ...] = ()
     slowdowns: tuple[Slowdown, ...] = field(default=())
     outcome: str = "unknown"
@@ -143,6 +144,12 @@ class ChainLink(msgspec.Struct, frozen=True):
     what: str = ""
 
 
+class SlowStretch(msgspec.Struct, frozen=True):
+    """A stretch of slow steps, by its mean time against the usual."""
+
+    factor: float = 0.0
+
+
 class Answer(msgspec.Struct, frozen=True):
     """What is read again of a report's ``conclusion``; its default is that of a report without one."""
 
@@ -153,7 +160,7 @@ class Answer(msgspec.Struct, frozen=True):
     confidence: float = 0.0
     fault: tuple[NamedFault, ...] = ()
     chain: tuple[ChainLink, ...] = ()
-    slowdowns: tuple[dict[str, Any], ...] = ()  # only whether there are any counts
+    slowdowns: tuple[SlowStretch, ...] = ()
 
 
 def symptom_of(answer: Answer, otherwise: str) -> str:

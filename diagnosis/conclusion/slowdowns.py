@@ -6,16 +6,17 @@ those are the job's own.
 from __future__ import annotations
 
 import itertools
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from itertools import pairwise
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
+from diagnosis.report_records import IterationRow
 from diagnosis.stats import spread
 
 THRESHOLDS: Final = thresholds.of("slowdowns")
@@ -52,7 +53,7 @@ class _Timeline:
         return float(np.median(others if others.size else self.seconds))
 
 
-def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Mapping[str, Any]] = ()) -> list[Slowdown]:
+def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[IterationRow] = ()) -> list[Slowdown]:
     """The slow steps of each job of the capture as stretches, in the numbers of the logs'
     ``iterations`` if these have times. O(steps · (findings + iterations)).
 
@@ -109,16 +110,16 @@ def _whole(part: Sequence[int], spans: Sequence[tuple[int, int]]) -> range:
 
 
 def of_logs(
-    phase: tuple[int, int, float] | None, iterations: Sequence[Mapping[str, Any]], gpus: int | None
+    phase: tuple[int, int, float] | None, iterations: Sequence[IterationRow], gpus: int | None
 ) -> list[Slowdown]:
     """The stretch that the logs' iterations show. ``phase``: first, last iteration and factor."""
     if phase is None:
         return []
     first, last, factor = phase
-    inside = [row for row in iterations if first <= row["n"] <= last]
-    others = [row for row in iterations if not first <= row["n"] <= last]
-    stated = [float(row["seconds"]) for row in others if row.get("seconds")]
-    times = [float(row["t"]) for row in inside if row.get("t") is not None]
+    inside = [row for row in iterations if first <= row.number <= last]
+    others = [row for row in iterations if not first <= row.number <= last]
+    stated = [row.seconds for row in others if row.seconds]
+    times = [row.at for row in inside if row.at is not None]
     usual = float(np.median(stated)) if stated else 0.0
     count = last - first + 1
     lost = max(0.0, usual * (factor - 1.0) * count)
@@ -131,7 +132,7 @@ def of_logs(
         _times_gpus(lost, gpus),
         min(times, default=None),
         max(times, default=None),
-        is_over=any(row["n"] > last for row in others),
+        is_over=any(row.number > last for row in others),
         is_standstill=count == 1,
     )
     return [stretch]
@@ -165,16 +166,16 @@ def _replace(kept: list[Slowdown], lead: Slowdown, stretch: Slowdown) -> None:
         kept[kept.index(lead)] = replace(stretch, is_over=is_over)
 
 
-def step_offset(steps: Sequence[Interval], iterations: Sequence[Mapping[str, Any]]) -> int:
+def step_offset(steps: Sequence[Interval], iterations: Sequence[IterationRow]) -> int:
     """What to add to the numbers of the flows' steps to get the iterations of the logs: each is the
     step that ended at its time. 0 if the times are too coarse to tell, or the difference is one.
     """
     ends = np.array([step.end for step in steps])
-    dated = [row for row in iterations if row.get("t") is not None]
+    dated = [(row.number, row.at) for row in iterations if row.at is not None]
     if min(len(ends), len(dated)) < THRESHOLDS.matched:
         return 0
-    numbers = np.array([row["n"] for row in dated], dtype=float)
-    times = np.array([row["t"] for row in dated], dtype=float)
+    numbers = np.array([number for number, _ in dated], dtype=float)
+    times = np.array([at for _, at in dated], dtype=float)
     if np.all(times == np.floor(times)):
         times += 1 / 2  # stamps without a fraction
     inside = (times >= ends[0]) & (times <= ends[-1])

@@ -43,7 +43,7 @@ evidence.
 
 from diagnosis.evidence.accused import Suspect
 from diagnosis.evidence.check_results import Check, Outcome, Result
-from diagnosis.evidence.claims import FINDING_KINDS, Finding
+from diagnosis.evidence.claims import FINDING_KINDS, Finding, Reference
 from diagnosis.evidence.decoding import decode
 from diagnosis.evidence.facts import MAX_FACTS, NO_FACTS, Fact, FactSummary, number_of
 from diagnosis.evidence.flow_findings import FlowFinding, FlowJob, Interval, SilentMember, SlowFinding
@@ -67,6 +67,7 @@ __all__ = [
     "Measure",
     "Outcome",
     "Place",
+    "Reference",
     "Result",
     "SilentMember",
     "SlowFinding",

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -25,12 +25,19 @@ FINDING_KINDS: Final = (
 )
 
 
+class Reference(msgspec.Struct, frozen=True):
+    """A line that shows a finding: its file, and its number from 1."""
+
+    file: str
+    line: int
+
+
 class Finding(msgspec.Struct, frozen=True):
     """One finding of one kind of evidence. Times are seconds since the epoch (UTC) on the job's common clock.
 
     ``source`` logs, flows, stacks, scheduler, uploader, watch or check; ``what`` a word of :data:`FINDING_KINDS`;
     ``first_hand`` False if another source is quoted. ``p`` in [0, 1]. ``amount`` is the factor of a slowdown or the
-    number of lines. ``evidence`` holds ``{"file", "line"}``, ``{"step"}`` or ``{"round"}``, whichever the source has.
+    number of lines. ``evidence``: the first lines that show it.
     ``is_stamped`` False: its lines state no time, ``at`` is the last time before them.
     """
 
@@ -46,4 +53,4 @@ class Finding(msgspec.Struct, frozen=True):
     first_hand: bool = True
     amount: float | None = None
     steps: tuple[int, int] | None = None
-    evidence: tuple[dict[str, Any], ...] = ()
+    evidence: tuple[Reference, ...] = ()

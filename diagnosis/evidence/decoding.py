@@ -9,28 +9,39 @@ import msgspec
 
 from diagnosis.plain import plain
 
+#: A part of a report: the record of this diagnosis, or its JSON, fresh or stored, whose keys are not known here.
+type ReportPart = msgspec.Struct | Mapping[str, Any] | None
 
-def decode[Record: msgspec.Struct](part: Mapping[str, Any] | None, kind: type[Record]) -> Record:
+
+def decode[Record: msgspec.Struct](part: ReportPart, kind: type[Record]) -> Record:
     """``part`` as a record. Keys that the record does not name are not visited; null is what the record says by
     default. Raises ``msgspec.ValidationError`` for another type than the field's.
     """
-    return msgspec.convert(plain(_read_keys(part or {}, kind)), kind, strict=False)
+    return msgspec.convert(plain(_read_keys(part, kind)), kind, strict=False)
 
 
-def _read_keys(part: Mapping[str, Any], kind: type[msgspec.Struct]) -> dict[str, Any]:
+def _read_keys(part: ReportPart, kind: type[msgspec.Struct]) -> dict[str, object]:
     """The keys of a record and of the records in its lists, without nulls."""
-    found = {}
+    found: dict[str, object] = {}
+    stated = _as_mapping(part)
     for field in msgspec.structs.fields(kind):
-        value = part.get(field.encode_name)
+        value = stated.get(field.encode_name)
         if value is not None:
             found[field.encode_name] = _read_value(value, _record_in(field.type))
     return found
 
 
-def _read_value(value: Any, kind: type[msgspec.Struct] | None) -> Any:
+def _as_mapping(part: ReportPart) -> Mapping[str, Any]:
+    if isinstance(part, msgspec.Struct):
+        named: Mapping[str, Any] = msgspec.to_builtins(part, enc_hook=plain)
+        return named
+    return part or {}
+
+
+def _read_value(value: object, kind: type[msgspec.Struct] | None) -> object:
     if kind is None:
         return value
-    if isinstance(value, Mapping):
+    if isinstance(value, (Mapping, msgspec.Struct)):
         return _read_keys(value, kind)
     if isinstance(value, Sequence) and not isinstance(value, str):
         return [_read_value(row, kind) for row in value]

@@ -4,8 +4,6 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from diagnosis.evidence.accused import Suspect
@@ -40,6 +38,12 @@ class ComparedCollectives(msgspec.Struct, frozen=True):
     host_stuck: tuple[int, ...] = ()
 
 
+class TiedGroups(msgspec.Struct, frozen=True):
+    """Parallel groups of one kind that explain the outliers as well as others do."""
+
+    kind: str = ""
+
+
 class StackFinding(msgspec.Struct, frozen=True):
     """The ranks that others wait for, and whom an eviction would remove.
 
@@ -58,7 +62,7 @@ class StackFinding(msgspec.Struct, frozen=True):
     reason: str = ""
     rule: str = ""
     is_moving: bool = False
-    tie: tuple[dict[str, Any], ...] = ()  # rows of the page: only their number counts
+    tie: tuple[TiedGroups, ...] = ()
     collectives: ComparedCollectives = ComparedCollectives()
     ranks: tuple[DumpedRank, ...] = ()
     suspects: tuple[Suspect, ...] = ()

@@ -17,8 +17,11 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
 from diagnosis.kinds.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
+from diagnosis.plain import plain
 from lab.exams.flows.capture import Case, build
 from lab.exams.flows.exam import SETS
 from lab.measure.evidence import SHARED
@@ -76,7 +79,8 @@ def answer(capture: Capture) -> tuple[dict[str, Any], int, float]:
     began = time.process_time()
     with tempfile.TemporaryDirectory() as work:
         parsed = parse_flow(io.BytesIO(capture.data), capture.file, ParseHints(), Path(work))
-        report = diagnose_flows([parsed], inventory=capture.inventory)
+        found = diagnose_flows([parsed], inventory=capture.inventory)
+    report = msgspec.to_builtins(found, enc_hook=plain)
     return report, parsed.facts["flow"]["records"], time.process_time() - began
 
 

@@ -15,10 +15,12 @@ import tempfile
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import numpy as np
 
 from diagnosis.kinds.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
+from diagnosis.plain import plain
 from lab.measure.evidence import SHARED
 
 DATA = SHARED / "data"
@@ -29,7 +31,8 @@ SLOW = ("delay_100ms_node", "slow_loader_rank")
 def analyse(path: Path, inventory: list[dict[str, Any]], work: Path) -> dict[str, Any]:
     """The flows object of one file."""
     with path.open("rb") as stream:
-        return diagnose_flows([parse_flow(stream, path.name, ParseHints(), work)], inventory=inventory)
+        report = diagnose_flows([parse_flow(stream, path.name, ParseHints(), work)], inventory=inventory)
+    return dict(msgspec.to_builtins(report, enc_hook=plain))
 
 
 def unpack(name: str, target: Path) -> tuple[Path, list[dict[str, Any]], dict[str, Any], Path]:

@@ -30,11 +30,13 @@ from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 
 from diagnosis.kinds.flows import diagnose_flows, parse_flow, timeline_view
 from diagnosis.kinds.flows.capture import partitions
 from diagnosis.model import ParseHints
+from diagnosis.plain import plain
 from lab.exams.flows.capture import Case, Spoil, build
 from lab.exams.flows.tenants import Fabric, Tenant, span
 
@@ -167,9 +169,10 @@ def analyse(directory: Path, processes: int) -> None:
         list(pool.map(abs, range(processes)))  # they are loaded before the analysis
         runner = CountingRunner(pool) if processes else None
         began = time.process_time()
-        report = run_timed("analysis", lambda: diagnose_flows([part], runner=runner, **given))
+        found = run_timed("analysis", lambda: diagnose_flows([part], runner=runner, **given))
         if runner is not None:
             runner.print_costs(began, time.process_time())
+    report = msgspec.to_builtins(found, enc_hook=plain)
     for job in report["jobs"]:
         print(
             f"  {len(job['members'])} members, {job['parallelism']}, {len(job['steps'])} steps, "

@@ -21,6 +21,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
+from diagnosis.evidence import StackFinding, decode
 from diagnosis.kinds.stacks import diagnose_stacks, parse_stack, sniff
 from diagnosis.model import Kind, Parsed, ParseHints
 from lab.exams.stacks.exam import PARTS, Dumps, exam, large, wide
@@ -61,15 +62,16 @@ def read(dumps: Dumps) -> tuple[list[Parsed], list[str]]:
 def score(dumps: Dumps) -> tuple[dict[str, float], str]:
     """The figures of one hang, and a sentence on what was found."""
     parsed, missed = read(dumps)
-    got = diagnose_stacks(parsed)
+    report = diagnose_stacks(parsed)
+    got = decode(report, StackFinding)
     row = {
-        "rank_f1": f1(set(got.get("suspect_ranks", ())), dumps.ranks),
-        "node_f1": f1(set(got.get("suspect_nodes", ())), dumps.nodes),
-        "covered": float(dumps.ranks <= set(got.get("evict_ranks", ()))),
+        "rank_f1": f1(set(got.suspect_ranks), dumps.ranks),
+        "node_f1": f1(set(got.suspect_nodes), dumps.nodes),
+        "covered": float(dumps.ranks <= set(report.evict_ranks if report else ())),
         "misread": float(len(missed)),
     }
-    told = f"want {sorted(dumps.ranks)[:8]} {sorted(dumps.nodes)[:2]} got {got.get('suspect_ranks', [])[:8]}"
-    told += f" {got.get('suspect_nodes', [])[:3]} {got.get('reason', 'nothing read')[:110]}"
+    told = f"want {sorted(dumps.ranks)[:8]} {sorted(dumps.nodes)[:2]} got {list(got.suspect_ranks[:8])}"
+    told += f" {list(got.suspect_nodes[:3])} {(got.reason or 'nothing read')[:110]}"
     return row, f"{dumps.form}; {told}"
 
 
@@ -92,7 +94,7 @@ def speed(world: int, *, bundled: bool) -> dict[str, Any]:
         "wall_s": round(time.perf_counter() - wall, 2),
         "cpu_s": round(time.process_time() - cpu, 2),
         "parse_cpu_s": round(middle - cpu, 2),
-        "right": set(got["suspect_ranks"]) == dumps.ranks,
+        "right": got is not None and set(got.suspect_ranks) == dumps.ranks,
         "peak_rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024,
         "rss_before_mb": before // 1024,
     }

@@ -2,10 +2,17 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from diagnosis import advice, advice_facts, ladder
-from diagnosis.advice import advise
+from diagnosis.advice_facts import AdviceEvidence
+from diagnosis.evidence import decode
+
+
+def advise(parts):
+    """The advice for the parts of a report, as the report states it."""
+    return msgspec.to_builtins(advice.advise(decode(parts, AdviceEvidence)))
 
 
 def logs(**more):
@@ -72,7 +79,7 @@ def test_alerts_of_different_nodes_do_not_add_up():
             "lines": [{"node": f"n{i}", "time": 1000.0 + i} for i in range(5)],
         }
     ]
-    assert advice_facts.Known({"logs": logs(events=events)}, ladder.load()).network_alerts == 1
+    assert advice_facts.Known(decode({"logs": logs(events=events)}, AdviceEvidence), ladder.load()).network_alerts == 1
 
 
 @pytest.mark.parametrize(

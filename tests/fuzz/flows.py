@@ -19,10 +19,10 @@ from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
-from diagnosis.kinds.flows import diagnose_flows
 from tests.diagnosis.kinds.flows.exporters import EXPORTERS
 from tests.diagnosis.kinds.flows.helpers import parsed
 from tests.diagnosis.kinds.flows.simulate import Job, simulate
+from tests.diagnosis.kinds.reports import flows_json
 
 #: CPU seconds that one damaged input may take, and wall seconds after which it hangs.
 LONGEST = 5.0
@@ -114,7 +114,7 @@ def complaint(data: bytes, inventory: list[dict[str, object]]) -> tuple[str | No
     with tempfile.TemporaryDirectory() as work:
         try:
             part = parsed(data, Path(work))
-            report = diagnose_flows([part], inventory=inventory)
+            report = flows_json([part], inventory=inventory)
         except Exception:
             return traceback.format_exc(limit=-4), "raised"
     took = time.process_time() - began

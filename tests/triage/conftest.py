@@ -8,8 +8,8 @@ import pytest
 from django.conf import settings as site
 
 from diagnosis import ParseHints, parse
-from diagnosis.kinds.flows import diagnose_flows
 from tests import upgrades
+from tests.diagnosis.kinds.reports import flows_json
 from tests.factories import make_attempt, make_job, make_user
 from tests.patience import PATIENCE_S
 from tests.triage.desks import open_desks
@@ -80,7 +80,7 @@ def flow_capture(tmp_path_factory):
     with tarfile.open(Path(site.BASE_DIR) / "samples" / "healthy_ddp_a.tar.gz") as archive:
         data = archive.extractfile("healthy_ddp_a/flows.csv").read()
     parsed = parse(io.BytesIO(data), "flows.csv", ParseHints(), work / "parsed")
-    report = diagnose_flows([parsed], tables=work / "tables")
+    report = flows_json([parsed], tables=work / "tables")
     report.pop("suspects", None)
     return report, work / "tables"
 

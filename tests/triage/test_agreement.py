@@ -13,13 +13,15 @@ import pytest
 from django.urls import reverse
 
 from diagnosis import report, taxonomy
-from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.conclusion.conclude import conclude
+from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.conclusion.invariants import violations
 from diagnosis.evidence import FlowFinding, Suspect, decode
 from diagnosis.kinds.stacks import finding_of
 from diagnosis.pipeline import make_advice
-from diagnosis.result import Diagnosis, LogDiagnosis, Verdict
-from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, steps
+from diagnosis.report import Diagnosis
+from diagnosis.result import LogDiagnosis, Verdict
+from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, JOB, steps
 from tests.factories import make_attempt, make_job
 from tests.triage.report import sample
 from triage.models import Incident
@@ -60,22 +62,22 @@ KINDS: dict[str, tuple[LogDiagnosis | None, tuple[Suspect, ...], dict[str, Any],
 def told(kind: str) -> dict[str, Any]:
     """The report that the engine makes of one kind."""
     logs, suspects, flows, stacks = KINDS[kind]
-    job = {**sample()["job"], "node_names": [], "gpus_per_node": 8}
-    concluded = conclude(logs, decode(flows, FlowFinding), finding_of(stacks), suspects, gpus=8)
-    advice = make_advice(logs, flows, stacks, concluded, job)
-    shown = {k: v for k, v in stacks.items() if k != "suspects"} or None
+    of_flows, of_stacks = decode(flows, FlowFinding), finding_of(stacks)
+    concluded = conclude(logs, of_flows, of_stacks, suspects, gpus=8)
+    advice = make_advice(logs, of_flows, of_stacks, concluded, JOB)
     made = Diagnosis(
         engine="test",
         inputs=(),
-        job=job,
+        job=JOB,
         headline=concluded.sentence,
         logs=logs,
-        stacks=shown,
         suspects=suspects,
-        conclusion=to_json(replace(concluded, advice=advice)),
+        conclusion=report_of(replace(concluded, advice=advice)),
         advice=advice,
     )
-    found: dict[str, Any] = report.to_json(made)
+    shown = {k: v for k, v in stacks.items() if k != "suspects"}
+    found: dict[str, Any] = report.to_json(made) | ({"stacks": shown} if shown else {})
+    found["job"] |= {k: v for k, v in sample()["job"].items() if k not in ("node_names", "gpus_per_node")}
     assert violations(found) == []
     return found
 

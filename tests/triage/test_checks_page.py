@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 from django.urls import reverse
 
 from diagnosis.conclusion import next_check
-from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.conclusion.conclude import conclude
+from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.evidence import FlowFinding, StackFinding, Suspect
 from diagnosis.kinds import checks
 from ingest.models import Artifact, Job
@@ -30,7 +32,7 @@ def incident():
     offered = next_check.choose_checks(
         checks.load(), "failed", concluded.alternatives, concluded.fault, concluded.seen, ()
     )
-    told = to_json(replace(concluded, checks=offered))
+    told = msgspec.to_builtins(report_of(replace(concluded, checks=offered)))
     attempt = make_attempt(make_job("llama"))
     diagnosis_store(
         attempt=attempt,

@@ -9,8 +9,8 @@ from django.test import RequestFactory
 from django.urls import reverse
 
 from diagnosis import ParseHints, parse
-from diagnosis.kinds.flows import diagnose_flows
 from ingest import storage
+from tests.diagnosis.kinds.reports import flows_json
 from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
 from triage.charts.flows import ranks_chart
@@ -41,7 +41,7 @@ def counted(client, tmp_path):
     buffer = io.BytesIO()
     table.write_parquet(buffer)
     parsed = parse(io.BytesIO(buffer.getvalue()), "leaf-1.parquet", ParseHints(), tmp_path / "parsed")
-    report = diagnose_flows([parsed], tables=tmp_path / "tables")
+    report = flows_json([parsed], tables=tmp_path / "tables")
     report.pop("suspects", None)
     stored = diagnosis_store(
         attempt=make_attempt(make_job("counted")), revision=1, report={"engine": "t", "flows": report}

@@ -5,7 +5,7 @@ from dataclasses import replace
 import pytest
 from django.urls import reverse
 
-from diagnosis.kinds.stacks import diagnose_stacks
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
@@ -162,7 +162,7 @@ def test_a_machine_listed_twice_is_named(client, planner):
 def test_a_hang_whose_stacks_name_nobody_is_an_open_incident_and_not_a_healthy_job():
     case = simulate.hang({"tp": 1, "pp": 1, "dp": 8}, "tp-dp-pp", {3}, "kernel")
     alike = dict.fromkeys(case.stacks, simulate.FRAMES["megatron"]["dp"])
-    stacks = diagnose_stacks(simulate.dumps(replace(case, stacks=alike, culprits=set())))
+    stacks = stacks_json(simulate.dumps(replace(case, stacks=alike, culprits=set())))
     report = {"version": 1, "engine": "t", "headline": stacks["reason"], "stacks": stacks, "suspects": []}
     found = incident_of(report)
     assert (found.category, found.symptom) == ("unknown", "hang")

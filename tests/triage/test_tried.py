@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from diagnosis.kinds.stacks import diagnose_stacks
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks import simulate
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import INCIDENT_QUERIES, page_text
@@ -130,7 +130,7 @@ def test_viewers_may_not_record_and_strangers_find_nothing(client, incident):
 def hang():
     """Ranks 0-7 on four nodes as the engine reports them; rank 5 is stuck and stalls its pipeline group."""
     case = simulate.hang({"tp": 1, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "kernel", per_node=2)
-    return diagnose_stacks(simulate.dumps(case))
+    return stacks_json(simulate.dumps(case))
 
 
 def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):

@@ -6,8 +6,12 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Any
 
+import msgspec
+
 from diagnosis import metrics
 from diagnosis.advice import advise
+from diagnosis.advice_facts import AdviceEvidence
+from diagnosis.evidence import decode
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
 from triage.charts.stacks import unfold
 from triage.domain.report_facts import suspects_of
@@ -124,7 +128,9 @@ def advice_now(report: dict[str, Any], tried: Iterable[TriedAct]) -> dict[str, A
     failed = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
     if not failed or not stored:
         return stored
-    return advise({**report, "tried": failed})
+    advice = advise(decode({**report, "tried": failed}, AdviceEvidence))
+    now: dict[str, Any] = msgspec.to_builtins(advice)
+    return now
 
 
 def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int) -> list[Eviction]:

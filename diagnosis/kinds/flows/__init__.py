@@ -10,11 +10,14 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import TYPE_CHECKING, Any, BinaryIO
 
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceKind, Format, read_stream
 from diagnosis.kinds.flows.jobs.stated import StatedLayout
 from diagnosis.model import Kind, OnStage, Parsed, ParseHints, Runner, ignore_progress
+
+if TYPE_CHECKING:
+    from diagnosis.kinds.flows.tell.report_rows import FlowReport
 
 __all__ = ["KIND", "diagnose_flows", "parse_flow", "sniff", "timeline_view"]
 
@@ -42,7 +45,7 @@ def diagnose_flows(
     tables: Path | None = None,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
-) -> dict[str, Any]:
+) -> FlowReport:
     """The report's ``flows`` object plus ``suspects``; see ``engine.diagnose_flows``."""
     from diagnosis.kinds.flows.tell import engine  # noqa: PLC0415  # heavy: polars, SciPy
 

@@ -5,31 +5,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
 from diagnosis.evidence import StackFinding, decode
+from diagnosis.evidence.decoding import ReportPart
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_stream
 from diagnosis.kinds.stacks.read.dump_reading import parse_stack, sniff
 from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
+    from diagnosis.kinds.stacks.blame.stack_report import StackReport
     from diagnosis.kinds.stacks.ranks.layout import Layout
 
 __all__ = ["KIND", "diagnose_stacks", "find_layout", "finding_of", "parse_stack", "sniff"]
 
 
-def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> dict[str, Any]:
+def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> StackReport | None:
     """Compares all stack artifacts of a job; see ``diagnose.diagnose_stacks``."""
     from diagnosis.kinds.stacks.blame import diagnose  # noqa: PLC0415  # heavy: a tenth of the start, and few jobs have stacks
 
     return diagnose.diagnose_stacks(parsed, **options)
 
 
-def finding_of(report: Mapping[str, Any]) -> StackFinding:
-    """What other evidence is joined with, of the object of :func:`diagnose_stacks`."""
+def finding_of(report: ReportPart) -> StackFinding:
+    """What other evidence is joined with, of the report of :func:`diagnose_stacks`, or its JSON."""
     from diagnosis.kinds.stacks.blame import stack_cause  # noqa: PLC0415  # heavy, see above
 
     found = decode(report, StackFinding)

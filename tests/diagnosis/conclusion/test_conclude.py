@@ -5,16 +5,20 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
 from diagnosis.conclusion.category import cap_shares
-from diagnosis.conclusion.conclude import conclude, to_json
+from diagnosis.conclusion.conclude import conclude
+from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.conclusion.invariants import violations
 from diagnosis.evidence import FlowFinding, Suspect, decode
 from diagnosis.kinds.stacks import finding_of
 from diagnosis.model import JobHints
 from diagnosis.pipeline import make_advice
+from diagnosis.plain import plain
+from diagnosis.report_records import IterationRow, JobRow, Timeline
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent, Verdict
 from diagnosis.taxonomy import load as load_taxonomy
 
@@ -53,13 +57,32 @@ FAILED = LogDiagnosis(
 )
 
 
+#: A job of which only the GPUs of a node are known.
+JOB = JobRow(
+    id="",
+    name="",
+    family="",
+    framework="",
+    nodes=0,
+    node_names=[],
+    world_size=None,
+    gpus_per_node=8,
+    layout=None,
+    scheduler="",
+    said_outcome=None,
+    attempts=[],
+)
+
+
 def reported(logs: LogDiagnosis | None, *suspects: Suspect, **more: Any) -> dict[str, Any]:
     """The conclusion as a report holds it, with headline and advice."""
     flows, stacks = more.get("flows") or {}, more.get("stacks") or {}
-    concluded = conclude(logs, decode(flows, FlowFinding), finding_of(stacks), suspects, **_known(more))
-    advice = make_advice(logs, flows, stacks, concluded, {"node_names": [], "gpus_per_node": 8})
-    told = to_json(replace(concluded, advice=advice))
-    return {"headline": told["sentence"], "conclusion": told, "advice": advice}
+    of_flows, of_stacks = decode(flows, FlowFinding), finding_of(stacks)
+    concluded = conclude(logs, of_flows, of_stacks, suspects, **_known(more))
+    has_evidence = bool(logs or flows or stacks)
+    advice = make_advice(logs, of_flows, of_stacks, concluded, JOB) if has_evidence else None
+    told = plain(msgspec.to_builtins(report_of(replace(concluded, advice=advice)), enc_hook=plain))
+    return {"headline": told["sentence"], "conclusion": told, "advice": told["advice"]}
 
 
 def _known(more: dict[str, Any]) -> dict[str, Any]:
@@ -234,9 +257,9 @@ def test_who_delayed_less_than_half_of_a_slow_stretch_is_not_accused_of_it() -> 
 
 
 def test_the_last_step_has_no_time_if_all_steps_have_that_of_a_line_before_them() -> None:
-    rows = [{"n": n, "t": 100.0} for n in (10, 20, 30)]
-    for own, at in ((rows, None), ([*rows, {"n": 40, "t": 130.0}], 130.0)):
-        told = reported(replace(HEALTHY, timeline={"iterations": own}))["conclusion"]
+    rows = [IterationRow(n, 100.0) for n in (10, 20, 30)]
+    for own, at in ((rows, None), ([*rows, IterationRow(40, 130.0)], 130.0)):
+        told = reported(replace(HEALTHY, timeline=Timeline(iterations=own)))["conclusion"]
         assert [f["t"] for f in told["chain"] if f["what"] == "progress"] == [at]
 
 
@@ -301,7 +324,7 @@ def log_diagnoses(draw: st.DrawFn) -> LogDiagnosis:
         iteration=draw(st.none() | st.integers(0, 10**9)),
         events=draw(st.sampled_from([(), (ROOT,), (WIDE,)])) if is_failure else (),
         slow_phase=draw(st.none() | st.just((3, 9, 2.5))) if not is_failure else None,
-        timeline={"iterations": [{"n": n, "t": float(n), "seconds": 1.0} for n in range(1, 15)]},
+        timeline=Timeline(iterations=[IterationRow(n, float(n), 1.0) for n in range(1, 15)]),
     )
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
+import msgspec
 import pytest
 
 from diagnosis.conclusion import category
@@ -15,8 +16,8 @@ from diagnosis.conclusion.conclude import (
     _findings_in_stretches,
     _moment,
     _span,
-    to_json,
 )
+from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
 from diagnosis.evidence import Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
@@ -300,7 +301,8 @@ def test_a_finding_without_an_end_lasts_a_moment(
 
 
 def told_of(**more: Any) -> dict[str, Any]:
-    return to_json(Conclusion("degraded", "performance.step", "performance", "step", 0.7, "It was slow.", **more))
+    concluded = Conclusion("degraded", "performance.step", "performance", "step", 0.7, "It was slow.", **more)
+    return dict(msgspec.to_builtins(report_of(concluded)))
 
 
 def test_a_report_states_a_stretch_in_three_digits_and_its_cost_only_if_it_is_known() -> None:
@@ -317,7 +319,7 @@ def test_a_report_has_no_category_and_no_steps_of_a_finding_without_them() -> No
         "chain"
     ]
     assert (bare["category"], bare["steps"], bare["places"]) == (None, None, [])
-    assert (full["category"], full["steps"]) == ("performance.network", [3, 6])
+    assert (full["category"], full["steps"]) == ("performance.network", (3, 6))
 
 
 def test_a_report_gives_the_first_reason_of_each_accusation() -> None:

@@ -7,6 +7,7 @@ from typing import Any
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.conclusion.slowdowns import is_reportable, merge_slowdowns, of_flows, step_offset
 from diagnosis.evidence import FlowFinding, decode
+from diagnosis.report_records import IterationRow
 
 
 def flows(seconds: list[float], *found: dict[str, Any]) -> FlowFinding:
@@ -39,14 +40,14 @@ def test_a_stretch_is_numbered_as_the_logs_number_its_iterations() -> None:
     slow = [1.0] * 10 + [3.0] * 4 + [1.0] * 10
     told = flows(slow, {"first": 11, "last": 14})
     ends = [step.end for step in told.jobs[0].steps]
-    iterations = [{"n": n, "t": t} for n, t in enumerate(ends, 5_001)]
+    iterations = [IterationRow(n, t) for n, t in enumerate(ends, 5_001)]
     assert [row.steps for row in of_flows(told, 8, iterations)] == [(5_011, 5_014)]
     assert [row.steps for row in of_flows(told, 8)] == [(11, 14)]
 
 
 def test_times_in_whole_seconds_do_not_shift_the_numbers_of_short_steps() -> None:
     steps = flows([0.3] * 40).jobs[0].steps
-    assert step_offset(steps, [{"n": n, "t": float(int(step.end))} for n, step in enumerate(steps, 1)]) == 0
+    assert step_offset(steps, [IterationRow(n, float(int(step.end))) for n, step in enumerate(steps, 1)]) == 0
 
 
 def test_one_stretch_that_logs_and_flows_show_is_reported_once_with_the_times_of_the_flows() -> None:

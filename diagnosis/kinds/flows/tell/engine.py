@@ -7,7 +7,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import msgspec
 import numpy as np
 
 from diagnosis.kinds.flows.capture import pieces
@@ -46,7 +45,6 @@ from diagnosis.kinds.flows.tell.overlapping import drop_double_views
 from diagnosis.kinds.flows.tell.ports import port_captures
 from diagnosis.kinds.flows.tell.report_rows import FlowReport
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
-from diagnosis.plain import plain
 
 #: A pause of this many usual steps is no slow step but a standstill.
 STANDSTILL_FACTOR = 3.0
@@ -239,7 +237,7 @@ def diagnose_flows(
     tables: Path | None = None,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
-) -> dict[str, Any]:
+) -> FlowReport:
     """The report's ``flows`` object plus ``suspects``.
 
     ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
@@ -259,16 +257,10 @@ def diagnose_flows(
     if capture is None:
         reasons = [p.skipped for p in parsed if p.skipped]
         reasons.append(COUNTERS_ONLY_TEXT if ports else "There are no flow records.")
-        return _to_report(FlowReport(why_not=why_not or reasons[0], captures=panel, ports=ports))
+        return FlowReport(why_not=why_not or reasons[0], captures=panel, ports=ports)
     capture.notes.extend(twice)
     jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
     report.ports = ports
     compare_stated(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})
-    return _to_report(report)
-
-
-def _to_report(report: FlowReport) -> dict[str, Any]:
-    """The object as JSON: the only place where the flows' records become that."""
-    stored: dict[str, Any] = msgspec.to_builtins(report, enc_hook=plain)  # of NumPy numbers
-    return stored
+    return report

@@ -176,4 +176,8 @@ class FlowReport(msgspec.Struct):
     diagnoses: list[SlowRow] = msgspec.field(default_factory=list)
     limits: list[str] = msgspec.field(default_factory=list)
     is_late_unknown: bool = msgspec.field(name="late_unknown", default=False)
-    suspects: list[FlowSuspectRow] = msgspec.field(default_factory=list)
+    suspects: list[FlowSuspectRow] | UnsetType = msgspec.field(default_factory=list)
+
+    def without_suspects(self) -> FlowReport:
+        """The object for a report, which has the suspects of all evidence joined."""
+        return msgspec.structs.replace(self, suspects=UNSET)

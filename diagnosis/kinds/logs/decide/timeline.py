@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections import defaultdict
 from collections.abc import Sequence
-from typing import Any, Final
+from typing import Final
 
 import numpy as np
 import polars as pl
@@ -15,6 +15,7 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
+from diagnosis.report_records import IterationRow, MarkRow, NodeLane, StageRow, Timeline
 
 LIMITS: Final = thresholds.limits("timeline")
 
@@ -25,25 +26,25 @@ _SHOWN_ROLES: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value,
 
 def build_timeline(
     case: Case, roles: dict[int, str], ranked: list[str], odd: Sequence[tuple[int, float]] = ()
-) -> dict[str, Any]:
+) -> Timeline:
     """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a
     lane first."""
     spans = temporal.stage_spans(case)
     times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
     nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
-    return {
-        "t0": _seconds(times[0]),
-        "t1": _seconds(times[1]),
-        "stages": [{"stage": s, "t0": _seconds(a), "t1": _seconds(b)} for s, a, b in spans],
-        "lanes": _lanes(case, nodes, roles, spans),
-        "lanes_of": case.total,
-        "iterations": _iterations(case, dict(odd)),
-    }
+    return Timeline(
+        begin=_seconds(times[0]),
+        end=_seconds(times[1]),
+        stages=[StageRow(stage, _seconds(begin), _seconds(end)) for stage, begin, end in spans],
+        lanes=_lanes(case, nodes, roles, spans),
+        lanes_of=case.total,
+        iterations=_iterations(case, dict(odd)),
+    )
 
 
 def _lanes(
     case: Case, nodes: Sequence[str], roles: dict[int, str], spans: list[tuple[str, int, int]]
-) -> list[dict[str, Any]]:
+) -> list[NodeLane]:
     """One lane a node, from one pass over the cells."""
     cells = dating.cells_with_times(case.catalogue, case.pace, roles).drop_nulls("node")
     names = dict(case.events.select("event", "template").iter_rows())
@@ -66,28 +67,28 @@ def _lanes(
         .group_by("node", maintain_order=True)
         .head(LIMITS.marks_per_lane)
     )
-    marks: dict[str, list[dict[str, Any]]] = defaultdict(list)
+    marks: dict[str, list[MarkRow]] = defaultdict(list)
     for node, event, at, file, line in marked.select("node", "event", "stated_at", "file", "first_line").iter_rows():
         path = case.table.files[file]
-        marks[node].append({"t": _seconds(at), "role": roles[event], "event": names[event], "file": path, "line": line})
+        marks[node].append(MarkRow(_seconds(at), roles[event], names[event], path, line))
     return [
-        {
-            "node": node,
-            "segments": _segments(*windows.get(node, (None, None)), spans),
-            "marks": marks[node],
-            "last_line_at": _seconds(windows.get(node, (None, None))[1]),
-            "last_progress_at": _seconds(stepped.get(node)),
-        }
+        NodeLane(
+            node=node,
+            segments=_segments(*windows.get(node, (None, None)), spans),
+            marks=marks[node],
+            last_line_at=_seconds(windows.get(node, (None, None))[1]),
+            last_progress_at=_seconds(stepped.get(node)),
+        )
         for node in nodes
     ]
 
 
-def _segments(low: int | None, high: int | None, spans: list[tuple[str, int, int]]) -> list[dict[str, Any]]:
+def _segments(low: int | None, high: int | None, spans: list[tuple[str, int, int]]) -> list[StageRow]:
     """The stages between the first and the last line of a lane."""
     if low is None or high is None:
         return []
     cut = ((stage, max(begin, low), min(end, high)) for stage, begin, end in spans)
-    return [{"stage": stage, "t0": _seconds(begin), "t1": _seconds(end)} for stage, begin, end in cut if begin < end]
+    return [StageRow(stage, _seconds(begin), _seconds(end)) for stage, begin, end in cut if begin < end]
 
 
 def smooth_beats(beats: pl.DataFrame) -> pl.DataFrame:
@@ -107,7 +108,7 @@ def smooth_beats(beats: pl.DataFrame) -> pl.DataFrame:
     return beats.with_columns(seconds=pl.Series(seconds).fill_nan(None))
 
 
-def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
+def _iterations(case: Case, odd: dict[int, float]) -> list[IterationRow]:
     beats = smooth_beats(case.pace.beats)
     if beats.height > LIMITS.iterations:
         # the failure is at the end: half of the points for the last tenth
@@ -115,7 +116,7 @@ def _iterations(case: Case, odd: dict[int, float]) -> list[dict[str, Any]]:
         cut = beats.height - half
         beats = pl.concat([beats.head(cut).gather_every(max(1, cut // half)), beats.tail(half)])
     return [
-        {"n": n, "t": _seconds(at), "seconds": None if s is None else round(s, 4), "odd": odd.get(n)}
+        IterationRow(n, _seconds(at), None if s is None else round(s, 4), odd.get(n))
         for n, at, s in beats.select("n", "at", "seconds").iter_rows()
     ]
 

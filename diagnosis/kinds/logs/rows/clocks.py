@@ -9,11 +9,12 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 from diagnosis.kinds.logs.rows.events import LogTable
+from diagnosis.report_records import ClockRow
 
 SECOND: Final = 1_000_000_000
 QUARTER: Final = 900 * SECOND
@@ -35,12 +36,11 @@ MIN_JUMPS: Final = 2
 class Clocks:
     """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix zones, ``by_message``
     (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: only its machine
-    writes the file) of machines whose clock is wrong. ``told``: one dict a finding with ``node`` or ``file``, ``kind``
-    (zone or skew) and ``skew_s``."""
+    writes the file) of machines whose clock is wrong. ``corrections``: these in the report."""
 
     by_file: pl.DataFrame
     by_message: pl.DataFrame
-    told: tuple[dict[str, Any], ...] = ()
+    corrections: tuple[ClockRow, ...] = ()
     by_source: pl.DataFrame | None = None
 
     @property
@@ -87,9 +87,7 @@ def estimate(table: LogTable) -> Clocks:
     day = pl.col("file").replace_strict(days, default=0, return_dtype=pl.Int64)
     zones = _zones(spans.with_columns(pl.col("first_at", "last_at") - day))
     moved = [*mixed.group_by("file").agg(pl.col("local").first()).sort("file").iter_rows(), *zones.items()]
-    rows: list[dict[str, Any]] = [
-        {"file": table.files[f], "node": None, "kind": "zone", "skew_s": round(s / SECOND, 3)} for f, s in moved if s
-    ]
+    rows = [ClockRow(table.files[file], None, "zone", round(shift / SECOND, 3)) for file, shift in moved if shift]
     shifts = {file: zones.get(file, 0) + days.get(file, 0) for file in range(len(table.files))}
     by_file = pl.DataFrame([*shifts.items()], schema={"file": pl.UInt32, "shift": pl.Int64}, orient="row")
     by_node = _skews(table, cells, by_file)
@@ -99,9 +97,7 @@ def estimate(table: LogTable) -> Clocks:
         .join(skews, on="node")
         .select("source", "skew", "is_alone")
     )
-    rows += [
-        {"file": None, "node": n, "kind": "skew", "skew_s": round(s / SECOND, 3)} for n, s in sorted(by_node.items())
-    ]
+    rows += [ClockRow(None, node, "skew", round(skew / SECOND, 3)) for node, skew in sorted(by_node.items())]
     return Clocks(by_file, mixed, tuple(rows), by_source)
 
 

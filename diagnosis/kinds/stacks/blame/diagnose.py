@@ -16,7 +16,7 @@ from diagnosis.kinds.stacks.blame import ras_accusations
 from diagnosis.kinds.stacks.blame.accusations import Findings
 from diagnosis.kinds.stacks.blame.blame import Blame
 from diagnosis.kinds.stacks.blame.collectives import State, compare, parallel_groups
-from diagnosis.kinds.stacks.blame.stack_report import to_report
+from diagnosis.kinds.stacks.blame.stack_report import StackReport, report_of
 from diagnosis.kinds.stacks.blame.voting import Outcome, decide, judge_round
 from diagnosis.kinds.stacks.ranks.dump_sources import find_layout, keep_one_job, node_names, with_world
 from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process
@@ -76,7 +76,7 @@ def diagnose_stacks(
     world_size: int | None = None,
     protocol: Iterable[WatchedRank] = (),
     on_stage: OnStage = ignore_progress,
-) -> dict[str, Any]:
+) -> StackReport | None:
     """Compare all ranks' stacks and name the ranks that the others wait for.
 
     :param parsed: artifacts of kind STACK; layouts and other kinds among them are used for names and sizes.
@@ -84,7 +84,7 @@ def diagnose_stacks(
         source.
     :param inventory: rows ``{node, …}`` or ``{node: …}``: names of nodes that paths may hold.
     :param protocol: the state of each rank and process group from watchdog lines in the logs.
-    :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; ``{}`` without stack evidence.
+    :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; None without stack evidence.
         Deterministic.
 
     Linear in processes and distinct frames; the wait-for graph is linear in ranks times distinct stacks per group.
@@ -92,7 +92,7 @@ def diagnose_stacks(
     every = list(parsed)
     artifacts = [p for p in every if p.kind == Kind.STACK]
     if not artifacts:
-        return {}
+        return None
     on_stage("stacks: identify ranks", 0, len(artifacts))
     items = _dumps_of(artifacts)
     plan = find_layout(every, _commands(items), layout, framework, world_size)
@@ -119,7 +119,7 @@ def diagnose_stacks(
     if states or recorders:
         _compare_collectives(found, states, recorded)
     _accuse_by_ras(found, artifacts)
-    return to_report(found)
+    return report_of(found)
 
 
 def _dumps_of(artifacts: Iterable[Parsed]) -> list[tuple[str, list[Dump]]]:

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Any, Final
+from typing import Final
 
 import msgspec
+from msgspec import UNSET, UnsetType
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
@@ -141,17 +142,15 @@ class StackReport(msgspec.Struct, frozen=True):
     notes: list[str]
     icicle: list[IcicleRow]
     ranks: list[DumpRow]
-    suspects: list[NodeRow | RankRow]
+    suspects: list[NodeRow | RankRow] | UnsetType
 
-
-def to_report(found: Findings) -> dict[str, Any]:
-    """The ``stacks`` object as JSON, with ``suspects`` for the fusion. Deterministic."""
-    stored: dict[str, Any] = msgspec.to_builtins(report_of(found))
-    return stored
+    def without_suspects(self) -> StackReport:
+        """The object for a report, which has the suspects of all evidence joined."""
+        return msgspec.structs.replace(self, suspects=UNSET)
 
 
 def report_of(found: Findings) -> StackReport:
-    """The ``stacks`` object. Linear in ranks and distinct frames."""
+    """The ``stacks`` object, with ``suspects`` for the fusion. Deterministic; linear in ranks and distinct frames."""
     ranked = found.ranked()
     accused = agreed(ranked)
     suspects = [accusation.rank for accusation in accused if accusation.rank is not None]

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.kinds.flows import diagnose_flows, parse_flow
+from diagnosis.kinds.flows import parse_flow
 from diagnosis.model import Parsed, ParseHints
 from tests.diagnosis.kinds.flows.simulate import Capture
+from tests.diagnosis.kinds.reports import flows_json
 
 
 def parsed(data: bytes, work: Path, name: str = "flows", time_zone: str = "UTC") -> Parsed:
@@ -30,7 +31,7 @@ def analysed(
     buffer = io.BytesIO()
     table.write_parquet(buffer)
     rows = [row for c in captures for row in c.inventory] if inventory else []
-    return diagnose_flows([parsed(buffer.getvalue(), work)], inventory=rows)
+    return flows_json([parsed(buffer.getvalue(), work)], inventory=rows)
 
 
 def job_of(report: dict[str, Any], capture: Capture) -> dict[str, Any]:

@@ -10,8 +10,8 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from diagnosis.kinds.flows import diagnose_flows
 from tests.diagnosis.kinds.flows.helpers import parsed
+from tests.diagnosis.kinds.reports import flows_json
 
 MEMBERS = [f"10.1.0.{n}" for n in range(1, 5)]
 BUCKETS = (147_768, 443_304, 886_608, 1_034_376)
@@ -38,7 +38,7 @@ class Ring:
         buffer = io.BytesIO()
         table.sort("start_time").write_parquet(buffer)
         rows = [{"ip": ip, "node": f"node-{n}", "switch": "leaf0"} for n, ip in enumerate(MEMBERS)]
-        return diagnose_flows([parsed(buffer.getvalue(), work)], inventory=rows)
+        return flows_json([parsed(buffer.getvalue(), work)], inventory=rows)
 
 
 def trained(optimizer: list[float], late: dict[int, float]) -> Ring:

@@ -8,10 +8,10 @@ from typing import Any
 import polars as pl
 import pytest
 
-from diagnosis.kinds.flows import diagnose_flows
 from tests.diagnosis.kinds.flows.exporters import COARSE, EXPORTERS
 from tests.diagnosis.kinds.flows.helpers import job_of, layout, parsed, records_of, step_errors, wrong_pairs
 from tests.diagnosis.kinds.flows.simulate import Capture, Job, simulate
+from tests.diagnosis.kinds.reports import flows_json
 
 
 @pytest.fixture(scope="module")
@@ -28,7 +28,7 @@ def rows(capture: Capture) -> list[dict[str, Any]]:
 def test_the_same_job_is_seen_whatever_exported_it(
     form: str, capture: Capture, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
-    report = diagnose_flows([parsed(EXPORTERS[form](rows), tmp_path)], inventory=capture.inventory)
+    report = flows_json([parsed(EXPORTERS[form](rows), tmp_path)], inventory=capture.inventory)
     job = job_of(report, capture)
     assert report["why_not"] is None
     assert layout(job) == (8, 2, 4)
@@ -44,7 +44,7 @@ def test_whole_seconds_give_the_job_its_pairs_and_volumes_and_say_why_no_steps(
     form: str, capture: Capture, rows: list[dict[str, Any]], tmp_path: Path
 ) -> None:
     part = parsed(EXPORTERS[form](rows), tmp_path)
-    report = diagnose_flows([part], inventory=capture.inventory)
+    report = flows_json([part], inventory=capture.inventory)
     job = job_of(report, capture)
     assert "whole seconds" in report["why_not"]
     assert any("come from byte counts alone" in said for said in report["limits"])
@@ -65,6 +65,6 @@ def test_every_record_arrives_as_it_was_sent(form: str, rows: list[dict[str, Any
 
 def test_whole_seconds_without_sizes_claim_no_layout(rows: list[dict[str, Any]], tmp_path: Path) -> None:
     blind = [r | {"start_time": float(int(r["start_time"])), "duration": 1.0, "bytes": "", "packets": ""} for r in rows]
-    (job,) = diagnose_flows([parsed(EXPORTERS["canonical-csv"](blind), tmp_path)])["jobs"]
+    (job,) = flows_json([parsed(EXPORTERS["canonical-csv"](blind), tmp_path)])["jobs"]
     assert job["parallelism"] == {"tp": None, "pp": None, "dp": None}
     assert {p["type"] for p in job["pairs"]} == {"other"}

@@ -14,6 +14,7 @@ from diagnosis.kinds.flows.capture.sharing import endpoint, host_of
 from diagnosis.kinds.flows.tell.ports import port_lines, ports_view
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of, layout, parsed, step_errors, wrong_pairs
 from tests.diagnosis.kinds.flows.simulate import T0, Capture, Job, Slow, noisy, simulate
+from tests.diagnosis.kinds.reports import flows_json
 
 
 def apart(capture: Capture, offsets: dict[str, float]) -> pl.DataFrame:
@@ -134,13 +135,12 @@ def test_weights_gathered_all_through_the_step_keep_their_boundaries_in_a_poor_c
 
 
 def test_port_counters_become_a_table_of_bandwidth(tmp_path: Path) -> None:
-    from diagnosis.kinds.flows import diagnose_flows  # beside its only use
 
     times = [1_750_000_000 + n for n in range(600)]
     columns = {"SaveTimeUTC": times, "PortName": ["e1"] * 600, "InOctets": [2e9, 1e9] * 300, "OutOctets": [0.0] * 600}
     buffer = io.BytesIO()
     pl.DataFrame(columns).write_parquet(buffer)
-    report = diagnose_flows([parsed(buffer.getvalue(), tmp_path / "work")], tables=tmp_path)
+    report = flows_json([parsed(buffer.getvalue(), tmp_path / "work")], tables=tmp_path)
     (row,) = report["ports"]
     assert row["ports"][0]["in_bps"] == pytest.approx(12e9, rel=0.01)
     assert "add flow records" in report["why_not"]

@@ -14,7 +14,6 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from diagnosis.kinds.flows import diagnose_flows
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.arrays import idle_gaps
 from diagnosis.kinds.flows.capture.capture import Flows, join_group
@@ -22,6 +21,7 @@ from diagnosis.kinds.flows.steps.segment import bursts_of, moved_before
 from diagnosis.model import Runner
 from tests.diagnosis.kinds.flows.helpers import parsed
 from tests.diagnosis.kinds.flows.simulate import Job, Slow, noisy, simulate, together
+from tests.diagnosis.kinds.reports import flows_json
 
 JOBS: dict[str, list[Job]] = {
     "pipelines of which a machine is slow": [
@@ -42,7 +42,7 @@ def report_of(
         buffer = io.BytesIO()
         records[part].write_parquet(buffer)
         files.append(parsed(buffer.getvalue(), work / str(number)))
-    report = diagnose_flows(files, inventory=rows, tables=work / "tables", runner=runner)
+    report = flows_json(files, inventory=rows, tables=work / "tables", runner=runner)
     tables = [pl.read_parquet(path) for path in sorted((work / "tables").glob("*.parquet"))]
     del report["captures"]
     return json.dumps(report, sort_keys=True), tables

@@ -13,11 +13,12 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.flows import diagnose_flows, parse_flow, sniff
+from diagnosis.kinds.flows import parse_flow, sniff
 from diagnosis.kinds.flows.capture.capture import load_capture
 from diagnosis.kinds.flows.read.readers.base import blocks_of_lines
 from diagnosis.model import ParseHints
 from tests.diagnosis.kinds.flows.helpers import parsed, records_of
+from tests.diagnosis.kinds.reports import flows_json
 
 NS = 1_000_000_000
 FORMATS = {
@@ -140,7 +141,7 @@ def test_vpc_logs_give_volumes_and_the_report_says_why_not_for_steps(header: byt
     row = b"2 1 eni-0a 10.0.134.187 10.0.14.231 31790 31566 6 4 562 1617604407 1617604466 ACCEPT OK\n"
     part = parsed(header + row * 3 + b"2 1 eni-0a - - - - - - - 1617604407 1617604466 - NODATA\n", tmp_path)
     assert part.facts["flow"]["format"] == "aws-vpc"
-    report = diagnose_flows([part])
+    report = flows_json([part])
     assert report["usable_for_timeline"] is False
     assert "whole seconds" in report["why_not"]
     assert "jobs and volumes only" in report["why_not"]
@@ -178,7 +179,7 @@ def test_what_cannot_be_used_gets_a_sentence(name: str, tmp_path: Path) -> None:
     part = parsed(data, tmp_path)
     assert part.skipped is not None
     assert words in part.skipped
-    report = diagnose_flows([part])
+    report = flows_json([part])
     assert report["usable_for_timeline"] is False
     assert report["why_not"]
 
@@ -196,7 +197,7 @@ def test_packet_samples_are_scaled_and_not_used_for_steps(tmp_path: Path) -> Non
         b"".join(line % (1700000000 * NS + k * 1_234_567, 1700000000 * NS + k * 1_234_567) for k in range(50)), tmp_path
     )
     assert {r["bytes"] for r in records_of(part)} == {150_000}
-    assert "sampled" in diagnose_flows([part])["why_not"]
+    assert "sampled" in flows_json([part])["why_not"]
 
 
 def test_port_counters_show_bandwidth_over_time(tmp_path: Path) -> None:

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis.kinds.flows import diagnose_flows, parse_flow
+from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture.capture import Capture, Flows, Place
 from diagnosis.kinds.flows.jobs.jobs import JobFlows
 from diagnosis.kinds.flows.slow.delays import (
@@ -40,6 +40,7 @@ from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.kinds.flows.steps.waiting import _thinking_s
 from diagnosis.kinds.flows.tell.suspects import suspects
 from diagnosis.model import ParseHints
+from tests.diagnosis.kinds.reports import flows_json
 
 RECORDINGS = Path(__file__).with_name("recordings")
 
@@ -339,12 +340,12 @@ def test_a_limited_port_and_a_limited_uplink_of_real_training_are_distinguished(
     ]
     with (RECORDINGS / f"{name}.parquet").open("rb") as stream:
         parsed = parse_flow(stream, "flows.parquet", ParseHints(), tmp_path)
-    told = diagnose_flows([parsed], inventory=inventory)
+    told = flows_json([parsed], inventory=inventory)
     found = [d for d in [*told["jobs"][0]["diagnoses"], *told["diagnoses"]] if d["kind"] != "slow_step"]
     assert [d["kind"] for d in found] == [kind]
     named = found[0].get("candidates") or [c for c in found[0]["culprits"] if c.startswith("gpu-")]
     assert named == who
-    without = diagnose_flows([parsed], inventory=inventory, without=frozenset({"stragglers"}))
+    without = flows_json([parsed], inventory=inventory, without=frozenset({"stragglers"}))
     assert not any(who[0] in str(d.get("culprits")) for d in without["jobs"][0]["diagnoses"])
 
 

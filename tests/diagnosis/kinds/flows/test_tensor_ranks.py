@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
-from diagnosis.kinds.flows import diagnose_flows, parse_flow
+from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.jobs.stated import StatedLayout
 from diagnosis.model import ParseHints
+from tests.diagnosis.kinds.reports import flows_json
 
 RECORDING = Path(__file__).with_name("recordings") / "tensor2_ddp4.parquet"
 INVENTORY = [{"ip": f"10.77.0.{10 + n}", "node": f"gpu-node-{n:02d}", "switch": f"leaf{n // 4}"} for n in range(8)]
@@ -21,7 +22,7 @@ ITERATIONS = 35
 def told(work: Path, *stated: StatedLayout) -> dict[str, Any]:
     with RECORDING.open("rb") as stream:
         parsed = parse_flow(stream, "flows.parquet", ParseHints(), work)
-    (job,) = diagnose_flows([parsed], inventory=INVENTORY, stated=stated)["jobs"]
+    (job,) = flows_json([parsed], inventory=INVENTORY, stated=stated)["jobs"]
     return job
 
 

@@ -15,12 +15,13 @@ import numpy as np
 import polars as pl
 import pytest
 
-from diagnosis.kinds.flows import diagnose_flows, timeline_view
+from diagnosis.kinds.flows import timeline_view
 from diagnosis.kinds.flows.slow.link import KnownJob, align_iterations, match_jobs
 from diagnosis.kinds.flows.steps.rank_lanes import write_phases
 from diagnosis.kinds.flows.tell.trace_export import write_csv, write_trace
 from tests.diagnosis.kinds.flows.helpers import parsed
 from tests.diagnosis.kinds.flows.simulate import T0, Job, simulate
+from tests.diagnosis.kinds.reports import flows_json
 from tests.patience import no_hang, steps_of
 
 
@@ -30,9 +31,7 @@ def written(tmp_path_factory: pytest.TempPathFactory) -> tuple[dict[str, Any], P
     capture = simulate(Job(tp=8, pp=4, dp=2, microbatches=8, steps=20))
     buffer = io.BytesIO()
     capture.records.write_parquet(buffer)
-    report = diagnose_flows(
-        [parsed(buffer.getvalue(), work / "p")], inventory=capture.inventory, tables=work / "tables"
-    )
+    report = flows_json([parsed(buffer.getvalue(), work / "p")], inventory=capture.inventory, tables=work / "tables")
     return report["jobs"][0], work / "tables" / report["jobs"][0]["table"]
 
 

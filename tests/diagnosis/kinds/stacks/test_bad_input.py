@@ -8,19 +8,20 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.stacks import diagnose_stacks, sniff
+from diagnosis.kinds.stacks import sniff
 from diagnosis.kinds.stacks.blame.accusations import Findings
-from diagnosis.kinds.stacks.blame.stack_report import to_report
+from diagnosis.kinds.stacks.blame.stack_report import report_of
 from diagnosis.kinds.stacks.read.stack_frames import unpack
 from diagnosis.model import Kind, Parsed
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import CULPRITS, SCHEDULE, dumps, hang, parse, pyspy_text, pystack_text
 
 SIZES = {"tp": 2, "pp": 4, "dp": 4}
 
 
 def test_without_stacks_there_is_no_report():
-    assert diagnose_stacks([]) == {}
-    assert diagnose_stacks([Parsed(path="a.log", kind=Kind.LOG)]) == {}
+    assert stacks_json([]) == {}
+    assert stacks_json([Parsed(path="a.log", kind=Kind.LOG)]) == {}
 
 
 MANY_DIGITS = "7" * 5000
@@ -44,7 +45,7 @@ def test_a_number_of_thousands_of_digits_costs_nothing_but_itself(text):
 
 def test_one_rank_alone_is_compared_with_nobody():
     case = hang(SIZES, "tp-dp-pp", {3}, "loader")
-    got = diagnose_stacks([parse(pyspy_text(case.stacks[3], 7), "stacks/rank-3.txt")])
+    got = stacks_json([parse(pyspy_text(case.stacks[3], 7), "stacks/rank-3.txt")])
     assert got["suspect_ranks"] == []
     assert "nothing to compare it with" in got["reason"]
     assert got["groups"][0]["what"] == "waiting for its data loader"
@@ -52,20 +53,20 @@ def test_one_rank_alone_is_compared_with_nobody():
 
 def test_equal_ranks_have_no_outlier_and_the_sentence_says_what_that_means():
     case = hang({"dp": 16}, "dp", set(), "dead")
-    got = diagnose_stacks(dumps(case))
+    got = stacks_json(dumps(case))
     assert got["suspect_ranks"] == got["evict_ranks"] == []
     assert "No outlier can be named" in got["reason"]
     assert "network or a device" in got["reason"]
     for r in case.stacks:
         case.stacks[r] = [*CULPRITS["loader"], *SCHEDULE]
-    assert "a cause common to all (storage, input, code)" in diagnose_stacks(dumps(case))["reason"]
+    assert "a cause common to all (storage, input, code)" in stacks_json(dumps(case))["reason"]
 
 
 def test_ranks_that_are_all_different_are_no_hang_at_one_point():
     case = hang({"dp": 8}, "dp", set(), "dead")
     for r in case.stacks:
         case.stacks[r] = [(f"step_{'abcdefgh'[r]}", "mycorp/steps.py", r), *SCHEDULE]
-    got = diagnose_stacks(dumps(case))
+    got = stacks_json(dumps(case))
     assert got["suspect_ranks"] == []
     assert "All 8 ranks are in different places" in got["reason"]
 
@@ -80,7 +81,7 @@ def test_half_truncated_dumps_are_joined_with_what_they_begin(keep):
         files.append(
             parse(text[: 120 + int(keep * (len(text) - 120))] if cut else text, f"stacks/{case.nodes[r]}/rank-{r}.txt")
         )
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert got["suspect_ranks"] == [10]
 
 
@@ -92,12 +93,12 @@ def test_a_stack_cut_where_its_inner_part_is_missing_accuses_nobody():
         if r in (4, 21):
             text = text[: text.index("in train_step") + 8]
         files.append(parse(text, f"stacks/{case.nodes[r]}/rank-{r}.txt"))
-    assert diagnose_stacks(files)["suspect_ranks"] == [10]
+    assert stacks_json(files)["suspect_ranks"] == [10]
 
 
 def test_a_layout_that_does_not_fit_is_named_and_the_hang_is_still_diagnosed():
     case = hang(SIZES, "tp-dp-pp", {10}, "loader")
-    got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 8, "pp": 3, "dp": 2, "world_size": 32})
+    got = stacks_json(dumps(case, layout=False), layout={"tp": 8, "pp": 3, "dp": 2, "world_size": 32})
     assert got["suspect_ranks"] == [10]
     assert got["explained_by"] is None  # without groups all outliers are proposed
     assert 10 in got["evict_ranks"]
@@ -106,7 +107,7 @@ def test_a_layout_that_does_not_fit_is_named_and_the_hang_is_still_diagnosed():
 
 def test_a_layout_of_a_smaller_job_is_not_applied_silently():
     case = hang(SIZES, "tp-dp-pp", {10}, "loader")
-    got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 2, "dp": 4, "world_size": 8})
+    got = stacks_json(dumps(case, layout=False), layout={"tp": 2, "dp": 4, "world_size": 8})
     assert any("the layout has 8 ranks" in n for n in got["notes"])
     assert got["suspect_ranks"] == [10]
 
@@ -115,7 +116,7 @@ def test_dumps_of_two_jobs_are_noticed_and_the_larger_one_is_diagnosed():
     big, small = hang(SIZES, "tp-dp-pp", {10}, "loader"), hang({"dp": 8}, "dp", {2}, "kernel")
     small.command = "python finetune.py --other"
     small.nodes = dict.fromkeys(small.nodes, "other-77")
-    got = diagnose_stacks([*dumps(big, layout=False), *dumps(small, layout=False)])
+    got = stacks_json([*dumps(big, layout=False), *dumps(small, layout=False)])
     assert got["suspect_ranks"] == [10]
     assert any("dumps are of two jobs" in n for n in got["notes"])
 
@@ -124,14 +125,14 @@ def test_two_jobs_that_nothing_tells_apart_are_said_to_be_mixed():
     case, other = (hang({"dp": 8}, "dp", {2}, "loader", per_node=4) for _ in range(2))
     other.nodes = {r: f"else-{r // 4}" for r in other.nodes}
     files = [*dumps(case, layout=False), *dumps(other, layout=False)]
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert any("more than one node" in n for n in got["notes"])
 
 
 def test_files_that_name_local_ranks_are_counted_through_the_nodes():
     case = hang({"dp": 16}, "dp", {13}, "loader")
     files = [parse(pyspy_text(s, 100 + r), f"stacks/{case.nodes[r]}/rank{r % 8}.txt") for r, s in case.stacks.items()]
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert got["suspect_ranks"] == [13]
     assert got["suspect_nodes"] == ["node-001"]
     assert any("count ranks per node" in n for n in got["notes"])
@@ -140,7 +141,7 @@ def test_files_that_name_local_ranks_are_counted_through_the_nodes():
 def test_files_named_after_process_ids_are_not_taken_for_ranks():
     case = hang({"dp": 16}, "dp", {13}, "loader")
     files = [parse(pyspy_text(s, 14100 + r), f"stacks/{case.nodes[r]}/{14100 + r}.txt") for r, s in case.stacks.items()]
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert got["suspect_ranks"] == [13]
     assert got["missing_ranks"] == []
 
@@ -151,13 +152,13 @@ def test_local_ranks_on_command_lines_are_counted_through_the_nodes():
     for r, stack in case.stacks.items():
         text = pyspy_text(stack, 500 + r, f"python train.py --local-rank={r % 8}")
         files.append(parse(text, f"stacks/{case.nodes[r]}/some-{'abcdefgh'[r % 8]}.txt"))
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert got["suspect_ranks"] == [13]
     assert got["suspect_nodes"] == ["node-001"]
 
 
 def test_files_without_any_rank_are_said_to_have_none():
-    got = diagnose_stacks(
+    got = stacks_json(
         [
             parse(pyspy_text([("f", "a.py", 1)], 5), "notes/dump.txt"),
             parse(pyspy_text([("g", "a.py", 1)], 6), "notes/second.txt"),
@@ -169,7 +170,7 @@ def test_files_without_any_rank_are_said_to_have_none():
 
 def test_a_gap_in_process_ids_tells_which_process_of_a_bundle_is_missing():
     case = hang({"tp": 8, "dp": 2}, "tp-dp", {3}, "dead")
-    got = diagnose_stacks(dumps(case, "srun", layout=False))
+    got = stacks_json(dumps(case, "srun", layout=False))
     assert got["suspect_ranks"] == [3]
     assert got["suspect_nodes"] == ["node-000"]
 
@@ -218,14 +219,14 @@ def test_no_bytes_make_the_reader_raise(noise, at, start):
     sniff(data, "stacks/rank-1.txt")
     parsed = parse(data, "stacks/rank-1.txt")
     assert parsed.bytes == len(data)
-    diagnose_stacks([parsed, parse(SEED, "stacks/rank-0.txt")])
+    stacks_json([parsed, parse(SEED, "stacks/rank-0.txt")])
 
 
 def test_dumps_that_break_off_are_counted_and_named() -> None:
     case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
     whole = {r: pyspy_text(s, 40000 + r) for r, s in case.stacks.items()}
     cut = {r: t[: len(t) // 2] if r % 4 == 1 else t for r, t in whole.items()}
-    got = diagnose_stacks([parse(t, f"stacks/rank-{r:05d}.txt") for r, t in cut.items()])
+    got = stacks_json([parse(t, f"stacks/rank-{r:05d}.txt") for r, t in cut.items()])
     assert (
         "4 of 16 dumps break off in the middle of a stack (rank 1/5/9/13); what is there was compared." in got["notes"]
     )
@@ -235,22 +236,22 @@ def test_rounds_of_different_ranks_are_reported() -> None:
     case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
     rounds = [p for at in range(3) for p in dumps(case, round_at=at, layout=False)]
     kept = [p for p in rounds if not (p.path.endswith("rank-00003.txt") and "round-1" in p.path)]
-    got = diagnose_stacks(kept)
+    got = stacks_json(kept)
     assert "The 3 rounds are not of the same ranks: round 2 lacks rank 3." in got["notes"]
-    assert not [n for n in diagnose_stacks(rounds)["notes"] if "rounds are not" in n]
+    assert not [n for n in stacks_json(rounds)["notes"] if "rounds are not" in n]
 
 
 def test_a_layout_given_apart_from_the_world_size_is_checked_against_it() -> None:
     case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
     sizes = {"tp": 4, "pp": 4, "dp": 4, "order": "tp-dp-pp"}
-    got = diagnose_stacks(dumps(case, layout=False), layout=sizes, world_size=16)
+    got = stacks_json(dumps(case, layout=False), layout=sizes, world_size=16)
     assert any("tp 4 × dp 4 × pp 4 = 64, but there are 16 ranks" in note for note in got["notes"])
     assert got["suspect_ranks"] == [5]
 
 
 def test_a_layout_of_many_more_ranks_than_were_dumped_is_doubted() -> None:
     case = hang({"tp": 2, "pp": 2, "dp": 4}, "tp-dp-pp", {5}, "storage")
-    got = diagnose_stacks(dumps(case, layout=False), layout={"tp": 4, "pp": 4, "dp": 4})
+    got = stacks_json(dumps(case, layout=False), layout={"tp": 4, "pp": 4, "dp": 4})
     assert any("the layout is another job's" in note for note in got["notes"])
 
 
@@ -303,12 +304,12 @@ def test_json_with_one_part_of_another_kind_is_read_or_refused(whole, odd):
         text = json.dumps(data)
         bundled = f"==> rank0.json <==\n{text}\n" if whole is _PY_SPY else text
         for said in {text, bundled}:
-            assert diagnose_stacks([parse(said, "stacks/n1/rank-0.json")]) is not None
+            assert stacks_json([parse(said, "stacks/n1/rank-0.json")]) is not None
 
 
 def test_who_is_accused_weakly_stands_in_the_ranking_with_half_the_score():
     found = Findings()
     found.accuse(1, "n1", 0.9, "stands still", "stacks")
     found.accuse(2, "n2", 0.4, "is late", "stacks")
-    rows = {row["entity"]: (row["score"], row["suspect"]) for row in to_report(found)["suspects"]}
+    rows = {row.entity: (row.score, row.is_suspect) for row in report_of(found).suspects}
     assert rows == {"n1": (0.9, True), "n2": (0.2, False), "rank 1": (0.9, True), "rank 2": (0.2, False)}

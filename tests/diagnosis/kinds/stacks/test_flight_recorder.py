@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.stacks import diagnose_stacks, sniff
+from diagnosis.kinds.stacks import sniff
 from diagnosis.kinds.stacks.blame.collectives import State, compare
 from diagnosis.kinds.stacks.read import flight_recorder
 from diagnosis.kinds.stacks.read.unpickle import BrokenPickle, HostilePickle, loads
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", Path(__file__).resolve().parents[5] / "shared"))
@@ -66,7 +67,7 @@ def job(dumps, form="pickle"):
     for rank, d in dumps.items():
         data = pickle.dumps(d, 2) if form == "pickle" else json.dumps(d).encode()
         files.append(parse(data, f"fr/nccl_trace_rank_{rank}{'' if form == 'pickle' else '.json'}"))
-    return diagnose_stacks(files)
+    return stacks_json(files)
 
 
 HEALTHY = [entry(1, "all_reduce"), entry(2, "all_gather")]
@@ -176,7 +177,7 @@ def test_watchdog_lines_from_the_logs_are_compared_like_dumps():
 
     stacks = [parse("Error: Failed to suspend process\nReason: EPERM\n", f"stacks/rank-{r}.txt") for r in range(4)]
     rows = [Line(0, 8, 8, 7), Line(1, 8, 8, 7), Line(2, None, 7, 7), Line(3, 8, 8, 7)]
-    assert diagnose_stacks(stacks, protocol=rows)["suspect_ranks"] == [2]
+    assert stacks_json(stacks, protocol=rows)["suspect_ranks"] == [2]
 
 
 def test_every_entry_of_a_full_ring_buffer_is_not_kept():
@@ -311,7 +312,7 @@ def test_a_pickle_of_a_gigabyte_is_refused_without_being_kept(monkeypatch):
 def test_a_truncated_dump_is_skipped_and_the_rest_is_compared():
     good = {r: pickle.dumps(dump(WAITING if r != 2 else HEALTHY), 2) for r in range(4)}
     files = [parse(d if r != 3 else d[:-40], f"fr/nccl_trace_rank_{r}") for r, d in good.items()]
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert got["suspect_ranks"] == [2]
     assert any("nccl_trace_rank_3" in n and "Collect it again" in n for n in got["notes"])
 
@@ -326,7 +327,7 @@ def test_recorded_faults_are_named_exactly(case, truth):
     folder = SHARED / "data" / "flight_recorder" / case
     if not folder.is_dir():
         pytest.skip(f"no recorded dumps at {folder}; set FAULTLINE_SHARED")
-    got = diagnose_stacks([parse(f.read_bytes(), f"{case}/{f.name}") for f in sorted(folder.glob("_dump_*"))])
+    got = stacks_json([parse(f.read_bytes(), f"{case}/{f.name}") for f in sorted(folder.glob("_dump_*"))])
     assert got["suspect_ranks"] == truth
     assert set(truth) <= set(got["evict_ranks"])
 

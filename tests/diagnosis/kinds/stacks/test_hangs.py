@@ -5,15 +5,15 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.kinds.stacks import diagnose_stacks
 from diagnosis.kinds.stacks.ranks.layout import build
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import CULPRITS, FRAMES, WRAP, Case, dumps, hang, parse, pyspy_text
 
 SMALL = {"tp": 2, "pp": 4, "dp": 4}
 
 
 def diagnose(case: Case, form: str = "pyspy", **more):
-    return diagnose_stacks(dumps(case, form, **more))
+    return stacks_json(dumps(case, form, **more))
 
 
 @pytest.mark.parametrize("framework", list(FRAMES))
@@ -189,7 +189,7 @@ def test_the_report_is_json_and_the_same_every_time():
     case = hang(SMALL, "tp-dp-pp", {10, 21}, "kernel")
     first, again = (json.dumps(diagnose(case), sort_keys=True) for _ in range(2))
     assert first == again
-    backwards = diagnose_stacks(list(reversed(dumps(case))))
+    backwards = stacks_json(list(reversed(dumps(case))))
     assert json.dumps(backwards, sort_keys=True) == first
 
 
@@ -203,6 +203,6 @@ def test_a_stuck_loader_worker_is_found_though_its_trainer_waits_like_all_others
         files.append(
             parse(f"{pyspy_text(stack, 100 + r)}\n{'-' * 80}\n{child}", f"stacks/{case.nodes[r]}/rank-{r}.txt")
         )
-    got = diagnose_stacks(files)
+    got = stacks_json(files)
     assert got["suspect_ranks"] == [6]
     assert "child process of rank 6" in got["reason"]

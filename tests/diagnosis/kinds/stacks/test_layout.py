@@ -171,7 +171,7 @@ def test_the_configuration_that_a_log_prints_gives_the_layout_of_its_stacks(tmp_
 
     from diagnosis import ParseHints
     from diagnosis import parse as parse_any
-    from diagnosis.kinds.stacks import diagnose_stacks
+    from tests.diagnosis.kinds.reports import stacks_json
     from tests.diagnosis.kinds.stacks.simulate import dumps, hang
 
     log = "2026-01-02 03:04:05 INFO start\n" + "".join(
@@ -180,7 +180,7 @@ def test_the_configuration_that_a_log_prints_gives_the_layout_of_its_stacks(tmp_
     )
     parsed = parse_any(io.BytesIO(log.encode()), "logs/rank0.log", ParseHints(), tmp_path)
     case = hang({"tp": 2, "pp": 4, "dp": 4}, "tp-dp-pp", {10}, "loader")
-    got = diagnose_stacks([parsed, *dumps(case, layout=False)])
+    got = stacks_json([parsed, *dumps(case, layout=False)])
     assert (got["layout"]["tp"], got["layout"]["pp"], got["layout"]["dp"]) == (2, 4, 4)
     assert got["layout"]["source"] == "configuration in the log"
     assert got["suspect_ranks"] == [10]

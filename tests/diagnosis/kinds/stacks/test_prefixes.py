@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.stacks import diagnose_stacks, parse_stack, sniff
+from diagnosis.kinds.stacks import parse_stack, sniff
 from diagnosis.kinds.stacks.ranks.layout import build
 from diagnosis.kinds.stacks.read import prefixes
 from diagnosis.model import ParseHints
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks import simulate
 from tests.diagnosis.kinds.stacks.simulate import CULPRITS, FRAMES, hang
 
@@ -25,7 +26,7 @@ def told(files: dict[str, str]) -> dict:
         data = text.encode()
         assert sniff(data[:65536], path), path
         parsed.append(parse_stack(io.BytesIO(data), path, ParseHints(), Path()))
-    return diagnose_stacks(parsed)
+    return stacks_json(parsed)
 
 
 def each_line(label: str) -> str:

@@ -6,10 +6,10 @@ import json
 
 import pytest
 
-from diagnosis.kinds.stacks import diagnose_stacks
 from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge
 from diagnosis.kinds.stacks.read import ras
 from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 
 TEXT = """NCCL version 2.28.3 compiled with CUDA 12.8
@@ -132,9 +132,7 @@ def test_a_silent_rank_is_less_certain_than_a_dead_one():
 def test_ranks_of_a_small_communicator_are_not_global():
     found = judge([snapshot([rank(0, 9), rank(1, 9)], [gone(2)], size=3)], 64)
     assert (found[0].rank, found[0].node) == (None, "n3")
-    got = diagnose_stacks(
-        [parse(json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2)], size=3)), "a.json")], world_size=64
-    )
+    got = stacks_json([parse(json.dumps(report([rank(0, 9), rank(1, 9)], [gone(2)], size=3)), "a.json")], world_size=64)
     assert got["suspect_nodes"] == ["n3"]
     assert got["suspect_ranks"] == []
 
@@ -151,7 +149,7 @@ def test_the_comma_that_one_release_forgets_is_put_back():
 
 
 def test_a_healthy_report_accuses_nobody():
-    got = diagnose_stacks([parse(json.dumps(report([rank(r, 9) for r in range(4)])), "a.json")])
+    got = stacks_json([parse(json.dumps(report([rank(r, 9) for r in range(4)])), "a.json")])
     assert got["suspect_ranks"] == got["suspect_nodes"] == []
 
 
@@ -163,7 +161,7 @@ def test_other_json_is_refused_with_a_sentence():
 def test_ranks_of_the_communicator_that_holds_every_process_are_the_jobs() -> None:
     polls = [report([rank(r, 440 if r == 2 else 500) for r in range(4)]) for _ in range(2)]
     parsed = [parse(json.dumps(p), f"ras-{at}.json") for at, p in enumerate(polls)]
-    assert diagnose_stacks(parsed)["suspect_ranks"] == [2]
+    assert stacks_json(parsed)["suspect_ranks"] == [2]
 
 
 def test_a_range_of_ranks_a_node_does_not_hide_the_size() -> None:
@@ -172,7 +170,7 @@ def test_a_range_of_ranks_a_node_does_not_hide_the_size() -> None:
     )
     read = ras.read_text(text)
     assert (read.gpus, read.comms[0].size) == (31, 32)
-    assert 5 in diagnose_stacks([parse(text, "ras.txt")])["suspect_ranks"]
+    assert 5 in stacks_json([parse(text, "ras.txt")])["suspect_ranks"]
 
 
 def counts(*sets: str) -> str:
@@ -185,7 +183,7 @@ def counts(*sets: str) -> str:
 
 def test_ranks_that_are_ahead_are_told_and_nobody_is_accused() -> None:
     text = counts("  30 ranks have launched up to operation 977", "  2 ranks have launched up to operation 978")
-    report = diagnose_stacks([parse(text.encode(), "ras.txt")])
+    report = stacks_json([parse(text.encode(), "ras.txt")])
     assert report["suspect_ranks"] == []
     assert "ranks 12-13 launched AllReduce up to 978, all others up to 977" in report["reason"]
 

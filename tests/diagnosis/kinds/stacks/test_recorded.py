@@ -13,9 +13,10 @@ from pathlib import Path
 
 import pytest
 
-from diagnosis.kinds.stacks import diagnose_stacks, sniff
+from diagnosis.kinds.stacks import sniff
 from diagnosis.kinds.stacks.read.stack_frames import unpack
 from diagnosis.model import Kind, Parsed
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 
 DATA = Path(os.environ.get("FAULTLINE_SHARED", Path(__file__).resolve().parents[5] / "shared")) / "data"
@@ -40,7 +41,7 @@ def test_the_rank_whose_loader_waits_for_a_shard_is_named_with_its_node_and_thre
                 data = tar.extractfile(member).read()
                 if sniff(data[:65536], member.name):
                     parsed.append(parse(data, member.name))
-    got = diagnose_stacks(parsed)
+    got = stacks_json(parsed)
     assert got["suspect_ranks"] == [5]
     assert got["suspect_nodes"] == ["gpu-node-02"]
     assert (got["rounds"], len({r["rank"] for r in got["ranks"]})) == (2, 8)
@@ -65,7 +66,7 @@ def test_practice_sets_give_the_culprits_and_an_eviction_that_covers_them(path, 
                 parsed += [Parsed(path=name, kind=Kind.LAYOUT, facts={"json": json.loads(data)})] if with_layout else []
             elif sniff(data[:65536], name):
                 parsed.append(parse(data, name))
-    got = diagnose_stacks(parsed)
+    got = stacks_json(parsed)
     assert sorted(got["suspect_ranks"]) == sorted(truth["suspect_ranks"])
     assert sorted(got["suspect_nodes"]) == sorted(truth["suspect_nodes"])
     assert set(truth["suspect_ranks"]) <= set(got["evict_ranks"])

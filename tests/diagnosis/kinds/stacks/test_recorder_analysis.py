@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from diagnosis.kinds.stacks import diagnose_stacks, sniff
+from diagnosis.kinds.stacks import sniff
+from tests.diagnosis.kinds.reports import stacks_json
 from tests.diagnosis.kinds.stacks.simulate import parse
 
 TEXT = """Not all ranks joining collective: sequence number: 41
@@ -19,7 +20,7 @@ collective stack trace:
 
 
 def test_the_rank_that_did_not_join_is_accused() -> None:
-    report = diagnose_stacks([parse(TEXT.encode(), "analysis.txt")])
+    report = stacks_json([parse(TEXT.encode(), "analysis.txt")])
     assert report["suspect_ranks"] == [2]
     assert "all_gather_base #41 of 3:tp_group" in report["reason"]
 

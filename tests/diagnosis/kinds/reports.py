@@ -1,0 +1,21 @@
+"""The parts of a report as JSON, as pages read them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from diagnosis.kinds import flows, stacks
+from diagnosis.plain import plain
+
+
+def flows_json(*given: Any, **options: Any) -> dict[str, Any]:
+    """The ``flows`` object of :func:`diagnosis.kinds.flows.diagnose_flows`."""
+    return dict(msgspec.to_builtins(flows.diagnose_flows(*given, **options), enc_hook=plain))
+
+
+def stacks_json(*given: Any, **options: Any) -> dict[str, Any]:
+    """The ``stacks`` object of :func:`diagnosis.kinds.stacks.diagnose_stacks`."""
+    report = stacks.diagnose_stacks(*given, **options)
+    return dict(msgspec.to_builtins(report, enc_hook=plain)) if report else {}
