@@ -39,7 +39,7 @@ _WRITER = (
     r"(?:\[default0\]:?|\[[Rr]ank ?0\]:?|\[pod/[^\]]{1,200}\]|\[0,0\]<std(?:out|err)>:?|std(?:out|err) [FP] "
     r"|[A-Z][A-Z_]{1,9}\([^)\s]{1,60}\):"
     # Ray's driver; pasted colours have lost their escape
-    r"|(?:\[0m)?\((?:[A-Za-z_][\w.:]{0,80} pid=0|raylet)(?:, ip=[0-9A-Fa-f.:]{1,45})?\)(?:\[0m)?)"
+    r"|(?:\[0m)?\((?:[A-Za-z_][0-9A-Za-z_.:]{0,80} pid=0|raylet)(?:, ip=[0-9A-Fa-f.:]{1,45})?\)(?:\[0m)?)"
 )
 _GLOG = r"(?:\[?[IWEFD] ?0 0:0:0\.0(?: +0)? ?)"
 _TASK = r"0:(?: |$)"  # srun --label

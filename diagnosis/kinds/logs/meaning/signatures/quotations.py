@@ -36,7 +36,7 @@ LANGUAGE_ERROR: Final = words.pattern("phrases", "language_error") + ".*$"
 #: The value of a property says that nothing is wrong ("Thermal slowdown : Not Active").
 SAYS_NO: Final = words.pattern("phrases", "says_no")
 #: A name in quotes: one word, no path.
-QUOTED_NAME: Final = r"""['"`][A-Za-z_][\w.\-]{0,80}['"`]"""
+QUOTED_NAME: Final = r"""['"`][A-Za-z_][\w.\-]*['"`]"""
 #: A name of the program without quotes: words joined by underscores, and no call of a library.
 _JOINED_NAME: Final = r"\b[a-z]+(?:_[a-z]+)+([^\w(]|$)"
 #: Beginnings of the categories whose cause may be a name in a program.
