@@ -1,4 +1,4 @@
-"""``make test``: every check of this project, eight at a time; if one stage fails, the command fails.
+"""``make test``: every check of this project, nine at a time; if one stage fails, the command fails.
 
 The longest stages begin first, and each is one process, so that nothing is loaded twice. Browsers and databases leave
 the processor idle at times, so all long stages run together and keep both cores of a small machine busy to the end.
@@ -37,7 +37,7 @@ PYTHON = sys.executable
 #: shell's variable make each of the hundred processes compile all modules again.
 UNSET = frozenset({"DATABASE_URL", "REDIS_URL", "PYTHONDONTWRITEBYTECODE"})
 #: all that begin together, and one place for the short ones
-MAX_STAGES = 8
+MAX_STAGES = 9
 #: They share the cores: more threads of polars for each stage only cost processor time.
 _FOR_ALL = {"PYTHONUNBUFFERED": "1", "POLARS_MAX_THREADS": "1"}
 #: CPU seconds, because many stages run at a time and durations would depend on the load
@@ -45,6 +45,7 @@ PYTEST = [PYTHON, "-m", "pytest", "-q", "-p", "no:cacheprovider", "-p", "tests.c
 #: Tests of the engine and of pages are separate stages; all other tests are below ``tests`` too. A stage that holds
 #: more would end after all others, alone on one of two cores.
 _ENGINE = "tests/diagnosis"
+_KINDS = "tests/diagnosis/kinds"
 _FUZZERS = "tests/fuzz"
 _PAGES = "tests/triage"
 #: the plugin takes a millisecond of each test; without it, its settings are an unknown option
@@ -115,7 +116,8 @@ STAGES = (
         "not e2e",
         is_waiting=True,
     ),
-    _tests("tests of the engine", _ENGINE, *_WITHOUT_DJANGO),
+    _tests("tests of kinds of evidence", _KINDS, *_WITHOUT_DJANGO),
+    _tests("tests of the engine", _ENGINE, *_ignore_options(_KINDS), *_WITHOUT_DJANGO),
     _tests("tests on PostgreSQL", "tests/ingest", "tests/triage", service=_postgres),
     _tests("tests of the lab and fuzzers", "lab", _FUZZERS),
     Stage("openapi", [PYTHON, "-m", "scripts.openapi", "--check"]),

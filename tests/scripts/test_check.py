@@ -36,7 +36,8 @@ def test_every_test_belongs_to_a_stage_and_none_to_two() -> None:
         ["tests/e2e", "-m", "e2e"],
         ["tests/triage"],
         ["tests", "--ignore=tests/triage", "--ignore=tests/diagnosis", "--ignore=tests/fuzz", "-m", "not e2e"],
-        ["tests/diagnosis", "-p", "no:django", "-W", "ignore::pytest.PytestConfigWarning"],
+        ["tests/diagnosis/kinds", *check._WITHOUT_DJANGO],
+        ["tests/diagnosis", "--ignore=tests/diagnosis/kinds", *check._WITHOUT_DJANGO],
         ["lab", "tests/fuzz"],
     ]
     marked = ["grep", "-rlE", r"pytest\.mark\.e2e", "--include=*.py", "tests", "lab"]
