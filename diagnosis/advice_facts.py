@@ -128,6 +128,13 @@ class Known:
             shown = "slow" if self.stacks.is_moving else "hang"
         return symptom_of(self.conclusion or Answer(), self.logs.symptom or shown)
 
+    @property
+    def has_worked(self) -> bool:
+        """Whether the attempt made progress; a report without a conclusion denies it nothing."""
+        if self.conclusion is None:
+            return True
+        return bool(self.conclusion.slowdowns) or "progress" in {link.what for link in self.conclusion.chain}
+
     def is_of(self, leaves: str) -> bool:
         """Whether the category is in one of the ladder's lists of leaves."""
         return self.answer.subcategory in self.ladder.leaves.get(leaves, ())
@@ -270,6 +277,7 @@ TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_input_error": lambda k: k.is_of("input_errors"),
     "is_memory_error": lambda k: k.is_of("memory_errors"),
     "is_user_error": _is_user_error,
+    "has_worked": lambda k: k.has_worked,
     "is_outside": lambda k: k.is_of("outside"),
     "is_nan": lambda k: k.answer.subcategory in ("nan_divergence", "silent_data_corruption"),
     "is_silent": lambda k: k.symptom in ("hang", "slow"),

@@ -28,6 +28,7 @@ FACTS = {
     "is_input_error": "configuration, input, quota",
     "is_memory_error": "memory ran out",
     "is_user_error": "an exception of user code",
+    "has_worked": "the job made progress in this attempt; without a conclusion: nothing says that it did not",
     "is_outside": "the platform ended the job",
     "is_nan": "NaN or a jump of the loss",
     "is_silent": "hang or slow: no message names the cause",

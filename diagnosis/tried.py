@@ -15,6 +15,7 @@ ACTIONS = {
     "rollback": "Roll back code",
     "replay": "Dual-phase replay",
     "fix_input": "Correct the input",
+    "fix_code": "Correct the code",
     "resubmit": "Resubmit",
     "collect": "Collect more evidence",
     "ask_human": "A person decides",

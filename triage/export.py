@@ -138,7 +138,7 @@ def _machine(incident: Incident) -> list[str]:
 def _advice(view: IncidentView) -> list[str]:
     """What to do now, how, and what was tried: the advice as on the page, after failed actions."""
     tried = tried_acts(view.incident, view.activities)
-    advice = advice_now(view.report, tried)
+    advice = advice_now(view.report, tried, view.decisions)
     if not advice.get("action") or advice["action"] == "none":
         return []
     title = str(advice.get("action_title") or advice["action"]).replace("_", " ")

@@ -43,6 +43,15 @@ def percent(value: float | None) -> str:
     return "–" if value is None else plain.percent(value)
 
 
+#: A probability in words, from these on: what a reader who sees no figure may rely on.
+_SURETY = ((0.9, "almost sure"), (0.7, "likely"), (0.505, "more likely than not"))
+
+
+def surety(value: float) -> str:
+    """How sure a probability is, in words."""
+    return next((words for least, words in _SURETY if value >= least), "uncertain")
+
+
 def score(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}".removeprefix("0")
 

@@ -177,6 +177,13 @@ def test_ranks_that_split_cleanly_over_two_collectives_are_a_matter_of_code():
     assert advise({"logs": hang(), "stacks": hang_stacks(rule="mismatch", groups=chain)})["action"] == "evict"
 
 
+def test_code_is_rolled_back_only_if_the_job_made_progress_with_some_code():
+    crash = {"condition": "failed", "category": "user", "subcategory": "user_code_exception", "confidence": 0.9}
+    begun = {**crash, "chain": [{"source": "logs", "what": "progress"}]}
+    assert advise({"logs": logs(), "conclusion": begun})["rule"] == "rollback.user_exception"
+    assert advise({"logs": logs(), "conclusion": crash})["rule"] == "fix.user_exception"
+
+
 def test_nobody_is_evicted_while_the_cause_is_unknown():
     got = advise({"logs": logs(symptom="hang"), "stacks": hang_stacks(), "suspects": [node("n1")]})
     assert (got["action"], got["targets"]) == ("stop_time_check", ["n1"])

@@ -49,7 +49,7 @@ def confirm_category(page: Page) -> None:
 
 def verdict_chip(page: Page) -> Locator:
     """Whose word stands; an unreviewed verdict says "reviewed", too, so that the whole text is compared."""
-    return page.get_by_test_id("verdict").locator("header .chip")
+    return page.get_by_test_id("verdict").locator(".verdict .chip")
 
 
 def correct_suspect(page: Page, right: str) -> str:

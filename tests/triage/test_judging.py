@@ -174,14 +174,14 @@ def test_an_imported_fault_is_marked_and_claims_no_confidence(client, ada, manag
     assert "imported" in re.search(rf'id="incident-{found.pk}".*?</li>', listed, re.DOTALL)[0]
 
 
-def test_suspects_stand_in_the_order_of_their_scores_with_bars_of_one_scale(client, ada, incident):
+def test_suspects_stand_in_the_order_of_their_scores_in_words_and_figures(client, ada, incident):
     incident.suspects.all().delete()
     for position, (entity, score) in enumerate((("n1", 0.4), ("n2", 0.8))):
         Suspect.objects.create(incident=incident, position=position, entity=entity, kind="node", score=score)
     page = page_text(client.get(reverse("incident", args=[incident.pk])))
     listed = page[page.index('id="suspects-title"') :]
     assert listed.index("n2") < listed.index("n1")
-    assert re.findall(r'class="bar".*?<rect width="100".*?<rect width="([\d.]+)"', listed)[:2] == ["80.0", "40.0"]
+    assert re.findall(r'class="surety">(.*?) <b>(\d+)', listed)[:2] == [("likely", "80"), ("uncertain", "40")]
 
 
 def said(outcome, found, **fields):

@@ -85,11 +85,12 @@ class IncidentDetailSerializer(IncidentSerializer):
         {
             "type": "object",
             "additionalProperties": True,
-            "description": "The current advice: after an action failed, the next one",
+            "description": "The current advice: it follows what people decided and which actions failed",
         }
     )
     def get_advice(self, incident: Incident) -> dict[str, Any]:
-        return advice_now(incident.diagnosis.report, tried_acts(incident, incident.activities.all()))
+        tried = tried_acts(incident, incident.activities.all())
+        return advice_now(incident.diagnosis.report, tried, incident.decisions.all())
 
     @extend_schema_field({"type": "object", "additionalProperties": True, "description": "explained at /help/report/"})
     def get_report(self, incident: Incident) -> dict[str, Any]:

@@ -66,7 +66,7 @@ def describe_incident(user: Any, number: int) -> dict[str, Any]:
     incident = _incident(user, number)
     report = incident.diagnosis.report
     decisions = incident.decisions.select_related("made_by").filter(undone_at=None)
-    advice = advice_now(report, tried_acts(incident, incident.activities.all()))
+    advice = advice_now(report, tried_acts(incident, incident.activities.all()), decisions)
     conclusion = report.get("conclusion") or {}
     return limit_size(
         {

@@ -1,4 +1,4 @@
-"""The current advice: the stored one, moved on past the actions that were tried and did not help."""
+"""The current advice: it follows what people decided, and passes over actions that were tried and did not help."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from diagnosis.advice_facts import AdviceEvidence
 from diagnosis.evidence import decode
 from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
 from triage.charts.stacks import unfold
+from triage.domain.judged import changes_the_advice, judged_report
 from triage.domain.report_facts import suspects_of
-from triage.models import Activity, Incident
+from triage.models import Activity, Decision, Incident
 
 TRIED_KINDS = ("tried", "untried")
 OUTCOMES = {"failed_again": "failed again", "helped": "helped", "open": "not known yet"}
@@ -70,6 +71,8 @@ class AdviceView:
     """What the incident shows: the advice, recorded actions, and what evictions would remove."""
 
     advice: dict[str, Any]
+    #: made from what people decided, against the machine
+    is_after_review: bool = False
     tried: list[TriedAct] = field(default_factory=list)
     evictions: list[Eviction] = field(default_factory=list)
     nodes: int = 0
@@ -95,17 +98,20 @@ def tried_words(kind: str, data: dict[str, Any]) -> str:
     return f"recorded {what}: {OUTCOMES.get(str(data.get('outcome')), 'not known yet')}"
 
 
-def advice_view(incident: Incident, report: dict[str, Any], activities: Iterable[Activity]) -> AdviceView:
+def advice_view(
+    incident: Incident, report: dict[str, Any], activities: Iterable[Activity], decisions: Iterable[Decision]
+) -> AdviceView:
     """The panel of one incident; ``activities``: its own, and what was tried before it (``IncidentView.activities``).
 
     No query; linear in the ranks of the report's stacks.
     """
-    tried = tried_acts(incident, activities)
-    advice = advice_now(report, tried)
+    tried, words = tried_acts(incident, activities), list(decisions)
+    advice = advice_now(report, tried, words)
     named_nodes = {row["node"] for row in (report.get("stacks") or {}).get("ranks") or [] if row.get("node")}
     nodes = incident.node_count or len(named_nodes)
     return AdviceView(
         advice=advice,
+        is_after_review=changes_the_advice(words),
         tried=tried,
         evictions=evictions(report, advice, incident.job.cluster.gpus_per_node),
         nodes=nodes,
@@ -122,13 +128,16 @@ def tried_acts(incident: Incident, activities: Iterable[Activity]) -> list[Tried
     ]
 
 
-def advice_now(report: dict[str, Any], tried: Iterable[TriedAct]) -> dict[str, Any]:
-    """The stored advice, or, if an action failed again, the next step."""
+def advice_now(report: dict[str, Any], tried: Iterable[TriedAct], decisions: Iterable[Decision] = ()) -> dict[str, Any]:
+    """The stored advice; if people contradicted its grounds or an action failed again, the advice after that."""
     stored: dict[str, Any] = report.get("advice") or {}
     failed = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
-    if not failed or not stored:
+    words = list(decisions)
+    is_contradicted = changes_the_advice(words)
+    if not stored or not (failed or is_contradicted):
         return stored
-    advice = advise(decode({**report, "tried": failed}, AdviceEvidence))
+    known = judged_report(report, words) if is_contradicted else report
+    advice = advise(decode({**known, "tried": failed}, AdviceEvidence))
     now: dict[str, Any] = msgspec.to_builtins(advice)
     return now
 

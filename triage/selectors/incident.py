@@ -18,6 +18,7 @@ from triage.domain import standing
 from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
+from triage.selectors.affected import affected_words
 from triage.selectors.demonstration import comparable_rows
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import cached_result, updated_result
@@ -27,6 +28,8 @@ from triage.selectors.strip import Strip, strip_of
 MAX_SIMILAR = 10
 #: evidence shown before the fold
 MAIN_FINDINGS = 6
+#: reasons against the first suspect that are shown at once
+MAIN_REASONS = 3
 #: incidents with only the same category are similar if they are this recent
 SIMILAR_DAYS = 60
 #: roles that are evidence; advice and benign lines are never shown as such
@@ -59,11 +62,21 @@ class SuspectView:
     ticket: dict[str, str] | None
     #: whether the suspect before it has the same reasons
     repeats: bool
+    is_first: bool
 
     @property
     def reasons(self) -> list[str]:
         """Its reasons that the suspect before it does not have."""
         return [] if self.repeats else [str(reason) for reason in self.row.reasons]
+
+    @property
+    def first_reasons(self) -> list[str]:
+        """Those that are shown at once: more of them for the first suspect."""
+        return self.reasons[: MAIN_REASONS if self.is_first else 1]
+
+    @property
+    def later_reasons(self) -> list[str]:
+        return self.reasons[len(self.first_reasons) :]
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +90,8 @@ class IncidentView:
     suspects: list[SuspectView]
     others: list[SuspectView]
     added: list[Decision]
+    #: all of them, also those that were undone
+    decisions: list[Decision]
     findings: list[FindingFacts]
     #: activities that its panels use, some of them of earlier attempts
     activities: list[Activity]
@@ -119,6 +134,11 @@ class IncidentView:
             word = "rank" if len(ranks) == 1 else "ranks"
             parts.append(f"{word} {', '.join(ranks[:4])}{' and more' if len(ranks) > 4 else ''}")
         return f"it was seen on {', '.join(parts)}" if parts else ""
+
+    @property
+    def affected(self) -> str:
+        """Who else it stopped, in words."""
+        return affected_words(self.incident, self.findings, [one.row.entity for one in self.suspects])
 
     @property
     def key_finding(self) -> FindingFacts | None:
@@ -178,6 +198,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
             past_confirmed=row.past_confirmed,
             ticket=row.ticket,
             repeats=n > 0 and bool(row.reasons) and row.reasons == rows[n - 1].reasons,
+            is_first=n == 0,
         )
         for n, row in enumerate(rows)
     ]
@@ -196,6 +217,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
         suspects=[view for view in views if view.row.is_accused],
         others=[view for view in views if not view.row.is_accused],
         added=added,
+        decisions=decisions,
         findings=[row for row in findings_of(report) if row.role in EVIDENCE_ROLES],
         activities=activities,
         entries=_entries(incident, activities),

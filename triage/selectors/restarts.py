@@ -22,7 +22,7 @@ class RestartView:
 
 
 def restart_view(attempt: Attempt | None) -> RestartView:
-    """The recommendation for an attempt, None: there is none yet. At most seven queries."""
+    """The recommendation for an attempt, None: there is none yet. At most eight queries."""
     if attempt is None:
         return RestartView("pending", Recommendation("UNKNOWN", "No evidence of this attempt has come yet."))
     job = attempt.job
@@ -47,7 +47,7 @@ def restart_view(attempt: Attempt | None) -> RestartView:
     activities = Activity.objects.filter(incident__job=job, kind__in=TRIED_KINDS, incident__category=incident.category)
     earlier = Incident.objects.filter(job=job, attempt__number=attempt.number - 1, is_withdrawn=False)
     advised = recommendation(
-        advice_now(diagnosis.report, tried_acts(incident, activities)),
+        advice_now(diagnosis.report, tried_acts(incident, activities), incident.decisions.all()),
         confidence=incident.confidence,
         is_judged_otherwise=incident.standing_category != incident.category
         or incident.state in (Incident.State.REJECTED, Incident.State.INCONCLUSIVE),

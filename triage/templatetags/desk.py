@@ -21,6 +21,7 @@ from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
 from triage.wording import ago, amount, duration, number, percent, score, size
+from triage.wording import surety as surety_words
 
 register = template.Library()
 for _filter in (amount, duration, number, percent, score, size):
@@ -107,6 +108,13 @@ def outcome_chips(job: Job) -> SafeString:
 def role_chip(role: str) -> SafeString:
     """The role of an event."""
     return format_html('<span class="chip {}">{}</span>', _ROLE.get(role, ""), role)
+
+
+@register.simple_tag
+def surety(probability: float) -> SafeString:
+    """A probability in words and as a figure."""
+    words, figure = surety_words(probability), percent(probability)
+    return format_html('<span class="surety">{} <b>{}</b></span>', words, figure)
 
 
 @register.simple_tag

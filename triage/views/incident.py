@@ -53,7 +53,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "incident": found,
         "piece": ("incident", number, found.assignee_id == request.user.pk, job.name, str(job.team), str(job.cluster)),
         "view": view,
-        "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.activities)),
+        "ladder": SimpleLazyObject(lambda: advice_view(found, view.report, view.activities, view.decisions)),
         "stages": STAGES,
         "frequent": SimpleLazyObject(lambda: frequent_categories(request.user, job.cluster.slug)),
         "acts": _acts(found),

@@ -1,0 +1,75 @@
+"""Advice follows people: what they correct or reject is no longer its ground."""
+
+from __future__ import annotations
+
+import pytest
+from django.urls import reverse
+
+from diagnosis.advice import advise
+from tests.factories import make_incident
+from tests.pages import page_text
+from tests.triage.report import sample
+from triage.domain.judged import judged_report
+from triage.selectors.advice import advice_view
+from triage.selectors.incident import incident_view
+from triage.services.reviewing import decision_make
+
+pytestmark = pytest.mark.django_db
+
+
+def lost_node() -> dict:
+    """A report that evicts node-3, whose neighbour node-4 is suspected less."""
+    fault = [{"kind": "node", "name": "node-3", "p": 0.9}, {"kind": "node", "name": "node-4", "p": 0.3}]
+    conclusion = {
+        **{"condition": "failed", "id": "hardware.gpu.off_bus", "category": "hardware", "subcategory": "gpu_lost"},
+        **{"confidence": 0.9, "sentence": "node-3 lost a GPU.", "seen": [], "chain": [], "fault": fault},
+    }
+    report = {**sample(), "conclusion": conclusion}
+    return {**report, "advice": advise(report)}
+
+
+@pytest.fixture
+def incident():
+    return make_incident(report=lost_node(), accused=("node-3",))
+
+
+def advice_of(ada, incident):
+    view = incident_view(ada, incident)
+    return advice_view(incident, view.report, view.activities, view.decisions)
+
+
+def test_a_confirmed_verdict_keeps_the_machines_advice(ada, incident):
+    decision_make(incident=incident, claim="category", word="confirm", by=ada)
+    shown = advice_of(ada, incident)
+    assert (shown.advice["action"], shown.advice["targets"]) == ("evict", ["node-3"])
+    assert not shown.is_after_review
+
+
+def test_a_rejected_suspect_is_not_evicted(ada, incident):
+    decision_make(incident=incident, claim="suspect", subject="node-3", word="reject", by=ada)
+    assert "node-3" not in advice_of(ada, incident).advice["targets"]
+
+
+def test_the_machine_that_a_person_names_is_evicted_instead(ada, incident):
+    decision_make(incident=incident, claim="suspect", subject="node-3", word="correct", value="node-9", by=ada)
+    assert advice_of(ada, incident).advice["targets"] == ["node-9"]
+
+
+def test_a_corrected_category_gets_the_advice_of_the_category_that_a_person_chose(client, ada, incident):
+    decision_make(incident=incident, claim="category", word="correct", value="user.code.exception", by=ada)
+    shown = advice_of(ada, incident)
+    assert shown.advice["rule"] == "fix.user_exception"
+    assert shown.is_after_review
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
+    assert "Correct the code" in page
+    assert "After review" in page
+    told = client.get(reverse("api-incident", args=[incident.pk])).json()
+    assert told["advice"]["action"] == "fix_code"
+
+
+def test_a_decision_that_was_undone_changes_nothing(ada, incident):
+    report = lost_node()
+    decision = decision_make(incident=incident, claim="category", word="reject", by=ada)
+    assert judged_report(report, [decision])["conclusion"]["id"] == "unknown"
+    decision.undone_at = decision.made_at
+    assert judged_report(report, [decision]) == report
