@@ -115,5 +115,5 @@ def test_an_act_that_fails_is_reported_and_leaves_the_page_whole(
     page.keyboard.press("c")
     expect(toast).to_contain_text("You were signed out, so this was not saved.")
     expect(toast.get_by_role("link")).to_have_attribute("href", re.compile(r"/sign-in/\?next=%2Fincidents%2F\d+%2F$"))
-    expect(verdict.get_by_test_id("confirm-category")).to_be_visible()
+    expect(page.get_by_test_id("confirm-category")).to_be_visible()
     expect(verdict.locator(".human-word")).to_have_count(0)
