@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 from django.urls import reverse
 
 from diagnosis.advice import advise
+from diagnosis.advice_facts import AdviceEvidence
+from diagnosis.evidence import decode
 from tests.factories import make_incident
 from tests.pages import page_text
 from tests.triage.report import sample
@@ -25,7 +28,7 @@ def lost_node() -> dict:
         **{"confidence": 0.9, "sentence": "node-3 lost a GPU.", "seen": [], "chain": [], "fault": fault},
     }
     report = {**sample(), "conclusion": conclusion}
-    return {**report, "advice": advise(report)}
+    return {**report, "advice": msgspec.to_builtins(advise(decode(report, AdviceEvidence)))}
 
 
 @pytest.fixture
