@@ -186,7 +186,7 @@ def _progress() -> AbstractContextManager[OnStage]:
 
 
 def _learn(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import gathering, history
+    from diagnosis import gathering, history, learning
 
     try:
         pool = history.History.load(options.out) if options.out.exists() else history.History()
@@ -199,7 +199,7 @@ def _learn(options: argparse.Namespace, work: Path) -> int:
         if not any(gathering.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(f"{path}: {_nothing_found(found)}")
         name = path.resolve().name.split(".")[0]
-        pool = pool.add(history.learn(found.parsed, job_id=name, family=options.family))
+        pool = pool.add(learning.learn(found.parsed, job_id=name, family=options.family))
         shutil.rmtree(place, ignore_errors=True)
     pool.save(options.out)
     print(f"{options.out}: {len(pool.jobs)} healthy jobs", file=sys.stderr)

@@ -8,22 +8,15 @@ from __future__ import annotations
 
 import hashlib
 import json
-from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from collections.abc import Collection, Mapping
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Final
 
-import polars as pl
-
-from diagnosis import inventory, thresholds
-from diagnosis.kinds.logs.meaning import hosts, signatures, words
-from diagnosis.kinds.logs.rows import stored_rows
-from diagnosis.model import LOG_KINDS, JobHints, Level, Parsed, Role
+from diagnosis import thresholds
 
 THRESHOLDS: Final = thresholds.of("history")
 FORMAT = 1
-#: Maximum number of distinct messages of one job; the most frequent are kept. Rarer messages are noise.
-MAX_TEXTS_PER_JOB = 20_000
 #: A family with fewer healthy jobs than this uses those of its framework, then all.
 MIN_POOL_JOBS = 3
 
@@ -34,7 +27,10 @@ class HistoryError(ValueError):
 
 @dataclass(frozen=True, slots=True)
 class JobEvents:
-    """The messages of one healthy job. ``counts``: masked text to lines; ``hours``: its wall time in the logs."""
+    """The messages of one healthy job. ``counts``: masked text to lines; ``hours``: its wall time
+    in the logs; ``ended_at``: their last time, in seconds since the epoch, 0 if unknown;
+    ``setup``: what most of its nodes state, by property (:mod:`diagnosis.setups`).
+    """
 
     job_id: str
     counts: Mapping[str, int]
@@ -42,6 +38,8 @@ class JobEvents:
     framework: str = ""
     nodes: int = 1
     hours: float = 0.0
+    ended_at: float = 0.0
+    setup: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def node_hours(self) -> float:
@@ -90,6 +88,11 @@ class History:
                 return Pool(same, scope)
         return Pool(others, "all" if others else "none")
 
+    def last_of(self, family: str, exclude: str = "") -> JobEvents | None:
+        """The last healthy job of a family that states a set-up. Never the job itself."""
+        same = [job for job in self.jobs if job.family == family and job.job_id != exclude and job.setup]
+        return max(same, key=lambda job: (job.ended_at, job.job_id), default=None)
+
     def add(self, job: JobEvents) -> History:
         """With ``job``, replacing an entry of the same id."""
         return History((*(j for j in self.jobs if j.job_id != job.job_id), job))
@@ -101,7 +104,12 @@ class History:
 
     def _rows(self) -> list[dict[str, Any]]:
         return [
-            {**asdict(j), "hours": round(j.hours, 4), "counts": dict(sorted(j.counts.items()))}
+            {
+                **asdict(j),
+                "hours": round(j.hours, 4),
+                "counts": dict(sorted(j.counts.items())),
+                "setup": dict(sorted(j.setup.items())),
+            }
             for j in sorted(self.jobs, key=lambda j: j.job_id)
         ]
 
@@ -135,10 +143,12 @@ class History:
                     framework=str(r["framework"]),
                     nodes=int(r["nodes"]),
                     hours=float(r["hours"]),
+                    ended_at=float(r.get("ended_at", 0.0)),
+                    setup={str(name): str(value) for name, value in r.get("setup", {}).items()},
                 )
                 for r in data["jobs"]
             )
-        except (KeyError, IndexError, TypeError, ValueError) as error:
+        except (AttributeError, KeyError, IndexError, TypeError, ValueError) as error:
             raise HistoryError(f"the history is damaged ({error!r}): learn it again") from error
         return History(jobs)
 
@@ -156,45 +166,3 @@ class History:
         except (OSError, ValueError) as error:
             raise HistoryError(f"cannot read the history {path}: {error}") from error
         return History.from_json(data)
-
-
-def learn(parsed: Sequence[Parsed], *, job_id: str = "", family: str = "", framework: str = "") -> JobEvents:
-    """The event table of one healthy job, from its parsed artifacts; its framework is derived from them if unknown.
-
-    Cost: one pass over the tables of unique messages and over the time columns; never over raw lines.
-    """
-    logs = [p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None and p.columns is not None]
-    nodes = {s.node for p in logs for s in p.sources if s.node}
-    framework = framework or inventory.read(parsed, JobHints()).framework
-    if not framework:
-        examples = stored_rows.read([stored_rows.messages_of(p) for p in logs], ("example",))["example"]
-        framework = words.first(examples, "frameworks") or "unknown"
-    counts: dict[str, int] = {}
-    for p in logs:
-        table = stored_rows.read([stored_rows.messages_of(p)], ("text", "count"))
-        for text, n in zip(hosts.hide_hosts(table["text"], nodes), table["count"], strict=True):
-            counts[text] = counts.get(text, 0) + int(n)
-    most = sorted(counts.items(), key=lambda kv: (-kv[1], kv[0]))[:MAX_TEXTS_PER_JOB]
-    return JobEvents(job_id, dict(sorted(most)), family, framework, max(len(nodes), 1), _hours(logs))
-
-
-def unexplained_errors(parsed: Sequence[Parsed]) -> list[str]:
-    """Distinct messages of level error or worse that no built-in rule calls harmless, the first example of each.
-
-    Cost: one search over the distinct messages of that level.
-    """
-    found: list[str] = []
-    rules = signatures.load()
-    for p in (p for p in parsed if p.kind in LOG_KINDS and p.uniques is not None):
-        table = stored_rows.read([stored_rows.messages_of(p)], ("masked", "text", "example", "level"))
-        errors = table.filter(pl.col("level") >= int(Level.ERROR))
-        harmless = rules.match(errors).filter(pl.col("role").is_in([Role.BENIGN, Role.ADVICE]))
-        found += errors.filter(~pl.col("masked").is_in(harmless["masked"].implode()))["example"].to_list()
-    return found
-
-
-def _hours(logs: Sequence[Parsed]) -> float:
-    """Longest span of one file's times in hours: files of other zones must not stretch it."""
-    span = pl.col("time").max() - pl.col("time").min()
-    found = [stored_rows.scan(stored_rows.lines_of(p)).select(span).collect().item() for p in logs]
-    return max((ns for ns in found if ns is not None), default=0) / 3.6e12

@@ -21,7 +21,7 @@ from diagnosis.conclusion.conclusion_records import report_of as conclusion_repo
 from diagnosis.conclusion.model import Answer, Conclusion
 from diagnosis.conclusion.reasons import reasons
 from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode
-from diagnosis.history import History
+from diagnosis.history import History, JobEvents
 from diagnosis.inventory import Inventory
 from diagnosis.kinds import checks, flows, kind_table, stacks
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
@@ -128,7 +128,8 @@ def diagnose(
     machines = dict.fromkeys(described.node_names, "node")
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
-    results += _differences(stated, every, logs)
+    healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
+    results += _differences(stated, every, logs, healthy)
     facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables), None, is_part=True)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
@@ -185,12 +186,17 @@ def _inferred(concluded: Conclusion, logs: LogDiagnosis | None, results: Sequenc
 
 
 def _differences(
-    stated: Sequence[tuple[str, Fact]], parsed: Sequence[Parsed], logs: LogDiagnosis | None
+    stated: Sequence[tuple[str, Fact]],
+    parsed: Sequence[Parsed],
+    logs: LogDiagnosis | None,
+    healthy: JobEvents | None,
 ) -> list[Result]:
-    """Nodes compared with nodes, and places in the same steps. Where the logs name the cause of a failure, these are
-    remarks that accuse nobody.
+    """Nodes compared with nodes and with the last healthy job, and places in the same steps. Where
+    the logs name the cause of a failure, these are remarks that accuse nobody.
     """
     found = [*(logs.behind if logs else ()), *setups.compare_nodes(stated)]
+    if healthy is not None:
+        found += setups.compare_with_healthy(stated, healthy.setup, healthy.job_id)
     found += unevenness.compare_places([*kind_table.measures(parsed), *(logs.measures if logs else ())])
     return [result.as_remark() for result in found] if localize.has_cause(logs) else found
 

@@ -1,11 +1,14 @@
-"""Nodes compared with nodes: what each states of its set-up, in logs and in state reports.
+"""Nodes compared with nodes, and a job with the last healthy one of its family: what each states of
+its set-up, in logs and in state reports.
 
 A value that only a few nodes state is a finding about them. Where no value is that of most nodes,
-the difference is a finding about none of them.
+the difference is a finding about none of them. A value of most nodes that is worse than that of the
+healthy job is a finding about the job; another value is a remark.
 """
 
 from __future__ import annotations
 
+import dataclasses
 import re
 import tomllib
 from collections import Counter, defaultdict
@@ -13,15 +16,22 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Final, NamedTuple
 
 from diagnosis import thresholds
-from diagnosis.evidence import Check, Fact, Outcome, Result
+from diagnosis.evidence import SETUP_CHECK, Check, Fact, Outcome, Result, number_of
 
 LIMITS: Final = thresholds.limits("setups")
 
+#: Nodes of which each has a value of its own: addresses and names, not one set-up.
+_MIN_OWN_VALUES: Final = 3
 #: Ranges of sizes of a machine in one value: spaces and lists are equal in another order.
 _SPACES: Final = re.compile(r"\s+")
+
+#: What ends a sentence, behind a value.
+_STOPS: Final = ".,:"
+
+type _StatedFact = tuple[str, Fact]
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +44,17 @@ class Property:
     says: str
     pattern: re.Pattern[str] | None = None
     fact: re.Pattern[str] | None = None
+    worse: re.Pattern[str] | None = None
+    falls: bool = False
+
+
+class Usual(NamedTuple):
+    """What most nodes of a job state of one property."""
+
+    row: Property
+    value: str
+    votes: int
+    nodes: int
 
 
 @cache
@@ -48,69 +69,146 @@ def properties() -> tuple[Property, ...]:
             says=row["says"],
             pattern=re.compile(row["pattern"]) if "pattern" in row else None,
             fact=re.compile(row["fact"], re.IGNORECASE) if "fact" in row else None,
+            worse=re.compile(row["worse"]) if "worse" in row else None,
+            falls=row.get("falls", False),
         )
         for row in tomllib.loads(text)["property"]
     )
 
 
-def compare_nodes(facts: Iterable[tuple[str, Fact]]) -> list[Result]:
+def stated_in(line: str) -> Iterator[tuple[str, str]]:
+    """Name and value of each property that a line of a log states. O(characters × properties)."""
+    for row in properties():
+        if row.pattern is not None:
+            for found in row.pattern.finditer(line):
+                yield _full_name(row, found), found["value"].rstrip(_STOPS)
+
+
+def compare_nodes(facts: Iterable[_StatedFact]) -> list[Result]:
     """The differences between the nodes that state a property, the most telling first. ``facts``:
     each with the path of its file. O(facts × properties).
     """
-    stated = _by_property(facts)
+    of_nodes = [stated for stated in facts if stated[1].place.name]
     found: list[Result] = []
-    for row in properties():
-        found += _differences(row, stated[row.id])
+    for (row, name), own in _by_property(of_nodes).items():
+        found += _differences(row, name, own)
     return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
 
 
-type _StatedFact = tuple[str, Fact]
+def usual_setup(facts: Iterable[_StatedFact]) -> dict[str, str]:
+    """The value that most nodes of a job state, by the name of the property."""
+    usual = {name: _usual(row, own) for (row, name), own in _by_property(facts).items()}
+    return {name: known.value for name, known in usual.items() if known is not None}
 
 
-def _by_property(facts: Iterable[_StatedFact]) -> Mapping[str, dict[str, list[_StatedFact]]]:
-    """The facts of each compared property, by node. Reports repeat few names many times."""
+def compare_with_healthy(facts: Iterable[_StatedFact], healthy: Mapping[str, str], job: str) -> list[Result]:
+    """Where most nodes of a job state another value than a healthy ``job`` did: a finding if it is
+    worse, else a remark. ``healthy``: as :func:`usual_setup` gives it. O(facts × properties).
+    """
+    found: list[Result] = []
+    for (row, name), own in _by_property(facts).items():
+        usual, before = _usual(row, own), healthy.get(name)
+        if usual is not None and before is not None and usual.value != before:
+            result = _changed(row, name, usual, before, job)
+            found.append(_located(result, next(iter(own.values()))[0]))
+    return sorted(found, key=lambda result: -result.outcome.ratio)[: LIMITS.results]
+
+
+def _by_property(facts: Iterable[_StatedFact]) -> Mapping[tuple[Property, str], dict[str, list[_StatedFact]]]:
+    """The facts of each compared property in the order of the properties, by node, or by file where
+    it names none. Reports repeat few names many times.
+    """
     property_of = cache(_property_of)
-    stated: dict[str, dict[str, list[_StatedFact]]] = defaultdict(lambda: defaultdict(list))
+    stated: dict[tuple[Property, str], dict[str, list[_StatedFact]]] = defaultdict(lambda: defaultdict(list))
     for path, fact in facts:
         known = property_of(fact.name)
-        if known is not None and fact.place.name:
-            stated[known.id][fact.place.name].append((path, fact))
-    return stated
+        if known is not None:
+            stated[known][fact.place.name or path].append((path, fact))
+    order = {row: place for place, row in enumerate(properties())}
+    return dict(sorted(stated.items(), key=lambda item: (order[item[0][0]], item[0][1])))
 
 
-def _property_of(name: str) -> Property | None:
-    """The property that a fact states: by its id, or by the name that reports give it."""
+def _property_of(name: str) -> tuple[Property, str] | None:
+    """The property that a fact states, with its full name: by that name, or by the one that reports
+    give it.
+    """
     for row in properties():
-        if row.id == name or (row.fact is not None and row.fact.fullmatch(name)):
-            return row
+        if name == row.id:
+            return row, name
+        found = row.fact.fullmatch(name.removeprefix(f"{row.id} ")) if row.fact is not None else None
+        if found is not None:
+            return row, _full_name(row, found)
     return None
 
 
-def _differences(row: Property, facts: Mapping[str, list[tuple[str, Fact]]]) -> Iterator[Result]:
-    values = {node: _value(own) for node, own in sorted(facts.items())}
-    if len(set(values.values())) < 2:
-        return
+def _full_name(row: Property, found: re.Match[str]) -> str:
+    """The name of what a match states: ``environment variable NCCL_IB_HCA``."""
+    own = found.groupdict().get("name")
+    return f"{row.id} {own.replace(' ', '_')}" if own else row.id
+
+
+def _values(own: Mapping[str, list[_StatedFact]]) -> dict[str, str]:
+    """What each node states."""
+    return {node: _value(facts) for node, facts in sorted(own.items())}
+
+
+def _usual(row: Property, own: Mapping[str, list[_StatedFact]]) -> Usual | None:
+    """What most nodes state; None where no value is that of most."""
+    values = _values(own)
     common, votes = Counter(values.values()).most_common(1)[0]
-    odd = [node for node, value in values.items() if value != common]
-    has_usual = votes > len(values) / 2
-    if not has_usual:
-        told = "; ".join(f"{node}: {value}" for node, value in list(values.items())[: LIMITS.shown])
-        yield _result(row, facts[odd[0]][0], "", told)
+    return Usual(row, common, votes, len(values)) if votes > len(values) / 2 else None
+
+
+def _differences(row: Property, name: str, own: Mapping[str, list[_StatedFact]]) -> Iterator[Result]:
+    values, usual = _values(own), _usual(row, own)
+    each = len(set(values.values()))
+    if each < 2 or each == len(values) >= _MIN_OWN_VALUES:
         return
+    if usual is None:
+        told = "; ".join(f"{node}: {value}" for node, value in list(values.items())[: LIMITS.shown])
+        says = f"the nodes differ in their {name}"
+        yield _located(_result(row, says, row.ratio, told), next(iter(own.values()))[0])
+        return
+    odd = [node for node, value in values.items() if value != usual.value]
     for node in odd[: LIMITS.shown]:
-        told = f"{row.id} {values[node]}; {votes} of {len(values)} nodes: {common}"
-        yield _result(row, facts[node][0], node, told)
+        told = f"{name} {values[node]}; {usual.votes} of {usual.nodes} nodes: {usual.value}"
+        yield _located(_result(row, row.says, row.ratio, told, node), own[node][0])
 
 
-def _value(facts: Iterable[tuple[str, Fact]]) -> str:
+def _changed(row: Property, name: str, usual: Usual, before: str, job: str) -> Result:
+    """The difference between most nodes of a job and a healthy one."""
+    is_worse = _is_worse(row, usual.value, before)
+    how = "worse" if is_worse else "other"
+    says = f"all nodes have {how} {name} than the last healthy job"
+    if usual.votes < usual.nodes:
+        says = says.replace("all nodes", "most nodes", 1)
+    told = f"{name} {usual.value}; healthy job {job}: {before}"
+    return _result(row, says, row.ratio if is_worse else 1.0, told)
+
+
+def _is_worse(row: Property, value: str, before: str) -> bool:
+    """Whether a value is worse than that of a healthy job."""
+    if row.worse is not None and row.worse.search(value) and not row.worse.search(before):
+        return True
+    now, then = number_of(value), number_of(before)
+    return row.falls and now is not None and then is not None and now < then
+
+
+def _value(facts: Iterable[_StatedFact]) -> str:
     """What one node states, in one order."""
     each = sorted({_SPACES.sub(" ", fact.value).strip() for _, fact in facts})
     return ", ".join(each[: LIMITS.values])
 
 
-def _result(row: Property, stated: tuple[str, Fact], node: str, words: str) -> Result:
-    says = row.says if node else f"the nodes differ in their {row.id}"
-    outcome = Outcome(f"setup-{row.id}", says, row.ratio, categories={row.category: row.ratio}, adds=row.category)
-    check = Check("setup", "Set-up of the nodes", "", "", 0.0, "node", (), (), (outcome,))
+def _result(row: Property, says: str, ratio: float, words: str, node: str = "") -> Result:
+    is_finding = ratio != 1.0
+    categories = {row.category: ratio} if is_finding else {}
+    outcome = Outcome(f"setup-{row.id}", says, ratio, categories=categories, adds=row.category if is_finding else "")
+    check = Check(SETUP_CHECK, "Set-up of the nodes", "", "", 0.0, "node", (), (), (outcome,))
+    return Result(check, outcome, "", 0, words[: LIMITS.chars], node)
+
+
+def _located(result: Result, stated: _StatedFact) -> Result:
+    """A result with the line that states its value."""
     path, fact = stated
-    return Result(check, outcome, path, fact.line, words[: LIMITS.chars], node)
+    return dataclasses.replace(result, path=path, line=fact.line)

@@ -10,7 +10,7 @@ from typing import Final
 
 from diagnosis.conclusion.log_sentence import STATED_ENDS
 from diagnosis.conclusion.model import Slowdown
-from diagnosis.evidence import NO_FACTS, FactSummary, FlowFinding, Result, StackFinding
+from diagnosis.evidence import NO_FACTS, SETUP_CHECK, FactSummary, FlowFinding, Result, StackFinding
 from diagnosis.model import HANG_ALARM, AlarmNote
 from diagnosis.result import LogDiagnosis
 
@@ -108,6 +108,12 @@ class Situation:
         return self.outcome == "unknown" and any(is_slowness[:1])
 
     @property
+    def shows_setup(self) -> bool:
+        """What is shown first is a difference of set-up, and nothing else shows how the job goes."""
+        is_setup = [result.check.id == SETUP_CHECK for result in self.faults_shown]
+        return self.outcome == "unknown" and any(is_setup[:1])
+
+    @property
     def has_failed_run(self) -> bool:
         """A run that states its own result failed, such as a test of the network."""
         return any(result.is_of_run for result in self.faults_shown)
@@ -142,6 +148,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("degraded", lambda s: s.has_open_alarm, "the running job has or had an alarm"),
     ("hung", lambda s: s.shows_rank_behind, "a rank is behind, and nothing shows that the job went on"),
     ("degraded", lambda s: s.shows_slow_place, "a place is slow, or slower than the others"),
+    ("degraded", lambda s: s.shows_setup, "nodes are not set up as the others, or as usual"),
     ("failed", lambda s: s.has_broken_part, "a report of the machines shows a broken part"),
     ("degraded", lambda s: s.works_beside_fault, "a report of the machines shows a broken part while the job works"),
     ("recovered", lambda s: s.has_recovered, "an earlier launch failed, the last one ended well"),

@@ -42,7 +42,7 @@ evidence.
 """
 
 from diagnosis.evidence.accused import Suspect
-from diagnosis.evidence.check_results import Check, Outcome, Result
+from diagnosis.evidence.check_results import SETUP_CHECK, Check, Outcome, Result
 from diagnosis.evidence.claims import FINDING_KINDS, Finding, Reference
 from diagnosis.evidence.decoding import decode
 from diagnosis.evidence.facts import MAX_FACTS, NO_FACTS, Fact, FactSummary, number_of
@@ -57,6 +57,7 @@ __all__ = [
     "MAX_VALUES",
     "NO_FACTS",
     "PLACE_KINDS",
+    "SETUP_CHECK",
     "Check",
     "Fact",
     "FactSummary",

@@ -15,10 +15,11 @@ import diagnosis.kinds.logs.read.reader  # noqa: F401  # loaded once, before rea
 from diagnosis import archives, merge, parse
 from diagnosis import parsed as parsed_files
 from diagnosis.budgets import CpuAlarm
-from diagnosis.history import History, learn, unexplained_errors
+from diagnosis.history import History
 from diagnosis.keeping import condense
 from diagnosis.kinds.evidence_kind import HEAD_BYTES
 from diagnosis.kinds.logs.read import physical
+from diagnosis.learning import learn, unexplained_errors
 from diagnosis.live import encode
 from diagnosis.live.observe import Range, observe
 from diagnosis.model import Parsed, ParseHints, ReadRange

@@ -19,8 +19,9 @@ from typing import Any
 
 from diagnosis import report
 from diagnosis.conclusion.invariants import violations
-from diagnosis.history import History, learn
+from diagnosis.history import History
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
+from diagnosis.learning import learn
 from diagnosis.model import JobHints
 from diagnosis.pipeline import diagnose
 from lab.exams import sealed

@@ -10,7 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from diagnosis import report
-from diagnosis.history import History, learn
+from diagnosis.history import History
+from diagnosis.learning import learn
 from diagnosis.model import JobHints, Parsed, ParseHints, ReadRange
 from diagnosis.parsing import parse
 from diagnosis.pipeline import diagnose

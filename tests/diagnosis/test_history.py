@@ -8,8 +8,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
-from diagnosis.history import History, HistoryError, JobEvents, learn
+from diagnosis.history import History, HistoryError, JobEvents
 from diagnosis.kinds.logs.meaning import crossjob
+from diagnosis.learning import learn
 from tests.diagnosis.synthetic import Job, healthy_history, read_files, told
 
 
@@ -35,6 +36,24 @@ def test_a_history_survives_saving_and_keeps_its_digest(tmp_path: Path) -> None:
 
 def test_the_digest_does_not_depend_on_the_order_of_jobs() -> None:
     assert History((job(1, x=1), job(2, y=1))).digest == History((job(2, y=1), job(1, x=1))).digest
+
+
+def test_the_last_healthy_job_of_a_family_states_what_is_usual_for_it() -> None:
+    known = {"network of NCCL": "IB"}
+    early, late = (JobEvents(name, {}, "a", ended_at=at, setup=known) for name, at in (("early", 1.0), ("late", 2.0)))
+    others = (JobEvents("bare", {}, "a", ended_at=3.0), JobEvents("foreign", {}, "b", ended_at=4.0, setup=known))
+    history = History((late, early, *others))
+    assert history.last_of("a") == late
+    assert history.last_of("a", exclude="late") == early
+    assert History.from_json(history.to_json()).last_of("a") == late
+    assert history.last_of("c") is None
+
+
+def test_learning_keeps_the_set_up_that_most_files_state(tmp_path: Path) -> None:
+    files = {f"gpu-{n}.log": f"NCCL INFO Using network {'Socket' if n == 2 else 'IB'}\n" for n in range(3)}
+    files["gpu-0/pip.txt"] = "numpy==1.26.4\ntorch==2.5.1\n"
+    learned = learn(read_files({name: text.encode() for name, text in files.items()}, tmp_path)[0])
+    assert learned.setup == {"network of NCCL": "IB", "PyTorch version": "2.5.1", "package numpy": "1.26.4"}
 
 
 def test_a_job_that_is_added_again_replaces_its_entry() -> None:

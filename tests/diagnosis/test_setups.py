@@ -58,10 +58,57 @@ def test_the_lines_of_each_node_state_its_set_up(tmp_path: Path) -> None:
     assert (result.target, result.is_fault) == ("gpu-2", True)
 
 
+def test_a_value_of_its_own_on_each_node_is_no_set_up() -> None:
+    assert told(facts("environment variable NCCL_HOSTID", gpu_1="a", gpu_2="b", gpu_3="c")) == []
+
+
+def test_an_environment_variable_is_one_property_in_a_line_and_in_a_report() -> None:
+    found = [
+        *facts("environment variable NCCL_IB_DISABLE", gpu_1="1", gpu_2="0"),
+        *facts("NCCL IB DISABLE", gpu_3="0"),
+        *facts("environment variable NCCL_DEBUG", gpu_1="INFO", gpu_2="WARN", gpu_3="WARN"),
+    ]
+    words = [result.words for result in setups.compare_nodes(found)]
+    assert words == [
+        "environment variable NCCL_DEBUG INFO; 2 of 3 nodes: WARN",
+        "environment variable NCCL_IB_DISABLE 1; 2 of 3 nodes: 0",
+    ]
+
+
+def test_a_line_may_state_several_properties() -> None:
+    line = "NCCL_IB_DISABLE set by environment to 1. NCCL_DEBUG=INFO, driver 550.54.15"
+    assert dict(setups.stated_in(line)) == {
+        "driver version": "550.54.15",
+        "environment variable NCCL_IB_DISABLE": "1",
+        "environment variable NCCL_DEBUG": "INFO",
+    }
+
+
+SOCKETS = facts("network of NCCL", gpu_1="Socket", gpu_2="Socket", gpu_3="Socket")
+
+
+def changes(found: list[tuple[str, Fact]], **healthy: str) -> list[tuple[str, bool]]:
+    before = {name.replace("_", " "): value for name, value in healthy.items()}
+    results = setups.compare_with_healthy(found, before | {"other": "x"}, "job-7")
+    return [(result.words, result.is_fault) for result in results]
+
+
+def test_all_nodes_alike_but_worse_than_the_last_healthy_job_are_a_finding() -> None:
+    said = "network of NCCL Socket; healthy job job-7: IB"
+    assert changes(SOCKETS, network_of_NCCL="IB") == [(said, True)]
+    assert changes(facts("port rate", gpu_1="200", gpu_2="200"), port_rate="400")[0][1]
+
+
+def test_another_value_than_in_the_last_healthy_job_that_is_no_worse_is_a_remark() -> None:
+    assert changes(facts("driver version", gpu_1="550.1"), driver_version="535.1")[0][1] is False
+    assert changes(facts("port rate", gpu_1="400"), port_rate="200")[0][1] is False
+    assert changes(SOCKETS, network_of_NCCL="Socket") == []
+
+
 ROWS = tomllib.loads(resources.files("diagnosis.knowledge").joinpath("setup.toml").read_text())["property"]
 
 
 @pytest.mark.parametrize("row", [row for row in ROWS if "pattern" in row], ids=lambda row: row["id"])
 def test_a_property_tells_its_example_from_its_counter_example(row: dict[str, str]) -> None:
-    assert re.search(row["pattern"], row["example"])
+    assert re.search(row["pattern"], row["example"])["value"]
     assert not re.search(row["pattern"], row["counter"])

@@ -37,6 +37,8 @@ _COLUMN: Final = re.compile(r"\S+(?: \S+)*")
 _UNIT: Final = re.compile(r" \[[^\]]{0,20}\]$")
 #: Columns that number or name a device, and the one that is no property.
 _DEVICE_COLUMNS: Final = ("index", "gpu", "pci.bus_id", "uuid", "gpu_uuid")
+#: Columns of a table of several machines that name each.
+_HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
 #: Names of keys by which an object of a JSON list is called.
 _NAME_KEYS: Final = ("name", "id", "gpu_id", "device", "metadata.name")
@@ -185,8 +187,9 @@ def _csv(text: str, form: Format) -> Iterator[Entry]:
         devices = [cells.pop(name) for name in _DEVICE_COLUMNS if name in cells]
         device = f"GPU {devices[0]}" if devices else ""
         cells.pop(_TIME_COLUMN, None)
+        hosts = [cells.pop(name) for name in _HOST_COLUMNS if name in cells]
         for name, cell in cells.items():
-            yield Entry((name,), cell, number, device)
+            yield Entry((name,), cell, number, device, next(iter(hosts), ""))
 
 
 def _rows(text: str, form: Format) -> Iterator[Entry]:

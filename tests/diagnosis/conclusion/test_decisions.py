@@ -20,7 +20,7 @@ from diagnosis.conclusion.conclude import (
 from diagnosis.conclusion.conclusion_records import report_of
 from diagnosis.conclusion.condition import Situation, condition, outcome
 from diagnosis.conclusion.model import Conclusion, Fault, Moment, Slowdown
-from diagnosis.evidence import Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
+from diagnosis.evidence import SETUP_CHECK, Check, Finding, FlowFinding, Outcome, Place, Result, StackFinding, decode
 from diagnosis.model import AlarmNote
 from diagnosis.result import NO_LOGS, Attempt, LogDiagnosis, Verdict
 
@@ -32,7 +32,9 @@ FAILED = LogDiagnosis(
 STRETCH = Slowdown("flows", (3, 6), 4, 2.0, 9.0, 72.0, at=100.0, until=140.0)
 HANG = AlarmNote("hang", "no progress", 50.0)
 NODE = (Place("node", "n1"),)
-BROKEN = Result(None, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")  # type: ignore[arg-type]
+CHECK = Check("memory", "Memory", "", "", 0.0, "node", (), (), ())
+BROKEN = Result(CHECK, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")
+OTHER_VERSION = replace(BROKEN, check=replace(CHECK, id=SETUP_CHECK))
 SLOW_PLACE = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
 STILL = StackFinding(reason="they wait")
 MOVING = StackFinding(reason="they move", is_moving=True)
@@ -80,6 +82,7 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(shown("running")), "running", "running"),
         (situation(shown("running"), stated_outcome="failed"), "unknown", "unknown"),
         (situation(shown("unknown")), "unknown", "unknown"),
+        (situation(None, results=(OTHER_VERSION,)), "degraded", "unknown"),
         (situation(shown("unknown"), results=(BROKEN,)), "failed", "unknown"),
         (situation(ENDED, results=(BROKEN,)), "degraded", "succeeded"),
         (situation(shown("running"), results=(BROKEN,)), "degraded", "running"),

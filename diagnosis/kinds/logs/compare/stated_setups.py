@@ -20,20 +20,17 @@ def stated_setup(case: Case) -> tuple[tuple[str, Fact], ...]:
     """The set-up that each node of a case states, with the path. Reads a few lines of each writer
     and message. O(messages × properties + lines that state one).
     """
-    if case.total < 2:
-        return ()
-    patterns = {row.id: row.pattern for row in setups.properties() if row.pattern is not None}
-    states_any = pl.any_horizontal(pl.col("example").str.contains(known.pattern) for known in patterns.values())
+    patterns = [row.pattern.pattern for row in setups.properties() if row.pattern is not None]
+    states_any = pl.any_horizontal(pl.col("example").str.contains(pattern) for pattern in patterns)
     masked = case.table.messages.filter(states_any)["masked"].to_list()
     if not masked:
         return ()
-    lines = case.placed(case.table.rows(masked, limit=LIMITS.lines)).drop_nulls("node")
+    lines = case.placed(case.table.rows(masked, limit=LIMITS.lines))
     lines = lines.group_by("source", "masked", maintain_order=True).tail(LIMITS.of_writer)
     found: dict[tuple[str, Fact], None] = {}
     texts = raw_lines.read_lines(lines, case.table.files, case.read, LIMITS.line_bytes)
     for text, node, file, line in zip(texts, lines["node"], lines["file"], lines["line"], strict=True):
-        for name, known in patterns.items():
-            if match := known.search(text):
-                fact = Fact.of(Place("node", node), (name,), match.group(1), line)
-                found.setdefault((case.table.files[file], fact))
+        for name, value in setups.stated_in(text):
+            fact = Fact.of(Place("node", node or ""), (name,), value, line)
+            found.setdefault((case.table.files[file], fact))
     return tuple(found)
