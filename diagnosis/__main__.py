@@ -138,8 +138,7 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems
     ]
     if options.json:
-        json.dump(data, sys.stdout, ensure_ascii=False, allow_nan=False)
-        print()
+        print(json.dumps(data, ensure_ascii=False, allow_nan=False))  # in one go: dump() writes each word by itself
     else:
         from diagnosis.terminal import summarise
 

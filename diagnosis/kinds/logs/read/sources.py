@@ -6,7 +6,6 @@ import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from functools import lru_cache
-from pathlib import PurePosixPath
 
 from diagnosis import numbers
 from diagnosis.model import Source
@@ -70,7 +69,7 @@ def from_path(path: str) -> PathWriter:
     """Reads node, rank, local rank and torchrun's attempt from an artifact's path, such as
     ``logs/node-3/attempt_0/5/stderr.log``.
     """
-    parts = [part for part in PurePosixPath(path.replace("\\", "/")).parts if part not in ("/", ".", "..")]
+    parts = [part for part in path.replace("\\", "/").split("/") if part not in ("", ".", "..")]
     if not parts:
         return PathWriter()
     stem = parts[-1]

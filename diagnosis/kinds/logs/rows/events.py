@@ -24,7 +24,7 @@ from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, with_sche
 from diagnosis.kinds.logs.read.tables import YEARLESS
 from diagnosis.kinds.logs.rows import cells, messages, slabs, stored_rows, writer_nodes
 from diagnosis.kinds.logs.rows.stored_rows import Rows
-from diagnosis.model import LOG_KINDS, Kind, Parsed
+from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
 
 _HALF_YEAR = 182 * 86_400_000_000_000
 _ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
@@ -233,7 +233,7 @@ def build(
     writers = without_job_name(
         [with_scheme(p.sources, paths) for p in logs], lambda p: merged["example"].str.contains(p).any()
     )
-    logs = [replace(p, sources=own_sources) for p, own_sources in zip(logs, writers, strict=True)]
+    logs = [_with_sources(p, own_sources) for p, own_sources in zip(logs, writers, strict=True)]
     rows = [
         (number, s.node if s else None, s.rank if s else None)
         for number, p in enumerate(logs)
@@ -260,6 +260,10 @@ def build(
         system_files=frozenset(n for n, p in enumerate(logs) if p.kind == Kind.KERNEL),
         undated=frozenset(n for n, p in enumerate(logs) if p.facts.get("is_undated")),
     )
+
+
+def _with_sources(p: Parsed, sources: tuple[Source, ...]) -> Parsed:
+    return p if sources == p.sources else replace(p, sources=sources)
 
 
 def _without_doubtful_nodes(sources: pl.DataFrame, logs: Sequence[Parsed], nodes: Iterable[str]) -> pl.DataFrame:

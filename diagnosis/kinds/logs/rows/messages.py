@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from itertools import groupby
+from pathlib import Path
 
 import polars as pl
 
@@ -66,15 +67,20 @@ def _counts(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _batches(logs: Sequence[Rows]) -> Iterator[list[Rows]]:
-    """Files whose messages are merged at a time: a table, or several small ones."""
+    """Files whose messages are merged at a time: a table, or several small ones. Logs that share tables are many, and
+    come in another order than in the tables: with each further table they are one batch.
+    """
     batch: list[Rows] = []
+    files: set[Path] = set()
     size = 0
     for file, rows in groupby(logs, key=lambda log: log.file):
         batch += rows
-        size += file.stat().st_size
-        if len(batch) >= _BATCH_FILES or size >= _BATCH_BYTES:
+        if file not in files:
+            files.add(file)
+            size += file.stat().st_size
+        if len(files) >= _BATCH_FILES or size >= _BATCH_BYTES:
             yield batch
-            batch, size = [], 0
+            batch, files, size = [], set(), 0
     if batch:
         yield batch
 

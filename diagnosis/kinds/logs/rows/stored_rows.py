@@ -43,19 +43,41 @@ def messages_of(p: Parsed) -> Rows:
 
 
 def read(rows: Sequence[Rows], names: Collection[str]) -> pl.DataFrame:
-    """These columns of several runs of rows, one after another. Each table is read once where its rows are adjacent."""
+    """These columns of several runs of rows, one after another. Adjacent rows of a table are read at once, also where
+    ``rows`` gives them in another order: of thousands of small logs that share tables, names order the logs otherwise.
+    """
     if not rows:
         return pl.DataFrame(schema={name: (COLUMNS | UNIQUES)[name] for name in names})
     if all(one.first is None and one.file.name != joined.NAME for one in rows):
         return pl.read_parquet([one.file for one in rows], columns=list(names))
+    runs, places = _runs(rows)
+    tables = pl.collect_all([scan(one).select(list(names)) for one in runs])
+    if places == sorted(places):
+        return pl.concat(tables)
+    sizes = [None if one.first is None else one.size for one in rows]
+    return pl.concat([tables[run].slice(begin, size) for (run, begin), size in zip(places, sizes, strict=True)])
+
+
+def _runs(rows: Sequence[Rows]) -> tuple[list[Rows], list[tuple[int, int]]]:
+    """The runs of adjacent rows, and where each of ``rows`` is: the number of a run, and the first row of it."""
+    numbers_of: dict[Path, list[int]] = {}
+    for number, one in enumerate(rows):
+        numbers_of.setdefault(one.file, []).append(number)
     runs: list[Rows] = []
-    for one in rows:
-        last = runs[-1] if runs else None
-        if last and last.file == one.file and last.first is not None and last.first + last.size == one.first:
-            runs[-1] = last._replace(size=last.size + one.size)
-        else:
-            runs.append(one)
-    return pl.concat(pl.collect_all([scan(one).select(list(names)) for one in runs]))
+    places = [(0, 0)] * len(rows)
+    for numbers in numbers_of.values():
+        for number in sorted(numbers, key=lambda number: rows[number].first or 0):
+            one = rows[number]
+            if runs and _is_adjacent(runs[-1], one):
+                runs[-1] = runs[-1]._replace(size=runs[-1].size + one.size)
+            else:
+                runs.append(one)
+            places[number] = len(runs) - 1, (one.first or 0) - (runs[-1].first or 0)
+    return runs, places
+
+
+def _is_adjacent(run: Rows, rows: Rows) -> bool:
+    return run.first is not None and run.file == rows.file and run.end == rows.first
 
 
 def scan(rows: Rows) -> pl.LazyFrame:

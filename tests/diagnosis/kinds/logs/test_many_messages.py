@@ -9,7 +9,7 @@ import pytest
 
 from diagnosis import Parsed, ParseHints, merge, parse
 from diagnosis.kinds.logs.read import mask, reader
-from diagnosis.kinds.logs.rows import events, messages
+from diagnosis.kinds.logs.rows import events, messages, stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import Level
 from diagnosis.pipeline import diagnose
@@ -108,6 +108,20 @@ def test_messages_are_merged_a_few_files_at_a_time_with_the_same_result(
     assert messages.merge_messages(tables)[0].equals(whole)
     assert not is_cut
     assert dict(whole.select("text", "count").iter_rows())["loader aj began"] == sum(range(1, 11))
+
+
+def test_logs_that_take_turns_in_two_tables_are_merged_at_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    tables = [said(words(30), tmp_path / f"{n}.parquet") for n in range(2)]
+    turns = [Rows(tables[n % 2], n // 2, 1) for n in range(60)]
+    reads = []
+    read_rows = stored_rows.read
+    monkeypatch.setattr(stored_rows, "read", lambda rows, names: reads.append(len(rows)) or read_rows(rows, names))
+    monkeypatch.setattr(messages, "_BATCH_FILES", 3)
+
+    merged, _ = messages.merge_messages(turns)
+
+    assert reads == [60]
+    assert merged["count"].to_list() == [2] * 30
 
 
 def test_a_job_of_nothing_but_different_messages_is_diagnosed_and_says_so(

@@ -5,9 +5,10 @@ from __future__ import annotations
 import io
 from pathlib import Path
 
+import polars as pl
 import pytest
 
-from diagnosis.kinds.logs.rows import cells, events, slabs
+from diagnosis.kinds.logs.rows import cells, events, slabs, stored_rows
 from diagnosis.model import ParseHints
 from diagnosis.parsing import parse
 
@@ -59,6 +60,21 @@ def test_files_read_one_by_one_give_the_same_rows(table: events.LogTable, monkey
     monkeypatch.setattr(cells, "MAX_LINES", 1)
 
     assert table.rows(wanted).equals(together)
+
+
+def test_logs_that_share_a_table_are_read_at_once_in_any_order(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    shared, own = tmp_path / "shared.parquet", tmp_path / "own.parquet"
+    pl.DataFrame({"masked": range(6)}).write_parquet(shared)
+    pl.DataFrame({"masked": [9]}).write_parquet(own)
+    scanned = []
+    scan = stored_rows.scan
+    monkeypatch.setattr(stored_rows, "scan", lambda rows: scanned.append(rows) or scan(rows))
+    wanted = [(shared, 4, 2), (shared, 0, 1), (own, None, 0), (shared, 1, 3)]
+
+    found = stored_rows.read([stored_rows.Rows(*one) for one in wanted], ["masked"])
+
+    assert found["masked"].to_list() == [4, 5, 0, 9, 1, 2, 3]
+    assert [one.size for one in scanned if one.file == shared] == [6]
 
 
 def test_a_message_that_nobody_prints_has_no_rows(table: events.LogTable) -> None:
