@@ -92,13 +92,13 @@ def members_read(api: Api, archives: int) -> int:
     return lines
 
 
-def print_costs(site: Site) -> None:
-    """The turns of opening archives that have ended, and the processor time."""
+def print_costs(site: Site, started_cpu_s: float) -> None:
+    """The turns of opening archives that have ended, and the processor time since the site had started."""
     log = (site.data / "log" / "worker.log").read_text(errors="replace")
     turns = [float(seconds) for seconds in _UNPACKED.findall(log)]
     longest = f", the longest {max(turns):.1f} s" if turns else ""
     print(f"  turns in which archives were opened: {len(turns)}{longest}")
-    print(f"  processor time of the site: {site.cpu_s():.0f} s", flush=True)
+    print(f"  processor time of the site: {site.cpu_s() - started_cpu_s:.0f} s since it has started", flush=True)
 
 
 def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
@@ -108,7 +108,7 @@ def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
         if args.database == "postgres":
             variables["DATABASE_URL"] = stack.enter_context(postgres())
         site: Site = stack.enter_context(running(root, **variables))
-        api = Api(site.url, site.token)
+        api, started_cpu_s = Api(site.url, site.token), site.cpu_s()
         other = Api(site.url, site.other_token) if args.other_sender else api
         for number in range(args.archives):
             data = archive_of(args.members, number, args.member_bytes)
@@ -125,7 +125,7 @@ def measure(root: Path, args: argparse.Namespace) -> tuple[float, int]:
             figures = ", ".join(f"p{int(100 * q)} {quantile(values, q):.1f} s" for q in (0.5, 0.95))
             print(f"  one file {name}: {figures}, at most {max(values):.1f} s ({len(values)} jobs)")
         print(f"  members read meanwhile: {count:,} in {seconds:.0f} s", flush=True)
-        print_costs(site)
+        print_costs(site, started_cpu_s)
     return quantile([t[0] for t in seconds_of_probes], 0.95), count
 
 
