@@ -23,6 +23,7 @@ from diagnosis.conclusion.reasons import reasons
 from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding, decode
 from diagnosis.history import History, JobEvents
 from diagnosis.inventory import Inventory
+from diagnosis.job_description import describe_job
 from diagnosis.kinds import checks, flows, kind_table, stacks
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
@@ -32,7 +33,7 @@ from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.read import physical
 from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, ReadRange, Runner, ignore_progress
 from diagnosis.report import Diagnosis, logs_report
-from diagnosis.report_records import AttemptRow, HistoryRow, InputRow, JobRow
+from diagnosis.report_records import HistoryRow, InputRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
 
 if TYPE_CHECKING:
@@ -46,8 +47,6 @@ log = logging.getLogger(__name__)
 ENGINE: Final = "0.2.0"
 #: Files that a sentence each is said of; of others their number.
 MAX_NAMED_FILES: Final = 8
-#: Nodes that a report names.
-MAX_NODE_NAMES: Final = 4096
 
 
 def diagnose(
@@ -124,10 +123,11 @@ def diagnose(
         budgets,
     )
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
-    described = _job(known, hints, logs, stack_report)
+    stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
+    layout = stack_report.layout if stack_report else None
+    described = describe_job(known, hints, logs, layout, flow_finding, stated)
     machines = dict.fromkeys(described.node_names, "node")
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
-    stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
     facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables), None, is_part=True)
@@ -138,7 +138,7 @@ def diagnose(
         stack_finding,
         suspects,
         hints=hints,
-        gpus=described.world_size,
+        gpus=described.gpus,
         min_gpu_s=min_gpu_s,
         results=results,
         facts=facts or NO_FACTS,
@@ -323,25 +323,6 @@ def _input(p: Parsed, *, is_unread: bool) -> InputRow:
         skipped=p.skipped,
         unread=f"Not recognised: {_unread_reason(p)}" if is_unread else None,
         notes=list(p.notes),
-    )
-
-
-def _job(known: Inventory, hints: JobHints, logs: LogDiagnosis | None, stack_report: StackReport | None) -> JobRow:
-    from_logs = logs or NO_LOGS
-    names = list(known.nodes or hints.nodes or from_logs.node_names)
-    return JobRow(
-        id=known.job_id,
-        name=hints.name,
-        family=hints.family,
-        framework=known.framework or from_logs.framework or "unknown",
-        nodes=len(names),
-        node_names=names[:MAX_NODE_NAMES],
-        world_size=known.world_size or from_logs.world_size,
-        gpus_per_node=known.gpus_per_node,
-        layout=dict(known.layout) or (stack_report.layout if stack_report else None) or None,
-        scheduler=from_logs.scheduler,
-        said_outcome=hints.outcome or None,
-        attempts=[AttemptRow(a.number, a.t0, a.t1, a.outcome, a.first, a.last) for a in from_logs.attempts],
     )
 
 

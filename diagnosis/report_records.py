@@ -40,8 +40,9 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """What is known of the job. ``nodes`` counts its machines; ``layout``: the sizes as they are stated;
-    ``said_outcome``: how it ended, as the uploader says.
+    """What is known of the job. ``nodes`` counts its machines; ``gpus``: of all nodes together, None if no evidence
+    tells; ``gpus_from``: stated, ranks or devices; ``layout``: the sizes as they are stated; ``said_outcome``: how it
+    ended, as the uploader says.
     """
 
     id: str
@@ -56,6 +57,8 @@ class JobRow(msgspec.Struct, frozen=True):
     scheduler: str
     said_outcome: str | None
     attempts: list[AttemptRow]
+    gpus: int | None = None
+    gpus_from: str | None = None
 
 
 class HistoryRow(msgspec.Struct, frozen=True):

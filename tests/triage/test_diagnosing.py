@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from types import SimpleNamespace
 
 import pytest
@@ -23,8 +23,8 @@ from triage.services.reviewing import decision_make, incident_act
 pytestmark = pytest.mark.django_db
 
 
-def store(attempt, revision=1, report=None):
-    diagnosis_store(attempt=attempt, revision=revision, report=report or sample())
+def store(attempt, revision=1, report=None, now=None):
+    diagnosis_store(attempt=attempt, revision=revision, report=report or sample(), now=now)
     return attempt.incidents.get()
 
 
@@ -48,8 +48,10 @@ def test_lost_time_runs_from_the_last_iteration_to_the_end():
 
 
 def test_the_age_of_a_recording_is_no_time_to_detection():
-    incident = store(make_attempt())
-    assert incident.detected_s == pytest.approx((incident.opened_at - incident.happened_at).total_seconds())
+    happened_at = store(make_attempt()).happened_at
+    live = store(make_attempt(), now=happened_at + timedelta(hours=20))
+    assert live.detected_s == 20 * 3600
+    assert store(make_attempt(), now=happened_at + timedelta(days=7)).detected_s is None, "uploaded a week later"
     recording = store(make_attempt(job=make_job(cluster=make_cluster("demonstration"))))
     assert recording.detected_s is None
 

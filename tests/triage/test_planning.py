@@ -6,10 +6,10 @@ import pytest
 from django.urls import reverse
 from django.utils import timezone
 
+from ingest.models import Attempt
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
 from triage import search
-from triage.models import Diagnosis
 from triage.selectors.cost_fleet import fleet_cost
 from triage.selectors.sums import Period
 
@@ -70,13 +70,18 @@ def test_viewers_do_not_plan(client):
 
 
 def trained(job, number, begin, steps, *, first=1, nodes=1, seconds=10.0):
-    """An attempt whose logs show ``steps`` iterations from ``begin`` on."""
+    """An attempt that trained ``steps`` iterations from ``begin`` on."""
     ended = begin + timedelta(seconds=steps * seconds)
-    attempt = make_attempt(job, number=number, started_at=begin, ended_at=ended, node_count=nodes)
-    zero = begin.timestamp()
-    rows = [{"n": first + n, "t": zero + (n + 1) * seconds, "seconds": seconds} for n in range(steps)]
-    Diagnosis.objects.create(
-        job=job, attempt=attempt, revision=number + 1, engine="t", report={}, timeline={"iterations": rows}
+    make_attempt(
+        job,
+        number=number,
+        started_at=begin,
+        ended_at=ended,
+        node_count=nodes,
+        training_at=begin,
+        trained_until=ended,
+        first_step=first,
+        last_step=first + steps - 1,
     )
 
 
@@ -95,8 +100,7 @@ def test_the_fleets_hour_weighs_each_job_by_its_gpus():
     assert by_hour == {1: pytest.approx(1.0), 2: pytest.approx(8 / 32), 3: pytest.approx(1.0)}
     assert found.worst == (DAY + timedelta(hours=2), pytest.approx(0.25))
     assert found.ettr == pytest.approx((16 + 48) / (16 + 72))
-    assert found.lost_gpu_h == pytest.approx(24)
-    assert [(w.week.weekday(), w.lost_gpu_h) for w in found.weeks] == [(0, pytest.approx(24))]
+    assert [(w.week.weekday(), w.ettr) for w in found.weeks] == [(0, pytest.approx(64 / 88))]
 
 
 def test_steps_done_again_are_lost_where_they_were_first_done():
@@ -116,28 +120,11 @@ def test_the_fleet_waits_with_a_job_that_hangs_after_its_last_step():
     assert [value for _, value in found.hours] == [pytest.approx(1.0), pytest.approx(0.0)]
 
 
-def test_the_newest_diagnosis_counts_and_logs_without_times_do_not(page):
-    job = make_job("redone")
-    trained(job, 0, DAY, 360)
-    attempt = job.attempts.get()
-    Diagnosis.objects.create(job=job, attempt=attempt, revision=9, engine="t", report={}, timeline={"iterations": []})
-    assert fleet_cost(user=make_user("ada", "engineer"), **asked()) is not None
-    Diagnosis.objects.filter(revision=1).delete()
+def test_logs_without_times_of_steps_do_not_count(page):
+    trained(make_job("untimed"), 0, DAY, 360)
+    Attempt.objects.update(training_at=None)
     assert fleet_cost(user=make_user("bob", "engineer"), **asked()) is None
     assert "productive and lost time cannot be separated" in page()
-
-
-def test_a_first_iteration_of_unknown_length_begins_when_it_was_printed():
-    job = make_job("nulls")
-    trained(job, 0, DAY, 360)
-    told = Diagnosis.objects.get()
-    told.timeline["iterations"][0]["seconds"] = None
-    told.save()
-    found = fleet_cost(user=make_user("boss", "manager"), **asked())
-    assert found.jobs == 1
-    told.timeline["iterations"][-1]["t"] = None
-    told.save()
-    assert fleet_cost(user=make_user("bob", "manager"), **asked()) is None
 
 
 def test_jobs_that_a_person_may_not_see_do_not_count():

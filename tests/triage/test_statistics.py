@@ -141,7 +141,7 @@ def test_the_list_behind_a_wrong_verdict_holds_as_many_as_the_table_says():
     assert query.apply(Incident.objects.all(), now=NOW).count() == 2
 
 
-def test_run_time_of_healthy_attempts_counts_for_mtbf_and_ettr():
+def test_run_time_of_healthy_attempts_counts_for_mtbf():
     end = datetime(2026, 11, 10, tzinfo=UTC)
     job = make_job()
     for number in (0, 1):
@@ -151,7 +151,6 @@ def test_run_time_of_healthy_attempts_counts_for_mtbf_and_ettr():
     happened(end, job=make_job("other"), lost_s=36_000.0)
     statistics = shown()
     assert figure(statistics, "mtbf").value == 360_000
-    assert figure(statistics, "ettr").value == pytest.approx(0.9)
     assert figure(shown(make_user("b", "manager"), "job:other"), "mtbf").value is None
 
 
@@ -335,7 +334,7 @@ def test_the_page_shows_figures_tables_and_links_to_lists(client, boss):
 def test_the_page_needs_few_queries_whatever_its_size(client, boss, django_assert_max_num_queries):
     for n in range(30):
         happened(timezone.now() - timedelta(days=n % 9), accused=(f"n{n % 4}",), gpu_hours=1.0 * n)
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(11):
         assert client.get(reverse("statistics")).status_code == 200
 
 

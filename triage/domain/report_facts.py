@@ -52,9 +52,7 @@ class SuspectFacts:
 
 @dataclass(frozen=True, slots=True)
 class IncidentFacts:
-    """One failed, hung or slow episode as the report has it. Times are UTC, ``lost_s`` seconds; ``gpu_hours``: the cost
-    that the report states, None where it states none.
-    """
+    """One failed, hung or slow episode as the report has it. Times are UTC, ``lost_s`` seconds."""
 
     headline: str
     category: str
@@ -69,7 +67,6 @@ class IncidentFacts:
     node_count: int | None
     happened_at: datetime | None
     lost_s: float | None
-    gpu_hours: float | None = None
     findings: list[FindingFacts] = field(default_factory=list)
     suspects: list[SuspectFacts] = field(default_factory=list)
 
@@ -116,7 +113,6 @@ def incident_of(report: dict[str, Any], stated_outcome: str = "") -> IncidentFac
         node_count=node_count_of(report),
         happened_at=_happened_at(report, logs),
         lost_s=None if is_only_stated else _lost_s(report, logs),
-        gpu_hours=None if is_only_stated else _gpu_hours(report),
         findings=findings_of(report),
         suspects=suspects,
     )
@@ -239,8 +235,10 @@ def _slowdowns(report: dict[str, Any]) -> list[dict[str, Any]]:
     return list(conclusion.get("slowdowns") or ()) if conclusion.get("condition") == "degraded" else []
 
 
-def _gpu_hours(report: dict[str, Any]) -> float | None:
-    """The cost of slow stretches, with the GPUs that the evidence shows: the same as in the headline."""
+def lost_gpu_hours_of(report: dict[str, Any]) -> float | None:
+    """The cost of slow stretches, with the GPUs that the evidence shows: the same as in the headline. None if the
+    report does not state it.
+    """
     rows = _slowdowns(report)
     costs = [float(row["lost_gpu_s"]) for row in rows if row.get("lost_gpu_s") is not None]
     return sum(costs) / 3600 if costs and len(costs) == len(rows) else None

@@ -132,11 +132,17 @@ class Incident(models.Model):
     is_time_known = models.BooleanField(default=True)
     week = models.DateField()
     opened_at = models.DateTimeField(default=timezone.now)
-    #: the known cost: from the last progress to the end of the attempt
+    #: without progress until the attempt ended; of slow steps the time beyond the usual
     lost_s = models.FloatField(null=True, blank=True)
+    #: the whole known cost (triage.domain.costs): lost until the attempt ended, waited for until training ran again,
+    #: and steps computed a second time; the latter two are also stored by themselves
     node_hours = models.FloatField(null=True, blank=True)
     gpu_hours = models.FloatField(null=True, blank=True)
-    #: seconds from the failure to the machine's verdict
+    waited_gpu_hours = models.FloatField(null=True, blank=True)
+    repeated_gpu_hours = models.FloatField(null=True, blank=True)
+    #: no evidence shows how many GPUs the job had: they are those that nodes of the cluster usually have
+    is_cost_assumed = models.BooleanField(default=False, db_default=False)
+    #: seconds from the failure to the machine's verdict; empty if the evidence came long after the end
     detected_s = models.FloatField(null=True, blank=True)
     #: from the failure to "resolved", in seconds
     repaired_s = models.FloatField(null=True, blank=True)
@@ -182,7 +188,8 @@ class Incident(models.Model):
             models.Index(
                 fields=(
                     *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
-                    *("gpu_hours", "node_hours", "lost_s", "detected_s", "repaired_s", "is_imported", "id"),
+                    *("gpu_hours", "waited_gpu_hours", "repeated_gpu_hours", "is_cost_assumed", "node_hours"),
+                    *("lost_s", "detected_s", "repaired_s", "is_imported", "id"),
                 ),
                 name="incident_statistics",
             ),

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Any
 
 from diagnosis import metrics
-from ingest.models import Job
-from triage.models import Diagnosis, Incident
+from ingest.models import Attempt, Job
+from triage.domain.costs import repeated_s, training_of_attempt, waited_s
+from triage.models import Incident
 from triage.selectors.statistics import MIN_RUN_S
 
 
@@ -26,11 +26,6 @@ class OutageRow:
         ends = {"detect": self.outage.detected_at, "localise": self.outage.localised_at}
         ends |= dict.fromkeys(("fail_over", "recompute"), self.outage.resumed_at)
         return {name: None if ends[name] is None else spent for name, spent in self.outage.phases_s().items()}
-
-    @property
-    def gpu_hours(self) -> float | None:
-        """What the outage cost; of a slowdown what the conclusion says. None if unknown."""
-        return self.incident.gpu_hours if self.outage is None else self.outage.gpu_hours
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,34 +47,31 @@ class JobCost:
 
     @property
     def gpu_hours(self) -> float:
-        return sum(row.gpu_hours or 0.0 for row in self.outages)
+        return sum(row.incident.gpu_hours or 0.0 for row in self.outages)
 
 
 def job_cost(job: Job) -> JobCost | None:
-    """None if no attempt's logs have iterations with times. Three queries; linear in attempts and curve points."""
-    newest = _newest_diagnoses(job)
-    launches = {number: _launch(row.timeline or {}) for number, row in sorted(newest.items())}
-    attempts = [row for row in launches.values() if row is not None]
-    if not attempts:
+    """None if no attempt's logs have iterations with times. Two queries; linear in attempts."""
+    attempts = {row.number: row for row in job.attempts.order_by("number")}
+    trained = {number: launch for number, row in attempts.items() if (launch := training_of_attempt(row))}
+    if not trained:
         return None
-    started_at = min(row.training_at for row in attempts)
+    launches = list(trained.values())
+    started_at = min(row.training_at for row in launches)
     # a job that hangs after its last step costs time until it ends
-    ends = [row.attempt.ended_at.timestamp() for row in newest.values() if row.attempt.ended_at]
-    ended_at = max([*(row.ended_at for row in attempts), *ends])
-    productive = metrics.productive_intervals(attempts)
+    ends = [attempts[number].ended_at for number in trained]
+    ended_at = max([*(row.ended_at for row in launches), *(end.timestamp() for end in ends if end)])
+    productive = metrics.productive_intervals(launches)
     incidents = list(job.incidents.filter(is_withdrawn=False).select_related("attempt").order_by("happened_at"))
-    outages = [
-        OutageRow(one, None if one.condition == "degraded" else _outage(one, launches, job.cluster.gpus_per_node))
-        for one in incidents
-    ]
+    outages = [OutageRow(one, None if one.condition == "degraded" else _outage(one, attempts)) for one in incidents]
     failures = [row.outage for row in outages if row.outage is not None]
-    ran_s = sum(row.ended_at - row.training_at for row in attempts)
+    ran_s = sum(row.ended_at - row.training_at for row in launches)
     return JobCost(
         started_at=started_at,
         ended_at=ended_at,
         ettr=metrics.ettr_cumulative(productive, started_at, ended_at),
         productive_s=sum(b - a for a, b in productive),
-        recompute_s=metrics.recompute_s(attempts),
+        recompute_s=metrics.recompute_s(launches),
         outages=outages,
         mttr_s=metrics.mttr_s(failures),
         mtbf_h=metrics.mtbf_h(ran_s, len(failures)) if ran_s >= MIN_RUN_S else None,
@@ -87,48 +79,31 @@ def job_cost(job: Job) -> JobCost | None:
     )
 
 
-def _newest_diagnoses(job: Job) -> dict[int, Diagnosis]:
-    """The latest diagnosis of each attempt by the attempt's number."""
-    newest: dict[int, Diagnosis] = {}
-    for row in (
-        job.diagnoses.select_related("attempt")
-        .only("attempt__number", "attempt__ended_at", "timeline", "revision")
-        .order_by("revision")
-    ):
-        newest[row.attempt.number] = row
-    return newest
+def _outage(incident: Incident, attempts: dict[int, Attempt]) -> metrics.Outage:
+    """Detected when the attempt ended, localised when a person judged it, over when the next attempt trains.
 
-
-def _launch(timeline: dict[str, Any]) -> metrics.Attempt | None:
-    """When training ran and which steps it did; None if the logs do not show it."""
-    timed = [row for row in timeline.get("iterations") or [] if row.get("t") is not None and row.get("n") is not None]
-    if not timed:
-        return None
-    first, last = timed[0], timed[-1]
-    begin = first["t"] - (first.get("seconds") or 0.0)
-    return metrics.Attempt(begin, last["t"], int(first["n"]), int(last["n"])) if last["t"] > begin else None
-
-
-def _outage(incident: Incident, launches: dict[int, metrics.Attempt | None], gpus_per_node: int) -> metrics.Outage:
-    """Detected when the attempt ended, localised when a person judged it, over when the next attempt trains."""
-    launch = launches.get(incident.attempt.number)
-    later = [row for number, row in launches.items() if number > incident.attempt.number and row]
-    following = min(later, key=lambda row: row.training_at) if later else None
-    failed_at = launch.ended_at if launch else incident.happened_at.timestamp()
-    ended_at = incident.attempt.ended_at.timestamp() if incident.attempt.ended_at else None
-    resumed_at = following.training_at if following else None
-    judged_at = incident.reviewed_at.timestamp() if incident.reviewed_at else None
-    if judged_at and resumed_at and judged_at > resumed_at:  # judged after training ran again: it delayed nothing
-        judged_at = ended_at or failed_at
-    redone = 0.0
-    if launch and following and following.first_step <= launch.last_step:
-        share = (launch.last_step - following.first_step + 1) / max(1, launch.steps)
-        redone = min(1.0, share) * (launch.ended_at - launch.training_at)
+    Without a next attempt nobody knows that the machines were kept: then nothing counts after the attempt's end.
+    """
+    attempt = attempts[incident.attempt.number]
+    following = attempts.get(min((number for number in attempts if number > attempt.number), default=-1))
+    failed_at = attempt.trained_until or incident.happened_at
+    waited = waited_s(attempt, following)
+    judged_at, resumed_at = None, None
+    if waited is not None and attempt.ended_at:
+        resumed_at = attempt.ended_at.timestamp() + waited
+        judged_at = _judged_at(incident, attempt.ended_at.timestamp(), resumed_at)
     return metrics.Outage(
-        failed_at=failed_at,
-        detected_at=ended_at,
+        failed_at=failed_at.timestamp(),
+        detected_at=attempt.ended_at.timestamp() if attempt.ended_at else None,
         localised_at=judged_at,
         resumed_at=resumed_at,
-        recompute_s=redone,
-        gpus=(incident.node_count or 0) * gpus_per_node,
+        recompute_s=repeated_s(list(attempts.values())).get(attempt.number, 0.0),
     )
+
+
+def _judged_at(incident: Incident, ended_at: float, resumed_at: float) -> float | None:
+    """When a person named the cause; after training ran again that delayed nothing."""
+    if incident.reviewed_at is None:
+        return None
+    judged_at = incident.reviewed_at.timestamp()
+    return judged_at if judged_at <= resumed_at else ended_at

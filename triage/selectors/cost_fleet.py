@@ -1,41 +1,31 @@
-"""Effective training time of the whole fleet, for a period and each sliding hour (definitions: docs/metrics.md).
-
-Uses the first and the last iteration of each attempt's logs, so that the database returns no timeline.
-"""
+"""Effective training time of the whole fleet, for a period and each sliding hour (definitions: docs/metrics.md)."""
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from django.db.models import QuerySet
-from django.db.models.fields.json import KT
 
 from diagnosis import metrics
-from ingest.models import Job
-from triage.models import Diagnosis
+from ingest.models import Attempt, Job
+from triage.domain.costs import gpus_of, training_of_attempt
 from triage.search import Query
 from triage.selectors.access import visible_cluster_ids
 from triage.selectors.sums import Period
 
 #: maximum number of attempts read, the latest; the page says if some are omitted
-MAX_ATTEMPTS = 2000
+MAX_ATTEMPTS = 20_000
 #: points of the curve; every hour of a hundred days
 MAX_POINTS = 2400
 HOUR_S = 3600.0
-_ENDS = {
-    name: KT(f"timeline__iterations__{at}__{key}")
-    for name, at, key in (
-        ("first_n", 0, "n"),
-        ("first_t", 0, "t"),
-        ("first_s", 0, "seconds"),
-        ("last_n", -1, "n"),
-        ("last_t", -1, "t"),
-    )
-}
+_COLUMNS = (
+    *("job__cluster__gpus_per_node", "number", "node_count", "gpus", "gpus_from", "started_at", "ended_at"),
+    *("training_at", "trained_until", "first_step", "last_step"),
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,10 +40,6 @@ class WeekCost:
     def ettr(self) -> float | None:
         return metrics.ettr(self.productive_gpu_h, self.wall_gpu_h)
 
-    @property
-    def lost_gpu_h(self) -> float:
-        return self.wall_gpu_h - self.productive_gpu_h
-
 
 @dataclass(frozen=True, slots=True)
 class FleetCost:
@@ -63,7 +49,6 @@ class FleetCost:
     attempts: int
     left_out: int
     ettr: float | None
-    lost_gpu_h: float
     hours: list[tuple[datetime, float | None]]
     weeks: list[WeekCost]
 
@@ -77,19 +62,10 @@ class FleetCost:
 def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> FleetCost | None:
     """None if no attempt of the period has iterations with times.
 
-    One query of at most ``MAX_ATTEMPTS`` rows; O(n log n) in them plus O(log n) per point of the curve.
+    One query of at most ``MAX_ATTEMPTS`` rows, O(n log n) in them plus O(log n) per point of the curve.
     """
-    rows = list(_rows(user, query, period)[: MAX_ATTEMPTS + 1])
-    launches, gpus, ends = _launches(rows[:MAX_ATTEMPTS])
-    runs = [
-        metrics.Run(
-            gpus=gpus[job],
-            started_at=min(a.training_at for a in attempts),
-            ended_at=ends[job],
-            productive=metrics.productive_intervals(attempts),
-        )
-        for job, attempts in launches.items()
-    ]
+    rows = list(_attempts(user, query, period.starts_at, period.ends_at)[: MAX_ATTEMPTS + 1])
+    runs = _runs(rows[:MAX_ATTEMPTS])
     if not runs:
         return None
     fleet = metrics.Fleet(runs)
@@ -97,61 +73,50 @@ def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> Fle
     end = min(period.ends_at.timestamp(), now.timestamp(), max(run.ended_at for run in runs))
     return FleetCost(
         jobs=len(runs),
-        attempts=sum(map(len, launches.values())),
+        attempts=min(len(rows), MAX_ATTEMPTS),
         left_out=max(0, len(rows) - MAX_ATTEMPTS),
         ettr=fleet.ettr(begin, end),
-        lost_gpu_h=(fleet.wall_gpu_s(begin, end) - fleet.productive_gpu_s(begin, end)) / HOUR_S,
         hours=_hours(fleet, begin, end),
         weeks=_weeks(fleet, begin, end),
     )
 
 
-def _rows(user: Any, query: Query, period: Period) -> QuerySet[Any, Any]:
-    """First and last iterations of attempts in the period, the latest first; the newest of several diagnoses comes
-    first.
-    """
+def _attempts(user: Any, query: Query, low: datetime, high: datetime) -> QuerySet[Attempt]:
+    """The attempts between two moments that trained, the latest first."""
     jobs = Job.objects.filter(query.job_condition(), cluster__in=visible_cluster_ids(user)).order_by().values("pk")
-    return (
-        Diagnosis.objects.filter(
-            job__in=jobs, attempt__ended_at__gte=period.starts_at, attempt__started_at__lt=period.ends_at
-        )
-        .order_by("-attempt__ended_at", "attempt_id", "-revision")
-        .values(
-            "attempt_id", "job_id", "attempt__node_count", "attempt__ended_at", "job__cluster__gpus_per_node", **_ENDS
-        )
+    during = Attempt.objects.filter(
+        job__in=jobs, ended_at__gte=low, started_at__lt=high, training_at__isnull=False, trained_until__isnull=False
+    )
+    return during.select_related("job__cluster").only(*_COLUMNS).order_by("-ended_at", "pk")
+
+
+def _runs(attempts: Iterable[Attempt]) -> list[metrics.Run]:
+    """Each job as one run. A job that hangs after its last step costs time until its attempt ends."""
+    by_job: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        by_job[attempt.job_id].append(attempt)
+    return [_run(own) for own in by_job.values()]
+
+
+def _run(attempts: list[Attempt]) -> metrics.Run:
+    launches = [launch for attempt in attempts if (launch := training_of_attempt(attempt))]
+    usual = attempts[0].job.cluster.gpus_per_node
+    counts = [count.gpus for attempt in attempts if (count := gpus_of(attempt, usual))]
+    ends = [attempt.ended_at.timestamp() for attempt in attempts if attempt.ended_at]
+    return metrics.Run(
+        gpus=max(counts, default=usual),
+        started_at=min(launch.training_at for launch in launches),
+        ended_at=max([*ends, *(launch.ended_at for launch in launches)]),
+        productive=metrics.productive_intervals(launches),
     )
 
 
-def _launches(
-    rows: Iterable[Mapping[str, Any]],
-) -> tuple[dict[int, list[metrics.Attempt]], dict[int, float], dict[int, float]]:
-    """For each job: its attempts that trained, its GPUs, and when it ended (s)."""
-    launches: dict[int, list[metrics.Attempt]] = defaultdict(list)
-    gpus: dict[int, float] = defaultdict(float)
-    ends_by_job: dict[int, float] = defaultdict(float)
-    read: set[int] = set()
-    for row in rows:
-        ends = [_number(row[key]) for key in ("first_n", "first_t", "last_n", "last_t")]
-        if row["attempt_id"] in read or None in ends:
-            continue
-        read.add(row["attempt_id"])
-        first, first_t, last, end = (value or 0.0 for value in ends)
-        begin = first_t - (_number(row["first_s"]) or 0.0)
-        if end > begin:
-            launches[row["job_id"]].append(metrics.Attempt(begin, end, int(first), int(last)))
-            size = (row["attempt__node_count"] or 1) * row["job__cluster__gpus_per_node"]
-            gpus[row["job_id"]] = max(gpus[row["job_id"]], size)
-            # a job that hangs after its last step costs time until its attempt ends
-            ends_by_job[row["job_id"]] = max(ends_by_job[row["job_id"]], end, row["attempt__ended_at"].timestamp())
-    return launches, gpus, ends_by_job
-
-
-def _number(text: Any) -> float | None:
-    """A number from JSON; SQLite returns JSON's null as the text ``null``."""
-    try:
-        return float(text)
-    except (TypeError, ValueError):
-        return None
+def fleet_ettr(*, user: Any, query: Query, low: datetime, high: datetime) -> tuple[float | None, float]:
+    """The fleet's ratio between two moments, and the seconds that its jobs lasted. One query, as above."""
+    runs = _runs(_attempts(user, query, low, high)[:MAX_ATTEMPTS])
+    begin, end = low.timestamp(), high.timestamp()
+    lasted_s = sum(max(0.0, min(run.ended_at, end) - max(run.started_at, begin)) for run in runs)
+    return metrics.Fleet(runs).ettr(begin, end), lasted_s
 
 
 def _hours(fleet: metrics.Fleet, begin: float, end: float) -> list[tuple[datetime, float | None]]:

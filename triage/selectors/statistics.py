@@ -21,6 +21,7 @@ from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids, visible_clusters
 from triage.selectors.calibration import COLUMNS as CALIBRATION
 from triage.selectors.calibration import calibration_of
+from triage.selectors.cost_fleet import fleet_ettr
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import updated_result
 from triage.selectors.sums import Period, Pieces, Sums, Values, in_period, pieces_of, sum_weeks, total
@@ -85,6 +86,8 @@ class Statistics:
     query: Query
     by: str
     total: int
+    #: all costs: their parts, and how many are known
+    sums: Sums
     #: those with a known cost, those with a rejected verdict, and imported faults
     priced: int
     rejected: int
@@ -113,7 +116,7 @@ TABLES = ("weeks", "pareto", "verdicts", "precision", "calibration", "dimension"
 def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster", now: datetime) -> Statistics:
     """The statistics of incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
 
-    Complexity: six queries, each one or a few passes over an index (two small ones instead of the longest if the weeks
+    Complexity: eight queries, each of few passes over an index (two small ones instead of the longest if the weeks
     are cached), then linear in weeks x categories.
     """
     incidents = query.apply(incidents_visible_to(user), user=user, now=now)
@@ -126,6 +129,7 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         query=query,
         by=by,
         total=int(now_sums.incidents),
+        sums=now_sums,
         priced=int(now_sums.priced),
         rejected=int(now_sums.rejected),
         imported=int(now_sums.incidents - now_sums.diagnosed),
@@ -185,34 +189,41 @@ def _hide_unknown_costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How long jobs ran in a period: the denominator of failure rates."""
+    """How long jobs ran in a period: the denominator of failure rates. ``ettr``: the fleet's, of jobs that ``lasted_s``
+    seconds from their first step to their end.
+    """
 
     wall_s: float
     node_days: float
+    ettr: float | None = None
+    lasted_s: float = 0.0
 
 
-def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, Exposure]:
+def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, ...]:
     """Run time of the attempts that ended in this period and in the one before, of the query's jobs.
 
-    Healthy jobs count, too: terms about incidents do not filter it. One query of two sums.
+    Healthy jobs count, too: terms about incidents do not filter it. One query of two sums, and two of attempts.
     """
     visible, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
     # most people see most jobs: testing for an excluded job is faster
     other_jobs = Job.objects.exclude(visible).order_by().values("pk")
     matching_jobs = Job.objects.filter(condition, visible).order_by().values("pk")
     jobs = Q(job__in=matching_jobs) if condition else ~Q(job__in=other_jobs)
+    spans = ((0, period.starts_at, period.ends_at), (1, period.before_at, period.starts_at))
     parts = [
         Attempt.objects.filter(jobs, ended_at__gte=low, ended_at__lt=high)
         .order_by()
         .values(which=Value(which))
         .annotate(wall_s=Sum("ran_s"), node_s=Sum(F("ran_s") * F("node_count")))
         .values_list("which", "wall_s", "node_s")
-        for which, low, high in ((0, period.starts_at, period.ends_at), (1, period.before_at, period.starts_at))
+        for which, low, high in spans
     ]
     rows = parts[0].union(parts[1], all=True).order_by()
-    sums = {which: Exposure(wall_s or 0.0, (node_s or 0.0) / 86_400) for which, wall_s, node_s in rows}
-    nothing = Exposure(0.0, 0.0)
-    return sums.get(0, nothing), sums.get(1, nothing)
+    sums = {which: (wall_s or 0.0, (node_s or 0.0) / 86_400) for which, wall_s, node_s in rows}
+    return tuple(
+        Exposure(*sums.get(which, (0.0, 0.0)), *fleet_ettr(user=user, query=query, low=low, high=high))
+        for which, low, high in spans
+    )
 
 
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
@@ -225,7 +236,7 @@ def _ratio(numerator: float, denominator: float) -> float | None:
     return numerator / denominator if denominator else None
 
 
-def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, Exposure]) -> tuple[Figure, ...]:
+def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, ...]) -> tuple[Figure, ...]:
     def figure(key: str, title: str, unit: str, is_more_better: bool, of: _Measure) -> Figure:
         (now, basis), (before, _) = (of(part, ran) for part, ran in zip(sums, exposure, strict=True))
         return Figure(key, title, now, before, unit, is_more_better, basis)
@@ -258,7 +269,11 @@ def _incidents(part: Sums, _: Exposure) -> _ValueAndBasis:
 def _gpu_hours(part: Sums, _: Exposure) -> _ValueAndBasis:
     if part.incidents and not part.priced:
         return None, "no evidence shows what an incident cost"
-    return part.gpu_hours, f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}" if part.incidents else ""
+    if not part.incidents:
+        return part.gpu_hours, ""
+    of_all = f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}"
+    assumed = f", {part.assumed:,.0f} of them with an assumed number of GPUs" if part.assumed else ""
+    return part.gpu_hours, of_all + assumed
 
 
 def _too_short(ran: Exposure) -> str:
@@ -274,8 +289,11 @@ def _mtbf(part: Sums, ran: Exposure) -> _ValueAndBasis:
 
 
 def _mttd(part: Sums, _: Exposure) -> _ValueAndBasis:
-    basis = f"of {_count(part.detections, 'incident')}" if part.detections else "no evidence shows when it failed"
-    return _ratio(part.detected_s, part.detections), basis
+    if not part.detections:
+        return None, "no evidence came within a day of the failure" if part.diagnosed else ""
+    late = part.diagnosed - part.detections
+    left_out = f"; {late:,.0f} uploaded late or without times left out" if late else ""
+    return _ratio(part.detected_s, part.detections), f"of {_count(part.detections, 'incident')}{left_out}"
 
 
 def _mttr(part: Sums, _: Exposure) -> _ValueAndBasis:
@@ -283,15 +301,12 @@ def _mttr(part: Sums, _: Exposure) -> _ValueAndBasis:
     return _ratio(part.repaired_s, part.repairs), basis
 
 
-def _ettr(part: Sums, ran: Exposure) -> _ValueAndBasis:
-    if missing := _too_short(ran):
-        return None, missing
-    if part.diagnosed and not part.losses:
-        return None, "no incident shows how long it stopped"
-    basis = f"{part.lost_s / 3600:,.1f} of {ran.wall_s / 3600:,.0f} h lost"
-    if part.losses < part.diagnosed:
-        basis = f"at most: {part.losses:,.0f} of {_count(part.diagnosed, 'failure')} state their loss"
-    return max(0.0, 1 - part.lost_s / ran.wall_s), basis
+def _ettr(_: Sums, ran: Exposure) -> _ValueAndBasis:
+    if ran.ettr is None:
+        return None, "no logs show steps with times"
+    if ran.lasted_s < MIN_RUN_S:
+        return None, f"{ran.lasted_s / 3600:,.1f} h with known steps, {MIN_RUN_S / 3600:.0f} h needed"
+    return ran.ettr, f"of {ran.lasted_s / 3600:,.0f} h with known steps"
 
 
 def _right_share(part: Sums, _: Exposure) -> _ValueAndBasis:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
+from itertools import chain
 from operator import add
 from typing import Any, NamedTuple
 
@@ -29,8 +30,8 @@ INVALID_DATES = "The dates cannot be used: give since and until as 2026-11-01, s
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Days from ``start`` to ``end``, both included, in UTC; the period before has the same length and ends at
-    ``start``.
+    """Days from ``start`` to ``end``, both included, in UTC; the period before ends at ``start``. It has the same
+    length; that before a calendar month is the month before.
     """
 
     start: date
@@ -56,8 +57,20 @@ class Period:
         return self.starts_at + timedelta(days=self.days)
 
     @property
+    def is_month(self) -> bool:
+        is_last_day = (self.end + timedelta(days=1)).day == 1
+        return self.start.day == 1 and is_last_day and self.days <= 31
+
+    @property
     def before_at(self) -> datetime:
+        """The start of the period before."""
+        if self.is_month:
+            return (self.starts_at - timedelta(days=1)).replace(day=1)
         return self.starts_at - timedelta(days=self.days)
+
+    @property
+    def before_words(self) -> str:
+        return "the month before" if self.is_month else f"the {self.days} days before"
 
     @property
     def term(self) -> str:
@@ -100,9 +113,18 @@ class Sums(NamedTuple):
     #: how complete the costs are: those with a known cost, those with a rejected verdict
     priced: float = 0.0
     rejected: float = 0.0
+    #: parts of the GPU-hours, and how many costs are of an assumed number of GPUs
+    waited_gpu_hours: float = 0.0
+    repeated_gpu_hours: float = 0.0
+    assumed: float = 0.0
+
+    @property
+    def lost_gpu_hours(self) -> float:
+        """The part that was lost until the attempts ended."""
+        return max(0.0, self.gpu_hours - self.waited_gpu_hours - self.repeated_gpu_hours)
 
 
-_COSTS = ("n", "gpu", "machines", "priced")
+_COSTS = ("n", "gpu", "machines", "priced", "waited", "repeated", "assumed")
 _VERDICTS = ("diagnosed", "judged", "judged_alike", "right", "open")
 _TIMES = ("lost", "losses", "detected", "detections", "repaired", "repairs")
 
@@ -134,6 +156,9 @@ def _aggregates(*names: str) -> dict[str, Any]:
         "repairs": Count("repaired_s", filter=is_diagnosed),
         "priced": Count("gpu_hours"),
         "rejected": Count("pk", filter=Q(state=Incident.State.REJECTED)),
+        "waited": Sum("waited_gpu_hours"),
+        "repeated": Sum("repeated_gpu_hours"),
+        "assumed": Count("pk", filter=Q(is_cost_assumed=True)),
     }
     nothing = Value(0.0, FloatField())
     return {name: aggregate if name in names else nothing for name, aggregate in aggregates.items()}
@@ -177,7 +202,7 @@ def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pi
         _add_up(pieces, incidents, period, by)
         return pieces
     acts_since = acts.filter(pk__gt=max(former.acts, default=0) - OVERLAP_ROWS)
-    about = {pk: rest for pk, *rest in acts_since.values_list("pk", "kind", "job", "incident__week", "data__week")}
+    about = {pk: rest for pk, *rest in acts_since.values_list("pk", "kind", "job", "incident__week", "data__weeks")}
     fresh = [rest for pk, rest in about.items() if pk not in former.acts]
     if any(_may_change_many(*rest) for rest in fresh):
         pieces = Pieces(acts=set(about))
@@ -185,7 +210,8 @@ def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pi
         return pieces
     if not fresh:
         return former
-    stale = {week for _, _, week, _ in fresh if week} | {date.fromisoformat(was) for *_, was in fresh if was}
+    more = chain.from_iterable(weeks for *_, weeks in fresh if weeks)
+    stale = {week for _, _, week, _ in fresh if week} | set(map(date.fromisoformat, more))
     stale = {week for week in stale if period.before_at.date() - timedelta(days=7) < week <= period.end}
     pieces = Pieces(
         {week: piece for week, piece in former.now.items() if week not in stale},
@@ -197,7 +223,7 @@ def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pi
     return pieces
 
 
-def _may_change_many(kind: str, job: int | None, week: date | None, _was: str | None) -> bool:
+def _may_change_many(kind: str, job: int | None, week: date | None, _more: list[str] | None) -> bool:
     """Whether an act on a whole job may have changed many incidents; a diagnosis without an incident changes none."""
     return kind in {"job_deleted", "demonstration_removed"} or (
         job is not None and week is None and kind not in {"diagnosed", "run_cancelled"}

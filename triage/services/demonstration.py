@@ -7,6 +7,7 @@ The history is stored as real incidents, so that every page shows it. Its own cl
 
 from __future__ import annotations
 
+from collections import defaultdict
 from datetime import datetime
 from typing import Any
 
@@ -21,6 +22,7 @@ from triage.diagnosis_tables import key_of, tables_delete
 from triage.domain.report_facts import week_of
 from triage.models import Activity, Decision, Diagnosis, Incident, Suspect
 from triage.selectors.demonstration import PREFIX
+from triage.services.costing import costs_set
 from triage.services.indexing import search_entries_make
 from triage.services.synthetic_history import NODES, STEP_S, Failure, Launch, SyntheticJob, history
 
@@ -64,7 +66,9 @@ def history_load(*, now: datetime | None = None) -> int:
     diagnoses = Diagnosis.objects.bulk_create(map(_diagnosis, attempts, launches))
     diagnosed = zip(diagnoses, launches, strict=True)
     failed = [(diagnosis, launch.failure) for diagnosis, launch in diagnosed if launch.failure]
-    incidents = Incident.objects.bulk_create(_incident(diagnosis, failure) for diagnosis, failure in failed)
+    unsaved = [_incident(diagnosis, failure) for diagnosis, failure in failed]
+    _costs_set(attempts, unsaved)
+    incidents = Incident.objects.bulk_create(unsaved)
     failures = [(incident, failure) for incident, (_, failure) in zip(incidents, failed, strict=True)]
     search_entries_make(incidents)
     Suspect.objects.bulk_create(
@@ -123,7 +127,25 @@ def _attempt(job: Job, number: int, launch: Launch, *, nodes: int) -> Attempt:
         ran_s=(ended - launch.started_at).total_seconds() if ended else None,
         outcome="failed" if launch.failure else "succeeded" if ended else "running",
         node_count=nodes,
+        gpus=nodes * job.cluster.gpus_per_node,
+        gpus_from="stated",
+        training_at=launch.trains_at,
+        trained_until=launch.last_step_at,
+        first_step=launch.first,
+        last_step=launch.last,
     )
+
+
+def _costs_set(attempts: list[Attempt], incidents: list[Incident]) -> None:
+    """Set the costs of the incidents, job by job."""
+    by_job: dict[int, list[Incident]] = defaultdict(list)
+    for incident in incidents:
+        by_job[incident.job_id].append(incident)
+    launches: dict[int, list[Attempt]] = defaultdict(list)
+    for attempt in attempts:
+        launches[attempt.job_id].append(attempt)
+    for job, failed in by_job.items():
+        costs_set(failed[0].job, launches[job], failed)
 
 
 def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
@@ -143,7 +165,6 @@ def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
 
 def _incident(diagnosis: Diagnosis, failure: Failure) -> Incident:
     job, nodes, state = diagnosis.job, diagnosis.attempt.node_count or 0, Incident.State(failure.state)
-    node_hours = failure.detected_s / 3600 * nodes
     incident = Incident(
         job=job,
         attempt=diagnosis.attempt,
@@ -163,8 +184,6 @@ def _incident(diagnosis: Diagnosis, failure: Failure) -> Incident:
         week=week_of(failure.at),
         opened_at=diagnosis.attempt.ended_at or failure.at,
         lost_s=failure.detected_s,
-        node_hours=node_hours,
-        gpu_hours=node_hours * job.cluster.gpus_per_node,
         detected_s=failure.detected_s,
         reviewed_at=failure.judged_at,
     )

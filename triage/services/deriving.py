@@ -20,15 +20,22 @@ from triage.domain.report_facts import (
     week_of,
 )
 from triage.models import Activity, Diagnosis, Finding, GroupRule, Incident, Suspect
+from triage.services.costing import TRAINING_FIELDS, costs_write, training_set
 from triage.services.indexing import search_entry_write
+
+#: what the report shows of an attempt
+ATTEMPT_FIELDS = ("outcome", "node_count", "started_at", "ended_at", "ran_s", *TRAINING_FIELDS)
+#: evidence that came later than this after the end of its attempt was uploaded late: that is no time to detection
+LATE_S = 24 * 3600
 
 
 def rows_derive(
     *, diagnosis: Diagnosis, job: Job, report: dict[str, Any], now: datetime
-) -> tuple[Incident | None, date | None]:
+) -> tuple[Incident | None, set[date]]:
     """Write the incident, the attempt and the job as the report has them. Decisions and their states stay.
 
-    Returns the incident of the attempt, and its former week if it has another one now. ``job`` is locked by the caller.
+    Returns the incident of the attempt, and the other weeks whose sums changed: its former one, and those of earlier
+    attempts, whose wait for this one is part of their cost. ``job`` is locked by the caller.
     """
     attempt = diagnosis.attempt
     names = node_names_of(report)
@@ -37,26 +44,31 @@ def rows_derive(
     is_last = last.pk == attempt.pk
     facts = incident_of(report, job.declared_outcome if is_last else "")  # what people say is of how the job ended
     incident = Incident.objects.filter(attempt=attempt, ordinal=0).first()
-    week = incident.week if incident else None
+    former_weeks = {incident.week} if incident else set()
+    _attempt_write(attempt=attempt, report=report)
     if facts:
         incident = _incident_write(job=job, incident=incident, diagnosis=diagnosis, facts=facts, now=now)
     elif incident:
         incident.is_withdrawn = True
         incident.diagnosis = diagnosis
         incident.save(update_fields=["is_withdrawn", "diagnosis"])
-    _attempt_write(attempt=attempt, report=report)
+    former_weeks |= costs_write(job)
     job.found_outcome = attempt.outcome if is_last else last.outcome
     job.outcome = standing_outcome(job.declared_outcome, job.found_outcome)
     _framework_set(job, attempt, report)
     job.save(update_fields=["outcome", "found_outcome", "framework"])
-    return incident, week if incident and incident.week != week else None
+    return incident, former_weeks - {incident.week if incident else None}
 
 
 def _detected_s(job: Job, incident: Incident, facts: IncidentFacts) -> float | None:
-    """Seconds from the failure to its incident; None if unknown, and for a recording, whose age is no detection."""
+    """Seconds from the failure to its incident; None if unknown, and for a recording and evidence that was uploaded
+    late, whose age is no detection.
+    """
     if facts.happened_at is None or job.cluster.slug == DEMONSTRATION:
         return None
-    return max(0.0, (incident.opened_at - facts.happened_at).total_seconds())
+    ended_at = incident.attempt.ended_at or facts.happened_at
+    is_late = (incident.opened_at - ended_at).total_seconds() > LATE_S
+    return None if is_late else max(0.0, (incident.opened_at - facts.happened_at).total_seconds())
 
 
 def _incident_write(
@@ -67,10 +79,6 @@ def _incident_write(
     decisions = [] if is_new else list(incident.decisions.all())
     happened_at = facts.happened_at or incident.opened_at
     is_new_fingerprint = is_new or incident.fingerprint != facts.fingerprint
-    node_hours = facts.lost_s / 3600 * facts.node_count if facts.lost_s is not None and facts.node_count else None
-    gpu_hours = facts.gpu_hours
-    if gpu_hours is None and node_hours is not None:
-        gpu_hours = node_hours * job.cluster.gpus_per_node
     values: dict[str, Any] = {
         "job": job,
         "cluster": job.cluster,
@@ -93,8 +101,6 @@ def _incident_write(
         "is_time_known": facts.happened_at is not None,
         "week": week_of(happened_at),
         "lost_s": facts.lost_s,
-        "node_hours": node_hours,
-        "gpu_hours": gpu_hours,
         "detected_s": _detected_s(job, incident, facts),
         "is_withdrawn": False,
     }
@@ -168,7 +174,8 @@ def _attempt_write(*, attempt: Attempt, report: dict[str, Any]) -> None:
     attempt.ran_s = None
     if attempt.started_at and attempt.ended_at:
         attempt.ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
-    attempt.save(update_fields=["outcome", "node_count", "started_at", "ended_at", "ran_s"])
+    training_set(attempt, timeline, report.get("job") or {})
+    attempt.save(update_fields=ATTEMPT_FIELDS)
 
 
 def _framework_set(job: Job, attempt: Attempt, report: dict[str, Any]) -> None:

@@ -136,7 +136,7 @@ def diagnosis_store(
         timeline=timeline,
         created_at=now,
     )
-    incident, former_week = rows_derive(diagnosis=diagnosis, job=job, report=report, now=now)
+    incident, more_weeks = rows_derive(diagnosis=diagnosis, job=job, report=report, now=now)
     Activity.objects.create(
         incident=incident,
         job=job,
@@ -145,8 +145,8 @@ def diagnosis_store(
             "engine": diagnosis.engine,
             "revision": revision,
             "after": incident.category if incident and not incident.is_withdrawn else "no failure found",
-            # the former week, whose sums change, too
-            **({"week": str(former_week)} if former_week else {}),
+            # other weeks whose sums change, too
+            **({"weeks": sorted(map(str, more_weeks))} if more_weeks else {}),
         },
     )
     return diagnosis

@@ -11,6 +11,7 @@ from typing import Any
 from django.db import transaction
 
 from ingest.models import Attempt, Cluster, Job, Node
+from triage.domain.costs import cost_of, gpus_of
 from triage.domain.report_facts import week_of
 from triage.models import Activity, Diagnosis, Incident, Suspect
 from triage.services.indexing import search_entries_make
@@ -146,7 +147,7 @@ def _batch_import(job: Job, batch: tuple[tuple[int, Fault], ...], nodes: dict[st
 
 def _incident(job: Job, diagnosis: Diagnosis, fault: Fault) -> Incident:
     lost_s = (fault.ended_at - fault.started_at).total_seconds() if fault.ended_at else None
-    node_hours = lost_s / 3600 if lost_s is not None else None
+    cost = cost_of(gpus_of(diagnosis.attempt, job.cluster.gpus_per_node), 1, lost_s=lost_s)
     headline = f"{fault.node[:40]} out of service: {fault.description}"
     return Incident(
         job=job,
@@ -169,6 +170,7 @@ def _incident(job: Job, diagnosis: Diagnosis, fault: Fault) -> Incident:
         week=week_of(fault.started_at),
         lost_s=lost_s,
         repaired_s=lost_s,
-        node_hours=node_hours,
-        gpu_hours=node_hours * job.cluster.gpus_per_node if node_hours is not None else None,
+        node_hours=cost.node_hours,
+        gpu_hours=cost.gpu_hours,
+        is_cost_assumed=cost.is_assumed,
     )
