@@ -15,7 +15,7 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Incident, SavedView
-from triage.services import grouping, reviewing, saved_views
+from triage.services import grouping, reviewing, reviewing_many, saved_views
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db
@@ -153,7 +153,7 @@ def test_many_incidents_are_offered_and_given_to_people_who_may_see_all_of_them(
     page = page_text(client.post(reverse("bulk"), {"act": "assign", "id": numbers, "ask": "1"}))
     assert "<option>red-max</option>" in page and "blue-eve" not in page
     with pytest.raises(reviewing.ReviewError, match="may see this"):
-        reviewing.incidents_assign(
+        reviewing_many.incidents_assign(
             incidents=Incident.objects.filter(pk__in=numbers), assignee=people["blue"], by=people["red"]
         )
     assert not Incident.objects.exclude(assignee=None).exists()

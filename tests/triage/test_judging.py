@@ -22,14 +22,8 @@ from triage.models import Activity, Incident, Suspect
 from triage.selectors.incident import incident_view
 from triage.services.diagnosing import diagnosis_store
 from triage.services.importing import Fault, faults_import
-from triage.services.reviewing import (
-    ReviewError,
-    decision_make,
-    incident_act,
-    incident_assign,
-    incident_confirm,
-    incidents_decide,
-)
+from triage.services.reviewing import ReviewError, decision_make, incident_act, incident_assign, incident_confirm
+from triage.services.reviewing_many import incidents_decide
 from triage.services.undoing import act_undo, last_act_undo
 
 pytestmark = pytest.mark.django_db

@@ -12,14 +12,8 @@ from tests.factories import make_incident, make_user
 from triage.models import Activity, Decision, GroupRule, Incident
 from triage.services import reviewing
 from triage.services.grouping import incidents_merge, incidents_split
-from triage.services.reviewing import (
-    ReviewError,
-    decision_make,
-    decision_undo,
-    incident_act,
-    incidents_assign,
-    incidents_decide,
-)
+from triage.services.reviewing import ReviewError, decision_make, decision_undo, incident_act
+from triage.services.reviewing_many import incidents_assign, incidents_decide
 from triage.services.undoing import act_undo
 
 pytestmark = pytest.mark.django_db

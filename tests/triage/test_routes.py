@@ -16,7 +16,7 @@ from tests.patience import wait_for
 from tests.triage.receiver import verify
 from tests.triage.report import sample
 from triage.models import Activity, Decision, Delivery, Route
-from triage.services import outbox, reviewing, routes
+from triage.services import outbox, reviewing, reviewing_many, routes
 from triage.services.diagnosing import diagnosis_store
 
 pytestmark = pytest.mark.django_db(transaction=True)
@@ -78,7 +78,7 @@ def test_an_opened_incident_is_reported_with_what_to_do(route, receiver):
 
 def test_a_bulk_act_is_reported_each_incident(route, receiver):
     rows, ada = [make_incident() for _ in range(3)], make_user("ada", "engineer")
-    reviewing.incidents_decide(incidents=rows, word="confirm", by=ada)
+    reviewing_many.incidents_decide(incidents=rows, word="confirm", by=ada)
     assert told(receiver) == ["incident.decided"] * 3
     said = [json.loads(body)["data"]["incident"] for body in receiver.bodies()]
     assert {row["number"] for row in said} == {row.pk for row in rows}

@@ -14,7 +14,8 @@ from django.utils import timezone
 from tests.factories import api_of, make_incident, make_user
 from tests.pages import page_text
 from triage.models import Activity, Decision, Delivery, Group, Incident, Route
-from triage.services.reviewing import decision_make, decision_undo, incident_act, incidents_decide
+from triage.services.reviewing import decision_make, decision_undo, incident_act
+from triage.services.reviewing_many import incidents_decide
 
 pytestmark = pytest.mark.django_db
 

@@ -8,7 +8,7 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.triage.report import T0, healthy, sample
 from triage.models import Activity, Incident
 from triage.selectors.sums import Period, pieces_of
-from triage.services import reviewing
+from triage.services import reviewing, reviewing_many
 from triage.services.diagnosing import diagnosis_store
 from triage.services.importing import Fault, faults_import
 from triage.services.ownership import team_follow
@@ -63,7 +63,7 @@ def test_words_and_acts_of_people_change_the_week_of_their_incident(ada, inciden
     reviewing.decision_undo(decision=word, by=ada)
     assert kept.look()
     others = list(Incident.objects.exclude(pk=incident.pk))
-    reviewing.incidents_decide(incidents=others, word="reject", by=ada)
+    reviewing_many.incidents_decide(incidents=others, word="reject", by=ada)
     assert kept.look()
     reviewing.decision_make(incident=others[-1], claim="category", word="correct", value="network.link_down", by=ada)
     assert kept.look()

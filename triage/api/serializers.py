@@ -61,13 +61,16 @@ class DecisionSerializer(serializers.ModelSerializer[Decision]):
 
 
 class DecisionInSerializer(StrictSerializer):
-    """A new decision: ``value`` only with ``correct``; ``subject`` only for a suspect."""
+    """A new decision: ``value`` only with ``correct``; ``subject`` only for a suspect. ``seen``: the id of the newest
+    decision that you know, 0 for none; then a newer one of somebody else is not replaced.
+    """
 
     claim = serializers.ChoiceField(Decision.Claim.choices)
     subject = serializers.CharField(required=False, allow_blank=True, max_length=200, default="")
     word = serializers.ChoiceField(Decision.Word.choices)
     value = serializers.CharField(required=False, allow_blank=True, max_length=200, default="")
     reason = serializers.CharField(required=False, allow_blank=True, max_length=2000, default="")
+    seen = serializers.IntegerField(required=False, min_value=0)
 
 
 class IncidentDetailSerializer(IncidentSerializer):

@@ -136,6 +136,11 @@ class IncidentView:
         return f"it was seen on {', '.join(parts)}" if parts else ""
 
     @property
+    def seen(self) -> int:
+        """The newest decision that this page shows, for its forms: 0 if there is none."""
+        return max((decision.pk for decision in self.decisions), default=0)
+
+    @property
     def affected(self) -> str:
         """Who else it stopped, in words."""
         return affected_words(self.incident, self.findings, [one.row.entity for one in self.suspects])

@@ -17,6 +17,7 @@ from diagnosis.model import STAGES
 from ingest.locks import lock_rows
 from ingest.selectors import people_who_see
 from triage.domain import standing
+from triage.domain.unseen import unseen_decision
 from triage.models import Activity, Decision, Incident, Route
 from triage.services.announcing import activities_announce
 from triage.services.learning import learning_consider
@@ -41,18 +42,21 @@ def decision_make(
     value: str = "",
     reason: str = "",
     request_id: uuid.UUID | None = None,
+    seen: int | None = None,
 ) -> Decision:
-    """Record one decision on one claim; the incident's state follows the category claim.
+    """Record one decision on one claim; the incident's state follows the category claim. ``seen``: as of
+    :func:`triage.domain.unseen.unseen_decision`.
 
     The same decision again, by the same person, writes nothing while it stands: the standing one is returned, with
     ``is_repeat`` set.
 
     Raises:
-        ReviewError: unknown claim, word or value, or a correction that repeats the machine.
+        ReviewError: unknown claim, word or value, a correction that repeats the machine, or another person's decision
+            that this one would replace unseen.
     """
     incident = _lock(incident)
     machine_value = _machine_value(incident, claim, subject)
-    value = _checked_value(claim=claim, word=word, value=value.strip(), machine_value=machine_value)
+    value = checked_value(claim=claim, word=word, value=value.strip(), machine_value=machine_value)
     before = standing.latest_by_claim(incident.decisions.all()).get((claim, subject))
     decision = Decision(
         incident=incident,
@@ -65,9 +69,11 @@ def decision_make(
         diagnosis_id=incident.diagnosis_id,
         made_by=by,
     )
-    if before is not None and not _is_news(decision, before):
+    if before is not None and not is_news(decision, before):
         before.is_repeat = True
         return before
+    if conflict := unseen_decision(before, decision, seen):
+        raise ReviewError(conflict)
     decision.save()
     _update_standing(incident, decision, now=decision.made_at)
     log_act(
@@ -90,7 +96,13 @@ def decision_make(
 
 @transaction.atomic
 def incident_confirm(
-    *, incident: Incident, suspect: str, by: Any, reason: str = "", request_id: uuid.UUID | None = None
+    *,
+    incident: Incident,
+    suspect: str,
+    by: Any,
+    reason: str = "",
+    request_id: uuid.UUID | None = None,
+    seen: int | None = None,
 ) -> Decision:
     """Confirm the category and one suspect in one act, which is undone as one. Returns the decision on the category.
 
@@ -101,6 +113,7 @@ def incident_confirm(
     if not incident.suspects.filter(entity=suspect, is_accused=True).exists():
         raise ReviewError(f"{suspect} is not accused here: confirm the category alone, or name the right suspect.")
     common: dict[str, Any] = {"incident": incident, "word": Decision.Word.CONFIRM, "by": by, "request_id": request_id}
+    common["seen"] = seen
     decision = decision_make(claim=Decision.Claim.CATEGORY, reason=reason, **common)
     on_suspect = decision_make(claim=Decision.Claim.SUSPECT, subject=suspect, **common)
     decision.is_repeat = decision.is_repeat and on_suspect.is_repeat
@@ -195,7 +208,7 @@ def incident_assign(
     the answer is the id of the same act a moment ago; then nothing is written.
     """
     incident = _lock(incident)
-    _require_access(assignee, [incident])
+    require_access(assignee, [incident])
     before, name = incident.assignee, assignee.get_username() if assignee else ""
     incident.repeats = act_repeated(incident, "assigned", by, after=name)
     if incident.repeats:
@@ -225,82 +238,8 @@ def comment_add(*, incident: Incident, body: str, by: Any) -> None:
         log_act(incident, "commented", by, body=body)
 
 
-@transaction.atomic
-def incidents_decide(*, incidents: Iterable[Incident], word: str, by: Any, reason: str = "") -> tuple[uuid.UUID, int]:
-    """One decision on the category of many incidents; all rows share one id, for the undo. Returns (id, how many):
-    those that this person judged so before stay as they are.
-
-    All or none. A dozen queries for any number, and a few for each route message.
-
-    Raises:
-        ReviewError: unknown word, or some of the incidents to confirm have no category.
-    """
-    request_id, claim, now = uuid.uuid4(), Decision.Claim.CATEGORY, timezone.now()
-    locked = list(lock_incidents(incidents).prefetch_related("decisions"))
-    unnamed = [f"#{row.pk}" for row in locked if row.category == taxonomy.UNKNOWN]
-    if word == Decision.Word.CONFIRM and unnamed:
-        some = ", ".join(unnamed[:5]) + (f" and {len(unnamed) - 5} more" if len(unnamed) > 5 else "")
-        raise ReviewError(
-            f"Nothing was confirmed: the machine named no category for {some}. "
-            "Deselect those and correct them one by one, or judge them inconclusive."
-        )
-    earlier = {incident.pk: list(incident.decisions.all()) for incident in locked}
-    wanted = [
-        Decision(
-            incident=incident,
-            claim=claim,
-            word=word,
-            machine_value=incident.category,
-            value=_checked_value(claim=claim, word=word, value="", machine_value=incident.category),
-            reason=reason.strip()[:MAX_REASON],
-            diagnosis_id=incident.diagnosis_id,
-            made_by=by,
-        )
-        for incident in locked
-    ]
-    befores = {row.pk: standing.latest_by_claim(earlier[row.pk]).get((claim, "")) for row in locked}
-    decisions = Decision.objects.bulk_create(row for row in wanted if _is_news(row, befores[row.incident_id]))
-    acts = []
-    for decision in decisions:
-        incident = decision.incident
-        before = befores[incident.pk]
-        set_standing(incident, [*earlier[incident.pk], decision], now)
-        data: dict[str, Any] = {"claim": claim, "word": word, "before": before.value if before else incident.category}
-        data |= {"after": decision.value, "reason": decision.reason, "decision": decision.pk}
-        acts.append(act_row(incident, "decided", by, request_id, data))
-    Incident.objects.bulk_update([decision.incident for decision in decisions], STANDING_FIELDS)
-    acts_log(acts)
-    transaction.on_commit(learning_consider)
-    return request_id, len(decisions)
-
-
-def _is_news(decision: Decision, before: Decision | None) -> bool:
+def is_news(decision: Decision, before: Decision | None) -> bool:
     return before is None or not standing.says_the_same(decision, before)
-
-
-@transaction.atomic
-def incidents_assign(
-    *, incidents: Iterable[Incident], assignee: AbstractBaseUser, by: Any
-) -> tuple[uuid.UUID | None, int]:
-    """Assign many incidents to one person; all rows share one id, for the undo. Returns (id, how many): those that the
-    person has stay as they are. If all do, the id is that of the same act a moment ago, if there was one.
-
-    Raises ReviewError if that person may not see one of them.
-    """
-    request_id, acts = uuid.uuid4(), []
-    locked = list(lock_incidents(incidents).select_related("assignee"))
-    _require_access(assignee, locked)
-    name = assignee.get_username()
-    others = [incident for incident in locked if incident.assignee_id != assignee.pk]
-    if not others:
-        return (act_repeated(locked[0], "assigned", by, after=name) if locked else None), 0
-    for incident in others:
-        before = incident.assignee.get_username() if incident.assignee else ""
-        incident.assignee = assignee  # type: ignore[assignment]
-        acts.append(act_row(incident, "assigned", by, request_id, {"before": before, "after": name}))
-    Incident.objects.bulk_update(others, ["assignee"])
-    acts_log(acts)
-    return request_id, len(others)
 
 
 def unknown_person(name: str) -> ReviewError:
@@ -308,7 +247,7 @@ def unknown_person(name: str) -> ReviewError:
     return ReviewError(f"Nobody called {name[:80]} may see this: check the spelling, or ask who is in its teams.")
 
 
-def _require_access(person: AbstractBaseUser | None, incidents: Iterable[Incident]) -> None:
+def require_access(person: AbstractBaseUser | None, incidents: Iterable[Incident]) -> None:
     if person is None:
         return
     if not people_who_see(incident.cluster_id for incident in incidents).filter(pk=person.pk).exists():
@@ -342,7 +281,7 @@ def _machine_value(incident: Incident, claim: str, subject: str) -> str:
     raise ReviewError(f"There is no claim {claim!r}: use category, suspect, stage or iteration.")
 
 
-def _checked_value(*, claim: str, word: str, value: str, machine_value: str) -> str:
+def checked_value(*, claim: str, word: str, value: str, machine_value: str) -> str:
     if word not in Decision.Word.values:
         raise ReviewError(f"There is no word {word!r}: use confirm, correct, reject or inconclusive.")
     if claim == Decision.Claim.CATEGORY and word == Decision.Word.CONFIRM and machine_value == taxonomy.UNKNOWN:

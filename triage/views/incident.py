@@ -131,6 +131,7 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
     claim, subject, suspect = (request.POST.get(name, "") for name in ("claim", "subject", "suspect"))
     arguments: dict[str, Any] = {"incident": found, "by": request.user, "request_id": request_id}
     arguments["reason"] = request.POST.get("reason", "")
+    arguments["seen"] = whole(request.POST["seen"]) if "seen" in request.POST else None
     try:
         if suspect:
             decision = reviewing.incident_confirm(suspect=suspect, **arguments)

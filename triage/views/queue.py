@@ -30,7 +30,8 @@ from triage.selectors.jobs import jobs_visible_to
 from triage.selectors.saved_views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.moving import job_move_undo
-from triage.services.reviewing import ReviewError, incidents_assign, incidents_decide, unknown_person
+from triage.services.reviewing import ReviewError, unknown_person
+from triage.services.reviewing_many import incidents_assign, incidents_decide
 from triage.services.saved_views import saved_view_create, saved_view_delete
 from triage.services.undoing import act_undo, last_act_undo
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
