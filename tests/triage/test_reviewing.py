@@ -10,7 +10,7 @@ from django.utils import timezone
 
 from tests.factories import make_incident, make_user
 from triage.models import Activity, Decision, GroupRule, Incident
-from triage.services import reviewing
+from triage.services import reviewing, reviewing_many
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError, decision_make, decision_undo, incident_act
 from triage.services.reviewing_many import incidents_assign, incidents_decide
@@ -166,7 +166,7 @@ def test_many_are_judged_or_assigned_in_few_queries(ada, django_assert_max_num_q
 
 def test_many_are_judged_all_or_none(ada, monkeypatch):
     rows = [make_incident() for _ in range(3)]
-    monkeypatch.setattr(reviewing, "acts_log", lambda acts: 1 / 0)
+    monkeypatch.setattr(reviewing_many, "acts_log", lambda acts: 1 / 0)
     with pytest.raises(ZeroDivisionError):
         incidents_decide(incidents=rows, word="confirm", by=ada)
     assert Incident.objects.filter(state="awaiting_review").count() == 3
