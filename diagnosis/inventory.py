@@ -7,12 +7,28 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Any
 
+import msgspec
+
 from diagnosis import numbers
+from diagnosis.json_values import Json, JsonObject, list_in, objects_in
 from diagnosis.model import JobHints, Kind, Parsed
 
 _NAMES = ("name", "node", "host", "hostname")
 _LAYOUT_KEYS = ("tp", "pp", "dp", "cp", "ep", "order")
 _LEAVES = ("leaf", "switch", "rail", "tor")
+
+
+class Machine(msgspec.Struct, frozen=True):
+    """A row of an inventory: a machine, or one GPU of it, with its address. ``port``: that of a rank where several
+    share the address; ``ranks``: those of the machine. Empty: not stated.
+    """
+
+    node: str = ""
+    address: str = ""
+    port: str = ""
+    gpu: str = ""
+    switch: str = ""
+    ranks: tuple[int, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -23,12 +39,12 @@ class Inventory:
     nodes: tuple[str, ...] = ()
     alias: Mapping[str, str] = field(default_factory=dict)
     leaf_of: Mapping[str, str] = field(default_factory=dict)
-    rows: tuple[dict[str, Any], ...] = ()
+    machines: tuple[Machine, ...] = ()
     framework: str = ""
     job_id: str = ""
     world_size: int | None = None
     gpus_per_node: int | None = None
-    layout: Mapping[str, Any] = field(default_factory=dict)
+    layout: JsonObject = field(default_factory=dict)
     commands: tuple[str, ...] = ()
     #: of a description of several jobs: the machines of each (names, addresses) and its command lines
     jobs: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = ()
@@ -54,15 +70,15 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
     described.sort(key=lambda p: p.path)
     documents = [p.facts["json"] for p in described if isinstance(p.facts.get("json"), dict)]
     rows = list(chain.from_iterable(map(_rows_of, described)))
-    facts: dict[str, Any] = {}
-    layout: dict[str, Any] = dict(hints.layout)
+    facts: dict[str, Json] = {}
+    layout: dict[str, Json] = dict(hints.layout)
     node_of: dict[int, str] = {}
     for document in documents:
         facts = {**document, **facts}
         layout = _stated_layout(document) | layout
         node_of |= _node_of(document)
     jobs = _described_jobs(facts)
-    only_job = jobs[0] if len(jobs) == 1 == len(facts["jobs"]) else {}
+    only_job = jobs[0] if len(jobs) == 1 == len(list_in(facts.get("jobs"))) else {}
     machines = _Machines(hints.nodes)
     for row in rows:
         machines.add(row)
@@ -71,7 +87,7 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         nodes=tuple(machines.nodes),
         alias=machines.alias,
         leaf_of=machines.leaf_of,
-        rows=tuple(rows),
+        machines=tuple(map(machine_of, rows)),
         framework=hints.framework or str(facts.get("framework") or ""),
         job_id=hints.job_id or str(facts.get("job_id") or only_job.get("job_id") or ""),
         world_size=_count(world_size),
@@ -83,6 +99,18 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
     )
 
 
+def machine_of(row: JsonObject) -> Machine:
+    """A row of an inventory."""
+    gpu = row.get("gpu")
+    return Machine(
+        node=_first_text(row, ("node", "name", "host")),
+        address=str(row.get("ip") or "").strip(),
+        port=_first_text(row, ("port",)),
+        gpu="" if gpu is None else str(gpu),
+        switch=_first_text(row, ("switch", "leaf")),
+    )
+
+
 class _Machines:
     """The machines in order of the rows that name them, after those of the form."""
 
@@ -91,7 +119,7 @@ class _Machines:
         self.alias = {node: node for node in nodes}
         self.leaf_of: dict[str, str] = {}
 
-    def add(self, row: Mapping[str, Any]) -> None:
+    def add(self, row: JsonObject) -> None:
         name = _first_text(row, _NAMES)
         if not name:
             return
@@ -105,12 +133,12 @@ class _Machines:
             self.leaf_of[name] = switch
 
 
-def _first_text(row: Mapping[str, Any], keys: Sequence[str]) -> str:
+def _first_text(row: JsonObject, keys: Sequence[str]) -> str:
     """The first value under one of these keys, as text."""
     return next((str(row[key]) for key in keys if row.get(key)), "")
 
 
-def _rows_of(p: Parsed) -> list[dict[str, Any]]:
+def _rows_of(p: Parsed) -> list[dict[str, Json]]:
     """The machines in the table and in the description of an artifact."""
     table = p.facts.get("rows")
     document = p.facts.get("json")
@@ -118,7 +146,7 @@ def _rows_of(p: Parsed) -> list[dict[str, Any]]:
     return rows + _rows(document) if isinstance(document, dict) else rows
 
 
-def _stated_layout(document: Mapping[str, Any]) -> dict[str, Any]:
+def _stated_layout(document: JsonObject) -> dict[str, Json]:
     """The sizes and the order that a description states."""
     source = document.get("parallel") or document.get("layout") or document
     if not isinstance(source, dict):
@@ -126,18 +154,17 @@ def _stated_layout(document: Mapping[str, Any]) -> dict[str, Any]:
     return {key: source[key] for key in _LAYOUT_KEYS if key in source}
 
 
-def _described_jobs(facts: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _described_jobs(facts: JsonObject) -> list[JsonObject]:
     """The jobs of a description of several."""
-    jobs = facts.get("jobs")
-    return [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+    return objects_in(facts.get("jobs"))
 
 
-def _commands(own: Mapping[str, Any]) -> tuple[str, ...]:
+def _commands(own: JsonObject) -> tuple[str, ...]:
     """The command lines of one job."""
     return tuple(str(own[key]) for key in ("command", "command_line", "cmd") if isinstance(own.get(key), str))
 
 
-def _jobs_machines(job: dict[str, Any]) -> tuple[frozenset[str], tuple[str, ...]]:
+def _jobs_machines(job: JsonObject) -> tuple[frozenset[str], tuple[str, ...]]:
     """The machines and command lines of one of several jobs."""
     names = (row.get(key) for row in _rows(job) for key in (*_NAMES, "ip"))
     return frozenset(str(name) for name in names if name), _commands(job)
@@ -148,13 +175,13 @@ def _count(value: Any) -> int | None:
     return int(value) if isinstance(value, (int, float)) and 1 <= value <= numbers.MAX_RANKS else None
 
 
-def _rows(data: Mapping[str, Any]) -> list[dict[str, Any]]:
+def _rows(data: JsonObject) -> list[dict[str, Json]]:
     """The machines that a description states, and those of its jobs."""
-    parts = [data, *(job for job in data.get("jobs") or [] if isinstance(job, dict))]
+    parts = [data, *objects_in(data.get("jobs"))]
     return [row for part in parts for key in ("nodes", "hosts") for row in _rows_by_name(part.get(key))]
 
 
-def _rows_by_name(value: Any) -> list[dict[str, Any]]:
+def _rows_by_name(value: Any) -> list[dict[str, Json]]:
     if isinstance(value, dict):
         return [{"name": str(k), **(v if isinstance(v, dict) else {})} for k, v in value.items()]
     if isinstance(value, list):
@@ -162,7 +189,7 @@ def _rows_by_name(value: Any) -> list[dict[str, Any]]:
     return []
 
 
-def _node_of(data: dict[str, Any]) -> dict[int, str]:
+def _node_of(data: dict[str, Json]) -> dict[int, str]:
     ranks = data.get("ranks")
     rows = ranks.items() if isinstance(ranks, dict) else enumerate(ranks if isinstance(ranks, list) else [])
     pairs = ((v.get("rank", k), v.get("node") or v.get("host")) if isinstance(v, dict) else (k, v) for k, v in rows)

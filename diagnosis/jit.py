@@ -12,6 +12,7 @@ import importlib
 import sys
 import threading
 from collections.abc import Callable
+from types import ModuleType
 from typing import Any, Final
 
 import numpy as np
@@ -76,7 +77,7 @@ class _Loop[**P, R]:
 
 def _njit(function: Callable[..., Any]) -> Callable[..., Any]:
     numba = _numba()
-    options: dict[str, Any] = {"nogil": True, "boundscheck": False}
+    options = {"nogil": True, "boundscheck": False}
     try:
         result: Callable[..., Any] = numba.njit(cache=True, **options)(function)
     except RuntimeError:  # no place for a cache: a read-only installation
@@ -95,7 +96,7 @@ def _numba() -> Any:
     the rest of Numba together; no loop here multiplies matrices.
     """
     numba = importlib.import_module("numba")
-    modules: dict[str, Any] = sys.modules
+    modules: dict[str, ModuleType | None] = sys.modules  # type: ignore[assignment]  # None: not installed
     if _BLAS not in modules:
         modules[_BLAS] = None  # an import of it fails, which Numba treats as "not installed"
         try:

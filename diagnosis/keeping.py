@@ -12,9 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
+import msgspec
 import polars as pl
 
 from diagnosis import kept_lines, thresholds
+from diagnosis.evidence import Place, decode
+from diagnosis.evidence.decoding import ReportPart
 from diagnosis.kept_lines import KEPT_SCHEMA
 from diagnosis.kinds.logs.read import physical
 from diagnosis.kinds.logs.rows import stored_rows
@@ -74,12 +77,31 @@ def condense(
     return None
 
 
-def verdict(report: Mapping[str, Any]) -> tuple[Any, ...]:
+class KeptMoment(msgspec.Struct, frozen=True):
+    """Where in the job a failure began."""
+
+    stage: str = ""
+    iteration: int | None = None
+
+
+class KeptConclusion(msgspec.Struct, frozen=True):
     """What a conclusion says: condition, category, where in the job, who is at fault."""
-    parts = report.get("conclusion") or {}
-    moment = parts.get("moment") or {}
-    fault = tuple((one.get("kind"), one.get("name"), one.get("rank")) for one in parts.get("fault") or ())
-    return parts.get("condition"), parts.get("id"), moment.get("stage"), moment.get("iteration"), fault
+
+    condition: str = ""
+    id: str = ""
+    moment: KeptMoment = KeptMoment()
+    fault: tuple[Place, ...] = ()
+
+
+class KeptReport(msgspec.Struct, frozen=True):
+    """What the kept lines must show as all lines do."""
+
+    conclusion: KeptConclusion = KeptConclusion()
+
+
+def verdict(report: ReportPart) -> KeptReport:
+    """What a report says that the kept lines must show, too."""
+    return decode(report, KeptReport)
 
 
 def cited_lines(report: Any) -> set[tuple[str, int]]:

@@ -8,12 +8,12 @@ from __future__ import annotations
 
 import io
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 import polars as pl
 
 #: Schema of the kept lines, in the order of files and lines; ``masked``: a number of the message, in this table alone.
-KEPT_SCHEMA: Final[dict[str, Any]] = {
+KEPT_SCHEMA: Final = {
     "path": pl.String(),
     "line": pl.UInt32(),
     "time": pl.Int64(),
@@ -22,7 +22,7 @@ KEPT_SCHEMA: Final[dict[str, Any]] = {
     "masked": pl.UInt64(),
     "text": pl.Binary(),
 }
-_STORED_SCHEMA: Final[dict[str, Any]] = {
+_STORED_SCHEMA: Final = {
     "path": pl.String(),
     "skipped": pl.UInt32(),
     "passed_ms": pl.Int64(),

@@ -69,10 +69,10 @@ def _write(data: dict[str, Any], directory: Path) -> Path:
 
 
 def _read(directory: Path) -> dict[str, Any]:
-    data: dict[str, Any] = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
+    data = json.loads((directory / FILE_NAME).read_text(encoding="utf-8"))
     if data.pop("format", None) != FORMAT:
         raise ValueError(f"{directory} was parsed by another version of the engine; parse the artifact again")
-    return data
+    return dict(data)
 
 
 def _parsed(data: dict[str, Any], directory: Path) -> Parsed:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import logging
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
+
+import msgspec
 
 from diagnosis import fact_table, faults, inventory, localize, setups, thresholds, unevenness
 from diagnosis.advice import advise
@@ -143,8 +146,8 @@ def diagnose(
         results=results,
         facts=facts or NO_FACTS,
     )
-    has_evidence = not (logs is None and stack_report is None and flow_report is None)
-    advice = make_advice(logs, flow_finding, stack_finding, concluded, described) if has_evidence else None
+    reports = (logs, flow_report, stack_report)
+    advice = make_advice(logs, flow_finding, stack_finding, concluded, described) if any(reports) else None
     offered = next_check.choose_checks(
         checks.load(),
         concluded.condition,
@@ -161,8 +164,8 @@ def diagnose(
         job=described,
         headline=concluded.sentence,
         logs=logs,
-        flows=flow_report.without_suspects() if flow_report else None,
-        stacks=stack_report.without_suspects() if stack_report else None,
+        flows=flow_report and flow_report.without_suspects(),
+        stacks=stack_report and stack_report.without_suspects(),
         suspects=suspects,
         conclusion=conclusion_report(replace(concluded, advice=advice, checks=offered)),
         advice=advice,
@@ -244,7 +247,7 @@ def _stacks(
     return stacks.diagnose_stacks(
         parsed,
         layout=dict(known.layout) or None,
-        inventory=list(known.rows) or None,
+        nodes=[machine.node for machine in known.machines if machine.node],
         framework=known.framework,
         world_size=known.world_size,
         protocol=logs.protocol if logs else (),
@@ -264,14 +267,14 @@ def _flows(
     if not flow_files:
         return None
     home = known.home_of_rank()
-    ranks: dict[str, list[int]] = {}
+    ranks = defaultdict(list)
     for rank, node in sorted(home.items()):
-        ranks.setdefault(node, []).append(rank)
-    rows = [{"node": r.get("node") or r.get("name") or r.get("host"), **r} for r in known.rows if r.get("ip")]
-    rows = [{**row, "ranks": ranks.get(str(row["node"]), ())} for row in rows]
+        ranks[node].append(rank)
+    addressed = [machine for machine in known.machines if machine.address]
+    machines = [msgspec.structs.replace(one, ranks=tuple(ranks[one.node])) for one in addressed]
     return flows.diagnose_flows(
         flow_files,
-        inventory=rows,
+        inventory=machines,
         stated=_stated_layouts(parsed, known, home),
         on_stage=on_stage,
         tables=tables,

@@ -114,8 +114,7 @@ def to_json(diagnosis: Diagnosis) -> dict[str, Any]:
     answered = Answered(diagnosis.headline, diagnosis.conclusion, diagnosis.advice)
     for text in violations(answered) if diagnosis.conclusion else ():
         log.error("The report contradicts itself: %s.", text)
-    told: dict[str, Any] = plain(msgspec.to_builtins(report, enc_hook=plain))
-    return told
+    return dict(plain(msgspec.to_builtins(report, enc_hook=plain)))
 
 
 def logs_report(logs: LogDiagnosis, advice: Advice | None = None) -> LogsReport:

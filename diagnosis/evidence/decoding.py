@@ -7,10 +7,11 @@ from typing import Any
 
 import msgspec
 
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.plain import plain
 
 #: A part of a report: the record of this diagnosis, or its JSON, fresh or stored, whose keys are not known here.
-type ReportPart = msgspec.Struct | Mapping[str, Any] | None
+type ReportPart = msgspec.Struct | JsonObject | None
 
 
 def decode[Record: msgspec.Struct](part: ReportPart, kind: type[Record]) -> Record:
@@ -20,9 +21,9 @@ def decode[Record: msgspec.Struct](part: ReportPart, kind: type[Record]) -> Reco
     return msgspec.convert(plain(_read_keys(part, kind)), kind, strict=False)
 
 
-def _read_keys(part: ReportPart, kind: type[msgspec.Struct]) -> dict[str, object]:
+def _read_keys(part: ReportPart, kind: type[msgspec.Struct]) -> dict[str, Json]:
     """The keys of a record and of the records in its lists, without nulls."""
-    found: dict[str, object] = {}
+    found: dict[str, Json] = {}
     stated = _as_mapping(part)
     for field in msgspec.structs.fields(kind):
         value = stated.get(field.encode_name)
@@ -31,14 +32,14 @@ def _read_keys(part: ReportPart, kind: type[msgspec.Struct]) -> dict[str, object
     return found
 
 
-def _as_mapping(part: ReportPart) -> Mapping[str, Any]:
+def _as_mapping(part: ReportPart) -> JsonObject:
     if isinstance(part, msgspec.Struct):
-        named: Mapping[str, Any] = msgspec.to_builtins(part, enc_hook=plain)
+        named: JsonObject = msgspec.to_builtins(part, enc_hook=plain)
         return named
     return part or {}
 
 
-def _read_value(value: object, kind: type[msgspec.Struct] | None) -> object:
+def _read_value(value: Json, kind: type[msgspec.Struct] | None) -> Json:
     if kind is None:
         return value
     if isinstance(value, (Mapping, msgspec.Struct)):

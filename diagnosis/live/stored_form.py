@@ -7,11 +7,11 @@ become the defaults: a state that is damaged costs what it knew, not the judgeme
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import msgspec
 
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.live.alarms import AlarmRow
 from diagnosis.live.job_state import JobState
 from diagnosis.live.observation import Observation
@@ -31,7 +31,7 @@ def decode_state(stored: object, now: float) -> JobState:
     """
     parts = _object(stored)
     since = parts.get("since")
-    stated: dict[str, Any] = {"since": since if _is_readable(since, Moment) else now, "watches": {}}
+    stated: dict[str, Json] = {"since": since if _is_readable(since, Moment) else now, "watches": {}}
     job = _decode({**parts, **stated}, JobState, JobState(since=now))
     watches = _object(parts.get("watches"))
     for watch in TABLE:
@@ -56,7 +56,7 @@ def decode_observation(sent: object) -> Observation:
     return _decode(plain(sent), Observation, Observation())
 
 
-def _object(value: object) -> Mapping[str, Any]:
+def _object(value: object) -> JsonObject:
     return value if isinstance(value, dict) else {}
 
 
@@ -70,7 +70,7 @@ def _decode[Kind](value: object, kind: type[Kind], default: Kind) -> Kind:
         return _decode_fields(_object(value), kind, default)
 
 
-def _decode_fields[Kind](parts: Mapping[str, Any], kind: type[Kind], default: Kind) -> Kind:
+def _decode_fields[Kind](parts: JsonObject, kind: type[Kind], default: Kind) -> Kind:
     """A record of the fields that can be read, if these fit together."""
     if not isinstance(default, msgspec.Struct):
         return default

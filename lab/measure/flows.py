@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+from diagnosis.inventory import machine_of
 from diagnosis.kinds.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 from diagnosis.plain import plain
@@ -79,7 +80,7 @@ def answer(capture: Capture) -> tuple[dict[str, Any], int, float]:
     began = time.process_time()
     with tempfile.TemporaryDirectory() as work:
         parsed = parse_flow(io.BytesIO(capture.data), capture.file, ParseHints(), Path(work))
-        found = diagnose_flows([parsed], inventory=capture.inventory)
+        found = diagnose_flows([parsed], inventory=list(map(machine_of, capture.inventory)))
     report = msgspec.to_builtins(found, enc_hook=plain)
     return report, parsed.facts["flow"]["records"], time.process_time() - began
 

@@ -18,6 +18,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from diagnosis.inventory import machine_of
 from diagnosis.kinds.flows import diagnose_flows, parse_flow
 from diagnosis.model import ParseHints
 from diagnosis.plain import plain
@@ -31,7 +32,9 @@ SLOW = ("delay_100ms_node", "slow_loader_rank")
 def analyse(path: Path, inventory: list[dict[str, Any]], work: Path) -> dict[str, Any]:
     """The flows object of one file."""
     with path.open("rb") as stream:
-        report = diagnose_flows([parse_flow(stream, path.name, ParseHints(), work)], inventory=inventory)
+        report = diagnose_flows(
+            [parse_flow(stream, path.name, ParseHints(), work)], inventory=list(map(machine_of, inventory))
+        )
     return dict(msgspec.to_builtins(report, enc_hook=plain))
 
 

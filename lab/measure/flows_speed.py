@@ -33,6 +33,7 @@ from typing import Any
 import msgspec
 import polars as pl
 
+from diagnosis.inventory import machine_of
 from diagnosis.kinds.flows import diagnose_flows, parse_flow, timeline_view
 from diagnosis.kinds.flows.capture import partitions
 from diagnosis.model import ParseHints
@@ -163,7 +164,7 @@ def _count_cpu(function: str, part: bytes, folder: Path) -> tuple[bytes, float]:
 def analyse(directory: Path, processes: int) -> None:
     """Analysis and views, in this process; parts of it in others, if there are any."""
     part = pickle.loads((directory / "part.pickle").read_bytes())  # written by `read`
-    inventory = list(csv.DictReader((directory / "inventory.csv").open()))
+    inventory = list(map(machine_of, csv.DictReader((directory / "inventory.csv").open())))
     given: dict[str, Any] = {"inventory": inventory, "tables": directory / "tables"}
     with ProcessPoolExecutor(processes or 1, get_context("spawn"), initializer=_loaded) as pool:
         list(pool.map(abs, range(processes)))  # they are loaded before the analysis

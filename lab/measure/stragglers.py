@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 from scipy.optimize import minimize
 
+from diagnosis.inventory import Machine
 from diagnosis.kinds.flows import parse_flow
 from diagnosis.kinds.flows.capture.capture import load_capture
 from diagnosis.kinds.flows.slow.delays import EVIDENCE, Delays, find_raised_stretches, measure_delays
@@ -60,7 +61,7 @@ def cases(recording: Recording) -> list[Case]:
     with tempfile.TemporaryDirectory() as work:
         parsed = parse_flow(io.BytesIO(recording.files["flows.parquet"]), "flows.parquet", ParseHints(), Path(work))
         hosts = [(n, h) for j in json.loads(recording.files["job.json"])["jobs"] for n, h in j["hosts"].items()]
-        known = [{"ip": h["ip"], "node": n, "switch": h["switch"]} for n, h in hosts]
+        known = [Machine(node=n, address=h["ip"], switch=h["switch"]) for n, h in hosts]
         capture = load_capture([parsed], known)
     if capture is None:
         return []

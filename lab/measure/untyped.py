@@ -2,6 +2,7 @@
 
 An annotation is `dict[str, Any]` or the same of `Mapping` and `MutableMapping`, `object` instead of `Any` included. A
 read is `row["key"]` or `row.get("key")`. It prints one line a package of `diagnosis`, the most annotations first.
+`untyped.toml` beside it has the reason of each annotation.
 """
 
 from __future__ import annotations
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Final
 
 ROOT: Final = Path(__file__).resolve().parents[2]
+#: Why each is left.
+REASONS: Final = Path(__file__).with_suffix(".toml")
 _MAPPINGS: Final = ("dict", "Mapping", "MutableMapping")
 _WITHOUT_TYPE: Final = ("Any", "object")
 

@@ -131,7 +131,7 @@ def tried_acts(incident: Incident, activities: Iterable[Activity]) -> list[Tried
 def advice_now(report: dict[str, Any], tried: Iterable[TriedAct], decisions: Iterable[Decision] = ()) -> dict[str, Any]:
     """The stored advice; if people contradicted its grounds or an action failed again, the advice after that."""
     stored: dict[str, Any] = report.get("advice") or {}
-    failed = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
+    failed: list[Any] = [{"action": act.row.data.get("action"), "targets": act.targets} for act in tried if act.failed]
     words = list(decisions)
     is_contradicted = changes_the_advice(words)
     if not stored or not (failed or is_contradicted):

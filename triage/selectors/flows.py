@@ -6,7 +6,7 @@ import time
 from dataclasses import dataclass
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ingest.models import Artifact, Job
 from triage.charts.flows import iso, map_chart, ranks_chart, steps_chart
@@ -14,6 +14,9 @@ from triage.charts.flows_ports import port_chart, ports_chart
 from triage.charts.tables import Table, pairs_table, port_table, steps_table
 from triage.diagnosis_tables import table_path
 from triage.models import Activity, Diagnosis
+
+if TYPE_CHECKING:
+    from diagnosis.kinds.flows.slow.link import Alignment
 
 MAX_MARKS = 300
 
@@ -43,7 +46,7 @@ class FlowsView:
     has_table: bool
     ports: PortsView | None = None
     #: which iteration of the logs the first step is, and the offset between their times
-    aligned: dict[str, Any] | None = None
+    aligned: Alignment | None = None
     #: the data of the charts, for readers without JavaScript
     steps_table: Table | None = None
     pairs_table: Table | None = None
@@ -71,7 +74,7 @@ def flows_view(diagnosis: Diagnosis | None, *, chosen: str, counters: str = "", 
     diagnoses = job.get("diagnoses") or []
     iterations = (diagnosis.timeline or {}).get("iterations") or []
     aligned = _align_iterations(job, iterations)
-    moved = aligned["offset_s"] if aligned else 0.0
+    moved = aligned.offset_s if aligned else 0.0
     timed = [
         {**row, "t": row["t"] + moved}
         for row in iterations
@@ -127,7 +130,7 @@ def with_member_names(job: dict[str, Any]) -> dict[str, Any]:
     }
 
 
-def _align_iterations(job: dict[str, Any], iterations: list[dict[str, Any]]) -> dict[str, Any] | None:
+def _align_iterations(job: dict[str, Any], iterations: list[dict[str, Any]]) -> Alignment | None:
     """The logs' iterations aligned with the job's steps; None without any, or if they do not fit."""
     timed = [row for row in iterations if row.get("t") is not None and row.get("n") is not None]
     if not timed or not job.get("steps"):

@@ -7,6 +7,7 @@ import json
 import re
 from typing import Final
 
+from diagnosis.json_values import Json
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile
 from diagnosis.kinds.logs.read.encodings import begin_of, decode, encoding_of
 from diagnosis.model import Kind, Parsed
@@ -64,7 +65,7 @@ def _structured_kind(text: str, name: str) -> Kind | None:
     return None
 
 
-def facts_of(data: bytes) -> dict[str, object]:
+def facts_of(data: bytes) -> dict[str, Json]:
     """The content of an inventory or layout as JSON-able facts: ``{"json": {...}}`` or ``{"rows": [{...}]}``.
     Raises ``ValueError`` with a sentence.
     """
@@ -82,7 +83,7 @@ def facts_of(data: bytes) -> dict[str, object]:
         if "\t" in text.split("\n", 1)[0]
         else ","
     )
-    rows = [
+    rows: list[Json] = [
         {(key or "").strip().lower(): (value or "").strip() for key, value in row.items() if isinstance(value, str)}
         for row in csv.DictReader(text.splitlines(), delimiter=dialect)
     ]

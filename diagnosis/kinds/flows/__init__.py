@@ -8,10 +8,11 @@ nothing.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO
 
+from diagnosis.inventory import Machine
 from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceKind, Format, read_stream
 from diagnosis.kinds.flows.jobs.stated import StatedLayout
 from diagnosis.model import Kind, OnStage, Parsed, ParseHints, Runner, ignore_progress
@@ -39,7 +40,7 @@ def parse_flow(stream: BinaryIO, path: str, hints: ParseHints, work: Path) -> Pa
 def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
-    inventory: Sequence[Mapping[str, Any]] = (),
+    inventory: Sequence[Machine] = (),
     stated: Sequence[StatedLayout] = (),
     on_stage: OnStage = ignore_progress,
     tables: Path | None = None,

@@ -15,6 +15,7 @@ from typing import Any, Final, NamedTuple
 from xml.parsers import expat
 
 from diagnosis.evidence import MAX_FACTS
+from diagnosis.json_values import Json
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
 #: Levels of nesting that are followed.
@@ -304,7 +305,7 @@ def _at(record: Any, path: Sequence[str]) -> str:
     return str(record) if isinstance(record, (str, int, float)) else ""
 
 
-def _node_name(value: dict[str, Any]) -> str:
+def _node_name(value: dict[str, Json]) -> str:
     """The node that an object of Kubernetes runs on."""
     spec = value.get("spec")
     return str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""

@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import itertools
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.coded import code_records
 from diagnosis.kinds.flows.capture.packing import packable
@@ -265,7 +266,7 @@ def pair_key(flows: Flows, count: int) -> Ints:
 
 
 def load_capture(
-    parsed: Sequence[Parsed], inventory: Sequence[Mapping[str, Any]] = (), disk: pieces.Disk | None = None
+    parsed: Sequence[Parsed], inventory: Sequence[Machine] = (), disk: pieces.Disk | None = None
 ) -> Capture | None:
     """Reads all artifacts' records, drops exact duplicates, sorts by start. None if nothing is usable. With a ``disk``,
     more than a piece of records are kept there, and memory is that of one piece.
@@ -305,17 +306,16 @@ def load_capture(
     return capture
 
 
-def _places(names: Sequence[str], inventory: Sequence[Mapping[str, Any]]) -> dict[int, Place]:
+def _places(names: Sequence[str], inventory: Sequence[Machine]) -> dict[int, Place]:
     """Joins the inventory to the addresses seen."""
-    known = {str(row.get("ip", "")).strip(): row for row in inventory}
-    known |= {endpoint(str(row["ip"]).strip(), row["port"]): row for row in inventory if row.get("port")}
+    known = {machine.address: machine for machine in inventory}
+    known |= {endpoint(machine.address, machine.port): machine for machine in inventory if machine.port}
     places: dict[int, Place] = {}
     for index, name in enumerate(names):
-        row = known.get(name)
-        if row is None and known.get(host_of(name)):
-            row = {**known[host_of(name)], "gpu": name.rpartition(":")[2]}  # ranks of one machine, in the ports' order
-        if row is not None:
-            switch = row.get("switch") or row.get("leaf") or ""
-            gpu = str(row.get("gpu") if row.get("gpu") is not None else "")
-            places[index] = Place(str(row.get("node") or ""), gpu, str(switch), tuple(row.get("ranks") or ()))
+        machine, shared = known.get(name), known.get(host_of(name))
+        if machine is not None:
+            places[index] = Place(machine.node, machine.gpu, machine.switch, machine.ranks)
+        elif shared is not None:
+            port = name.rpartition(":")[2]  # ranks of one machine, in the ports' order
+            places[index] = Place(shared.node, port, shared.switch, shared.ranks)
     return places

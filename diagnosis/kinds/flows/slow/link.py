@@ -7,9 +7,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from diagnosis import thresholds
+from diagnosis.evidence import FlowJob, decode
+from diagnosis.evidence.decoding import ReportPart
 from diagnosis.kinds.flows.capture.capture import Floats
 from diagnosis.kinds.flows.capture.sharing import host_of
 from diagnosis.stats import median_and_spread
@@ -49,7 +52,32 @@ class Match:
         return self.common / self.larger
 
 
-def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[Match]:
+class CaptureTimes(msgspec.Struct, frozen=True):
+    """When the records of one capture begin and end."""
+
+    begin: float | None = msgspec.field(name="t0", default=None)
+    end: float | None = msgspec.field(name="t1", default=None)
+
+
+class LinkedFlows(msgspec.Struct, frozen=True):
+    """What is read of a report's ``flows``."""
+
+    jobs: tuple[FlowJob, ...] = ()
+    captures: tuple[CaptureTimes, ...] = ()
+
+
+class Alignment(msgspec.Struct, frozen=True):
+    """Log iterations on the axis of flow steps. ``offset_s``: add it to the times of the logs; ``matched`` iterations
+    lie within ``spread_s`` of the end of their step.
+    """
+
+    offset_s: float
+    iteration_of_first_step: int
+    matched: int
+    spread_s: float
+
+
+def match_jobs(flows: ReportPart, jobs: Mapping[str, KnownJob]) -> list[Match]:
     """Proposes the job for each recognised flow job, best first; a job at most once.
 
     Machines are compared with machines and addresses with addresses, by the share of the larger side: two common
@@ -58,9 +86,10 @@ def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[M
     """
     best: dict[str, tuple[tuple[float, ...], Match]] = {}
     sides = {job: _sides(known.machines) for job, known in jobs.items()}
-    for row in flows.get("jobs", []):
-        seen = _sides([*row.get("nodes", []), *(host_of(str(m)) or str(m) for m in row.get("members", []))])
-        begin, end = _time(row, flows)
+    linked = decode(flows, LinkedFlows)
+    for row in linked.jobs:
+        seen = _sides([*row.nodes, *(host_of(member) or member for member in row.members)])
+        begin, end = _time(row, linked.captures)
         for job, known in jobs.items():
             common, larger = max(
                 ((len(own & other), max(len(own), len(other))) for own, other in zip(sides[job], seen, strict=True)),
@@ -77,7 +106,7 @@ def match_jobs(flows: Mapping[str, Any], jobs: Mapping[str, KnownJob]) -> list[M
                     continue
             rank = (common / larger, (t1 or 0.0) - (t0 or 0.0))
             if job not in best or rank > best[job][0]:
-                best[job] = rank, Match(row["id"], job, common, larger, t0, t1)
+                best[job] = rank, Match(row.id, job, common, larger, t0, t1)
     ranked = sorted(best.values(), key=lambda one: one[1].job)
     ranked.sort(key=lambda one: one[0], reverse=True)
     return [match for _, match in ranked]
@@ -96,25 +125,23 @@ def _sides(names: Iterable[str]) -> tuple[set[str], set[str]]:
     return short if len(short) == len(machines) else machines, addresses
 
 
-def _time(row: Mapping[str, Any], flows: Mapping[str, Any]) -> tuple[float | None, float | None]:
+def _time(row: FlowJob, captures: Sequence[CaptureTimes]) -> tuple[float | None, float | None]:
     """The time of a flow job: from its first step to its last, else the whole capture."""
-    steps = row.get("steps") or []
-    if steps:
-        return float(steps[0]["start"]), float(steps[-1]["end"])
-    captures = [c for c in flows.get("captures", []) if c.get("t0") is not None and c.get("t1") is not None]
-    return min((float(c["t0"]) for c in captures), default=None), max((float(c["t1"]) for c in captures), default=None)
+    if row.steps:
+        return row.steps[0].start, row.steps[-1].end
+    spans = [(one.begin, one.end) for one in captures if one.begin is not None and one.end is not None]
+    begins, ends = [begin for begin, _ in spans], [end for _, end in spans]
+    return min(begins, default=None), max(ends, default=None)
 
 
 def align_iterations(
     steps: Sequence[Mapping[str, float]], iterations: Sequence[Mapping[str, float]]
-) -> dict[str, Any] | None:
-    """Log iterations on the axis of flow steps: {offset_s, iteration_of_first_step, matched, spread_s}, or None if they
-    do not fit.
+) -> Alignment | None:
+    """Log iterations on the axis of flow steps, or None if they do not fit.
 
     ``iterations`` rows hold ``n`` and ``t`` (when the line was printed). Shifts of the numbering are tried up to
     ``MAX_STEPS_APART`` steps away from where the clocks agree, on ``MAX_ITERATIONS`` iterations; the right one has the
     most constant difference between printed times and step ends, because both clocks run at the same rate.
-    ``offset_s``: add it to log times.
     """
     ends = np.array([float(s["end"]) for s in steps])
     order = sorted(iterations, key=lambda row: row["n"])
@@ -141,12 +168,7 @@ def align_iterations(
             best_spread = spread
     if best is None or best_spread > THRESHOLDS.scatter * usual:
         return None
-    return {
-        "offset_s": round(best[2], 6),
-        "iteration_of_first_step": best[1],
-        "matched": best[3],
-        "spread_s": round(best_spread, 6),
-    }
+    return Alignment(round(best[2], 6), best[1], best[3], round(best_spread, 6))
 
 
 def _first_guess(ends: Floats, number: np.ndarray[Any, Any], printed: Floats, usual: float) -> int:

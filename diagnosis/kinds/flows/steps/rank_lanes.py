@@ -204,9 +204,9 @@ def _names(members: pl.DataFrame) -> pl.DataFrame:
     return named.select("lane", name=label).sort("lane")
 
 
-def _segments(rows: pl.DataFrame) -> list[dict[str, Any]]:
+def _segments(rows: pl.DataFrame) -> list[dict[str, int | float | str]]:
     """One bar a lane, step and phase."""
-    out: list[dict[str, Any]] = []
+    out: list[dict[str, int | float | str]] = []
     for kind in (PP, DP, EP):
         low = kind.lower()
         part = (
@@ -221,13 +221,13 @@ def _segments(rows: pl.DataFrame) -> list[dict[str, Any]]:
     return out
 
 
-def _heat(rows: pl.DataFrame, lanes: int, t0: float, t1: float, width: int) -> dict[str, Any]:
+def _heat(rows: pl.DataFrame, lanes: int, t0: float, t1: float, width: int) -> dict[str, int | list[list[int]]]:
     """Shares by lane and column; a step counts in the column of its middle, and fills the columns it spans."""
     column = (
         (((pl.col("start") + pl.col("end")) / 2 - t0) / (t1 - t0) * width).floor().cast(pl.Int32).clip(0, width - 1)
     )
     cells = rows.group_by("lane", column.alias("column")).agg(pl.col("pp", "dp").mean(), pl.col("late").max())
-    out: dict[str, Any] = {"columns": width}
+    out: dict[str, int | list[list[int]]] = {"columns": width}
     at = cells["lane"].to_numpy().astype(np.int64) * width + cells["column"].to_numpy()
     for name in ("pp", "dp", "late"):
         grid = np.full(lanes * width, -1, dtype=np.int16)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 
+from diagnosis.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, load_capture
 from diagnosis.kinds.flows.jobs.chapters import split_chapters
@@ -231,7 +231,7 @@ def _planned_pause(steps: Steps, k: int) -> SlowReport:
 def diagnose_flows(
     parsed: Sequence[Parsed],
     *,
-    inventory: Sequence[Mapping[str, Any]] = (),
+    inventory: Sequence[Machine] = (),
     stated: Sequence[StatedLayout] = (),
     on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
@@ -240,8 +240,7 @@ def diagnose_flows(
 ) -> FlowReport:
     """The report's ``flows`` object plus ``suspects``.
 
-    ``inventory`` rows hold ``ip`` and any of ``node``, ``gpu``, ``switch`` or ``leaf``; without it machines stay
-    unknown; ``ranks`` in it are the ranks on a node. ``stated``: what the jobs' own words say of their layouts.
+    Without ``inventory`` machines stay unknown. ``stated``: what the jobs' own words say of their layouts.
     ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
     step is written there for each job (see ``timeline``); the report names it. ``runner``: does parts of what has more
     than a piece of records, if there are ``tables``; the report does not depend on it.

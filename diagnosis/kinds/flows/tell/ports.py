@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import numpy as np
@@ -62,7 +61,7 @@ def _long_table(bandwidth: Bandwidth) -> pl.DataFrame:
     )
 
 
-def ports_view(table: Path, t0: float, t1: float) -> dict[str, Any]:
+def ports_view(table: Path, t0: float, t1: float) -> dict[str, list[str] | list[float] | list[list[float | None]]]:
     """The busiest ``MAX_DRAWN`` ports in [t0, t1): ``ports``, ``times`` (epoch seconds) and ``bps`` [port][time], both
     directions together.
     """

@@ -10,12 +10,13 @@ import csv
 import gzip
 import io
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
 
+import msgspec
 import polars as pl
 
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.flows.jobs.pairs import DP, EP, PP
 from diagnosis.plain import csv_cell, visible_json
 
@@ -23,10 +24,26 @@ THREAD_OF_KIND = {"step": 0, PP: 1, DP: 2, EP: 3}
 TITLE_OF_KIND = {PP: "pipeline", DP: "gradients", EP: "experts"}
 
 
-def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[dict[str, Any]]:
+class Mark(msgspec.Struct, frozen=True):
+    """Something that happened at ``at``, or until ``until`` (epoch seconds)."""
+
+    at: float = msgspec.field(name="t")
+    name: str
+    until: float | None = None
+    text: str | None = None
+
+
+class Track(msgspec.Struct, frozen=True):
+    """The marks of one kind."""
+
+    name: str
+    marks: list[Mark]
+
+
+def events(table: Path, tracks: Sequence[JsonObject] = ()) -> Iterator[dict[str, Json]]:
     """Trace events of one job's table (``timeline.phases``): names of processes and threads, steps, phases; and
-    ``tracks`` [{name, marks [{t, until, name, text}]}], one thread each, of what happened: a mark with an end is a
-    slice if it overlaps no earlier one, else an instant.
+    ``tracks`` (the JSON of :class:`Track`), one thread each, of what happened: a mark with an end is a slice if it
+    overlaps no earlier one, else an instant.
     """
     rows = pl.read_parquet(table).sort("rank", "step")
     if rows.is_empty():
@@ -39,9 +56,9 @@ def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[di
     for n, start, end in rows.select("step", "start", "end").unique().sort("step").iter_rows():
         begin, until = max(_microseconds(start - zero), until), max(_microseconds(end - zero), until)
         yield {"ph": "X", "pid": 0, "tid": 0, "name": f"step {n}", "cat": "step", "ts": begin, "dur": until - begin}
-    for tid, track in enumerate(tracks, 1):
-        yield _name_event("thread_name", 0, tid, str(track["name"]))
-        yield from _marks(track["marks"], tid, zero)
+    for tid, track in enumerate(msgspec.convert(tracks, list[Track]), 1):
+        yield _name_event("thread_name", 0, tid, track.name)
+        yield from _marks(track.marks, tid, zero)
     for number, rank in enumerate(ranks, 1):
         yield _name_event("process_name", number, 0, rank)
         yield {"ph": "M", "pid": number, "tid": 0, "name": "process_sort_index", "args": {"sort_index": number}}
@@ -59,20 +76,20 @@ def events(table: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Iterator[di
             yield from _slices(part, number, kind, zero)
 
 
-def _marks(marks: Sequence[Mapping[str, Any]], tid: int, zero: float) -> Iterator[dict[str, Any]]:
+def _marks(marks: Sequence[Mark], tid: int, zero: float) -> Iterator[dict[str, Json]]:
     until = -(1 << 62)  # marks may come before the first step
-    for mark in sorted(marks, key=lambda m: float(m["t"])):
-        begin = _microseconds(float(mark["t"]) - zero)
-        event = {"pid": 0, "tid": tid, "name": str(mark["name"]), "cat": "incident", "ts": begin}
-        event["args"] = {"text": str(mark.get("text") or "")}
-        if mark.get("until") is not None and begin >= until:
-            until = max(_microseconds(float(mark["until"]) - zero), begin)
+    for mark in sorted(marks, key=lambda mark: mark.at):
+        begin = _microseconds(mark.at - zero)
+        event: dict[str, Json] = {"pid": 0, "tid": tid, "name": mark.name, "cat": "incident", "ts": begin}
+        event["args"] = {"text": mark.text or ""}
+        if mark.until is not None and begin >= until:
+            until = max(_microseconds(mark.until - zero), begin)
             yield event | {"ph": "X", "dur": until - begin}
         else:
             yield event | {"ph": "i", "s": "t"}
 
 
-def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[dict[str, Any]]:
+def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[dict[str, Json]]:
     until = -1
     for n, start, end, busy in part.iter_rows():
         begin = max(_microseconds(start - zero), until)
@@ -90,7 +107,7 @@ def _slices(part: pl.DataFrame, pid: int, kind: str, zero: float) -> Iterator[di
         }
 
 
-def _name_event(what: str, pid: int, tid: int, name: str) -> dict[str, Any]:
+def _name_event(what: str, pid: int, tid: int, name: str) -> dict[str, Json]:
     return {"ph": "M", "pid": pid, "tid": tid, "name": what, "args": {"name": name}}
 
 
@@ -98,7 +115,7 @@ def _microseconds(seconds: float) -> int:
     return round(seconds * 1e6)
 
 
-def write_trace(table: Path, target: Path, tracks: Sequence[Mapping[str, Any]] = ()) -> Path:
+def write_trace(table: Path, target: Path, tracks: Sequence[JsonObject] = ()) -> Path:
     """Writes gzipped trace JSON, event by event."""
     with (
         gzip.GzipFile(filename="", mode="wb", fileobj=target.open("wb"), mtime=0) as zipped,

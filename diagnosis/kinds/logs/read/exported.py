@@ -18,6 +18,7 @@ from functools import lru_cache
 from itertools import islice
 from typing import Any, Final
 
+from diagnosis.json_values import Json
 from diagnosis.kinds.logs.read import encodings, structured
 from diagnosis.kinds.logs.read.structured import StructuredRecord
 
@@ -62,7 +63,7 @@ def records(data: bytes) -> tuple[StructuredRecord, ...]:
     data = data.removeprefix(_MARK)
     if data.lstrip()[:1] in (b"{", b"["):
         document = structured.document_of(data)
-        rows: Iterable[dict[str, Any]] = _list(document, _MAX_DEPTH)
+        rows: Iterable[dict[str, Json]] = _list(document, _MAX_DEPTH)
         found = _with_text(_streams(document)) or _with_text(map(structured.record_of, rows))
     else:
         found = _records_of_table(encodings.decode(data))
@@ -89,7 +90,7 @@ def _streams(document: Any) -> Iterator[StructuredRecord]:
                     yield structured.record_of({**labels, "timestamp": value[0], "message": value[1]})
 
 
-def _list(value: Any, depth: int) -> list[dict[str, Any]]:
+def _list(value: Any, depth: int) -> list[dict[str, Json]]:
     """The first list of records within a value."""
     if isinstance(value, list):
         records = [one for one in value if isinstance(one, dict)]
@@ -113,7 +114,7 @@ def _records_of_table(text: str) -> list[StructuredRecord]:
         return []
 
 
-def _table(text: str) -> Iterator[dict[str, Any]]:
+def _table(text: str) -> Iterator[dict[str, Json]]:
     """The rows of a table with a header whose first rows are records, one at a time. Raises
     ``csv.Error`` for a damaged table, and for one with more than :data:`MAX_CELLS`.
     """

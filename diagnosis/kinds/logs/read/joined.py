@@ -28,7 +28,7 @@ from diagnosis.model import Parsed
 NAME: Final = "ranges.parquet"
 _HEADS_SCHEMA: Final = {"source": pl.UInt16, "line": pl.UInt32, "bits": pl.UInt8}
 _FOLLOWED_SCHEMA: Final = {"source": pl.UInt16, "line": pl.UInt32, "record": pl.UInt32}
-RANGES_SCHEMA: Final[dict[str, Any]] = {
+RANGES_SCHEMA: Final[dict[str, pl.DataType | type[pl.DataType]]] = {
     "file": pl.String,  # seen from the folder of the table
     "lines": pl.UInt32,
     "year": pl.Int32,  # of its stamps without one, null: there are none

@@ -6,8 +6,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection
 from typing import Any, Final
+
+from diagnosis.json_values import JsonObject
 
 #: Fields of a record that are told, and characters of each.
 MAX_FIELDS: Final = 40
@@ -18,7 +20,7 @@ _BOUND: Final = re.compile(r"__(?:MIN|MAX)$")
 _RUN: Final = " - "
 
 
-def line_of(fields: Mapping[str, Any], step: Any, without: Collection[str]) -> str:
+def line_of(fields: JsonObject, step: Any, without: Collection[str]) -> str:
     """``step 40: loss: 2.1, grad_norm: nan``; empty without a step or a number beside it. ``without``: fields that say
     when, where and how severe.
     """

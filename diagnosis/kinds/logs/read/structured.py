@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import tomllib
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from functools import cache, lru_cache
 from pathlib import Path
@@ -18,6 +18,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.logs.read import measured
 
 #: Lines of one record; of more the middle is left out.
@@ -58,7 +59,7 @@ class StructuredRecord(NamedTuple):
     rank: str
     lines: list[str]
     has_text: bool
-    fields: Mapping[str, Any]
+    fields: JsonObject
     is_measured: bool = False
 
     @property
@@ -80,7 +81,7 @@ def name_of(raw: str) -> str:
     return re.sub(r"[^a-z0-9]+", "_", raw.lower())[:200].strip("_")
 
 
-def fields_of(text: str | bytes) -> dict[str, Any] | None:
+def fields_of(text: str | bytes) -> dict[str, Json] | None:
     """The fields of a JSON object; None for anything else."""
     data = document_of(text)
     return data if isinstance(data, dict) else None
@@ -100,7 +101,7 @@ def document_of(text: str | bytes) -> Any:
         return None
 
 
-def record_of(data: Mapping[str, Any], asked: Asked = NOTHING_ASKED) -> StructuredRecord:
+def record_of(data: JsonObject, asked: Asked = NOTHING_ASKED) -> StructuredRecord:
     """The record with these fields. O(characters)."""
     fields = _flat(data) if dict in map(type, data.values()) else data
     plan = _plan_of(tuple(fields), asked)
@@ -202,13 +203,13 @@ def _short_names(name: str, wrappers: tuple[str, ...]) -> list[str]:
     return names
 
 
-def _flat(fields: Mapping[str, Any]) -> dict[str, Any]:
-    flat: dict[str, Any] = {}
+def _flat(fields: JsonObject) -> dict[str, Json]:
+    flat: dict[str, Json] = {}
     _flatten(fields, "", flat, _MAX_DEPTH)
     return flat
 
 
-def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth: int) -> None:
+def _flatten(fields: JsonObject, prefix: str, out: dict[str, Json], depth: int) -> None:
     """``{"kubernetes": {"pod_name": …}}`` becomes ``kubernetes_pod_name``."""
     for key, value in fields.items():
         if len(out) >= _MAX_FIELDS:
@@ -220,7 +221,7 @@ def _flatten(fields: Mapping[str, Any], prefix: str, out: dict[str, Any], depth:
             _flatten(value, f"{name}_", out, depth - 1)
 
 
-def _lines(message: str, fields: Mapping[str, Any], plan: _FieldPlan) -> list[str]:
+def _lines(message: str, fields: JsonObject, plan: _FieldPlan) -> list[str]:
     """The lines of a text, then of the exception beside it, unless one holds the other."""
     lines = text_lines(message)
     trace = _first_text(fields, plan.trace)
@@ -333,12 +334,12 @@ def _text(value: Any) -> str | None:
     return None
 
 
-def _first(fields: Mapping[str, Any], names: Sequence[str]) -> Any:
+def _first(fields: JsonObject, names: Sequence[str]) -> Any:
     for name in names:
         if (stated := fields.get(name)) is not None:
             return stated
     return None
 
 
-def _first_text(fields: Mapping[str, Any], names: Sequence[str]) -> str:
+def _first_text(fields: JsonObject, names: Sequence[str]) -> str:
     return next((stated for name in names if isinstance(stated := fields.get(name), str) and stated), "")

@@ -6,12 +6,13 @@ from collections import defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import chain
-from typing import Any, Final, Protocol
+from typing import Final, Protocol
 
 import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import ranks_text
+from diagnosis.json_values import JsonObject
 from diagnosis.kinds.stacks.blame import ras_accusations
 from diagnosis.kinds.stacks.blame.accusations import Findings
 from diagnosis.kinds.stacks.blame.blame import Blame
@@ -70,8 +71,8 @@ class _Recorder:
 def diagnose_stacks(
     parsed: Iterable[Parsed],
     *,
-    layout: Mapping[str, Any] | Layout | None = None,
-    inventory: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None = None,
+    layout: JsonObject | Layout | None = None,
+    nodes: Sequence[str] = (),
     framework: str = "",
     world_size: int | None = None,
     protocol: Iterable[WatchedRank] = (),
@@ -82,7 +83,7 @@ def diagnose_stacks(
     :param parsed: artifacts of kind STACK; layouts and other kinds among them are used for names and sizes.
     :param layout: ``{"tp": 2, "pp": 4, "dp": 4, "order": "tp-dp-pp"}`` or a whole layout file; outranks every other
         source.
-    :param inventory: rows ``{node, …}`` or ``{node: …}``: names of nodes that paths may hold.
+    :param nodes: names of nodes that paths may hold.
     :param protocol: the state of each rank and process group from watchdog lines in the logs.
     :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; None without stack evidence.
         Deterministic.
@@ -96,7 +97,7 @@ def diagnose_stacks(
     on_stage("stacks: identify ranks", 0, len(artifacts))
     items = _dumps_of(artifacts)
     plan = find_layout(every, _commands(items), layout, framework, world_size)
-    known = [*node_names(every, inventory), *host_directories(p.path for p in artifacts)]
+    known = [*node_names(every, nodes), *host_directories(p.path for p in artifacts)]
     people = census(items, plan, known)
     found = Findings(rounds=max(1, people.rounds), notes=list(people.notes))
     found.notes += _notes_on_unusable(artifacts)

@@ -9,6 +9,7 @@ from typing import Any, Final
 
 from diagnosis import numbers
 from diagnosis.evidence.rank_names import fold_ranks
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.stacks.ranks.dumped_processes import Process
 from diagnosis.kinds.stacks.ranks.layout import Layout, build, from_json, from_text
 from diagnosis.model import Kind, Parsed
@@ -21,7 +22,7 @@ _MAX_NODES_LISTED: Final = 6
 def find_layout(
     parsed: Sequence[Parsed],
     commands: Iterable[str],
-    given: Mapping[str, Any] | Layout | None,
+    given: JsonObject | Layout | None,
     framework: str = "",
     world_size: int | None = None,
 ) -> Layout:
@@ -36,7 +37,7 @@ def find_layout(
 
 
 def _listed_layout(
-    parsed: Iterable[Parsed], given: Mapping[str, Any], framework: str, world_size: int | None
+    parsed: Iterable[Parsed], given: JsonObject, framework: str, world_size: int | None
 ) -> Layout | None:
     """The layout of the caller, else of a layout file."""
     files = [dict(p.facts.get("json") or p.facts) for p in parsed if p.kind == Kind.LAYOUT]
@@ -64,9 +65,9 @@ def _printed_layout(
     return None
 
 
-def _details(files: Sequence[Mapping[str, Any]], world_size: int | None) -> dict[str, Any]:
+def _details(files: Sequence[JsonObject], world_size: int | None) -> dict[str, Json]:
     """What layout files list: a caller's layout rarely has the nodes and process ids of a file with the same sizes."""
-    details: dict[str, Any] = {}
+    details: dict[str, Json] = {}
     for file in files:
         listed = {key: file[key] for key in ("ranks", "world_size") if file.get(key)}
         details = listed | details
@@ -75,7 +76,7 @@ def _details(files: Sequence[Mapping[str, Any]], world_size: int | None) -> dict
     return details
 
 
-def _layout_of(data: Mapping[str, Any], details: Mapping[str, Any], framework: str, source: str) -> Layout | None:
+def _layout_of(data: JsonObject, details: JsonObject, framework: str, source: str) -> Layout | None:
     """The layout of a file or a caller; None if it states no sizes and no nodes."""
     if not data:
         return None
@@ -103,11 +104,9 @@ def _configuration_lines(parsed: Iterable[Parsed], *, limit: int = 400) -> list[
     return found[:limit]
 
 
-def node_names(
-    parsed: Iterable[Parsed], inventory: Sequence[Mapping[str, Any]] | Mapping[str, Any] | None
-) -> list[str]:
-    """Names of nodes from an inventory in either shape and from inventory artifacts."""
-    names = _names_in(inventory)
+def node_names(parsed: Iterable[Parsed], given: Sequence[str]) -> list[str]:
+    """Names of nodes from the caller and from inventory artifacts."""
+    names = list(given)
     for p in parsed:
         if p.kind == Kind.INVENTORY:
             stored = p.facts.get("json") or {}

@@ -15,6 +15,7 @@ from itertools import chain, permutations
 from math import prod
 from typing import Any
 
+from diagnosis.json_values import Json, JsonObject
 from diagnosis.kinds.stacks.ranks.layout_sizes import (
     DEFAULT_ORDER,
     DEFAULT_ORDERS,
@@ -201,7 +202,7 @@ def build(
     order: str | None = None,
     framework: str = "",
     source: str = "",
-    rows: Sequence[Mapping[str, Any]] = (),
+    rows: Sequence[JsonObject] = (),
     expert_tp: int = 1,
 ) -> Layout:
     """Check and complete a layout: the missing ``dp`` is the rest of the world size; wrong products are reported with
@@ -213,15 +214,15 @@ def build(
     chosen, problem, assumption = _choose_order(order, complete, framework)
     problems = (*problems_of_sizes(stated, complete), problem)
     listed = [(rank, row) for row in rows if (rank := _rank_of_row(row)) is not None]
-    placed = [(rank, row) for rank, row in listed if isinstance(row.get("node"), str)]
-    processes = [(rank, row) for rank, row in placed if isinstance(row.get("pid"), int)]
+    placed = [(rank, node, row) for rank, row in listed if isinstance(node := row.get("node"), str)]
+    processes = [(rank, node, pid) for rank, node, row in placed if isinstance(pid := row.get("pid"), int)]
     coordinates = [(rank, _coordinates_of_row(row)) for rank, row in listed]
     return Layout(
         complete.by_dimension,
         with_all_dimensions(chosen),
         complete.world_size,
-        {rank: row["node"] for rank, row in placed},
-        {(row["node"], row["pid"]): rank for rank, row in processes},
+        {rank: node for rank, node, _ in placed},
+        {(node, pid): rank for rank, node, pid in processes},
         {rank: at for rank, at in coordinates if at},
         complete.expert_tp,
         tuple(filter(None, problems)),
@@ -238,20 +239,20 @@ def _choose_order(order: str | None, complete: Sizes, framework: str) -> tuple[s
     return default, problem_of_order(order), assumed_order(complete, framework)
 
 
-def _rank_of_row(row: Mapping[str, Any]) -> int | None:
+def _rank_of_row(row: JsonObject) -> int | None:
     rank = row.get("rank")
     if not isinstance(rank, int) or isinstance(rank, bool) or not 0 <= rank < MAX_RANKS:
         return None
     return rank
 
 
-def _coordinates_of_row(row: Mapping[str, Any]) -> dict[str, int]:
+def _coordinates_of_row(row: JsonObject) -> dict[str, int]:
     """The row's index in each dimension that it states."""
     stated = {d: row.get(d) for d in DIMENSIONS if d != "ep"}
     return {d: at for d, at in stated.items() if isinstance(at, int) and 0 <= at < MAX_RANKS}
 
 
-def from_json(data: Mapping[str, Any], *, framework: str = "", source: str = "layout file") -> Layout:
+def from_json(data: JsonObject, *, framework: str = "", source: str = "layout file") -> Layout:
     """A layout file, a job file's ``layout``, or any configuration dump with sizes somewhere inside (NeMo,
     DeepSpeed)."""
     inner = data.get("layout")
@@ -272,14 +273,14 @@ def from_json(data: Mapping[str, Any], *, framework: str = "", source: str = "la
     )
 
 
-def _first_number(flat: Mapping[str, Any], what: str) -> int | None:
+def _first_number(flat: JsonObject, what: str) -> int | None:
     """The first positive number under one of the names of a size."""
     numbers = [_number(flat.get(name)) for name in _NAMES[what]]
     return next(filter(None, numbers), None)
 
 
-def _flatten(data: Mapping[str, Any], depth: int = 0) -> dict[str, Any]:
-    found: dict[str, Any] = {}
+def _flatten(data: JsonObject, depth: int = 0) -> dict[str, Json]:
+    found: dict[str, Json] = {}
     for key, value in data.items():
         if isinstance(value, Mapping) and depth < 6:
             found = {**_flatten(value, depth + 1), **found}

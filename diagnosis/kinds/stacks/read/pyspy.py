@@ -5,10 +5,10 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Mapping
 from typing import Any
 
 from diagnosis import numbers
+from diagnosis.json_values import JsonObject, object_in, objects_in
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, TRUNCATED, Dump, Frame, Thread
 from diagnosis.kinds.stacks.read.thread_reader import Rule, ThreadReader
 
@@ -101,23 +101,23 @@ def from_json(text: str) -> list[Dump]:
     return list(by_pid.values())
 
 
-def _command(row: Mapping[str, Any]) -> str:
-    info = row.get("process_info")
-    return str(info.get("command_line") or "") if isinstance(info, dict) else ""
+def _command(row: JsonObject) -> str:
+    info = object_in(row.get("process_info"))
+    return str(info.get("command_line") or "")
 
 
-def _thread(row: Mapping[str, Any]) -> Thread:
-    frames = tuple(_frame(frame) for frame in row["frames"] if isinstance(frame, dict))
+def _thread(row: JsonObject) -> Thread:
+    frames = tuple(map(_frame, objects_in(row["frames"])))
     tid = str(row.get("os_thread_id") or row.get("thread_id"))
     return Thread(str(row.get("thread_name") or ""), tid, _state(row), frames)
 
 
-def _frame(frame: Mapping[str, Any]) -> Frame:
+def _frame(frame: JsonObject) -> Frame:
     file = str(frame.get("short_filename") or frame.get("filename") or "")
     return Frame(str(frame.get("name")), file, _line(frame.get("line")))
 
 
-def _state(row: Mapping[str, Any]) -> str:
+def _state(row: JsonObject) -> str:
     if row.get("owns_gil"):
         return "active+gil"
     return "active" if row.get("active") else "idle"

@@ -7,6 +7,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, Final
 
+from diagnosis.json_values import JsonObject, object_in, whole_in
 from diagnosis.kinds.stacks.read.ras_report import (
     Communicator,
     RasPlace,
@@ -57,20 +58,20 @@ def _loads(text: str) -> Any:
         return json.loads(_MISSING_COMMA.sub(r"\1,\2", text))
 
 
-def _communicator(row: Mapping[str, Any], number: int) -> Communicator:
+def _communicator(row: JsonObject, number: int) -> Communicator:
     """One communicator of the JSON. ``number`` names one that has neither hash nor id."""
-    comm = Communicator(str(row.get("hash") or row.get("id") or number), int(row.get("size") or 0))
+    comm = Communicator(str(row.get("hash") or row.get("id") or number), whole_in(row.get("size") or 0))
     for rank in _objects(row.get("ranks")):
         _read_rank(comm, rank)
     for rank in _objects(row.get("missing_ranks")):
         place = _place(rank)
-        is_dead = bool(_mapping(rank, "status").get("considered_dead"))
-        comm.silent.append(RasProcess(int(rank["rank"]), place.node, place.pid, place.gpu, is_dead))
+        is_dead = bool(object_in(rank.get("status")).get("considered_dead"))
+        comm.silent.append(RasProcess(whole_in(rank["rank"]), place.node, place.pid, place.gpu, is_dead))
     comm.most = most_frequent_counts(comm.counts.values())
     return comm
 
 
-def _objects(value: Any) -> list[Mapping[str, Any]]:
+def _objects(value: Any) -> list[JsonObject]:
     """The objects of a list; none where there is no list."""
     if not isinstance(value, list):
         return []
@@ -79,26 +80,20 @@ def _objects(value: Any) -> list[Mapping[str, Any]]:
     return value
 
 
-def _read_rank(comm: Communicator, rank: Mapping[str, Any]) -> None:
-    number = str(int(rank["rank"]))
-    counts = _mapping(rank, "collective_counts")
-    comm.counts[number] = {str(operation): int(count) for operation, count in counts.items()}
+def _read_rank(comm: Communicator, rank: JsonObject) -> None:
+    number = str(whole_in(rank["rank"]))
+    counts = object_in(rank.get("collective_counts"))
+    comm.counts[number] = {str(operation): whole_in(count) for operation, count in counts.items()}
     comm.places[number] = _place(rank)
-    error = _mapping(rank, "status").get("async_error") or 0
+    error = object_in(rank.get("status")).get("async_error") or 0
     if error not in _NO_ERROR:
         comm.errors = f"rank {number}: {error}"
 
 
-def _place(rank: Mapping[str, Any]) -> RasPlace:
+def _place(rank: JsonObject) -> RasPlace:
     pid = rank.get("pid")
     known_pid = pid if isinstance(pid, int) else None
     return RasPlace(str(rank.get("host") or ""), known_pid, str(rank.get("cuda_dev", "")))
-
-
-def _mapping(row: Mapping[str, Any], key: str) -> Mapping[str, Any]:
-    """The object in ``row`` under ``key``; empty if it is no object."""
-    value = row.get(key)
-    return value if isinstance(value, Mapping) else {}
 
 
 def read_text(text: str) -> RasReport:

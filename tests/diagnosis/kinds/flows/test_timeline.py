@@ -200,8 +200,8 @@ def test_iterations_of_the_log_fall_on_the_steps_of_the_flows() -> None:
     lines = [{"n": 100 + k, "t": ends[k] + 1.8 + rng.normal(0, 0.002)} for k in range(4, 60, 2)]
     found = align_iterations(steps, lines)
     assert found is not None
-    assert found["iteration_of_first_step"] == 100
-    assert found["offset_s"] == pytest.approx(-1.8, abs=0.01)
+    assert found.iteration_of_first_step == 100
+    assert found.offset_s == pytest.approx(-1.8, abs=0.01)
 
 
 def test_iterations_that_do_not_fit_are_not_forced() -> None:

@@ -13,6 +13,7 @@ from typing import Any, BinaryIO
 
 import polars as pl
 
+from diagnosis.json_values import Json, JsonObject, object_in
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.kinds.flows.read.readers.columns import Columns
@@ -76,7 +77,7 @@ def _is_counted(text: str) -> bool:
     return len(parts) >= 12 and all(part.isascii() and part.isdigit() for part in [parts[0], *parts[-4:]])
 
 
-def _azure_row(text: str) -> dict[str, Any] | None:
+def _azure_row(text: str) -> dict[str, Json] | None:
     """None for the tuple that opens a connection: it has no counts yet."""
     if not _is_counted(text):
         return None
@@ -85,7 +86,7 @@ def _azure_row(text: str) -> dict[str, Any] | None:
     packets, size, back_packets, back_size = (int(part[:18]) for part in counts)
     if not size and not back_size:
         return None
-    row: dict[str, Any] = dict(zip(_TUPLE_FIELDS, parts, strict=False))
+    row: dict[str, Json] = dict(zip(_TUPLE_FIELDS, parts, strict=False))
     seconds = int(parts[0][:18]) // (1000 if len(parts[0]) > 11 else 1)
     row["proto"] = {"T": "TCP", "U": "UDP"}.get(parts[5], parts[5])
     return row | {
@@ -126,10 +127,10 @@ def _entries(block: bytes) -> list[Any]:
     return found
 
 
-def _google_row(entry: dict[str, Any]) -> dict[str, Any] | None:
-    payload = entry.get("jsonPayload", entry)
-    joined = payload.get("connection") if isinstance(payload, dict) else None
-    if not isinstance(joined, dict) or not isinstance(joined.get("src_ip"), str):
+def _google_row(entry: JsonObject) -> dict[str, Json] | None:
+    payload = object_in(entry.get("jsonPayload", dict(entry)))
+    joined = object_in(payload.get("connection"))
+    if not isinstance(joined.get("src_ip"), str):
         return None
     names = {
         "src": joined.get("src_ip"),

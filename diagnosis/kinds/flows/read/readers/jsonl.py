@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import json
-from typing import Any, BinaryIO
+from typing import BinaryIO
 
 import polars as pl
 
+from diagnosis.json_values import Json
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows, blocks_of_lines
 from diagnosis.kinds.flows.read.readers.columns import Columns, plain
@@ -30,7 +31,7 @@ def sniff_json(head: bytes) -> str | None:
     return None
 
 
-def _object(line: bytes) -> dict[str, Any] | None:
+def _object(line: bytes) -> dict[str, Json] | None:
     try:
         found = json.loads(line)
     except (ValueError, RecursionError):
@@ -38,7 +39,7 @@ def _object(line: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _first_of_array(text: bytes) -> dict[str, Any] | None:
+def _first_of_array(text: bytes) -> dict[str, Json] | None:
     try:
         found, _ = json.JSONDecoder().raw_decode(text[1:].decode("utf-8", "replace").lstrip())
     except (ValueError, RecursionError):
@@ -46,11 +47,11 @@ def _first_of_array(text: bytes) -> dict[str, Any] | None:
     return found if isinstance(found, dict) else None
 
 
-def _is_flow(row: dict[str, Any]) -> bool:
+def _is_flow(row: dict[str, Json]) -> bool:
     return Columns.fit(row)
 
 
-def _is_hubble(row: dict[str, Any]) -> bool:
+def _is_hubble(row: dict[str, Json]) -> bool:
     flow = row.get("flow", row)
     return isinstance(flow, dict) and "verdict" in flow and "IP" in flow
 
@@ -111,11 +112,11 @@ def _table(block: bytes) -> pl.DataFrame:
         return pl.from_dicts(rows, infer_schema_length=None, strict=False) if rows else pl.DataFrame()
 
 
-def _flatten(row: dict[str, Any]) -> dict[str, Any]:
+def _flatten(row: dict[str, Json]) -> dict[str, Json]:
     return {k: v for k, v in row.items() if not isinstance(v, (dict, list))}
 
 
-def _format(row: dict[str, Any]) -> str:
+def _format(row: dict[str, Json]) -> str:
     if {plain(name) for name in row} & {"timeflowstartns", "timeflowstartms", "sampleraddress"}:
         return "goflow2"
     if "id.orig_h" in row:
