@@ -87,7 +87,7 @@ def fill(apps: Any, schema_editor: Any) -> None:
     from triage.services.indexing import search_entries_build
 
     models_then = (apps.get_model("triage", name) for name in ("Incident", "Finding", "SearchEntry"))
-    for _ in search_entries_build(*models_then):
+    for _ in search_entries_build(*models_then, lambda numbers: {}):
         pass
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass, replace
 from datetime import datetime
 from typing import Any
@@ -18,6 +19,7 @@ from triage.search.kinds import JOB_LOOKUPS, Asker, text_q
 MAX_TERMS = 40
 #: values and stars of a query: each is a condition, and SQLite accepts at most a thousand, several for each of ours
 MAX_WEIGHT = 120
+_NUMBER = re.compile(r"#(\d{1,9})")
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,6 +116,8 @@ def _condition_of_all(items: tuple[Item, ...], asker: Asker) -> Q:
                 one |= _condition_of_all(alternative, asker)
         elif item.key:
             one = key_of(item).condition(item, asker)
+        elif (number := _incident_number(item)) is not None:
+            one = Q(pk=number)
         else:
             word = (item.values[0], is_exact(item, item.values[0]))
             if not item.is_negated:
@@ -122,6 +126,12 @@ def _condition_of_all(items: tuple[Item, ...], asker: Asker) -> Q:
             one = words_q([word])
         joined &= ~one if item.is_negated else one
     return joined & words_q(plain) if plain else joined
+
+
+def _incident_number(term: Term) -> int | None:
+    """The number of “#308”: an incident's, no word of its lines."""
+    found = _NUMBER.fullmatch(term.values[0]) if not term.is_exact else None
+    return int(found[1]) if found else None
 
 
 def _of_jobs(item: Item) -> Q | None:
@@ -152,6 +162,8 @@ def _phrase(item: Item) -> str:
         words = f"either {sides}" if len(item.alternatives) > 1 else f"({sides})"
     elif item.key:
         words = key_of(item).phrase(item)
+    elif (number := _incident_number(item)) is not None:
+        words = f"with number {number}"
     else:
         words = f"containing “{item.values[0]}”"
     return f"not {words}" if item.is_negated else words

@@ -70,10 +70,10 @@ def history_load(*, now: datetime | None = None) -> int:
     _costs_set(attempts, unsaved)
     incidents = Incident.objects.bulk_create(unsaved)
     failures = [(incident, failure) for incident, (_, failure) in zip(incidents, failed, strict=True)]
-    search_entries_make(incidents)
     Suspect.objects.bulk_create(
         _suspect(incident, failure, nodes[failure.node]) for incident, failure in failures if failure.kind.is_of_a_node
     )
+    search_entries_make(incidents)
     speaker = get_user_model().objects.get_or_create(username=SPEAKER, defaults={"is_active": False})[0]
     Decision.objects.bulk_create(row for failure in failures for row in _decisions(*failure, speaker))
     _set_times(cluster)

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections import defaultdict
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import batched, groupby
 from operator import itemgetter
 from typing import Any
 
 from django.db import transaction
+from django.db.models import QuerySet
 
 from ingest.models import Job
 from triage.domain.report_facts import IncidentFacts
-from triage.models import Finding, Incident, SearchEntry
+from triage.models import Activity, Finding, Incident, SearchEntry, Suspect
 from triage.search import word_rules
 
 BATCH_SIZE = 500
@@ -25,24 +27,37 @@ def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) ->
     """Write the words of an incident from its latest diagnosis. Call it in the transaction that stores it."""
     findings = [(row.role, row.template, row.example, row.lines, row.signature) for row in facts.findings]
     ranks = _accused_ranks(*(incident.diagnosis.report.get(key) for key in ("conclusion", "suspects")))
-    fields = _fields(facts.headline, job.name, job.slug, findings, ranks)
+    remarks = remarks_of([incident.pk])[incident.pk]
+    fields = _fields([facts.headline, job.name, job.slug, *remarks], findings, ranks)
     SearchEntry.objects.update_or_create(incident=incident, defaults=fields)
 
 
 def search_entries_make(incidents: Iterable[Incident]) -> None:
-    """Write the entries of incidents without evidence: their names and their jobs."""
+    """Write the entries of incidents without evidence: their names, their jobs, and why somebody is accused."""
+    rows = list(incidents)
+    remarks = remarks_of([row.pk for row in rows])
     SearchEntry.objects.bulk_create(
-        SearchEntry(incident=row, about=word_rules.entry([row.headline, row.job.name, row.job.slug]))
-        for row in incidents
+        SearchEntry(incident=row, about=_about(row.headline, row.job, remarks[row.pk])) for row in rows
     )
 
 
 def search_entries_rename(*, job: Job) -> int:
     """Update the job's name in the entries of its incidents; returns how many changed."""
+    return _update_about(SearchEntry.objects.filter(incident__job=job))
+
+
+def search_entries_remark(incidents: Iterable[int]) -> int:
+    """Update what people wrote in the entries of these incidents; returns how many changed."""
+    return _update_about(SearchEntry.objects.filter(incident__in=list(incidents)))
+
+
+def _update_about(entries: QuerySet[SearchEntry]) -> int:
     changed = []
     with transaction.atomic():
-        for row in SearchEntry.objects.filter(incident__job=job).select_related("incident"):
-            about = word_rules.entry([row.incident.headline, job.name, job.slug])
+        rows = list(entries.select_related("incident__job"))
+        remarks = remarks_of([row.incident_id for row in rows])
+        for row in rows:
+            about = _about(row.incident.headline, row.incident.job, remarks[row.incident_id])
             if about != row.about:
                 row.about = about
                 changed.append(row)
@@ -50,13 +65,36 @@ def search_entries_rename(*, job: Job) -> int:
     return len(changed)
 
 
+def _about(headline: str, job: Job, remarks: Iterable[str]) -> str:
+    return word_rules.entry([headline, job.name, job.slug, *remarks])
+
+
+def remarks_of(incidents: Collection[int]) -> defaultdict[int, list[str]]:
+    """What is said of these incidents beside their evidence: the accused and why, people's comments and reasons.
+
+    Two queries.
+    """
+    found: defaultdict[int, list[str]] = defaultdict(list)
+    accused = Suspect.objects.filter(incident__in=incidents, is_accused=True).order_by("position")
+    for incident, entity, reasons in accused.values_list("incident", "entity", "reasons"):
+        found[incident] += [entity, *map(str, reasons)]
+    acts = Activity.objects.filter(incident__in=incidents).order_by("pk")
+    for incident, *texts in acts.values_list("incident", "data__body", "data__reason"):
+        for text in texts:
+            found[incident] += str(text or "").splitlines()
+    return found
+
+
 def search_entries_build(
-    incidents: Any = Incident, findings: Any = Finding, entries: Any = SearchEntry
+    incidents: Any = Incident,
+    findings: Any = Finding,
+    entries: Any = SearchEntry,
+    remarks: Callable[[Collection[int]], Mapping[int, list[str]]] = remarks_of,
 ) -> Iterator[int]:
     """Write all entries again from the stored rows, in batches; yields the number written so far.
 
-    The models are arguments, so that a migration can pass its own; reads only columns of migration 0001. Linear in
-    findings, one batch in memory.
+    The models are arguments, so that a migration can pass its own, without ``remarks``; reads only columns of migration
+    0001. Linear in findings, one batch in memory.
     """
     entries.objects.all().delete()
     written = 0
@@ -70,10 +108,15 @@ def search_entries_build(
             *("pk", "headline", "job__name", "job__slug"),
             *("diagnosis__report__conclusion", "diagnosis__report__suspects"),
         )
+        said = remarks(numbers)
         entries.objects.bulk_create(
             entries(
                 incident_id=pk,
-                **_fields(headline, name, slug, findings_by_incident.get(pk, []), _accused_ranks(*accused)),
+                **_fields(
+                    [headline, name, slug, *said.get(pk, ())],
+                    findings_by_incident.get(pk, []),
+                    _accused_ranks(*accused),
+                ),
             )
             for pk, headline, name, slug, *accused in heads
         )
@@ -81,9 +124,7 @@ def search_entries_build(
         yield written
 
 
-def _fields(
-    headline: str, name: str, slug: str, findings: Iterable[tuple[Any, ...]], accused: Iterable[int]
-) -> dict[str, str]:
+def _fields(about: Iterable[str], findings: Iterable[tuple[Any, ...]], accused: Iterable[int]) -> dict[str, str]:
     """``findings``: role, template, example, lines and signature of each; ``accused``: ranks."""
     texts: list[str] = []
     ranks: dict[int, None] = {}
@@ -99,7 +140,7 @@ def _fields(
     ranks |= dict.fromkeys(accused)
     rank_words = [word_rules.place_of(rank) for rank in list(ranks)[:MAX_RANKS]]
     return {
-        "about": word_rules.entry([headline, name, slug]),
+        "about": word_rules.entry(about),
         "said": word_rules.entry(texts),
         "places": word_rules.entry([*rank_words, *rules]),
     }

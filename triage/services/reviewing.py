@@ -20,6 +20,7 @@ from triage.domain import standing
 from triage.domain.unseen import unseen_decision
 from triage.models import Activity, Decision, Incident, Route
 from triage.services.announcing import activities_announce
+from triage.services.indexing import search_entries_remark
 from triage.services.learning import learning_consider
 from triage.services.repeats import act_repeated, is_same_time
 
@@ -326,7 +327,9 @@ def set_standing(incident: Incident, decisions: list[Decision], now: datetime) -
 
 def log_act(incident: Incident, kind: str, by: Any, *, request_id: uuid.UUID | None = None, **data: Any) -> None:
     """Write one row of the incident's log, without empty values."""
-    act_row(incident, kind, by, request_id or uuid.uuid4(), data).save()
+    act = act_row(incident, kind, by, request_id or uuid.uuid4(), data)
+    act.save()
+    _words_index([act])
 
 
 def act_row(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data: dict[str, Any]) -> Activity:
@@ -338,3 +341,11 @@ def act_row(incident: Incident, kind: str, by: Any, request_id: uuid.UUID, data:
 def acts_log(acts: list[Activity]) -> None:
     """Save many rows at once, and announce each of them to routes."""
     activities_announce(Activity.objects.bulk_create(acts))
+    _words_index(acts)
+
+
+def _words_index(acts: Iterable[Activity]) -> None:
+    """What people wrote can be searched at once."""
+    written = {act.incident_id for act in acts if act.incident_id and (act.data.get("body") or act.data.get("reason"))}
+    if written:
+        search_entries_remark(written)

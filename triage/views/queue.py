@@ -27,6 +27,7 @@ from triage.selectors.demonstration import notice_of_rows
 from triage.selectors.incident import activity_words
 from triage.selectors.incidents import QUEUE_SIZE, SORTS, incident_page, incidents_visible_to, queue_sections
 from triage.selectors.jobs import jobs_visible_to
+from triage.selectors.jumps import jumps, numbered_incident
 from triage.selectors.saved_views import saved_view_query, saved_views
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.moving import job_move_undo
@@ -74,6 +75,9 @@ def _demonstration_notice(
 @require_GET
 def incidents(request: HttpRequest) -> HttpResponse:
     """The list: search, facets, sort, pages; all of it in the URL."""
+    text = request.GET.get("q", "").strip()
+    if text.startswith("#") and (incident := numbered_incident(request.user, text)):
+        return redirect("incident", incident.pk)
     context = _list_context(request)
     return render(request, "triage/incidents.html", context, status=422 if context["problem"] else 200)
 
@@ -95,6 +99,7 @@ def _list_context(request: HttpRequest) -> dict[str, Any]:
             )
             hints = search.hints(query, jobs=jobs_visible_to(request.user), is_empty=not page.incidents)
             context |= {"page": page, "hints": hints, "words": query.words()}
+            context["jumps"] = jumps(request.user, query) if page.page == 1 else []
             context |= _demonstration_notice(request, page.incidents, query)
     return {
         **context,
