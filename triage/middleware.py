@@ -12,7 +12,7 @@ from django.db import DataError
 from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.http.response import HttpResponseBase
 from django.shortcuts import redirect
-from django.urls import reverse
+from django.urls import Resolver404, resolve, reverse
 
 from diagnosis.plain import visible, visible_json
 from ingest.spans import span
@@ -130,6 +130,8 @@ class Guarded:
         response = self.get_response(request) if duty is None or is_open else _to_duty(request, duty)
         if response.status_code == 404 and (address := _address_after_move(request)):
             return redirect(address)
+        if response.status_code == 405 and (address := _page_of_act(request)):
+            return redirect(address)
         if response.status_code in (401, 403):
             note_refusal(request, response.status_code)
         response.headers.setdefault("Cross-Origin-Resource-Policy", "same-origin")
@@ -145,6 +147,26 @@ def _address_after_move(request: HttpRequest) -> str:
         return ""
     now = slug_after_move(request.user, slug)
     return f"{before}/jobs/{now}/{after}" if now else ""
+
+
+def _page_of_act(request: HttpRequest) -> str:
+    """The page above the address of an act, for whoever opens that address in a browser; empty for programs."""
+    if request.method not in ("GET", "HEAD") or request.path_info.startswith("/api/"):
+        return ""
+    path = request.path_info.rstrip("/")
+    while path:
+        path = path.rpartition("/")[0]
+        if _is_page(f"{path}/"):
+            return f"{path}/"
+    return ""
+
+
+def _is_page(path: str) -> bool:
+    try:
+        resolve(path)
+    except Resolver404:
+        return False
+    return True
 
 
 class Duty(NamedTuple):

@@ -95,6 +95,24 @@ def test_what_is_typed_while_an_answer_is_on_its_way_stays(engineer: Page, sampl
     take_all_back(page)
 
 
+def test_a_comment_survives_a_reload_and_is_sent_by_keys(
+    context_of: Callable[..., BrowserContext], samples_ready: None
+) -> None:
+    page = context_of("engineer").new_page()
+    open_sample(page)
+    comment = page.locator("#comment")
+    comment.fill("Half a thought")
+    page.reload()
+    expect(comment).to_have_value("Half a thought")
+    comment.press("End")
+    comment.press_sequentially(", finished.")
+    comment.press("Control+Enter")
+    expect(page.get_by_test_id("activity")).to_contain_text("Half a thought, finished.")
+    expect(comment).to_have_value("")
+    page.reload()
+    expect(comment).to_have_value("")
+
+
 def test_an_act_that_fails_is_reported_and_leaves_the_page_whole(
     context_of: Callable[..., BrowserContext], samples_ready: None, expects_console_errors: list[str]
 ) -> None:

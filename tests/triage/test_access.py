@@ -145,10 +145,15 @@ def test_acts_need_a_token_against_forgery():
     assert not incident.decisions.exists()
 
 
-def test_reading_never_changes_anything(client, cast):
+def test_reading_never_changes_anything_and_leads_to_the_page_of_the_act(client, cast):
     client.force_login(cast["owner"])
+    incident = cast["incident"]
     for name in ("decide", "incident-act", "assign", "comment", "incident-group"):
-        assert client.get(reverse(name, args=[cast["incident"].pk])).status_code == 405, name
+        answer = client.get(reverse(name, args=[incident.pk]))
+        assert (answer.status_code, answer.headers["Location"]) == (302, f"/incidents/{incident.pk}/"), name
+    assert client.get(reverse("undo-last")).headers["Location"] == "/"
+    assert not incident.decisions.exists()
+    assert not incident.activities.filter(actor=cast["owner"]).exists()
 
 
 def test_a_group_that_is_no_role_neither_gives_nor_breaks_anything(client):

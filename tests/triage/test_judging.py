@@ -55,6 +55,17 @@ def test_category_and_suspect_are_confirmed_in_one_act_and_taken_back_as_one(cli
     assert (incident.state, words(incident)["gpu-0412"]) == ("awaiting_review", "")
 
 
+def test_a_rejection_gets_its_reason_in_one_click(client, ada, incident):
+    url, address = reverse("decide", args=[incident.pk]), reverse("incident", args=[incident.pk])
+    client.post(url, {"claim": "category", "word": "reject"})
+    page = page_text(client.get(address))
+    assert 'data-testid="rejection-reasons"' in page
+    client.post(url, {"claim": "category", "word": "reject", "reason": "Nothing failed"})
+    page = page_text(client.get(address))
+    assert "<q>Nothing failed</q>" in page
+    assert 'data-testid="rejection-reasons"' not in page
+
+
 def test_only_who_is_accused_is_confirmed_with_the_category(ada, incident):
     with pytest.raises(ReviewError, match="gpu-0413 is not accused here"):
         incident_confirm(incident=incident, suspect="gpu-0413", by=ada)

@@ -52,6 +52,7 @@ def test_a_bulk_act_says_what_kinds_it_takes_in_and_goes_back_only_within_the_si
     rows = [make_incident() for _ in range(14)] + [make_incident(category="network.link_down")]
     data = {"act": "confirm", "id": [row.pk for row in rows], "next": "https://evil.example/"}
     page = page_text(client.post(reverse("bulk"), data))
+    assert 'id="undo-last"' not in page
     assert "Confirm 15 incidents</button>" in page
     assert "14 × GPU lost from the PCIe bus" in page and "1 × Fabric link down" in page
     assert "and 3 more" in page

@@ -34,6 +34,13 @@ from triage.services.reviewing import ReviewError
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 _LATER_ACTS = (("actioned", "Action taken"), ("resolved", "Resolved"))
+#: what a rejection means most often, to be said in one click
+_REJECTION_REASONS = (
+    "A consequence, not the cause",
+    "Another category",
+    "Nothing failed",
+    "A planned stop or a test",
+)
 _DECISION_VERBS = {
     "confirm": "Confirmed",
     "correct": "Corrected",
@@ -57,6 +64,7 @@ def incident(request: HttpRequest, number: int) -> HttpResponse:
         "stages": STAGES,
         "frequent": SimpleLazyObject(lambda: frequent_categories(request.user, job.cluster.slug)),
         "acts": _acts(found),
+        "rejection_reasons": _REJECTION_REASONS,
         "acts_stay": True,
         "q": within.get("q", ""),
         **demonstration(request, notice_of_job(job)),
