@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 from diagnosis.evidence import Fact, FlowFinding, FlowJob
 from diagnosis.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
 from diagnosis.inventory import Inventory
+from diagnosis.json_values import JsonObject
 from diagnosis.model import JobHints
 from diagnosis.report_records import AttemptRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
@@ -20,7 +21,7 @@ def describe_job(
     known: Inventory,
     hints: JobHints,
     logs: LogDiagnosis | None,
-    shown_layout: Mapping[str, object] | None,
+    shown_layout: JsonObject | None,
     flow_finding: FlowFinding,
     stated: Sequence[tuple[str, Fact]],
 ) -> JobRow:

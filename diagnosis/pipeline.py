@@ -126,7 +126,8 @@ def diagnose(
         budgets,
     )
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
-    stated = [*kind_table.facts(every), *(logs.stated if logs else ())]
+    seen = logs or NO_LOGS
+    stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
     machines = dict.fromkeys(described.node_names, "node")
@@ -157,7 +158,6 @@ def diagnose(
         results,
         has_stacks=stack_finding.has_evidence,
     )
-    seen = logs or NO_LOGS
     return Diagnosis(
         engine=ENGINE,
         inputs=inputs,

@@ -5,12 +5,11 @@ Times are seconds since the epoch (UTC), scores, shares and weights in [0, 1].
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-
 import msgspec
 from msgspec import UNSET, UnsetType
 
 from diagnosis.advice_records import Advice
+from diagnosis.json_values import JsonObject
 
 
 class InputRow(msgspec.Struct, frozen=True):
@@ -53,7 +52,7 @@ class JobRow(msgspec.Struct, frozen=True):
     node_names: list[str]
     world_size: int | None
     gpus_per_node: int | None
-    layout: Mapping[str, object] | None
+    layout: JsonObject | None
     scheduler: str
     said_outcome: str | None
     attempts: list[AttemptRow]
