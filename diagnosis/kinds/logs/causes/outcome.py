@@ -20,6 +20,7 @@ from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
+from diagnosis.kinds.logs.read import patterns
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 
@@ -63,7 +64,8 @@ def has_meaning(texts: pl.Series, meaning: str) -> pl.Series:
     """Whether a row of a meaning matches each text. Row by row: joined, those of success are too large an expression
     for a fast search, and cost twenty times as much.
     """
-    return reduce(or_, (texts.str.contains(row) for row in words.patterns("outcome", meaning)))
+    form = patterns.form_for(texts)
+    return reduce(or_, (texts.str.contains(form(row)) for row in words.patterns("outcome", meaning)))
 
 
 _END_MEANINGS: Final = RememberedAnswers(_end_meanings)

@@ -15,9 +15,13 @@ import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
+from diagnosis.kinds.logs.read import patterns
 from diagnosis.model import STAGES
 
 BEFORE_TRAINING: Final = frozenset(STAGES[:4])
+#: "while reading model.bin of checkpoint 40" is a note below an exception.
+_FRAME: Final = r'^\W*file "|^\s*at |^while \w+ing |traceback|#\d+ |^\W*\^+\W*$'
+_BAD: Final = r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not called)\b"
 
 
 def stage_marks(messages: pl.DataFrame) -> pl.DataFrame:
@@ -36,13 +40,12 @@ def stage_marks(messages: pl.DataFrame) -> pl.DataFrame:
 
 def _stage_rows(texts: pl.Series) -> list[int | None]:
     """The row of the stage that each text marks, if it marks one."""
+    text, form = pl.col("text"), patterns.form_for(texts)
     expr = pl.lit(None, dtype=pl.Int32)
     for place, row in reversed(list(enumerate(words.load("stages")))):
-        expr = pl.when(pl.col("text").str.contains(row.pattern)).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
-    # "while reading model.bin of checkpoint 40" is a note below an exception
-    is_frame = pl.col("text").str.contains(r'^\W*file "|^\s*at |^while \w+ing |traceback|#\d+ |^\W*\^+\W*$')
-    is_bad = pl.col("text").str.contains(r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not called)\b")
-    found = pl.DataFrame({"text": texts}).select(pl.when(is_frame | is_bad).then(None).otherwise(expr))
+        expr = pl.when(text.str.contains(form(row.pattern))).then(pl.lit(place, dtype=pl.Int32)).otherwise(expr)
+    is_marker = ~(text.str.contains(form(_FRAME)) | text.str.contains(form(_BAD)))
+    found = pl.DataFrame({"text": texts}).select(pl.when(is_marker).then(expr))
     return found.to_series().to_list()
 
 

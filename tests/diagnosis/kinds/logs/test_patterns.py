@@ -5,6 +5,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.meaning.signatures.load import builtin
 from diagnosis.kinds.logs.read import headers, mask, patterns, records
 from diagnosis.kinds.logs.read.times import TIME_STYLES
 
@@ -33,6 +35,27 @@ def test_both_forms_of_our_patterns_replace_the_same(lines: list[str]) -> None:
         }
         both = table.select(**ways)
         assert both["any"].to_list() == both["ascii"].to_list(), pattern
+
+
+#: what both forms of a rule read, beside its own examples
+_ODD = ("", "\t", "a_b-c.d:e", "\x7f\x00\x1b", "0x1f GPU 3 [rank2]: Error", "_", "-")
+
+
+def test_both_forms_of_all_rules_and_words_find_the_same() -> None:
+    different = []
+    for rule in builtin():
+        texts = [*rule.examples, *rule.counters, *(example[1:-1] for example in rule.examples), *_ODD]
+        different += [pattern for pattern in (rule.pattern, rule.unless) if pattern and _differs(pattern, texts)]
+    for word in (*words.load("stages"), *words.load("outcome")):
+        texts = [text.lower() for text in (*word.example, *word.counter, *_ODD)]
+        different += [word.pattern] if _differs(word.pattern, texts) else []
+    assert different == []
+
+
+def _differs(pattern: str, texts: list[str]) -> bool:
+    """Whether the ASCII form finds something else in those of the texts that are ASCII."""
+    texts_read = pl.Series([text for text in texts if text.isascii()])
+    return bool((texts_read.str.contains(pattern) != texts_read.str.contains(patterns.ascii_form(pattern))).any())
 
 
 def test_text_beyond_ascii_keeps_the_pattern() -> None:

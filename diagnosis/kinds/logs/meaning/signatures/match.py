@@ -15,8 +15,9 @@ import polars as pl
 from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.literals import Way, stored_ways, ways
-from diagnosis.kinds.logs.meaning.signatures.model import Signature, Strength
+from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
 from diagnosis.kinds.logs.meaning.signatures.quotations import Heard
+from diagnosis.kinds.logs.read import patterns
 from diagnosis.model import Role
 
 #: What :meth:`SignatureSet.match` returns, one row a matched message.
@@ -132,11 +133,12 @@ class SignatureSet:
         for order, rows in sorted(self._candidates(heads), key=lambda found: found[0]):
             sig = self.signatures[order]
             lines = heard.by(sig).gather(rows)
-            is_hit = lines.str.contains(sig.pattern).fill_null(False)
+            form = patterns.unchanged if sig.area in USER_AREAS else patterns.form_for(lines)
+            is_hit = lines.str.contains(form(sig.pattern)).fill_null(False)
             if not is_hit.any():  # compiling another pattern takes longer than most matches
                 continue
             if sig.unless:
-                is_hit &= ~lines.str.contains(sig.unless).fill_null(False)
+                is_hit &= ~lines.str.contains(form(sig.unless)).fill_null(False)
             for row, rule in zip(rows.filter(is_hit), self._rules_of(sig, lines.filter(is_hit)), strict=True):
                 hits[row].append((rule.id, order, rule.role.value, rule.strength.value, rule.category))
         return hits

@@ -15,6 +15,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
+from diagnosis.kinds.logs.read import patterns
 from diagnosis.model import Role
 
 #: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
@@ -56,13 +57,13 @@ class Heard:
     @classmethod
     def of(cls, texts: pl.Series) -> Self:
         """O(characters)."""
-        text = pl.col("text")
-        claims = text.str.replace(HYPOTHESIS_WORDS, "")
-        is_no_event = text.str.contains(SOURCE_LINE) | text.str.contains(SAYS_NO)
+        text, form = pl.col("text"), patterns.form_for(texts)
+        claims = text.str.replace(form(HYPOTHESIS_WORDS), "")
+        is_no_event = text.str.contains(form(SOURCE_LINE)) | text.str.contains(form(SAYS_NO))
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
-        unnamed = text.str.replace(LANGUAGE_ERROR, "").str.replace_all(QUOTED_NAME, "'x'")
-        unnamed = unnamed.str.replace_all(_JOINED_NAME, "x$1")
-        own = pl.when(text.str.contains(EXCEPTION)).then(unnamed).otherwise(text)
+        unnamed = text.str.replace(form(LANGUAGE_ERROR), "").str.replace_all(form(QUOTED_NAME), "'x'")
+        unnamed = unnamed.str.replace_all(form(_JOINED_NAME), "x$1")
+        own = pl.when(text.str.contains(form(EXCEPTION))).then(unnamed).otherwise(text)
         heard = pl.DataFrame({"text": texts}).with_columns(certain=certain)
         return cls(texts, heard["certain"], heard.select(text="certain").select(own).to_series())
 
