@@ -38,6 +38,8 @@ def problem_json(error: Exception, context: dict[str, Any]) -> Response | None:
         problem = problem_of(error.status, error.code, error.detail)
         if error.fields:
             problem["errors"] = [{"field": name, "detail": text} for name, text in error.fields.items()]
+        if error.job:
+            problem["job"] = error.job
         return Response(problem, status=error.status, headers=headers, content_type="application/problem+json")
     if isinstance(error, Http404):
         text = str(error.args[0]) if error.args else ""

@@ -26,14 +26,25 @@ class StoreAway(Exception):
 
 
 class Refused(Exception):
-    """Input that is refused. ``detail`` says what is wrong and what to do, ``code`` names the kind of problem."""
+    """Input that is refused. ``detail`` says what is wrong and what to do, ``code`` names the kind of problem. ``job``:
+    the id of the job that is in the way, which the sender may see.
+    """
 
-    def __init__(self, detail: str, *, code: str = "refused", status: int = 422, fields: dict[str, str] | None = None):
+    def __init__(
+        self,
+        detail: str,
+        *,
+        code: str = "refused",
+        status: int = 422,
+        fields: dict[str, str] | None = None,
+        job: str = "",
+    ):
         super().__init__(detail)
         self.detail = detail
         self.code = code
         self.status = status
         self.fields = fields or {}
+        self.job = job
 
 
 @contextmanager

@@ -197,8 +197,7 @@ class Attribution:
         """The thread of one log. Its errors become the reason of an answer."""
         try:
             fields = {"name": cycle.slug, "slug": cycle.slug, "outcome": "running"}
-            job, _ = sending.job_get(self._site, {**fields, **({"cluster": self._cluster} if self._cluster else {})})
-            slug: str = job["slug"]
+            slug, _ = sending.job_get(self._site, {**fields, **({"cluster": self._cluster} if self._cluster else {})})
             follower = Follower(self._site, slug, lambda: self._source(cycle), attempt=cycle.number, note=self._note)
             while not cycle.over.is_set():
                 follower.look()

@@ -161,8 +161,7 @@ def _begin(args: argparse.Namespace, site: Site, say: Words) -> str:
     """The job, created if missing, with outcome running."""
     fields = fields_of(args)
     fields.setdefault("outcome", "running")
-    job, is_made = sending.job_get(site, fields)
-    slug: str = job["slug"]
+    slug, is_made = sending.job_get(site, fields)
     say.result.update(job=slug, url=f"{site.url}/jobs/{slug}/", is_new=is_made)
     say.note(f"following this job at {site.url}/jobs/{slug}/")
     return slug

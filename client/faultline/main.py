@@ -76,8 +76,7 @@ def _upload(args: argparse.Namespace, site: Site, say: Words) -> int:
     twice = len(sources) - len({source.name for source in sources})
     if twice:
         raise UsageError(f"{twice} files would have the same name as another: send them with different --prefix.")
-    job, is_made = sending.job_get(site, fields_of(args))
-    slug = job["slug"]
+    slug, is_made = sending.job_get(site, fields_of(args))
     known = None if is_made else sending.known_uploads(site, slug, args.attempt)
     chunk = int(site.get("/uploads/capabilities").data["chunk_bytes"])
     say.begin(len(sources))

@@ -34,27 +34,20 @@ class KnownUploads(NamedTuple):
     unfinished: dict[tuple[str, str], str]
 
 
-def job_get(site: Site, fields: dict[str, Any]) -> tuple[dict[str, Any], bool]:
-    """The job with that slug, created if missing, and whether it is new. New descriptions are stored."""
-    slug = fields["slug"]
+def job_get(site: Site, fields: dict[str, Any]) -> tuple[str, bool]:
+    """The id of the job with that slug, created if missing, and whether it is new. New descriptions are stored."""
     try:
-        return site.send("POST", "/jobs/", fields).data, True
+        return str(site.send("POST", "/jobs/", fields).data["slug"]), True
     except Problem as problem:
         if problem.kind != "slug_in_use":
             raise
-    # the site uses the former in a team's cluster
-    slugs = (f"{fields.get('cluster') or 'default'}--{slug}"[:120], slug)
-    job: dict[str, Any] | None = None
-    for slug in slugs:
-        try:
-            job = site.get(f"/jobs/{slug}/").data
-            break
-        except Problem:
-            continue
-    if job is None:
-        raise Problem(409, f"The id {slugs[1]} is in use by a job that this token may not see: give --slug.", "")
+        slug = problem.job
+    if not slug:
+        raise Problem(409, f"The id {fields['slug']} is in use by a job that this token may not see: give --slug.", "")
     more = {key: value for key, value in fields.items() if key not in ("slug", "cluster", "time_zone", "name")}
-    return (site.send("PATCH", f"/jobs/{slug}/", more).data if more else job), False
+    if more:
+        site.send("PATCH", f"/jobs/{slug}/", more)
+    return slug, False
 
 
 def known_uploads(site: Site, slug: str, attempt: int) -> KnownUploads:

@@ -34,13 +34,14 @@ class Denied(Exception):
 
 
 class Problem(Exception):
-    """The site refused the request; ``detail`` is its sentence."""
+    """The site refused the request; ``detail`` is its sentence, ``job`` the id of the job that is in the way."""
 
-    def __init__(self, status: int, detail: str, kind: str) -> None:
+    def __init__(self, status: int, detail: str, kind: str, job: str = "") -> None:
         super().__init__(detail)
         self.status = status
         self.detail = detail
         self.kind = kind
+        self.job = job
 
 
 class Reply(NamedTuple):
@@ -250,4 +251,5 @@ def _refusal(reply: Reply) -> Exception:
     data = reply.data if isinstance(reply.data, dict) else {}
     if reply.status in (401, 403):
         return Denied(_detail(reply))
-    return Problem(reply.status, _detail(reply), str(data.get("type", "")).rpartition(":")[2])
+    kind = str(data.get("type", "")).rpartition(":")[2]
+    return Problem(reply.status, _detail(reply), kind, str(data.get("job") or ""))

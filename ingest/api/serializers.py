@@ -32,6 +32,9 @@ class ProblemSerializer(serializers.Serializer[Any]):
     errors = FieldProblemSerializer(  # type: ignore[assignment]  # it replaces DRF's own errors, which nobody uses here
         many=True, required=False, help_text="One entry for each invalid field"
     )
+    job = serializers.CharField(
+        required=False, help_text="The job that has the id already, if you may see it: add the evidence to it"
+    )
 
 
 #: the answer of a refusal, for the schema

@@ -61,7 +61,9 @@ def job_create(
             if not Job.objects.filter(slug=candidate).exists():
                 raise
     sentence = f"The id “{candidates[0]}” is in use by another job: choose another, or add the evidence to that job."
-    raise Refused(sentence, code="slug_in_use", status=409, fields={"slug": sentence})
+    other = job_named(user, candidates[0]) if user is not None else None
+    in_use = other.slug if other else ""
+    raise Refused(sentence, code="slug_in_use", status=409, fields={"slug": sentence}, job=in_use)
 
 
 def _only_team(user: Any) -> Team | None:

@@ -22,6 +22,7 @@ from django.db import transaction
 from faultline import main as command
 from faultline import sending
 from faultline.files import find_files, nodes_of
+from faultline.site import Site
 from ingest import services, signals
 from ingest.models import Artifact, Job, Upload
 from ingest.refusals import Refused, translate_storage_errors
@@ -96,6 +97,17 @@ def test_run_again_it_sends_only_what_is_missing(logs: Path, capsys: Any, monkey
     assert {key: answer[key] for key in ("sent", "known", "is_new")} == {"sent": 1, "known": 2, "is_new": False}
     assert Job.objects.get().declared_outcome == "failed"
     assert Artifact.objects.count() == 3
+
+
+def test_a_known_job_is_found_with_one_request(token: str, live_server: Any, monkeypatch: Any) -> None:
+    make_job("x", name="Renamed by a person")
+    asked: list[tuple[str, str]] = []
+    ask = Site.ask
+    monkeypatch.setattr(Site, "ask", lambda self, *said: asked.append(said[:2]) or ask(self, *said))
+
+    assert sending.job_get(Site(live_server.url, token), {"name": "x", "slug": "x"}) == ("x", False)
+    assert asked == [("POST", "/jobs/")]
+    assert Job.objects.get().name == "Renamed by a person"
 
 
 def test_other_bytes_under_a_known_name_are_sent_and_so_are_those_of_another_attempt(logs: Path) -> None:

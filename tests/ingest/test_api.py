@@ -76,6 +76,15 @@ def test_a_slug_in_use_is_a_conflict_that_says_what_to_do(api: Any) -> None:
     answer = api.post("/api/v1/jobs/", {"name": "x", "slug": "taken"})
     assert answer.status_code == 409
     assert "in use" in answer.json()["detail"]
+    assert answer.json()["job"] == "taken"
+
+
+def test_the_conflict_tells_nothing_of_a_job_that_the_sender_may_not_see(api: Any) -> None:
+    make_team("others", clusters=[make_cluster("closed")])
+    make_job("hidden", cluster=make_cluster("closed"))
+    answer = api.post("/api/v1/jobs/", {"name": "x", "slug": "hidden"})
+    assert answer.status_code == 409
+    assert "job" not in answer.json()
 
 
 def test_the_whole_failure_report_is_kept(api: Any) -> None:
