@@ -6,8 +6,9 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from diagnosis import thresholds
+from diagnosis import setups, thresholds
 from diagnosis.evidence import Fact, FactSummary
+from diagnosis.majority import is_of_most
 
 if TYPE_CHECKING:
     import polars as pl
@@ -18,6 +19,7 @@ MAX_JOB_FACTS: Final = 400_000
 FILE_NAME: Final = "facts.parquet"
 #: A property is compared between the places that state it for the same part, such as a port.
 _PROPERTY: Final = ("name", "part")
+_COMPARED: Final = ("compared", "part")
 
 
 class FactRow(NamedTuple):
@@ -61,35 +63,35 @@ def _row(path: str, fact: Fact) -> FactRow:
 
 def compare_places(rows: Iterable[FactRow]) -> pl.DataFrame:
     """The rows by property and place, each once, with the ``usual`` value of its property and
-    whether it ``is_odd``.
+    whether it ``is_odd``: whether its place states another one.
 
-    A value is usual if so large a share of at least so many places states it (thresholds
-    ``fact_table``); without one nothing is odd: serial numbers and temperatures differ everywhere.
+    A value is usual if most of at least so many places state it (:mod:`diagnosis.majority`, as for
+    the verdict); without one nothing is odd: serial numbers and temperatures differ everywhere.
+    A place that states several values is compared by all of them.
     """
     import polars as pl  # noqa: PLC0415  # heavy
 
     columns = {name: pl.Int64 if name == "line" else pl.String for name in FactRow._fields}
     table = pl.DataFrame(list(rows), schema=columns, orient="row")
     table = table.unique(("place", "part", "name", "value"), keep="first", maintain_order=True)
-    usual = _usual_values(table)
-    compared = table.join(usual, on=_PROPERTY, how="left", maintain_order="left").with_columns(
-        pl.col("usual").fill_null(""), is_odd=pl.col("value") != pl.col("usual")
-    )
-    known = pl.col("usual") != ""
-    marked = compared.with_columns(is_odd=known & pl.col("is_odd"))
-    return marked.sort("name", "part", "place", maintain_order=True)
+    names = {name: setups.compared_name(name) for name in table["name"].unique()}
+    named = table.with_columns(compared=pl.col("name").replace(names))
+    several = pl.col("value").unique().sort().head(setups.LIMITS.values).str.join(", ")
+    own = named.group_by(*_COMPARED, "place").agg(own=several)
+    joined = named.join(own, on=(*_COMPARED, "place"), how="left", maintain_order="left")
+    compared = joined.join(_usual_values(own), on=_COMPARED, how="left", maintain_order="left")
+    usual = pl.col("usual").fill_null("")
+    marked = compared.with_columns(usual, is_odd=(usual != "") & (pl.col("own") != usual))
+    return marked.drop("compared", "own").sort("name", "part", "place", maintain_order=True)
 
 
-def _usual_values(table: pl.DataFrame) -> pl.DataFrame:
-    """The ``usual`` value of each property that has one."""
+def _usual_values(own: pl.DataFrame) -> pl.DataFrame:
+    """The ``usual`` value of each property that has one, from what each place states."""
     import polars as pl  # noqa: PLC0415  # heavy
 
-    of_places = pl.col("place").n_unique()
-    places = table.group_by(_PROPERTY).agg(places=of_places)
-    counts = table.group_by(*_PROPERTY, "value").agg(places_with_it=of_places)
-    ranked = counts.sort("places_with_it", "value", descending=[True, False])
-    most = ranked.group_by(_PROPERTY).first()
+    places = own.group_by(_COMPARED).agg(places=pl.len())
+    counts = own.group_by(*_COMPARED, usual="own").agg(votes=pl.len())
+    shares = counts.join(places, on=_COMPARED)
     is_compared = pl.col("places") >= THRESHOLDS.min_places
-    is_usual = pl.col("places_with_it") >= THRESHOLDS.usual_share * pl.col("places")
-    usual = most.join(places, on=_PROPERTY).filter(is_compared & is_usual)
-    return usual.select(*_PROPERTY, usual="value")
+    usual = shares.filter(is_compared & is_of_most(pl.col("votes"), pl.col("places")))
+    return usual.select(*_COMPARED, "usual")

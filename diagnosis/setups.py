@@ -20,6 +20,7 @@ from typing import Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.evidence import SETUP_CHECK, Check, Fact, Outcome, Result, number_of
+from diagnosis.majority import is_of_most
 
 LIMITS: Final = thresholds.limits("setups")
 
@@ -128,6 +129,15 @@ def _by_property(facts: Iterable[_StatedFact]) -> Mapping[tuple[Property, str], 
     return dict(sorted(stated.items(), key=lambda item: (order[item[0][0]], item[0][1])))
 
 
+def compared_name(name: str) -> str:
+    """The name under which the values of a property are compared: that of the property, else its own.
+
+    Reports and logs name one property in several ways.
+    """
+    known = _property_of(name)
+    return name if known is None else known[1]
+
+
 def _property_of(name: str) -> tuple[Property, str] | None:
     """The property that a fact states, with its full name: by that name, or by the one that reports
     give it.
@@ -156,7 +166,7 @@ def _usual(row: Property, own: Mapping[str, list[_StatedFact]]) -> Usual | None:
     """What most nodes state; None where no value is that of most."""
     values = _values(own)
     common, votes = Counter(values.values()).most_common(1)[0]
-    return Usual(row, common, votes, len(values)) if votes > len(values) / 2 else None
+    return Usual(row, common, votes, len(values)) if is_of_most(votes, len(values)) else None
 
 
 def _differences(row: Property, name: str, own: Mapping[str, list[_StatedFact]]) -> Iterator[Result]:

@@ -3,8 +3,11 @@
 from __future__ import annotations
 
 import pytest
+from hypothesis import example, given, settings
+from hypothesis import strategies as st
 
-from diagnosis import fact_table
+from diagnosis import fact_table, setups
+from diagnosis.evidence import Fact, Place
 from diagnosis.fact_table import FactRow, compare_places
 from diagnosis.kinds import kind_table, states
 
@@ -55,3 +58,35 @@ def test_facts_beyond_the_limit_are_counted(monkeypatch: pytest.MonkeyPatch) -> 
     summary = fact_table.summarise(list(kind_table.facts([parsed])), None)
     assert summary is not None
     assert (summary.facts, summary.left_out > 0) == (2, True)
+
+
+#: Values of a node's driver and Python, by the names that reports and logs give them.
+STATED = st.lists(
+    st.tuples(
+        st.sampled_from(["gpu-1", "gpu-2", "gpu-3", "gpu-4", "gpu-5", "gpu-6"]),
+        st.sampled_from(["driver version", "Driver Version", "Python version"]),
+        st.sampled_from(["535.1", "550.2", "560.3"]),
+    ),
+    max_size=14,
+)
+
+
+#: A bare majority, under two names of one property; and most nodes with the same two values.
+BARE = [(f"gpu-{n}", "driver version", "535.1") for n in (1, 2, 3)] + [
+    (f"gpu-{n}", "Driver Version", "550.2") for n in (4, 5)
+]
+BOTH = BARE + [(f"gpu-{n}", "driver version", "560.3") for n in (1, 2, 3)]
+
+
+@given(STATED)
+@example(BARE)
+@example(BOTH)
+@settings(max_examples=30)
+def test_the_page_marks_the_nodes_that_the_verdict_names_and_no_others(stated: list[tuple[str, str, str]]) -> None:
+    facts = [("report.txt", Fact.of(Place("node", node), (name,), value)) for node, name, value in stated]
+    verdict = {(result.target, result.words.partition(" version")[0]) for result in setups.compare_nodes(facts)}
+    marked = compare_places([FactRow(f.place.name, f.part, f.name, f.value, path, 1) for path, f in facts])
+    rows = marked.filter("is_odd").select("place", "name").unique().iter_rows()
+    assert {(place, name.partition(" ")[0].lower().replace("python", "Python")) for place, name in rows} == {
+        (place, name) for place, name in verdict if place
+    }
