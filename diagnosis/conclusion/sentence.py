@@ -156,18 +156,20 @@ def gpu_hours(gpu_s: float) -> str:
 
 
 def _with_culprit(text: str, fault: Sequence[Fault]) -> str:
-    """The text with the first of the accused, if it does not name that one yet."""
+    """The first of the accused before the text, which does not name that one yet: lists cut the
+    end of a sentence, and who comes first there too.
+    """
     if not fault or contains_name(text, fault[0].place.name):
         return text
     lead = fault[0]
     if lead.p >= THRESHOLDS.stated:
-        return f"{text} Most probably at fault: {place_text(lead.place)}."
+        return f"{place_text(lead.place)} is most probably at fault. {text}"
     same = [f for f in fault if f.p >= lead.p - EPSILON]
     shown = ", ".join(place_text(f.place) for f in same[:MAX_LISTED])
     if len(same) == 1:
-        return f"{text} Perhaps at fault: {shown}."
+        return f"Perhaps {shown} is at fault. {text}"
     others = " and others" if len(same) > MAX_LISTED else ""
-    return f"{text} One of {len(same)} may be at fault: {shown}{others}."
+    return f"One of {len(same)} may be at fault ({shown}{others}). {text}"
 
 
 def place_text(place: Place) -> str:

@@ -133,7 +133,7 @@ class IncidentView:
         if ranks:
             word = "rank" if len(ranks) == 1 else "ranks"
             parts.append(f"{word} {', '.join(ranks[:4])}{' and more' if len(ranks) > 4 else ''}")
-        return f"it was seen on {', '.join(parts)}" if parts else ""
+        return f"The failure was seen on {', '.join(parts)}." if parts else ""
 
     @property
     def seen(self) -> int:

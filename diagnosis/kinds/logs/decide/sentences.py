@@ -217,8 +217,8 @@ def _comparison(case: Case) -> list[str]:
     jobs, scope = len(case.pool.jobs), case.pool.scope
     if not jobs:
         return [
-            "No healthy job to compare with, so ordinary messages were not left out. Upload or learn healthy "
-            "runs of this family."
+            "There is no healthy job to compare with: some of these messages may be ordinary. Upload "
+            "healthy runs of this family."
         ]
     if scope == "family":
         return []

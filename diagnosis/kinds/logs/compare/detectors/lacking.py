@@ -43,7 +43,7 @@ def look(case: Case) -> Iterator[Clue]:
         yield from _clues(without - root_nodes, len(nodes), WEIGHTS.hint, what, gone)
     ends = case.events.filter((pl.col("role") == Role.TEARDOWN) & ~pl.col("is_ordinary"))["event"]
     ended = case.nodes_of(ends.to_list())
-    what = f"shows no end of its workers, as {len(ended)} nodes do"
+    what = f"does not log the end of its workers; {len(ended)} other nodes do"
     yield from _clues(nodes - ended, len(nodes), WEIGHTS.likely, what, gone)
 
 
