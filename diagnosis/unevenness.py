@@ -1,12 +1,19 @@
 """Places compared in the same step: a rank or node that takes longer, or does less, than the
 others. One detector for every stated time and rate, from lines of logs, records of profilers or
 metrics.
+
+Hypotheses compete. A slow place stays slow for a stretch of steps that chance does not explain;
+uneven work changes hands from step to step, or follows the stated size of the work; a stage of a
+pipeline is a share of the work, too; a place that is slow only at the start warms up.
 """
 
 from __future__ import annotations
 
+import math
+import re
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import pairwise
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -14,6 +21,7 @@ import numpy.typing as npt
 
 from diagnosis import stats, thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
+from diagnosis.measure_tables import Table, aligned, table_of
 from diagnosis.plain import amount
 
 THRESHOLDS: Final = thresholds.of("unevenness")
@@ -21,89 +29,269 @@ THRESHOLDS: Final = thresholds.of("unevenness")
 LIMITS: Final = thresholds.limits("unevenness")
 
 STRAGGLER: Final = "performance.straggler"
+IMBALANCE: Final = "performance.imbalance"
 _SAYS: Final = {
     "work": "takes longer than the others in the same steps",
     "wait": "takes longer with the others than they do in the same steps",
     "late": "comes later than the others, who wait for it in the same steps",
     "rate": "does less than the others in the same steps",
 }
+#: Senses in the order in which they decide: where one place works longer, the others' waits follow.
+_ORDER: Final = ("work", "rate", "wait")
+#: What each rank does alike, the first one too.
+_COMPUTES: Final = re.compile(r"fwd|bwd|forward|backward|comput|gemm|matmul|kernel|step|iter")
 _CHECK: Final = Check("unevenness", "Ranks compared in the same step", "", "", 0.0, "node", (), (), ())
 
+type _Floats = npt.NDArray[np.float64]
+type _Flags = npt.NDArray[np.bool_]
+type _Groups = Mapping[tuple[str, str, str], list[Measure]]
 
-class Slow(NamedTuple):
-    """A slow place: the share of its steps that are slow, its value in them and that of the others."""
 
-    share: float
+class Stretch(NamedTuple):
+    """Steps in which a place is slow: first and last column, the share of them that is slow, its
+    value in them and that of the others; ``surprise``: how little chance explains it.
+    """
+
+    first: int
+    last: int
+    slow: int
     own: float
     usual: float
+    surprise: float
 
 
 def compare_places(measures: Iterable[Measure]) -> list[Result]:
-    """The slow places, one result for a node or, without its name, for a rank. O(values)."""
-    groups: dict[tuple[str, str, str], dict[tuple[str, str], Measure]] = defaultdict(dict)
-    for measure in measures:
-        groups[measure.name, measure.sense, measure.unit][measure.place.name, measure.part] = measure
+    """The slow places, one result for a node or, without its name, for a rank; then remarks on
+    uneven work. O(values).
+    """
+    groups = _grouped(measures)
     found: dict[tuple[str, str], Result] = {}
-    for _, of_place in sorted(groups.items()):
-        for result in _slow_ones(of_place):
-            found.setdefault((result.kind, result.target), result)
-    return list(found.values())[: LIMITS.results]
+    remarks: dict[str, Result] = {}
+    for sense in _ORDER:
+        for key in sorted(key for key in groups if key[1] == sense):
+            for result in _compared(groups[key], groups):
+                if result.outcome.adds:
+                    found.setdefault((result.kind, result.target), result)
+                else:
+                    remarks.setdefault(f"{result.outcome.id} {result.target}", result)
+        if found and sense != "work":
+            break
+    return [*list(found.values())[: LIMITS.results], *list(remarks.values())[: LIMITS.results]]
 
 
-def _slow_ones(of_place: Mapping[tuple[str, str], Measure]) -> Iterator[Result]:
-    rows = list(of_place.values())
+def _grouped(measures: Iterable[Measure]) -> _Groups:
+    """The measures of one quantity, one for each place."""
+    places: dict[tuple[str, str, str], dict[tuple[str, str], Measure]] = defaultdict(dict)
+    for measure in measures:
+        places[measure.name, measure.sense, measure.unit][measure.place.name, measure.part] = measure
+    return {key: list(own.values()) for key, own in places.items()}
+
+
+def _compared(rows: Sequence[Measure], groups: _Groups) -> Iterator[Result]:
+    """What one quantity shows: slow places, or else remarks on uneven work."""
+    if len(rows) < THRESHOLDS.places:
+        return
+    table = table_of(rows)
+    if table is None or table.values.shape[1] * table.least < THRESHOLDS.steps:
+        return
+    explained = _explained(table, groups)
+    if explained is not None:
+        name, table = explained
+        yield _remark("work-size", f"the times follow the work, nobody is at fault: {rows[0].name} grows with {name}")
     sense = rows[0].sense
-    slow = slow_places([row.values for row in rows], sense)
+    slow = slow_places(table.values, sense)
     if sense == "wait" and not slow:
         # who comes last to a collective is the only one that does not wait in it
         sense = "late"
-        slow = slow_places([row.values for row in rows], sense)
+        slow = slow_places(table.values, sense)
+    slow = {row: stretch for row, stretch in slow.items() if not _is_duty(table.rows[row], sense, len(slow))}
+    if stage := _stage_of(slow, table, groups):
+        yield _remark("stage", f"one stage of the pipeline ({stage}) has more work than the others, nobody is at fault")
+        return
+    if slow:
+        yield from _results(slow, table, sense)
+    elif explained is None and _changes_hands(table.values, sense):
+        yield _remark("turns", f"the work is uneven, another place takes longest in each step: {rows[0].name}")
+
+
+def slow_places(values: _Floats, sense: str) -> dict[int, Stretch]:
+    """The places that are slow in a stretch of steps, by their row. ``values``: places by steps."""
+    usual = np.median(values, axis=0)
+    ratio = _ratios(values, usual, is_low=sense in ("rate", "late"))
+    spread = max(THRESHOLDS.noise, stats.MAD_TO_SIGMA * float(np.median(np.abs(ratio - 1.0))))
+    far = 1.0 + THRESHOLDS.sigmas * spread
+    found: dict[int, Stretch] = {}
+    for least, is_always in ((THRESHOLDS.ratio, False), (THRESHOLDS.always_ratio, True)):
+        is_slow = ratio > max(least, far)
+        # of a step in which many differ none is the slow one
+        is_slow[:, is_slow.sum(axis=0) > stats.largest_minority(len(values))] = False
+        for row in range(len(values)):
+            stretch = _stretch(is_slow, row, values[row], usual, is_always=is_always)
+            if stretch is not None:
+                found.setdefault(row, stretch)
+    return found
+
+
+def _ratios(values: _Floats, usual: _Floats, *, is_low: bool) -> _Floats:
+    """How many times as bad as the usual value each is; 1 where nothing is usual."""
+    top, below = (np.broadcast_to(usual, values.shape), values) if is_low else (values, usual)
+    known = (usual > 0) & (values >= 0)
+    least = THRESHOLDS.zero * usual + np.finfo(float).tiny
+    return np.asarray(np.where(known, top / np.maximum(below, least), 1.0), dtype=np.float64)
+
+
+def _stretch(is_slow: _Flags, row: int, own: _Floats, usual: _Floats, *, is_always: bool) -> Stretch | None:
+    """The stretch of steps in which a place is most surely slow; None if chance explains each."""
+    flags = is_slow[row]
+    steps = len(flags)
+    if flags.sum() < min(THRESHOLDS.steps, steps):
+        return None
+    # how often a sound place is slow: most places are sound
+    chance = max(THRESHOLDS.chance, float(np.quantile(is_slow.mean(axis=1), THRESHOLDS.sound)))
+    first, last, surprise = 0, 0, 0.0
+    for share in (THRESHOLDS.mostly, THRESHOLDS.share):
+        if share > chance:
+            gain, loss = math.log(share / chance), math.log((1 - share) / (1 - chance))
+            best = _best_run(np.where(flags, gain, loss))
+            first, last, surprise = max(best, (first, last, surprise), key=lambda run: run[2])
+    slow = flags[first : last + 1]
+    needed = math.log(is_slow.size) + (THRESHOLDS.surprise if steps > 1 else 0.0)
+    is_enough = slow.sum() >= min(THRESHOLDS.steps, steps) and surprise >= min(needed, steps * THRESHOLDS.each)
+    if is_always:
+        is_enough = is_enough and slow.mean() >= THRESHOLDS.always and len(slow) >= steps / 2
+    if not is_enough or slow.mean() < THRESHOLDS.share:
+        return None
+    when = np.flatnonzero(slow) + first
+    return Stretch(
+        first, last, int(slow.sum()), float(np.median(own[when])), float(np.median(usual[when])), float(surprise)
+    )
+
+
+def _best_run(gains: _Floats) -> tuple[int, int, float]:
+    """First and last place of the run with the largest sum, and that sum."""
+    best, start, total = (0, 0, 0.0), 0, 0.0
+    for place, gain in enumerate(gains.tolist()):
+        if total <= 0.0:
+            start, total = place, 0.0
+        total += gain
+        if total > best[2]:
+            best = (start, place, total)
+    return best
+
+
+def _explained(table: Table, groups: _Groups) -> tuple[str, Table] | None:
+    """The stated size of the work that the times of a table follow, with the table of what remains;
+    None if no size explains them.
+    """
+    for (name, sense, _), rows in sorted(groups.items()):
+        sizes = aligned(rows, table) if sense == "size" else None
+        if sizes is None:
+            continue
+        of_work, of_time = _log_ratios(sizes), _log_ratios(table.values)
+        if of_work.std() < THRESHOLDS.noise or of_time.std() < THRESHOLDS.noise:
+            continue
+        if float(np.corrcoef(of_work.ravel(), of_time.ravel())[0, 1]) >= THRESHOLDS.explained:
+            slope = float((of_work * of_time).sum() / (of_work**2).sum())
+            return name, table._replace(values=table.values / np.exp(slope * of_work))
+    return None
+
+
+def _log_ratios(values: _Floats) -> _Floats:
+    """The logarithm of each value's ratio to the median of its step."""
+    least = np.maximum(values, np.finfo(float).tiny)
+    return np.asarray(np.log(least / np.median(least, axis=0)), dtype=np.float64)
+
+
+def _stage_of(slow: Mapping[int, Stretch], table: Table, groups: _Groups) -> str:
+    """The stage of a pipeline whose places are just the slow ones; empty if they are no stage's."""
+    stages = next((aligned(rows, table) for key, rows in sorted(groups.items()) if key[1] == "stage"), None)
+    if stages is None or not slow:
+        return ""
+    of_place = np.median(stages, axis=1)
+    first = of_place[next(iter(slow))]
+    members = set(np.flatnonzero(of_place == first).tolist())
+    return f"{first:.0f}" if members == set(slow) and len(members) < len(of_place) else ""
+
+
+def _is_duty(row: Measure, sense: str, slow: int) -> bool:
+    """Whether a slow place is the first rank, which alone logs, evaluates and saves."""
+    return sense == "work" and slow == 1 and row.part == "rank 0" and not _COMPUTES.search(row.name.lower())
+
+
+def _changes_hands(values: _Floats, sense: str) -> bool:
+    """Whether the longest of each step is far from the usual, and each time another place."""
+    if sense != "work" or values.shape[1] < THRESHOLDS.turns:
+        return False
+    usual = np.median(values, axis=0)
+    known = usual > 0
+    longest = values[:, known].argmax(axis=0)
+    if not known.any() or float(np.median(values[:, known].max(axis=0) / usual[known])) < THRESHOLDS.ratio:
+        return False
+    _, counts = np.unique(longest, return_counts=True)
+    return bool(counts.max() <= THRESHOLDS.turns_share * len(longest))
+
+
+def _results(slow: Mapping[int, Stretch], table: Table, sense: str) -> Iterator[Result]:
     by_target: dict[tuple[str, str], list[int]] = defaultdict(list)
-    for number in slow:
-        row = rows[number]
+    for number in sorted(slow):
+        row = table.rows[number]
         target = ("node", row.place.name) if row.place.name else ("rank", row.part)
         by_target[target].append(number)
+    spans = []
     for (kind, name), numbers in by_target.items():
-        row = rows[numbers[0]]
-        yield _result(row, sense, slow[numbers[0]], (kind, name), [rows[number].part for number in numbers])
+        stretch = max((slow[number] for number in numbers), key=lambda one: one.surprise)
+        parts = [table.rows[number].part for number in numbers]
+        is_start = stretch.first == 0 and stretch.last < THRESHOLDS.start * table.values.shape[1]
+        if is_start:
+            words = _words(table, numbers[0], stretch, parts)
+            yield _remark("warm-up", f"it warms up, it is slow in its first steps only ({words})", (kind, name))
+            continue
+        spans.append((stretch.first, stretch.last, name))
+        yield _result(table, numbers[0], sense, stretch, (kind, name), parts)
+    if moves := _moves(sorted(spans), table):
+        yield _remark("moves", f"what makes them slow moves from place to place: {moves}")
 
 
-def slow_places(values: Sequence[Sequence[float]], sense: str) -> dict[int, Slow]:
-    """The few slow ones of many places, by their position. Where all state the same number of
-    values they are compared step by step, else by their medians.
-    """
-    if len(values) < THRESHOLDS.places or min(map(len, values)) < THRESHOLDS.steps:
-        return {}
-    is_aligned = len({len(own) for own in values}) == 1
-    table = np.array(values, dtype=float) if is_aligned else np.array([[np.median(own)] for own in values])
-    usual = np.median(table, axis=0)
-    is_slow = _is_slow(table, usual, sense)
-    enough = max(THRESHOLDS.share * table.shape[1], min(THRESHOLDS.steps, table.shape[1]))
-    slow = np.flatnonzero(is_slow.sum(axis=1) >= enough)
-    if not stats.is_minority(len(slow), len(values)):
-        return {}
-    return {int(place): _slow(table[place], usual, is_slow[place]) for place in slow}
+def _moves(spans: Sequence[tuple[int, int, str]], table: Table) -> str:
+    """The places in turn, if they are slow one after another."""
+    pairs = list(pairwise(spans))
+    if not pairs or any(later[0] < before[1] for before, later in pairs):
+        return ""
+    return ", then ".join(f"{name} {table.span(first, last)}" for first, last, name in spans[: LIMITS.parts])
 
 
-def _is_slow(table: npt.NDArray[np.float64], usual: npt.NDArray[np.float64], sense: str) -> npt.NDArray[np.bool_]:
-    """Which value of which place is far from the usual one of its step, in the bad direction."""
-    spread = np.maximum(stats.MAD_TO_SIGMA * np.median(np.abs(table - usual), axis=0), THRESHOLDS.noise * usual)
-    is_far = (usual > 0) & (np.abs(table - usual) > THRESHOLDS.sigmas * spread)
-    is_bad = table * THRESHOLDS.ratio < usual if sense in ("rate", "late") else table > THRESHOLDS.ratio * usual
-    return np.asarray(is_far & is_bad, dtype=np.bool_)
+def _remark(id: str, says: str, target: tuple[str, str] = ("node", "")) -> Result:
+    outcome = Outcome(id, says, 1.0)
+    return Result(_CHECK, outcome, "", 0, "", target[1], target[0])
 
 
-def _slow(own: npt.NDArray[np.float64], usual: npt.NDArray[np.float64], when: npt.NDArray[np.bool_]) -> Slow:
-    return Slow(float(when.mean()), float(np.median(own[when])), float(np.median(usual[when])))
-
-
-def _result(row: Measure, sense: str, slow: Slow, target: tuple[str, str], parts: Sequence[str]) -> Result:
+def _result(
+    table: Table, number: int, sense: str, stretch: Stretch, target: tuple[str, str], parts: Sequence[str]
+) -> Result:
+    row = table.rows[number]
     category = "performance.network" if sense == "wait" else STRAGGLER
     odds = THRESHOLDS.odds
     outcome = Outcome("slow-place", _SAYS[sense], odds, categories={category: odds}, adds=category)
+    words = _words(table, number, stretch, parts)
+    return Result(_CHECK, outcome, row.path, row.line, words, target[1], target[0])
+
+
+def _words(table: Table, number: int, stretch: Stretch, parts: Sequence[str]) -> str:
+    """What a slow place states, beside the others: ``rank 5 compute_ms: 346 ms, the others 173 ms``."""
+    row = table.rows[number]
     who = ", ".join(filter(None, parts[: LIMITS.parts]))
-    unit = f" {row.unit}" if row.unit else ""
-    share = "" if slow.share >= 1 else f" in {slow.share:.0%} of the steps"
-    words = f"{who} {row.name}: {amount(slow.own)}{unit}, the others {amount(slow.usual)}{unit}{share}".strip()
-    kind, name = target
-    return Result(_CHECK, outcome, row.path, row.line, words, name, kind)
+    share = stretch.slow / table.values.shape[1]
+    when = "" if share >= 1 else f" in {share:.0%} of the steps"
+    if when and table.steps and stretch.slow >= THRESHOLDS.mostly * (stretch.last - stretch.first + 1):
+        when = f" {table.span(stretch.first, stretch.last)}"
+    own, usual = stated(stretch.own, row.unit), stated(stretch.usual, row.unit)
+    return f"{who} {row.name}: {own}, the others {usual}{when}".strip()
+
+
+def stated(value: float, unit: str) -> str:
+    """A value with its unit; seconds below one as milliseconds or microseconds."""
+    if unit == "s" and 0 < value < 1e-3:
+        return f"{amount(value * 1e6)} us"
+    if unit == "s" and 0 < value < 1:
+        return f"{amount(value * 1e3)} ms"
+    return f"{amount(value)} {unit}".strip()

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
+import msgspec
+
 from diagnosis import unevenness
 from diagnosis.evidence import Measure, Place
 from diagnosis.kinds.logs.compare.detectors import uneven
@@ -24,6 +26,7 @@ def told(found: list[Measure]) -> list[tuple[str, str]]:
 
 
 EVEN = {rank: [900.0] * 200 for rank in range(8)}
+EVEN_60 = {rank: [900.0] * 60 for rank in range(8)}
 
 
 def test_a_rank_that_is_slow_from_the_middle_on_is_named_with_its_node() -> None:
@@ -37,7 +40,7 @@ def test_a_rank_that_is_slow_from_the_middle_on_is_named_with_its_node() -> None
 def test_a_pause_of_one_step_half_of_the_ranks_and_small_differences_name_nobody() -> None:
     assert told(measures("work", EVEN | {5: [900.0] * 199 + [9900.0]})) == []
     assert told(measures("work", {rank: [900.0 if rank % 2 else 1900.0] * 9 for rank in range(8)})) == []
-    assert told(measures("work", EVEN | {5: [1200.0] * 200})) == []
+    assert told(measures("work", EVEN | {5: [1100.0] * 200})) == []
 
 
 def test_the_rank_that_alone_does_not_wait_is_the_one_that_others_wait_for() -> None:
@@ -60,6 +63,76 @@ def test_rates_of_nodes_that_print_their_own_are_compared_in_a_job_without_a_fai
         for n in range(4)
     }
     assert told(list(uneven.measured(case_of_files(tmp_path, files)))) == [("gpu-2", "performance.straggler")]
+
+
+def sentences(*groups: list[Measure]) -> str:
+    results = unevenness.compare_places([measure for group in groups for measure in group])
+    return " ".join(result.sentence for result in results)
+
+
+def numbered(sense: str, of_rank: dict[int, list[float]], name: str = "time") -> list[Measure]:
+    """The measures with their steps, which begin at 1."""
+    found = []
+    for measure in measures(sense, of_rank):
+        steps = tuple(range(1, len(measure.values) + 1))
+        found.append(msgspec.structs.replace(measure, steps=steps, name=name))
+    return found
+
+
+def test_a_hog_that_moves_is_told_node_by_node_with_its_steps() -> None:
+    fast, slow = [900.0] * 15, [2900.0] * 15
+    moved = EVEN_60 | {0: fast + slow + fast * 2, 1: fast + slow + fast * 2, 4: fast * 2 + slow + fast}
+    found = numbered("work", moved)
+    assert {target for target, category in told(found) if category} == {"gpu-0", "gpu-1"}
+    assert "moves from place to place: gpu-0 in steps 16 to 30, then gpu-1 in steps 31 to 45" in sentences(found)
+
+
+def test_a_slow_place_is_named_though_steps_are_missing_somewhere() -> None:
+    late = numbered("work", EVEN_60 | {5: [2900.0] * 60})
+    short = msgspec.structs.replace(late[2], values=late[2].values[10:], steps=late[2].steps[10:])
+    assert told([*late[:2], short, *late[3:]]) == [("gpu-1", "performance.straggler")]
+
+
+def test_times_that_follow_the_stated_size_of_the_work_accuse_nobody() -> None:
+    sizes = {rank: [float(1024 << (rank * 7 + step * 3) % 4) for step in range(60)] for rank in range(8)}
+    times = {rank: [own * 0.1 for own in row] for rank, row in sizes.items()}
+    work = numbered("work", times, "compute")
+    assert "takes longer" in sentences(numbered("work", EVEN_60 | {5: [2900.0] * 60}))
+    told_of = sentences(work, numbered("size", sizes, "tokens"))
+    assert "compute grows with tokens" in told_of
+    assert "takes longer" not in told_of
+
+
+def test_a_stage_of_a_pipeline_with_more_work_is_no_slow_machine() -> None:
+    work = numbered("work", EVEN_60 | {6: [1400.0] * 60, 7: [1400.0] * 60}, "forward")
+    stages = numbered("stage", {rank: [float(rank // 2)] * 60 for rank in range(8)}, "pp_rank")
+    assert "takes longer" in sentences(work)
+    assert "one stage of the pipeline (3)" in sentences(work, stages)
+    assert "takes longer" not in sentences(work, stages)
+
+
+def test_work_that_changes_hands_in_each_step_is_said_and_accuses_nobody() -> None:
+    turns = {rank: [2900.0 if step % 8 == rank else 900.0 for step in range(60)] for rank in range(8)}
+    assert "another place takes longest in each step" in sentences(numbered("work", turns))
+    assert {category for _, category in told(numbered("work", turns))} == {""}
+
+
+def test_a_place_that_is_slow_in_its_first_steps_only_warms_up() -> None:
+    cold = EVEN_60 | {5: [9000.0, 7000.0, 5000.0, 4000.0, 3000.0, 2000.0] + [900.0] * 54}
+    assert "it warms up" in sentences(numbered("work", cold))
+    assert told(numbered("work", cold)) == [("gpu-1", "")]
+
+
+def test_the_first_rank_alone_may_take_longer_to_log() -> None:
+    busy = EVEN_60 | {0: [9000.0] * 60}
+    assert told(numbered("work", busy, "logging took")) == []
+    assert told(numbered("work", busy, "compute_ms")) == [("gpu-0", "performance.straggler")]
+
+
+def test_waits_accuse_nobody_where_the_work_shows_who_is_slow() -> None:
+    work = numbered("work", EVEN_60 | {5: [2900.0] * 60}, "compute")
+    wait = numbered("wait", {rank: [2000.0] * 60 for rank in range(8)} | {5: [10.0] * 60}, "barrier")
+    assert [target for target, _ in told([*work, *wait])] == ["gpu-1"]
 
 
 def record(rank: int, step: int, us: int) -> str:

@@ -176,7 +176,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         protocol=_protocol(case) if result.is_failure else (),
         stated=_stated_setup(case),
         behind=() if result.is_failure else _ranks_behind(case),
-        measures=() if result.is_failure else _measures(case),
+        measures=_measures(case),
     )
 
 

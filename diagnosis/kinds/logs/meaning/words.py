@@ -3,7 +3,7 @@
 ``knowledge/outcome.toml``: messages at the end of jobs. ``stages.toml``: lines that begin or end a stage.
 ``frames.toml``: the stage of a traceback's frames. ``phrases.toml``: deaths, waits, broken connections and ranks in any
 words. ``parameters.toml``: the objects of a line. ``watchdogs.toml``: the position of a rank in the order of
-collectives. ``measures.toml``: the quantity of a number. ``watched.toml``: what the watches of a running job read.
+collectives. ``watched.toml``: what the watches of a running job read.
 ``frameworks.toml`` and ``schedulers.toml``: lines that identify them. A row has an ``id`` (the meaning of a match), a
 ``pattern`` (of the linear-time dialect, or Python's if the file says so), an ``example`` that it matches and a
 ``counter`` that it does not; ``tests/diagnosis/kinds/logs/test_words.py`` checks both for every row.

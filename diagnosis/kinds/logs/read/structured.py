@@ -35,6 +35,8 @@ _TRACEBACK: Final = "Traceback (most recent call last)"
 _LOGGER: Final = re.compile(r"(?<=\] )\[[^\[\]]*\] $")
 _LEVEL: Final = re.compile(r"\[[A-Z]+\] $")
 _NEWLINE: Final = re.compile(r"\r?\n")
+#: Levels at which a text is told as it is.
+_SEVERE: Final = ("WARN", "ERROR", "FATAL")
 #: Numbers that only Python writes so.
 _NUMBER_WORDS: Final = (b"NaN", b"Infinity")
 _DECODER: Final = msgspec.json.Decoder()
@@ -122,7 +124,19 @@ def record_of(data: JsonObject, asked: Asked = NOTHING_ASKED) -> StructuredRecor
     inner = _inner_record(message)
     if inner is not None:
         return _joined(record, inner)
-    return record._replace(lines=_lines(message, fields, plan))
+    return record._replace(lines=_with_numbers(record, _lines(message, fields, plan), plan))
+
+
+def _with_numbers(record: StructuredRecord, lines: list[str], plan: _FieldPlan) -> list[str]:
+    """The one line of a text, with the numbers that the record states beside a step: ``step done``
+    says nothing of them.
+    """
+    if len(lines) != 1 or record.level in _SEVERE:
+        return lines
+    without = {*plan.step, *plan.time, *plan.level, *plan.node, *plan.pod, *plan.rank}
+    numbers = {name: value for name, value in record.fields.items() if isinstance(value, (int, float))}
+    line = measured.line_of(numbers, _first(record.fields, plan.step), without)
+    return [f"{lines[0]} {line}"] if line else lines
 
 
 def _measured(record: StructuredRecord, plan: _FieldPlan) -> StructuredRecord:

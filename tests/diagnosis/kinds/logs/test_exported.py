@@ -76,8 +76,8 @@ def test_a_json_line_with_a_step_and_a_number_is_a_line_of_progress() -> None:
     assert wrapped.unwrap('{"_step": 3, "train/loss": NaN, "rank": 2}') == "[rank2]: step 3: train/loss: nan"
 
 
-def test_a_text_wins_over_what_is_measured() -> None:
-    assert wrapped.unwrap('{"step": 3, "loss": 2.5, "message": "saved"}') == "saved"
+def test_a_text_comes_before_what_is_measured() -> None:
+    assert wrapped.unwrap('{"step": 3, "loss": 2.5, "message": "saved"}') == "saved step 3: loss: 2.5"
 
 
 def test_a_damaged_table_is_no_export() -> None:

@@ -19,7 +19,7 @@ FOLDED = {"stages"}
 #: Files whose patterns say themselves whether case matters.
 EXACT = {"frameworks", "schedulers", "phrases"}
 #: Files in Python's dialect.
-PYTHON = {"parameters", "watchdogs", "measures", "watched"}
+PYTHON = {"parameters", "watchdogs", "watched"}
 NAMES = (
     "outcome",
     "stages",
@@ -29,7 +29,6 @@ NAMES = (
     "parameters",
     "phrases",
     "watchdogs",
-    "measures",
     "watched",
 )
 #: ``\w{0,60}`` for all of Unicode, which the linear-time engine writes out as often as the count says.

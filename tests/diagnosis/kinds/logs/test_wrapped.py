@@ -5,7 +5,7 @@ import json
 
 import pytest
 
-from diagnosis.kinds.logs.read import wrapped
+from diagnosis.kinds.logs.read import structured, wrapped
 from diagnosis.kinds.logs.read.lines import blocks
 
 LINES = {
@@ -206,3 +206,10 @@ def test_each_line_of_a_record_has_its_time_machine_and_rank_and_all_but_frames_
 
 def test_the_machine_of_a_record_is_no_device_of_its_message() -> None:
     assert wrapped.unwrap('{"node": "gpu-19", "msg": "x"}') == "[pod/gpu-19] x"
+
+
+def test_a_text_beside_a_step_gets_the_numbers_of_its_record_unless_it_is_severe() -> None:
+    record = {"message": "step done", "level": "info", "step": 7, "compute_ms": 180.5, "host": "gpu-1"}
+    assert structured.record_of(record).lines == ["step done step 7: compute_ms: 180.5"]
+    assert structured.record_of(record | {"level": "error"}).lines == ["step done"]
+    assert structured.record_of(record | {"step": "x"}).lines == ["step done"]

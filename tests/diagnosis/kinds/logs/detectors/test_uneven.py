@@ -1,52 +1,53 @@
-"""A node is found if its own measurements differ from its peers', and only then."""
+"""What ranks and nodes state of their steps becomes measures, one for each place and quantity."""
 
-import re
+from __future__ import annotations
 
-import pytest
+from pathlib import Path
 
-from diagnosis.kinds.logs.compare.detectors.uneven import compare
-
-
-def lines(text: str, values: dict[str, float]) -> dict[str, list[str]]:
-    return {node: [text.format(v=v + 0.1 * k, rank=n) for k in range(5)] for n, (node, v) in enumerate(values.items())}
+from diagnosis import unevenness
+from diagnosis.kinds.logs.compare.detectors import uneven
+from tests.diagnosis.cases import case_of_files
 
 
-PEERS = {f"n{k}": 800.0 + k for k in range(8)}
+def lines(step: int, rank: int, ms: float, more: str = "") -> str:
+    return f"2026-03-02 08:{step:02}:00 INFO rank={rank} step={step}{more} compute_ms={ms + step % 3}"
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("rank {rank} compute {v:.1f} ms", 1300.0),
-        ("forward-backward time (ms): {v:.2f}", 1300.0),
-        ("step done, {v:.0f} tokens/s", 500.0),
-        ("waiting for peers {v:.1f} ms", 30.0),
-    ],
-)
-def test_longer_work_shorter_waiting_and_a_lower_rate_mark_the_slow_node(text: str, value: float) -> None:
-    odd = compare(lines(text, PEERS | {"n3": value}), total=8)
-    assert [o.node for o in odd] == ["n3"]
-    assert re.search(r"the other nodes about 80[2-6]", odd[0].reason)
+def told(folder: Path, files: dict[str, list[str]]) -> list[str]:
+    measures = uneven.measured(case_of_files(folder, files))
+    return [result.sentence for result in unevenness.compare_places(measures)]
 
 
-@pytest.mark.parametrize(
-    ("text", "value"),
-    [
-        ("waiting for peers {v:.1f} ms", 1300.0),
-        ("step done, {v:.0f} tokens/s", 1300.0),
-        ("read {v:.0f} samples", 1300.0),
-        ("rank {rank} compute {v:.1f} ms", 830.0),
-    ],
-)
-def test_waiting_longer_a_higher_rate_counts_and_small_differences_mark_nobody(text: str, value: float) -> None:
-    assert compare(lines(text, PEERS | {"n3": value}), total=8) == []
+def test_ranks_that_write_one_file_are_compared_by_the_rank_of_each_line(tmp_path: Path) -> None:
+    files = {
+        f"gpu-{node}.log": [
+            lines(step, 4 * node + rank, 400 if 4 * node + rank == 6 else 180)
+            for step in range(20)
+            for rank in range(4)
+        ]
+        for node in range(4)
+    }
+    [sentence] = told(tmp_path, files)
+    assert "on gpu-1" in sentence
+    assert "rank 6 compute_ms: 401 ms, the others 181 ms" in sentence
 
 
-def test_half_of_the_nodes_or_too_few_of_them_are_never_odd() -> None:
-    half = {n: v * (1.6 if k % 2 else 1.0) for k, (n, v) in enumerate(PEERS.items())}
-    assert compare(lines("compute {v:.1f} ms", half), total=8) == []
-    assert compare(lines("compute {v:.1f} ms", {"a": 1.0, "b": 9.0, "c": 1.0}), total=3) == []
+def test_lines_that_differ_by_the_name_of_their_node_alone_are_one_message(tmp_path: Path) -> None:
+    files = {
+        f"{name}/rank_{rank}.log": [
+            lines(step, rank, 400 if name == "cz9" else 180, f" node={name}") for step in range(20)
+        ]
+        for rank, name in enumerate(("ab1", "bc2", "cz9", "de3", "ef4"))
+    }
+    assert "cz9" in told(tmp_path, files)[0]
 
 
-def test_ranks_and_other_numbers_without_a_unit_are_not_compared() -> None:
-    assert compare({f"n{k}": [f"rank {k * k * k} is ready"] * 4 for k in range(8)}, total=8) == []
+def test_a_slow_save_is_compared_though_it_is_rare(tmp_path: Path) -> None:
+    files = {
+        f"gpu-{node}.log": [
+            f"2026-03-02 08:{n:02}:00 INFO rank {node}: wrote part-{node}.pt (7.8 MB) in {seconds:.2f} s"
+            for n in range(6)
+        ]
+        for node, seconds in enumerate((0.9, 0.9, 5.3, 0.9, 0.9))
+    }
+    assert "rank 2 wrote in: 5.30 s, the others 900 ms" in told(tmp_path, files)[0]
