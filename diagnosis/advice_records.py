@@ -1,4 +1,4 @@
-"""The report's ``advice`` as records; ``docs/advice.md`` says how it is chosen. It is shown, never executed."""
+"""The report's ``advice`` as records (``docs/advice.md``). It is shown, never executed."""
 
 from __future__ import annotations
 
@@ -6,8 +6,8 @@ import msgspec
 
 
 class AdviceCost(msgspec.Struct, frozen=True):
-    """What an action costs: ``machines`` and ``gpus`` (None: unknown) that leave the job, those of them that are
-    expected to be ``healthy``, and all of it in words.
+    """What an action costs: ``machines`` and ``gpus`` (None: unknown) that leave the job, those of
+    them that are expected to be ``healthy``, and all of it in words.
     """
 
     machines: int
@@ -43,9 +43,11 @@ class AdvisedCheck(msgspec.Struct, frozen=True):
 
 
 class Advice(msgspec.Struct, frozen=True):
-    """The next action, the rule that chose it, and why. ``commands``: by scheduler; ``command``: that of the job's own,
-    empty without one. ``because``: sentences; ``next``: what follows if it does not help; ``nearly``: rules about the
-    same subject that almost hold; ``would_decide``: evidence that would settle it.
+    """The next action, the rule that chose it, and why.
+
+    ``commands``: by scheduler; ``command``: that of the job's own, empty without one. ``because``:
+    sentences; ``next``: what follows if it does not help; ``nearly``: rules about the same subject
+    that almost hold; ``would_decide``: evidence that would settle it.
     """
 
     action: str

@@ -19,8 +19,9 @@ _LEAVES = ("leaf", "switch", "rail", "tor")
 
 
 class Machine(msgspec.Struct, frozen=True):
-    """A row of an inventory: a machine, or one GPU of it, with its address. ``port``: that of a rank where several
-    share the address; ``ranks``: those of the machine. Empty: not stated.
+    """A row of an inventory: a machine, or one GPU of it, with its address. Empty: not stated.
+
+    ``port``: that of a rank where several share the address; ``ranks``: those of the machine.
     """
 
     node: str = ""
@@ -89,7 +90,7 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         leaf_of=machines.leaf_of,
         machines=tuple(map(machine_of, rows)),
         framework=hints.framework or _first_text(facts, ("framework",)),
-        job_id=hints.job_id or _first_text(facts, ("job_id",)) or _first_text(only_job, ("job_id",)),
+        job_id=hints.job_id or _job_id(facts) or _job_id(only_job),
         world_size=_count(world_size),
         gpus_per_node=_count(facts.get("gpus_per_node") or only_job.get("nproc_per_node")),
         layout=layout,
@@ -136,6 +137,10 @@ class _Machines:
 def _first_text(row: JsonObject, keys: Sequence[str]) -> str:
     """The first value under one of these keys, as text."""
     return next((str(row[key]) for key in keys if row.get(key)), "")
+
+
+def _job_id(document: JsonObject) -> str:
+    return _first_text(document, ("job_id",))
 
 
 def _rows_of(p: Parsed) -> list[dict[str, Json]]:

@@ -1,6 +1,7 @@
 """The types of JSON: what a document from outside, whose keys nobody knows, may hold.
 
-A value is of one of these types and no other, so the type checker asks each reader to look which one it is.
+A value is of one of these types and no other, so the type checker asks each reader to look which
+one it is.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The whole report, version 2, as a record and as JSON. Every field is explained in docs/report.md."""
+"""The whole report, version 2, as a record and as JSON; docs/report.md explains every field."""
 
 from __future__ import annotations
 

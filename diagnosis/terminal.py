@@ -207,7 +207,8 @@ def _verdict(out: Console, conclusion: ShownConclusion, logs: ShownLogs) -> None
     shares = [f"{share.id} ({percent(share.p)})" for share in conclusion.alternatives[:2]]
     moment = conclusion.moment
     words = (symptom_of(conclusion, logs.symptom), moment.stage or logs.stage)
-    parts = [conclusion.condition or "unknown", " · or ".join(shares), *(word for word in words if word != "none")]
+    parts = [conclusion.condition or "unknown", " · or ".join(shares)]
+    parts += [word for word in words if word != "none"]
     iteration = logs.iteration if moment.iteration is None else moment.iteration
     if iteration is not None:
         parts.append(f"iteration {iteration:,}")

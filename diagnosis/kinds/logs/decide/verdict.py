@@ -3,10 +3,7 @@
 from __future__ import annotations
 
 import hashlib
-import math
-import re
-from collections.abc import Collection, Sequence
-from dataclasses import replace
+from collections.abc import Sequence
 from typing import Final
 
 import polars as pl
@@ -17,16 +14,14 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.compare import iterations, mixed
 from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
-from diagnosis.kinds.logs.decide import explain, locate, sentences, timeline
+from diagnosis.kinds.logs.decide import explain, listed_events, locate, sentences, timeline
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import indicators, words
+from diagnosis.kinds.logs.meaning import indicators
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
-from diagnosis.kinds.logs.pace import dating
-from diagnosis.kinds.logs.read import physical, raw_lines
+from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.read.mask import VERSION as MASK_VERSION
-from diagnosis.kinds.logs.rows import events as tables
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 from diagnosis.result import Indicator, LineRef, LogDiagnosis, LogEvent, Verdict
@@ -35,9 +30,6 @@ from diagnosis.taxonomy import UNKNOWN
 LIMITS: Final = thresholds.limits("verdict")
 
 THRESHOLDS: Final = thresholds.of("verdict")
-
-#: The number of the job that a scheduler's line is about.
-_JOB: Final = words.regex("phrases", "job_number")
 
 #: Categories that are replaced if ranks called different collectives.
 REPLACED_BY_MISMATCH: Final = ("unknown", "framework.collective", "framework.collective.timeout")
@@ -55,9 +47,9 @@ def conclude(case: Case) -> LogDiagnosis:
     roots = _root_events(case, when)
     classification = _classify(case, roots, is_hang=when.symptom == "hang")
     verdict = _verdict(case, roots, classification, where, when)
-    roles = _event_roles(case, roots)
+    roles = listed_events.event_roles(case, roots)
     accused = {node.node for node in where.nodes if node.is_suspect}
-    listed = _events(case, roots, roles, accused)
+    listed = listed_events.list_events(case, roots, roles, accused)
     lead = [event for event in listed if event.role == Role.ROOT]
     lines = tuple(ref for event in lead for ref in event.lines)
     run = case.budgets.run
@@ -112,7 +104,7 @@ def _healthy(case: Case) -> LogDiagnosis:
         stage=None,
         iteration=case.progress.last,
         answer="no failure, so nobody is at fault",
-        events=tuple(_events(case, [], roles, set())),
+        events=tuple(listed_events.list_events(case, [], roles, set())),
         timeline=timeline.build_timeline(case, roles, []),
         progress_files=_progress_files(case),
         clocks=case.clocks.corrections,
@@ -238,149 +230,6 @@ def _verdict_of_structure(mechanism: str, found: classify.Classification) -> Ver
     if found.confidence > 0 and found.category.id != leaf.id:
         other = (found.category.id, min(found.confidence, THRESHOLDS.replaced))
     return Verdict(leaf.id, leaf.category, leaf.subcategory, THRESHOLDS.structure, other)
-
-
-def _event_roles(case: Case, roots: Sequence[int]) -> dict[int, str]:
-    """The role of every event of the failure; survived events may only be confirmations."""
-    bad = case.events.filter(catalogues.failure_events(case.events))
-    roles: dict[int, str] = {}
-    for event, role in bad.select("event", "role").iter_rows():
-        in_place = _ROLES_OF_SURVIVED if event in case.survived else _ROLES_OF_OTHERS
-        roles[event] = in_place.get(role, in_place[None])
-    roles |= dict.fromkeys(roots, Role.ROOT.value)
-    return {event: role for event, role in roles.items() if role != Role.BENIGN}
-
-
-#: The role of an event that is no root of the failure, by its role before; None: any other.
-_ROLES_OF_SURVIVED: Final[dict[str | None, str]] = {Role.ROOT: Role.CONFIRMATION.value, None: Role.BENIGN.value}
-_ROLES_OF_OTHERS: Final[dict[str | None, str]] = {
-    Role.TEARDOWN: Role.TEARDOWN.value,
-    Role.CONFIRMATION: Role.CONFIRMATION.value,
-    Role.BENIGN: Role.BENIGN.value,
-    None: Role.CASCADE.value,
-}
-_ORDER: Final[dict[str, int]] = {Role.ROOT: 0, Role.CONFIRMATION: 1, Role.CASCADE: 2, Role.TEARDOWN: 3}
-
-
-def _events(case: Case, roots: Sequence[int], roles: dict[int, str], accused: set[str]) -> list[LogEvent]:
-    """The events to list: by role, the weightiest first; of one role by time."""
-    rank = {event: place for place, event in enumerate(roots)}
-
-    def place(row: EventRow) -> tuple[int, int]:
-        return _ORDER.get(roles[row.event], len(_ORDER)), rank.get(row.event, 0)
-
-    def by_weight(row: EventRow) -> tuple[int, int, float, int, int]:
-        return *place(row), -row.novelty, -row.n, row.event
-
-    def by_time(row: EventRow) -> tuple[int, int, float, int]:
-        return *place(row), math.inf if row.first_at is None else row.first_at, row.first_line
-
-    is_told = pl.col("event").is_in(sorted(roles))
-    weightiest = sorted(rows_of(case.events.filter(is_told)), key=by_weight)[: LIMITS.events]
-    rows = [row for row in sorted(weightiest, key=by_time) if row.event in rank or not _is_frame(row)]
-    home = set(case.roots.nodes)
-    if not home and not case.roots.is_wide:
-        home = accused
-    cells = dating.cells_with_times(case.catalogue, case.pace, roles)
-    return _without_repeats([_event(case, row, roles[row.event], home, cells) for row in rows])
-
-
-def _is_frame(row: EventRow) -> bool:
-    return re.search(catalogues.STRUCTURE, row.template) is not None
-
-
-def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
-    """Joins events with the same message after another header or in another wrapper, with the sum of their counts;
-    roots stay separate.
-    """
-    kept: dict[tuple[str, str], LogEvent] = {}
-    for event in events:
-        message = event.id
-        if event.role != Role.ROOT:
-            message = quotes.quote(event.example, event.template, LIMITS.message_chars)
-        first = kept.get((event.role, message))
-        joined = event if first is None else replace(first, count=first.count + event.count)
-        kept[event.role, message] = joined
-    return list(kept.values())
-
-
-def _event(case: Case, row: EventRow, role: str, home: set[str], cells: pl.DataFrame) -> LogEvent:
-    own = cells.filter(pl.col("event") == row.event)
-    names = sorted(own["node"].drop_nulls().unique().to_list())
-    first_at: int | None = own["stated_at"].min()  # type: ignore[assignment]
-    lines = _root_lines(case, row, home, own) if role == Role.ROOT else _lines(case, row, own, LIMITS.other_lines)
-    return LogEvent(
-        id=tables.event_id(row.template, row.signature or ""),
-        template=row.template,
-        role=role,
-        signature=row.signature or "",
-        category=row.category or "",
-        level=row.level,
-        count=row.n,
-        of_nodes=case.total,
-        node_names=tuple(names[: LIMITS.node_names]),
-        nodes=row.n_nodes,
-        jobs_with_it=row.jobs_with_it,
-        healthy_jobs=len(case.pool.jobs),
-        first_at=_seconds(first_at),
-        last_at=_seconds(_not_before(row.last_at, first_at)),
-        is_stamped=bool(own["is_stamped"].any()),
-        example=row.example[: LIMITS.example_chars],
-        recovered=row.event in case.survived,
-        score=case.roots.weights.get(row.event, 0.0),
-        lines=_line_refs(case, lines),
-    )
-
-
-def _seconds(at: int | None) -> float | None:
-    return None if at is None else at / SECOND
-
-
-def _not_before(at: int | None, first_at: int | None) -> int | None:
-    """A last time, which is not before the first one."""
-    return None if at is None else max(at, first_at or at)
-
-
-def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, home: Collection[str] = ()) -> pl.DataFrame:
-    """Some lines of an event, those of the nodes ``home`` if there are any, with the best guess of their times."""
-    rows = case.placed(case.table.rows(case.catalogue.masked(row.event), limit=most))
-    # the same words elsewhere are the echo of the fault, not the fault
-    at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home))) if home else rows
-    dated = case.clocks.correct(rows if at_home.is_empty() else at_home, "at")
-    undated = own.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
-    guessed = dated.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left")
-    return guessed.with_columns(at=pl.max_horizontal("at", "stated_at"))
-
-
-def _root_lines(case: Case, row: EventRow, home: Collection[str], own: pl.DataFrame) -> pl.DataFrame:
-    """The lines of a root event. A scheduler's decision that is repeated for every step counts once."""
-    lines = _lines(case, row, own, LIMITS.root_lines, home)
-    if not (row.category or "").startswith("platform.scheduler"):
-        return lines
-    of_job = _of_last_job(case, lines)
-    is_first = pl.col("at") <= pl.col("at").min() + int(THRESHOLDS.decision_s * SECOND)
-    return of_job.filter(is_first.fill_null(True))
-
-
-def _line_refs(case: Case, rows: pl.DataFrame) -> tuple[LineRef, ...]:
-    """The rows as people find them: by file and physical line."""
-    refs: list[LineRef] = []
-    for (file,), own in rows.group_by("file", maintain_order=True):
-        numbers = physical.numbers(case.table.lines[file].file, own["line"].to_list(), own["offset"].to_list())
-        writers = own.select("offset", "length", "node", "rank", "at").iter_rows()
-        for line, (offset, length, node, rank, at) in zip(numbers, writers, strict=True):
-            refs.append(LineRef(case.table.files[file], line, offset, length, node, rank, _seconds(at)))
-    return tuple(refs)
-
-
-def _of_last_job(case: Case, rows: pl.DataFrame) -> pl.DataFrame:
-    """Of a scheduler's decisions on several jobs that wrote one file, those on the last one."""
-    if rows["file"].n_unique() != 1:
-        return rows
-    texts = raw_lines.read_lines(rows, case.table.files, case.read)
-    found = [_JOB.search(text) for text in texts]
-    jobs = [match[1] if match else "" for match in found]
-    return rows.filter(pl.Series(jobs) == jobs[-1])
 
 
 def _indicators(case: Case, lead: Sequence[LogEvent]) -> list[Indicator]:

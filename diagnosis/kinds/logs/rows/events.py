@@ -22,7 +22,7 @@ import polars as pl
 from diagnosis.kinds.logs.read import tables
 from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, with_scheme, without_job_name
 from diagnosis.kinds.logs.read.tables import YEARLESS
-from diagnosis.kinds.logs.rows import cells, messages, slabs, stored_rows, writer_nodes
+from diagnosis.kinds.logs.rows import cells, line_counts, messages, slabs, stored_rows, writer_nodes
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
 
@@ -109,7 +109,7 @@ class LogTable:
         files: Sequence[int] | None = None,
         limit: int | None = None,
     ) -> Iterator[pl.DataFrame]:
-        """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MOST_LINES` lines that are read. ``limit``:
+        """The rows of :meth:`rows`, some at a time, of at most :data:`cells.MAX_LINES` lines that are read. ``limit``:
         files beyond so many rows are left out.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
@@ -169,7 +169,7 @@ class LogTable:
 
     def stamps(self, file: int) -> pl.DataFrame:
         """``masked`` and ``own`` of the lines of one file that state a time, in order."""
-        rows = stored_rows.scan(self.lines[file]).select("masked", own=cells.own_time(self.year_at))
+        rows = stored_rows.scan(self.lines[file]).select("masked", own=line_counts.own_time(self.year_at))
         return rows.drop_nulls("own").collect()
 
     @cached_property
@@ -204,7 +204,7 @@ class LogTable:
             pl.Series(numbers, dtype=pl.UInt32).gather(place)
             for numbers in (list(files), [self._bases.get(f, 0) for f in files])
         )
-        at = cells.own_time(self.year_at).forward_fill().over("file")
+        at = line_counts.own_time(self.year_at).forward_fill().over("file")
         rows = stored_rows.read(lines, tuple(tables.COLUMNS))
         return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(_ROW)
 

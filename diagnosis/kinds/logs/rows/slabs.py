@@ -9,7 +9,7 @@ from typing import Final
 
 import polars as pl
 
-from diagnosis.kinds.logs.rows import cells, stored_rows
+from diagnosis.kinds.logs.rows import cells, line_counts, stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 
 #: Lines before a slab in which its time is looked for first, and lines at a log's end that are read at once.
@@ -25,12 +25,12 @@ def read_slabs(
     *,
     is_timed: bool = True,
 ) -> Iterator[pl.DataFrame]:
-    """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most :data:`cells.MOST_LINES` at a time,
+    """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most :data:`cells.MAX_LINES` at a time,
     with ``at``: the line's own time, or the last before it in the log. With ``wanted`` only those of these messages:
     of other lines little more than the message is read. ``is_timed``: whether any line of the log states a time.
     """
     low, high = max(low, 1), min(high, lines.size)
-    own = cells.own_time(year_at)
+    own = line_counts.own_time(year_at)
     before: int | None = None
     is_known = False  # whether ``before`` is the time before this slab
     for first in range(low, high + 1, cells.MAX_LINES):
@@ -57,7 +57,7 @@ def _stated_before(lines: Rows, line: int, year_at: int | None) -> int | None:
     high, count = line - 1, LINES_BEFORE
     while high > 0:
         low = max(0, high - count)
-        own = cells.own_time(year_at).alias("own")
+        own = line_counts.own_time(year_at).alias("own")
         times = stored_rows.scan(lines.part(low, high - low)).select(own).drop_nulls().tail(1).collect()
         if times.height:
             return int(times.item())

@@ -8,7 +8,7 @@ import polars as pl
 
 from diagnosis import Kind, ParseHints, parse
 from diagnosis.kinds.logs.read.tables import YEARLESS
-from diagnosis.kinds.logs.rows import cells, events
+from diagnosis.kinds.logs.rows import events, line_counts
 from diagnosis.model import Parsed
 
 
@@ -52,5 +52,5 @@ def test_a_leap_day_moves_to_years_without_one() -> None:
     at = int(datetime(2026, 3, 1, tzinfo=UTC).timestamp()) * 10**9
     stamp = int(datetime(2024, 2, 29, 8, tzinfo=UTC).timestamp()) * 10**9
     rows = pl.DataFrame({"time": [stamp], "flags": [YEARLESS]})
-    moved = rows.select(at=cells.own_time(at))["at"].item()
+    moved = rows.select(at=line_counts.own_time(at))["at"].item()
     assert datetime.fromtimestamp(moved / 1e9, UTC) == datetime(2026, 2, 28, 8, tzinfo=UTC)
