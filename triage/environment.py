@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import math
 import os
 import secrets
 from pathlib import Path
@@ -49,6 +50,21 @@ def env_int(name: str, default: int, *, minimum: int = 0) -> int:
     if value < minimum:
         raise ImproperlyConfigured(f"{name} is {value}: it must be at least {minimum}")
     return value
+
+
+def env_price(name: str) -> tuple[float, str] | None:
+    """A price and its currency, as in “2.50 EUR”; None if it is not set."""
+    raw = env_str(name).strip()
+    if not raw:
+        return None
+    amount, _, currency = raw.partition(" ")
+    try:
+        value = float(amount)
+    except ValueError:
+        value = math.nan
+    if not 0 < value < 1e6 or not 0 < len(currency.strip()) <= 8:
+        raise ImproperlyConfigured(f"{name} is {raw!r}: use a number above 0 and a currency, such as 2.50 EUR")
+    return value, currency.strip()
 
 
 def diagnosing_memory_bytes() -> int:

@@ -18,6 +18,7 @@ from triage.environment import (
     env_int,
     env_list,
     env_pairs,
+    env_price,
     env_secret,
     env_str,
 )
@@ -253,6 +254,8 @@ TEAM_MAX_BYTES = env_int("FAULTLINE_TEAM_MAX_BYTES", 0)
 DIAGNOSE_AFTER_S = env_int("FAULTLINE_DIAGNOSE_AFTER_S", 30)
 #: lost GPU-seconds from which slow steps become an incident
 SLOW_LEAST_GPU_S = env_int("FAULTLINE_SLOW_LEAST_GPU_S", 20)
+#: what an hour of one GPU costs, and its currency; None: pages show hours alone
+GPU_HOUR_PRICE = env_price("FAULTLINE_GPU_HOUR_PRICE")
 # One form without JavaScript may carry a whole directory of rank files.
 DATA_UPLOAD_MAX_NUMBER_FILES = 5000
 # Bodies above 64 KiB: minimum rate, maximum time, and how many at once in one web process.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from datetime import datetime
 
+from django.conf import settings
 from django.utils import timezone
 
 from diagnosis import plain
@@ -37,6 +38,15 @@ def number(value: float | None, digits: int = 0) -> str:
 def amount(value: float | None) -> str:
     """A cost in hours: a whole number if large, two digits if rounding would hide it; a dash if it is not known."""
     return "–" if value is None or math.isnan(value) else plain.amount(value)
+
+
+def money(gpu_hours: float | None) -> str:
+    """What GPU-hours cost at the price of the settings, such as “189,785 EUR”; empty without a price or hours."""
+    price = settings.GPU_HOUR_PRICE
+    if price is None or gpu_hours is None or math.isnan(gpu_hours):
+        return ""
+    value = gpu_hours * price[0]
+    return f"{value:,.0f} {price[1]}" if value >= 100 else f"{value:.2f} {price[1]}"
 
 
 def percent(value: float | None) -> str:

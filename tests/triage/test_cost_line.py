@@ -42,8 +42,39 @@ def test_one_sentence_says_what_it_cost_against_before_and_what_was_dearest(clie
     make_incident(at=datetime(2026, 11, 3, tzinfo=UTC), category="user.config.invalid", gpu_hours=10)
     make_incident(at=datetime(2026, 10, 25, tzinfo=UTC), gpu_hours=200)
     said = line(client, "?since=2026-11-01&until=2026-11-10")
-    assert "<b>2 incidents</b> cost <b>100 GPU-hours</b>, 50 % less than in the 10 days before." in said
-    assert "Hardware › GPU › GPU memory error</a>, 90 %" in said
+    assert "<b>2 incidents</b> cost <b>100 GPU-hours</b>, 50 % less than in the 10 days before;" in said
+    assert "most frequent and most expensive: <a" in said and "Hardware › GPU › GPU memory error</a> (1; 90 %)" in said
+
+
+def test_last_month_in_number_hours_and_money_against_the_month_before(client, mara, settings):
+    """The three questions of a manager: what failed most, what did it cost, is it getting better."""
+    settings.GPU_HOUR_PRICE = (2.5, "EUR")
+    for day in (2, 3):
+        make_incident(at=datetime(2026, 11, day, tzinfo=UTC), category="network.link_down", gpu_hours=100)
+    make_incident(at=datetime(2026, 11, 30, tzinfo=UTC), category="hardware.gpu.ecc", gpu_hours=600)
+    make_incident(at=datetime(2026, 10, 1, tzinfo=UTC), gpu_hours=400)
+    said = line(client, "?since=2026-11-01&until=2026-11-30")
+    assert "<b>800 GPU-hours</b> (2,000 EUR), 100 % more than in the month before;" in said
+    assert "most frequent: <a" in said and "Fabric link down</a> (2)" in said
+    assert "GPU memory error</a> (75 %)" in said
+
+
+def test_the_parts_of_the_cost_are_stacked_and_add_up(client, mara):
+    at = datetime(2026, 11, 2, tzinfo=UTC)
+    make_incident(at=at, gpu_hours=100, waited_gpu_hours=60, repeated_gpu_hours=15)
+    page = page_text(client.get(reverse("statistics") + "?since=2026-11-01&until=2026-11-10"))
+    parts = " ".join(page.partition('data-testid="cost-parts">')[2].partition("</dd>")[0].split())
+    assert "lost 25 h" in parts and "waited 60 h" in parts and "repeated 15 h" in parts
+    assert 'class="waited" x="25.0" y="0" width="60.0"' in parts
+
+
+def test_three_figures_stand_first_and_all_are_a_file(client, mara):
+    make_incident(at=datetime(2026, 11, 2, tzinfo=UTC), gpu_hours=100)
+    page = page_text(client.get(reverse("statistics")))
+    head = page.partition('data-testid="figures"')[2].partition("</dl>")[0]
+    assert head.count('data-testid="figure-') == 3
+    rows = b"".join(client.get(reverse("statistics-csv", args=["figures"])).streaming_content).decode()
+    assert rows.count("\r\n") == 8
 
 
 def test_the_sentence_says_what_is_not_known_and_offers_to_leave_rejected_ones_out(client, mara):
@@ -77,5 +108,5 @@ def test_the_month_is_one_click_away_and_marked(client, mara):
 def test_every_figure_says_on_hover_how_it_is_counted(client, mara):
     make_incident(gpu_hours=1)
     page = page_text(client.get(reverse("statistics")))
-    assert 'title="From the last progress of the job to the end of its attempt' in page
+    assert 'title="What incidents cost, in three parts' in page
     assert page.count('<dt><a href="#meaning" title="') == 7

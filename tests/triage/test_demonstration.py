@@ -110,7 +110,11 @@ def test_with_an_own_job_no_figure_counts_the_demonstration(year, db, client):
     assert digest_of(user=boss, now=timezone.now()).total <= 1
     client.force_login(boss)
     text = page_text(client.get("/statistics/"))
-    assert "The demonstration is not counted here." in text
+    assert "Only your jobs are counted, not the demonstration." in text
+    assert 'aria-current="true">Your jobs</a>' in text, "the switch says what it counts"
+    both = page_text(client.get(reverse("statistics"), {"q": "cluster:*"}))
+    assert "Your jobs and the demonstration are counted together." in both
+    assert 'aria-current="true">Both</a>' in both
     assert "q=%21cluster%3Ademonstration" in text, "lists behind the bars leave it out, too"
     assert client.get("/api/v1/statistics/").json()["total"] == 1
     fleet = page_text(client.get("/nodes/"))

@@ -393,4 +393,5 @@ def test_the_weekly_letter_goes_to_managers_with_an_address(boss):
     body = mail.outbox[0].body
     assert "GPU memory error: 1 incidents" in body
     assert "1 incidents wait" in body
+    assert re.search(r"GPU-hours lost +12 h", body), "the figures were empty"
     assert "/statistics/?since=" in body

@@ -86,8 +86,8 @@ def take_away(apps: Any, schema_editor: Any) -> None:
 def fill(apps: Any, schema_editor: Any) -> None:
     from triage.services.indexing import search_entries_build
 
-    models_then = (apps.get_model("triage", name) for name in ("Incident", "Finding", "SearchEntry"))
-    for _ in search_entries_build(*models_then, lambda numbers: {}):
+    incidents, findings, entries = (apps.get_model("triage", name) for name in ("Incident", "Finding", "SearchEntry"))
+    for _ in search_entries_build(incidents, findings, entries, lambda numbers: {}):
         pass
 
 

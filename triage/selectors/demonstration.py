@@ -18,12 +18,17 @@ PREFIX = "demo-"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A page's sentence about the demonstration, and the queries that select or exclude it (empty: no link)."""
+    """A page's sentence about the demonstration, and the queries that select, exclude or include it (empty: no link).
+
+    ``counted``: which of ``without``, ``alone`` and ``both`` the page shows, on pages with a switch between them.
+    """
 
     words: str
     is_counted: bool
     alone: str = ""
     without: str = ""
+    both: str = ""
+    counted: str = ""
 
 
 def has_demonstration(user: Any) -> bool:
@@ -77,12 +82,14 @@ def notice_of_figures(query: Query, user: Any) -> Notice | None:
     if not has_demonstration(user) or (requested and not names_demonstration(query)):
         return None
     base = query.without("cluster")
-    links = str(base.plus("cluster", DEMONSTRATION)), str(base.plus("cluster", DEMONSTRATION, is_negated=True))
+    made_up, own = base.plus("cluster", DEMONSTRATION), base.plus("cluster", DEMONSTRATION, is_negated=True)
+    links = str(made_up), str(own), str(base.plus("cluster", "*"))
     if not requested:
-        return Notice("The demonstration is not counted here.", False, *links)
+        return Notice("Only your jobs are counted, not the demonstration.", False, *links, counted="without")
     if requested == {DEMONSTRATION}:
-        return Notice("Made-up history on 400 nodes and some recordings, no job of your own.", True, *links)
-    return Notice("The demonstration is counted among these figures.", True, *links)
+        words = "Only the demonstration is counted: a made-up year on 400 nodes and some recordings."
+        return Notice(words, True, *links, counted="alone")
+    return Notice("Your jobs and the demonstration are counted together.", True, *links, counted="both")
 
 
 def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice | None:

@@ -42,6 +42,8 @@ DIMENSIONS = {
 }
 
 
+#: the figures of the head row; the others are details
+_HEAD = ("incidents", "gpu_hours", "ettr")
 #: below this run time a rate is not significant and is shown as not known
 MIN_RUN_S = 86_400.0
 #: decimals of each column, equal on the page, in charts, files and the API
@@ -102,8 +104,26 @@ class Statistics:
     offenders: pd.DataFrame  # node, incidents, imported, gpu_hours
     backlog: pd.DataFrame  # age, incidents, term
 
+    @property
+    def head(self) -> tuple[Figure, ...]:
+        """The three figures that answer how much, what it cost, and what of the time was effective."""
+        return tuple(figure for figure in self.figures if figure.key in _HEAD)
+
+    @property
+    def details(self) -> tuple[Figure, ...]:
+        return tuple(figure for figure in self.figures if figure.key not in _HEAD)
+
+    @property
+    def most_frequent(self) -> dict[str, Any] | None:
+        """The row of ``pareto`` with most incidents, the costliest of equals; None without incidents."""
+        rows = self.pareto.to_dict("records")
+        return max(rows, key=lambda row: row["incidents"], default=None)
+
     def table(self, name: str) -> pd.DataFrame:
-        """The table of this name; KeyError unless it is in TABLES."""
+        """The table of this name, ``figures`` included; KeyError for other names."""
+        if name == "figures":
+            columns = ["key", "title", "value", "before", "unit", "basis"]
+            return _frame([[getattr(figure, column) for column in columns] for figure in self.figures], columns)
         if name not in TABLES:
             raise KeyError(name)
         frame: pd.DataFrame = getattr(self, name)

@@ -158,7 +158,7 @@ def _diagnosis(attempt: Attempt, launch: Launch) -> Diagnosis:
         attempt=attempt,
         revision=1,
         engine=ENGINE,
-        report={"headline": headline},
+        report={"headline": headline, "job": {"gpus": attempt.gpus, "gpus_from": attempt.gpus_from}},
         timeline={"iterations": rows},
     )
 

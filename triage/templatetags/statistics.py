@@ -13,7 +13,8 @@ from django.utils.safestring import SafeString
 from diagnosis.plain import percent
 from ingest.roles import can
 from triage.selectors.statistics import Figure
-from triage.wording import amount, duration, number
+from triage.selectors.sums import Period, Sums
+from triage.wording import amount, duration, money, number
 
 register = template.Library()
 
@@ -47,6 +48,22 @@ _MEANINGS = {
     "right": "The share of confirmed categories among those that the machine named and people judged. Imported faults "
     "and incidents without a category of the machine do not count.",
 }
+
+
+register.filter(money)
+
+
+@register.filter
+def cost_parts(sums: Sums) -> list[dict[str, Any]]:
+    """The parts of the GPU-hours lost, with the place of each in a bar of 100 units."""
+    hours = {"lost": sums.lost_gpu_hours, "waited": sums.waited_gpu_hours, "repeated": sums.repeated_gpu_hours}
+    total = sum(hours.values()) or 1.0
+    parts, begin = [], 0.0
+    for name, value in hours.items():
+        width = 100 * value / total
+        parts.append({"name": name, "hours": value, "begin": round(begin, 2), "width": round(width, 2)})
+        begin += width
+    return parts
 
 
 @register.filter
@@ -92,6 +109,14 @@ def compared(figure: Figure) -> str:
     if not figure.change:
         return ""
     return f"{percent(abs(figure.change))} {'more' if figure.change > 0 else 'less'}"
+
+
+@register.filter
+def in_money_and_compared(cost: Figure, period: Period) -> str:
+    """What follows the GPU-hours in a sentence: “ (190 EUR), 50 % less than in the month before”; may be empty."""
+    price, change = money(cost.value), compared(cost)
+    in_money = f" ({price})" if price else ""
+    return in_money + (f", {change} than in {period.before_words}" if change else "")
 
 
 @register.simple_tag(takes_context=True)

@@ -96,8 +96,9 @@ def demonstration(request: HttpRequest, notice: Notice | None, *, name: str = "q
 
     if notice is None:
         return {}
-    links = {which: link(value) for which in ("alone", "without") if (value := getattr(notice, which))}
-    return {"demonstration": {"words": notice.words, "is_counted": notice.is_counted, **links}}
+    links = {which: link(value) for which in ("alone", "without", "both") if (value := getattr(notice, which))}
+    about = {"words": notice.words, "is_counted": notice.is_counted, "counted": notice.counted}
+    return {"demonstration": {**about, **links}}
 
 
 def back(request: HttpRequest, fallback: str) -> HttpResponseRedirect:

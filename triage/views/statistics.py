@@ -62,6 +62,7 @@ def page(request: HttpRequest) -> HttpResponse:
         "without_imported": f"?{_params(request, q=str(shown.query.plus('is', 'imported', is_negated=True)))}",
         "can_export": can(request.user, "export"),
         "drawn": _cached(request, state, "charts", state["measure"], compute=lambda: _charts(links, state["measure"])),
+        "frequent": _with_link(links, shown.most_frequent),
         "weeks": _rows(_by_week(shown.weeks, state["measure"]), links.days()),
         "pareto": _rows(shown.pareto, links.categories(shown.pareto.category)),
         "precision": [
@@ -90,8 +91,8 @@ def table_csv(request: HttpRequest, table: str) -> StreamingHttpResponse:
     """The data of a chart, one row per mark."""
     if not can(request.user, "export"):
         raise PermissionDenied("Exports are for managers: ask an administrator for the role.")
-    if table not in TABLES:
-        raise Http404(f"There is no table “{table}”: there are {', '.join(TABLES)}.")
+    if table not in (*TABLES, "figures"):
+        raise Http404(f"There is no table “{table}”: there are figures, {', '.join(TABLES)}.")
     state, problem = page_state(request)
     if problem:
         raise Http404(problem)
@@ -186,6 +187,11 @@ def _rows(frame: pd.DataFrame, links: list[str]) -> list[dict[str, Any]]:
     """The frame's rows for a template, each with the address of its list."""
     rows = frame.to_dict("records")
     return [{**row, "link": link} for row, link in zip(rows, links, strict=True)]
+
+
+def _with_link(links: _Links, row: dict[str, Any] | None) -> dict[str, Any] | None:
+    """A row of a category with the address of its list."""
+    return None if row is None else {**row, "link": links.categories([row["category"]])[0]}
 
 
 def _by_week(weeks: pd.DataFrame, measure: str) -> pd.DataFrame:
