@@ -18,6 +18,15 @@ def ago(moment: datetime) -> str:
     return f"{duration(seconds)} ago" if seconds >= 60 else "just now"
 
 
+def elapsed(moment: datetime) -> str:
+    """The time since a moment as a clock shows it: ``0:43``, ``12:05``, ``3:07:22``; a day and more in words."""
+    seconds = max(0, int((timezone.now() - moment).total_seconds()))
+    if seconds >= _UNITS[0][0]:
+        return duration(seconds)
+    hours, minutes = divmod(seconds // 60, 60)
+    return f"{hours}:{minutes:02d}:{seconds % 60:02d}" if hours else f"{minutes}:{seconds % 60:02d}"
+
+
 def duration(seconds: float | None) -> str:
     """``14 min``, ``3.2 h``, ``12 d``: one unit, two or three digits."""
     if seconds is None:

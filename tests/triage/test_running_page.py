@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from datetime import timedelta
 from typing import Any
 
@@ -44,6 +45,8 @@ def test_alarms_come_first_then_the_longest_without_progress(client: Any) -> Non
     assert page.index(">stuck<") < page.index(">silent<") < page.index(">calm<")
     assert "No progress after iteration 1,200." in page
     assert "<title>(1) Running" in page
+    assert re.search(r">[1-9]:\d\d</time>", page)
+    assert "<b>1 of 3</b> running jobs has an alarm." in " ".join(page.split())
 
 
 def test_a_job_without_a_counter_says_that_a_hang_cannot_be_told(client: Any) -> None:

@@ -14,7 +14,7 @@ from triage.models import Activity
 from triage.places import ROOT
 from triage.selectors.incident import activity_words, log_url
 from triage.templatetags.desk import category_path, highlight, markdown, state_chip, utc
-from triage.wording import ago, amount, duration, number, percent, score, size
+from triage.wording import ago, amount, duration, elapsed, number, percent, score, size
 
 NOW = datetime(2026, 11, 21, 3, 12, 7, tzinfo=UTC)
 
@@ -34,6 +34,14 @@ NOW = datetime(2026, 11, 21, 3, 12, 7, tzinfo=UTC)
 )
 def test_durations_have_one_unit(seconds, words):
     assert duration(seconds) == words
+
+
+@pytest.mark.parametrize(
+    ("seconds", "words"), [(-3, "0:00"), (43.9, "0:43"), (725, "12:05"), (11242, "3:07:22"), (200000, "2.3 d")]
+)
+def test_a_time_without_progress_is_shown_as_a_clock(time_machine, seconds, words):
+    time_machine.move_to(NOW, tick=False)
+    assert elapsed(NOW - timedelta(seconds=seconds)) == words
 
 
 #: a number and the sign, with a space where a line may break

@@ -20,7 +20,7 @@ from triage.charts import chart_json
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
-from triage.wording import ago, amount, duration, number, percent, score, size
+from triage.wording import ago, amount, duration, elapsed, number, percent, score, size
 from triage.wording import surety as surety_words
 
 register = template.Library()
@@ -135,7 +135,7 @@ def utc(moment: datetime | float | str | None, style: str = "minute") -> SafeStr
     """A time in UTC as ``<time>``; desk.js adds the reader's time zone on hover, times.js shows it if switched on.
 
     ``moment``: a datetime, seconds since the epoch, or a text of ISO 8601. ``style``: minute, second, clock, milli,
-    date, ago.
+    date, ago, elapsed.
     """
     if moment is None:
         return "–"
@@ -151,6 +151,7 @@ def utc(moment: datetime | float | str | None, style: str = "minute") -> SafeStr
         "milli": lambda: f"{moment:%H:%M:%S}.{moment.microsecond // 1000:03d}",
         "date": lambda: f"{moment:%Y-%m-%d}",
         "ago": lambda: ago(moment),
+        "elapsed": lambda: elapsed(moment),
     }[style]()
     whole = f"{moment:%Y-%m-%d %H:%M:%S} UTC"
     stamp = moment.isoformat()
