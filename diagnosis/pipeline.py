@@ -38,6 +38,7 @@ from diagnosis.model import LOG_KINDS, Aside, JobHints, Kind, OnStage, Parsed, R
 from diagnosis.report import Diagnosis, logs_report
 from diagnosis.report_records import HistoryRow, InputRow, JobRow
 from diagnosis.result import NO_LOGS, LogDiagnosis
+from diagnosis.unread_files import MAX_NAMED_FILES, unread_files, unread_reason, unread_sentences
 
 if TYPE_CHECKING:
     from diagnosis.kinds.flows.tell.report_rows import FlowReport
@@ -48,8 +49,6 @@ THRESHOLDS: Final = thresholds.of("slowdowns")
 log = logging.getLogger(__name__)
 
 ENGINE: Final = "0.2.0"
-#: Files that a sentence each is said of; of others their number.
-MAX_NAMED_FILES: Final = 8
 
 
 def diagnose(
@@ -324,40 +323,9 @@ def _input(p: Parsed, *, is_unread: bool) -> InputRow:
         lines=physical.lines(p),
         bytes=p.bytes,
         skipped=p.skipped,
-        unread=f"Not recognised: {_unread_reason(p)}" if is_unread else None,
+        unread=unread_reason(p) if is_unread else None,
         notes=list(p.notes),
     )
-
-
-def unread_files(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[Parsed]:
-    """Texts from which nothing was concluded: no line states a time, a level or a writer, no counter grows, and no
-    message is known. They are not healthy: they are not read. Beside a log with progress a plain text may be of the
-    same program and is compared with it; tables, JSON and the like are not.
-    """
-    plain = [p for p in parsed if p.kind in LOG_KINDS and p.lines and not p.facts.get("has_headers", True)]
-    if logs is None:
-        return []
-    told = {line.file for event in logs.events if event.signature for line in event.lines}
-    told |= {line.file for line in logs.lines}  # which show the verdict
-    silent = [p for p in plain if p.path not in told | logs.progress_files]
-    if not logs.progress_files:
-        return silent
-    return [p for p in silent if p.facts.get("form", "text") != "text"]
-
-
-def unread_sentences(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> list[str]:
-    """What is said of :func:`unread_files`."""
-    unread = unread_files(parsed, logs)
-    out = [f"{p.path} was not recognised: {_unread_reason(p)}" for p in unread[:MAX_NAMED_FILES]]
-    if len(unread) > MAX_NAMED_FILES:
-        out.append(f"{len(unread) - MAX_NAMED_FILES} more files were not recognised.")
-    return out
-
-
-def _unread_reason(p: Parsed) -> str:
-    lines = "1 line" if p.lines == 1 else f"{p.lines:,} lines"
-    form = p.facts.get("form", "text")
-    return f"{form} of {lines} without a time, a level, a writer or progress. Nothing was concluded from it."
 
 
 def _missing(parsed: Sequence[Parsed], logs: LogDiagnosis | None) -> tuple[str, ...]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
-from diagnosis.kinds import binary, descriptions, flows, logs, stacks, states
+from diagnosis.kinds import binary, descriptions, documents, flows, logs, stacks, states
 from diagnosis.kinds.evidence_kind import EvidenceKind
 from diagnosis.model import Parsed
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from diagnosis.evidence import Fact, Measure, Result
 
 #: In the order in which they are asked: the last one takes every file.
-TABLE: Final = (stacks.KIND, states.KIND, flows.KIND, binary.KIND, descriptions.KIND, logs.KIND)
+TABLE: Final = (stacks.KIND, states.KIND, flows.KIND, binary.KIND, descriptions.KIND, documents.KIND, logs.KIND)
 
 
 def kind_of(head: bytes, path: str) -> str:

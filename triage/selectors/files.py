@@ -9,7 +9,7 @@ from typing import Any, Final
 from django.db.models import Count, OuterRef, Q, Subquery
 
 from diagnosis.kinds import kind_table
-from diagnosis.model import Kind
+from diagnosis.model import LOG_KINDS, Kind
 from ingest import storage
 from ingest.models import Artifact, Job
 from triage.models import Diagnosis
@@ -49,9 +49,9 @@ class FileRow:
 
     @property
     def kind(self) -> str:
-        if self.unread:
-            return "unknown"
         kind = self.artifact.kind
+        if self.unread and kind in LOG_KINDS:
+            return "unknown"
         if not kind or kind in _KINDS:
             return _KINDS.get(kind, ("", ""))[0]
         return next((row.name for row in kind_table.TABLE if kind in row.ids), kind)

@@ -15,7 +15,7 @@ SIGN_BYTES: Final = 4_096
 #: The shapes that a report can have; each is a function of :mod:`diagnosis.kinds.states.shapes`.
 SHAPES: Final = (
     *("pairs", "xml", "json", "exposition"),
-    *("columns", "aligned", "csv", "tokens", "rows", "records"),
+    *("columns", "aligned", "csv", "tokens", "rows", "matrix", "records"),
 )
 
 

@@ -33,9 +33,13 @@ _PROMPT: Final = re.compile(
 )
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
+#: Words by which machines are called, although a tool is called so, too.
+_MACHINE_WORDS: Final = frozenset({"gpu", "node"})
 _INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]\d+){0,4}")
 _WORD: Final = re.compile(r"[^\W_]+")
-_HOST: Final = re.compile(r"(?mi)^\s*(?:host ?name|host|node)\s*[:=]\s*([\w.\-]{1,80})\s*$")
+_HOST: Final = re.compile(
+    r"(?mi)^\s*(?:host ?name|host|node|nodename)\s*[:=]\s*([\w.\-]{1,80})(?:/[\da-f.:]{3,45})?\s*$"
+)
 
 
 class Section(NamedTuple):
@@ -214,4 +218,4 @@ def _tool_words() -> frozenset[str]:
     known = {"output", "log", "txt", "state", "env", "report", "healthy", "before", "after"}
     for form in load():
         known |= {word.lower() for word in _WORD.findall(f"{form.id} {form.title}")}
-    return frozenset(known)
+    return frozenset(known - _MACHINE_WORDS)

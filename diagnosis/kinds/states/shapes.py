@@ -34,6 +34,8 @@ _NODE_LABELS: Final = ("hostname", "node", "nodename", "kubernetes_node", "host"
 _PART_LABELS: Final = ("gpu", "device", "port", "interface")
 #: A word of a header whose columns are two spaces apart.
 _COLUMN: Final = re.compile(r"\S+(?: \S+)*")
+#: The line of columns of a table between devices.
+_MATRIX_HEADER: Final = re.compile(r"\s*(?:D\\D|GPU|CPU)(?:\s+\d{1,4}){2,64}\s*$")
 #: The unit behind the name of a column.
 _UNIT: Final = re.compile(r" \[[^\]]{0,20}\]$")
 #: Columns that number or name a device, and the one that is no property.
@@ -209,6 +211,25 @@ def _rows(text: str, form: Format) -> Iterator[Entry]:
             yield Entry((said["name"],), said["value"], number, said["part"], said["node"])
 
 
+def _matrix(text: str, form: Format) -> Iterator[Entry]:
+    """Tables of numbers between devices: a title, a line of the columns' numbers, and lines of which
+    each begins with its own number. The diagonal, a device with itself, is left out.
+    """
+    title = ""
+    columns: list[str] = []
+    for number, line in _lines(text):
+        first, *cells = line.split() or [""]
+        if _MATRIX_HEADER.match(line):
+            columns = cells
+        elif not columns or len(cells) != len(columns) or not first.isdigit():
+            columns = []
+            title = line.strip() or title
+        else:
+            for column, cell in zip(columns, cells, strict=True):
+                if column != first:
+                    yield Entry((title,), cell, number, f"GPU {first} to {column}")
+
+
 def _matches(patterns: Sequence[re.Pattern[str]], line: str) -> list[re.Match[str]]:
     """All places of a line that the first pattern describes which describes any."""
     for pattern in patterns:
@@ -327,6 +348,7 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "aligned": _aligned,
     "csv": _csv,
     "rows": _rows,
+    "matrix": _matrix,
     "xml": _xml,
     "json": _json,
     "records": _records,

@@ -229,3 +229,39 @@ def test_a_report_that_a_program_prints_before_its_own_lines_is_the_beginning_of
     assert states.sniff(report.encode(), "env.txt")
     assert not states.sniff(f"{report}Traceback (most recent call last):\nKeyError: 'x'\n".encode(), "env.txt")
     assert not states.sniff(b"begin\nPyTorch version: 2.2.2\nIs debug build: False\n", "train.log")
+
+
+BAD_REPORTS = {
+    "burn-faulty": "Burning for 60 seconds.\n\tGPU 1: FAULTY\n",
+    "gpu-double-bit-of-job": "|-----  Execution Stats  ---|\n| Double Bit ECC Errors     | 2          |\n",
+    "nvlink-errors": "| NVLINK Error Counts |\n| Link 0   | Replay Error     | 4000      |\n",
+    "sensor-too-hot": "CPU1 Temp        | 99 degrees C      | cr\n",
+    "drive-fails": "=== START OF SMART DATA SECTION ===\nSMART overall-health self-assessment test result: FAILED!\n",
+    "drive-errors": "Smart Log for NVME device:nvme0n1\nmedia_errors   : 12\n",
+    "fabric-manager-failed": "  UNIT   LOAD   ACTIVE SUB\n● nvidia-fabricmanager.service loaded failed failed x\n",
+    "container-killed-for-memory": (
+        "Name:   w-3\nNamespace:  train\nContainers:\n  t:\n    Last State:  Terminated\n      Reason:  OOMKilled\n"
+    ),
+    "link-recommendation": "Troubleshooting Info\nRecommendation    : Bad signal integrity\n",
+    "host-memory-uncorrected": "mc0: csrow0: 3 Uncorrected Errors\n",
+    "amd-uncorrectable": "GPU: 0\n    ECC:\n        TOTAL_UNCORRECTABLE_COUNT: 4\n",
+    "amd-throttled": "GPU: 0\n    THROTTLE:\n        THROTTLE_STATUS: THROTTLED\n",
+    "gaudi-uncorrectable": "| HL-SMI Version: 1 |\n|   0  HL-225  N/A  | 0000:4d:00.0     N/A |    7  |\n",
+    "pair-slow": (
+        "Unidirectional P2P=Enabled Bandwidth (P2P Writes) Matrix (GB/s)\n   D\\D     0      1      2\n"
+        "     0 2490.10 386.12 19.10\n     1 386.40 2501.90 380.00\n     2 370.00 381.00 2500.00\n"
+    ),
+    "job-over-walltime": "Job Id: 7.pbs01\n    Exit_status = -29\n",
+    "core-dumped": "           PID: 41203 (python3)\n        Signal: 11 (SEGV)\n",
+}
+
+
+@pytest.mark.parametrize(("fault", "text"), BAD_REPORTS.items(), ids=BAD_REPORTS)
+def test_a_bad_value_of_a_report_is_found(fault: str, text: str) -> None:
+    assert fault in [result.outcome.id for result in results(text)]
+
+
+def test_the_node_of_a_described_pod_is_blamed() -> None:
+    text = "Name:   w-3\nNamespace:  train\nNode:    gpu-9/10.0.3.9\nContainers:\n  t:\n    Reason:  OOMKilled\n"
+    (found,) = results(text, "paste.txt")
+    assert found.target == "gpu-9"

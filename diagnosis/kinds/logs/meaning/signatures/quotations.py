@@ -36,8 +36,13 @@ EXCEPTION: Final = words.pattern("phrases", "exception") + r"|(?:^|[\s\]])Except
 LANGUAGE_ERROR: Final = words.pattern("phrases", "language_error") + ".*$"
 #: The value of a property says that nothing is wrong ("Thermal slowdown : Not Active").
 SAYS_NO: Final = words.pattern("phrases", "says_no")
+#: What a collector puts before a line: the name of its writer tells no event.
+_WRITER_LABEL: Final = r"\[pod/[^\]]+\]"
 #: A name in quotes: one word, no path.
 QUOTED_NAME: Final = r"""['"`][A-Za-z_][\w.\-]*['"`]"""
+#: An error that refuses a value, and any words in quotes.
+VALUE_ERROR: Final = words.pattern("phrases", "value_error")
+_QUOTED_WORDS: Final = r"""'[^'\n]+'|"[^"\n]+"|`[^`\n]+`"""
 #: A name of the program without quotes: words joined by underscores, and no call of a library.
 _JOINED_NAME: Final = r"\b[a-z]+(?:_[a-z]+)+([^\w(]|$)"
 #: Beginnings of the categories whose cause may be a name in a program.
@@ -58,11 +63,13 @@ class Heard:
     def of(cls, texts: pl.Series) -> Self:
         """O(characters)."""
         text, form = pl.col("text"), patterns.form_for(texts)
-        claims = text.str.replace(form(HYPOTHESIS_WORDS), "")
+        claims = text.str.replace(form(HYPOTHESIS_WORDS), "").str.replace(form(_WRITER_LABEL), "")
         is_no_event = text.str.contains(form(SOURCE_LINE)) | text.str.contains(form(SAYS_NO))
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
         unnamed = text.str.replace(form(LANGUAGE_ERROR), "").str.replace_all(form(QUOTED_NAME), "'x'")
         unnamed = unnamed.str.replace_all(form(_JOINED_NAME), "x$1")
+        unquoted = unnamed.str.replace_all(form(_QUOTED_WORDS), "'x'")
+        unnamed = pl.when(text.str.contains(form(VALUE_ERROR))).then(unquoted).otherwise(unnamed)
         own = pl.when(text.str.contains(form(EXCEPTION))).then(unnamed).otherwise(text)
         heard = pl.DataFrame({"text": texts}).with_columns(certain=certain)
         return cls(texts, heard["certain"], heard.select(text="certain").select(own).to_series())

@@ -1,0 +1,78 @@
+"""Texts that describe, and report nothing that happened: source code, help, documentation, histories of changes."""
+
+from __future__ import annotations
+
+import re
+import tomllib
+from dataclasses import dataclass
+from functools import cache
+from importlib import resources
+from typing import Final
+
+#: Characters at the beginning of a text in which the signs of its form must occur.
+SIGN_CHARS: Final = 4_096
+#: Lines that are compared with the pattern of a form's lines.
+_MAX_LINES: Final = 400
+_MIN_LINES: Final = 3
+#: What only a report of events holds: a line that begins with a time or a rank, a traceback, a library's note.
+_EVENT: Final = re.compile(
+    r"(?m)^[^\w\n]{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[T ,]\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d"
+    r"|\d\d:\d\d:\d\d|\d{1,8}\.\d{3,6}\] |[IWEF]\d{4} \d\d:\d\d:\d\d|rank ?\d)"
+    r"|^Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN) "
+)
+
+
+@dataclass(frozen=True, slots=True)
+class DocumentForm:
+    """One form of documents. All ``signs`` occur at its beginning; ``line`` matches at least the share ``share`` of
+    its lines; ``counter`` occurs nowhere in its head.
+    """
+
+    title: str
+    signs: tuple[re.Pattern[str], ...]
+    line: re.Pattern[str] | None
+    share: float
+    counter: re.Pattern[str] | None
+    example: str
+
+    def fits(self, text: str) -> bool:
+        """Whether a text that begins so has this form. O(len(text))."""
+        begin = text[:SIGN_CHARS]
+        if not all(sign.search(begin) for sign in self.signs):
+            return False
+        if self.counter is not None and self.counter.search(text):
+            return False
+        return self.line is None or _has_lines(text, self.line, self.share)
+
+
+@cache
+def load() -> tuple[DocumentForm, ...]:
+    """All forms, in the order in which they are tried."""
+    text = resources.files("diagnosis.kinds.documents").joinpath("documents.toml").read_text(encoding="utf-8")
+    return tuple(map(_form, tomllib.loads(text)["document"]))
+
+
+def form_of_document(text: str) -> DocumentForm | None:
+    """The form of a document that begins with ``text``; None for texts that may report events."""
+    found = next((form for form in load() if form.fits(text)), None)
+    return None if found is None or _EVENT.search(text) else found
+
+
+def _has_lines(text: str, pattern: re.Pattern[str], share: float) -> bool:
+    lines = [line for line in text.split("\n", _MAX_LINES)[:_MAX_LINES] if line.strip()]
+    matched = sum(pattern.match(line) is not None for line in lines)
+    return len(lines) >= _MIN_LINES and matched >= share * len(lines)
+
+
+def _form(row: dict[str, object]) -> DocumentForm:
+    line, counter = row.get("line"), row.get("counter")
+    signs = row.get("signs", [])
+    assert isinstance(signs, list)
+    return DocumentForm(
+        title=str(row["title"]),
+        signs=tuple(re.compile(sign, re.MULTILINE) for sign in signs),
+        line=re.compile(str(line)) if line else None,
+        share=float(str(row.get("share", 0))),
+        counter=re.compile(str(counter), re.MULTILINE) if counter else None,
+        example=str(row["example"]),
+    )
