@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from diagnosis import fact_table, faults, inventory, localize, setups, thresholds, unevenness
+from diagnosis import fact_table, faults, inventory, localize, setups, thresholds, trends, unevenness
 from diagnosis.advice import advise
 from diagnosis.advice_facts import AdviceEvidence, FlowPart, JobPart, LogPart
 from diagnosis.advice_records import Advice
@@ -199,7 +199,9 @@ def _differences(
     found = [*(logs.behind if logs else ()), *setups.compare_nodes(stated)]
     if healthy is not None:
         found += setups.compare_with_healthy(stated, healthy.setup, healthy.job_id)
-    found += unevenness.compare_places([*kind_table.measures(parsed), *(logs.measures if logs else ())])
+    measures = [*kind_table.measures(parsed), *(logs.measures if logs else ())]
+    found += unevenness.compare_places(measures)
+    found += trends.find_trends(measures)
     return [result.as_remark() for result in found] if localize.has_cause(logs) else found
 
 

@@ -13,7 +13,7 @@ from typing import Final
 
 import numpy as np
 
-from diagnosis import thresholds
+from diagnosis import thresholds, trends
 from diagnosis.conclusion.model import Slowdown
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
 from diagnosis.report_records import IterationRow
@@ -62,7 +62,7 @@ def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Iteratio
     """
     found: list[Slowdown] = []
     for job in flows.jobs:
-        stretches = _stretches(job, flows.fabric, gpus or len(job.members) or None)
+        stretches = _stretches(job, flows.fabric, gpus or len(job.members) or None, iterations)
         shift = step_offset(job.steps, iterations) if stretches else 0
         for one in stretches:
             first, last = one.steps
@@ -70,9 +70,17 @@ def of_flows(flows: FlowFinding, gpus: int | None, iterations: Sequence[Iteratio
     return found
 
 
-def _stretches(job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None) -> list[Slowdown]:
+def _warm_up_steps(timeline: _Timeline, job: FlowJob, iterations: Sequence[IterationRow]) -> int:
+    """How many of the first steps warmed up; 0 if the job began before the capture."""
+    count = trends.warm_up_steps(timeline.seconds)
+    return 0 if count and step_offset(job.steps, iterations) else count
+
+
+def _stretches(
+    job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None, iterations: Sequence[IterationRow]
+) -> list[Slowdown]:
     """The slow steps of one job as stretches, numbered from 1. ``fabric``: what is slow outside the
-    job.
+    job. A start that warms up is none, unless flows name a place.
     """
     unplanned = [row for row in job.slow if not row.is_planned]
     rows = [row for row in unplanned if row.kind in ("slow_step", "slow_group")]
@@ -85,9 +93,12 @@ def _stretches(job: FlowJob, fabric: Sequence[SlowFinding], gpus: int | None) ->
     named = [row for row in rows if row.kind != "slow_step"]
     spans = _spans(timeline, named)
     sure = set(timeline.longer_steps([row for row in named if row.shares]))
+    warm = _warm_up_steps(timeline, job, iterations)
     found = []
     for part in _parts(slow, spans):
         whole = _whole(part, spans)
+        if whole[-1] <= warm and sure.isdisjoint(part):
+            continue
         # While a job starts, connections and caches warm up, which looks like slow transfers: no name counts there.
         is_named = whole[0] > 0 and not sure.isdisjoint(part)
         found.append(_stretch(whole, part, timeline, usual, gpus=gpus, is_named=is_named))

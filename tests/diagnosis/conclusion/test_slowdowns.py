@@ -36,6 +36,13 @@ def test_a_job_that_warms_up_needs_the_full_cost_though_a_place_is_named() -> No
     assert [is_reportable(row, 20.0) for row in (begin, middle)] == [False, True]
 
 
+def test_long_first_steps_without_a_named_place_are_a_warm_up_and_no_stretch() -> None:
+    warm = [2.0, 1.9, 1.8, 1.7] + [1.0] * 30
+    assert of_flows(flows(warm, {"kind": "slow_step", "first": 1, "last": 4}), 4) == []
+    lasting = [1.0] * 20 + [2.0] * 4 + [1.0] * 10
+    assert len(of_flows(flows(lasting, {"kind": "slow_step", "first": 21, "last": 24}), 4)) == 1
+
+
 def test_a_stretch_is_numbered_as_the_logs_number_its_iterations() -> None:
     slow = [1.0] * 10 + [3.0] * 4 + [1.0] * 10
     told = flows(slow, {"first": 11, "last": 14})

@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from math import ceil
-from typing import Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -33,6 +33,17 @@ why: Final = "the late rank works longer or waits for nobody"
 needs: Final = "a slow job, and lines of one message with durations or rates on most nodes"
 
 type _Writer = tuple[str, int | None]
+
+
+class _Value(NamedTuple):
+    """One stated value: its step, if the line names one, and the line."""
+
+    step: int | None
+    value: float
+    path: str
+    line: int
+
+
 #: Name, number in the line, sense and unit of a quantity.
 type _Key = tuple[str, int, str, str]
 
@@ -52,16 +63,16 @@ def measured(case: Case) -> tuple[Measure, ...]:
     """
     ranks = case.catalogue.cells["rank"].drop_nulls().n_unique()
     who, total = ("rank", ranks) if ranks > case.total else ("node", case.total)
-    told: dict[_Key, dict[_Writer, list[tuple[int | None, float]]]] = defaultdict(lambda: defaultdict(list))
+    told: dict[_Key, dict[_Writer, list[_Value]]] = defaultdict(lambda: defaultdict(list))
     for masked in _measuring_messages(case, who, total):
-        for (node, rank), line in _lines(case, masked):
-            writer = (node, rank_of(line) if rank is None else rank)
-            step = step_of(line)
+        for (node, rank), text, path, line in _lines(case, masked):
+            writer = (node, rank_of(text) if rank is None else rank)
+            step = step_of(text)
             seen: dict[str, int] = defaultdict(int)
-            for found in quantities(line):
+            for found in quantities(text):
                 key = (found.name, seen[found.name], found.sense, found.unit)
                 seen[found.name] += 1
-                told[key][writer].append((step, found.value))
+                told[key][writer].append(_Value(step, found.value, path, line))
     return tuple(
         _measure(key, writer, values)
         for key, of_writer in sorted(told.items())
@@ -69,32 +80,35 @@ def measured(case: Case) -> tuple[Measure, ...]:
     )
 
 
-def _measure(key: _Key, writer: _Writer, values: list[tuple[int | None, float]]) -> Measure:
+def _measure(key: _Key, writer: _Writer, values: list[_Value]) -> Measure:
     """The last values of one writer; with their steps if all state one."""
     name, _, sense, unit = key
     node, rank = writer
     own = values[-MAX_VALUES:]
-    steps = tuple(step for step, _ in own if step is not None)
+    steps = tuple(one.step for one in own if one.step is not None)
     return Measure(
         Place("node", node),
         name,
         sense,
         unit,
-        tuple(value for _, value in own),
+        tuple(one.value for one in own),
         "" if rank is None else f"rank {rank}",
+        own[-1].path,
+        own[-1].line,
         steps=steps if len(steps) == len(own) else (),
     )
 
 
 def _measuring_messages(case: Case, who: str, total: int) -> list[list[int]]:
-    """The messages with a quantity that most of all nodes, or ranks, print again and again; those
+    """The messages with a quantity that most of all nodes or ranks, or one alone, print again and again; those
     that differ by the name of their node alone are one.
     """
     messages = case.table.messages.filter(pl.col("count") >= THRESHOLDS.lines).select("masked", "text", "example")
     wording = pl.Series("wording", hosts.hide_hosts(messages["text"], case.catalogue.nodes))
     cells = case.catalogue.cells.join(messages.with_columns(wording), on="masked")
     places = pl.col(who).drop_nulls().n_unique()
-    is_of_most = pl.col("places") >= stats.MINORITY_SHARE * 2 * total
+    # what one place alone prints shows the course of the job
+    is_of_most = (pl.col("places") >= stats.MINORITY_SHARE * 2 * total) | (pl.col("places") == 1)
     is_repeated = pl.col("n") >= THRESHOLDS.lines * pl.col("places")
     many = (
         cells.group_by("wording")
@@ -111,8 +125,8 @@ def _measures(example: str) -> bool:
     return next(quantities(example), None) is not None
 
 
-def _lines(case: Case, masked: Sequence[int]) -> Iterable[tuple[_Writer, str]]:
-    """Lines of one wording with their writers, spread over the whole run."""
+def _lines(case: Case, masked: Sequence[int]) -> Iterable[tuple[_Writer, str, str, int]]:
+    """Lines of one wording with writer, path and number, spread over the whole run."""
     cells = case.catalogue.cells.filter(pl.col("masked").is_in(masked))
     each = max(LIMITS.of_writer, LIMITS.lines // max(1, cells.height))
     most = int(cells["n"].max() or 0)  # type: ignore[arg-type]
@@ -123,6 +137,7 @@ def _lines(case: Case, masked: Sequence[int]) -> Iterable[tuple[_Writer, str]]:
         for slab in case.table.slabs(masked, files=[file]):
             rows = slab.filter(place % stride == 0).join(writers, on="source", how="left")
             texts = raw_lines.read_lines(rows, case.table.files, case.read, LIMITS.line_bytes)
-            for node, rank, text in zip(rows["node"], rows["rank"], texts, strict=True):
+            writers_of = zip(rows["node"], rows["rank"], texts, rows["line"], strict=True)
+            for node, rank, text, line in writers_of:
                 if node is not None or rank is not None:
-                    yield (node or "", rank), text
+                    yield (node or "", rank), text, case.table.files[file], line

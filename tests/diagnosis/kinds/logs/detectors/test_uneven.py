@@ -32,6 +32,15 @@ def test_ranks_that_write_one_file_are_compared_by_the_rank_of_each_line(tmp_pat
     assert "rank 6 compute_ms: 401 ms, the others 181 ms" in sentence
 
 
+def test_a_measure_leads_to_a_line_and_one_writer_alone_shows_the_course_of_the_job(tmp_path: Path) -> None:
+    files = {
+        "gpu-1.log": [f"2026-03-02 08:{n:02}:00 INFO step={n} step_ms={900 + n}" for n in range(30)],
+        "gpu-2.log": [],
+    }
+    [measure] = uneven.measured(case_of_files(tmp_path, files))
+    assert (measure.path, measure.line, measure.steps[:2]) == ("gpu-1.log", 30, (0, 1))
+
+
 def test_lines_that_differ_by_the_name_of_their_node_alone_are_one_message(tmp_path: Path) -> None:
     files = {
         f"{name}/rank_{rank}.log": [
