@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
 
 import polars as pl
-from django.db.models import Max, QuerySet
+from django.db.models import Exists, F, Max, OuterRef, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis import kept_lines as stored_lines
@@ -17,7 +17,7 @@ from diagnosis.live import decode_alarms
 from diagnosis.live.watches import hang
 from diagnosis.model import LOG_KINDS, AlarmNote, Kind
 from ingest import storage
-from ingest.models import Artifact, Attempt, Job, Upload, Watch
+from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload, Watch
 
 _READ_STATES = (Artifact.State.PARSED, Artifact.State.SKIPPED)
 
@@ -60,6 +60,17 @@ def parsed_of(artifact: Artifact, names: Sequence[str] = ()) -> Parsed:
 def is_removed(attempt: Attempt) -> bool:
     """Whether evidence of the attempt was removed: a new diagnosis of the rest would know less than the stored one."""
     return Artifact.objects.filter(attempt=attempt, is_superseded=False, state=Artifact.State.REMOVED).exists()
+
+
+def lost_evidence() -> QuerySet[RunLog]:
+    """Sentences about whole archives of the jobs with ``OuterRef("pk")``: cut off, damaged, read in part."""
+    unpacked = RunLog.objects.filter(run__job=OuterRef("pk"), run__kind=Run.Kind.UNPACK)
+    return unpacked.exclude(level=RunLog.Level.INFO).filter(path=F("run__upload__path"))
+
+
+def has_whole_evidence(job: Job) -> bool:
+    """Whether no archive of the job was cut off or damaged, as far as anybody can tell. One query."""
+    return not Job.objects.filter(pk=job.pk).filter(Exists(lost_evidence())).exists()
 
 
 def read_range(artifact: Artifact, offset: int, length: int) -> bytes:

@@ -16,6 +16,7 @@ from diagnosis.kinds.logs.read.mask import VERSION
 from ingest import storage
 from ingest.isolation import ReaderLost
 from ingest.models import HistoryEntry, Job, Outcome, RunLog
+from ingest.selectors import has_whole_evidence
 from ingest.services.engine_calls import engine_call, input_bytes_of
 from ingest.services.work import Work
 
@@ -75,7 +76,8 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
 
 
 def may_be_healthy(job: Job) -> bool:
-    """Whether other jobs may be compared with this one: its evidence shows success and no person contradicts.
+    """Whether other jobs may be compared with this one: its evidence is whole and shows success, and no person
+    contradicts.
 
     If the evidence does not show how the job ended, the uploader's statement counts, but only if the logs have no error
     except known harmless ones, which is found out while learning. Else any upload could make failures of others look
@@ -84,7 +86,7 @@ def may_be_healthy(job: Job) -> bool:
     declared, shown = job.declared_outcome, job.found_outcome
     if declared not in (Outcome.UNKNOWN, Outcome.SUCCEEDED) or shown in (Outcome.FAILED, Outcome.CANCELLED):
         return False
-    return Outcome.SUCCEEDED in (declared, shown)
+    return Outcome.SUCCEEDED in (declared, shown) and has_whole_evidence(job)
 
 
 def _load(entries: QuerySet[HistoryEntry]) -> History:

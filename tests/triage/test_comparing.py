@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ingest.models import Attempt
-from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
+from ingest.models import Attempt, Run, RunLog, Upload
+from ingest.services.history import may_be_healthy
+from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
 from tests.triage.report import healthy, sample
 from triage.charts.iterations import iteration_curves
@@ -32,6 +33,22 @@ def test_a_failed_run_is_compared_with_the_latest_healthy_one_of_its_family():
     differing = {row.name for row in found.rows if row.differs}
     assert "Outcome" in differing
     assert "Nodes" not in differing
+
+
+def test_a_slow_run_and_a_cut_archive_are_no_healthy_runs(client):
+    """Before, a degraded run with an open incident was offered as the latest healthy run, and so was one whose
+    archive was cut off.
+    """
+    failed, good = run("failed", sample()), run("good", healthy())
+    slow, cut = run("slow", healthy(), outcome="succeeded"), run("cut", healthy(), outcome="succeeded")
+    make_incident(slow.job, attempt=slow.attempt, condition="degraded")
+    upload = Upload.objects.create(job=cut.job, attempt=cut.attempt, path="logs.tar", is_archive=True)
+    work = Run.objects.create(job=cut.job, kind=Run.Kind.UNPACK, upload=upload)
+    RunLog.objects.create(run=work, path="logs.tar", level="warning", message="The archive breaks off after 3 members.")
+    found = comparison(make_user("ada", "engineer"), failed.job, failed)
+    assert (found.other, found.healthy) == (good.job, {good.job_id})
+    assert "latest healthy run" in found.why
+    assert may_be_healthy(good.job) and not may_be_healthy(cut.job)
 
 
 def test_any_run_of_the_family_can_be_named_and_shared_events_are_reported():

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from django.db.models import Q
+from django.db.models import Exists, OuterRef, Q
 
-from ingest.models import Job
+from ingest.models import Job, Outcome
+from ingest.selectors import lost_evidence
 from triage.domain.report_facts import FindingFacts, findings_of, node_count_of
-from triage.models import Diagnosis
+from triage.models import Diagnosis, Incident
 from triage.selectors.demonstration import comparable_rows
 from triage.selectors.jobs import jobs_visible_to
 from triage.wording import duration, number
@@ -43,10 +44,12 @@ class Comparison:
     only_there: list[FindingFacts]
     #: why the other run was chosen; empty if the person chose it
     why: str = ""
+    #: the ids of the candidates that are an example of a run without a fault
+    healthy: set[int] = field(default_factory=set)
 
 
 def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = "") -> Comparison:
-    """Compare with the named run, else with the most similar one. Three queries.
+    """Compare with the named run, else with the most similar one. Four queries.
 
     Similarity order: same layout and world size, then one of them, then a healthy run, then the latest.
     """
@@ -57,11 +60,12 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
     else:
         similar = Q(framework=job.framework, model=job.model) if job.framework or job.model else Q()
     candidates = list(family.filter(similar).order_by("-created_at")[:MAX_CANDIDATES])
+    healthy = _healthy_of(candidates)
     requested = [row for row in candidates if row.slug == other_slug]
-    other, why = (requested[0], "") if requested else _most_similar(job, here, candidates)
+    other, why = (requested[0], "") if requested else _most_similar(job, here, candidates, healthy)
     there = Diagnosis.objects.filter(job=other).select_related("attempt").first() if other else None
     if here is None or there is None:
-        return Comparison(candidates, None, [], [], [], [])
+        return Comparison(candidates, None, [], [], [], [], healthy=healthy)
     our_events, their_events = _by_template(here), _by_template(there)
     return Comparison(
         candidates,
@@ -71,10 +75,20 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
         [(row, their_events[text]) for text, row in our_events.items() if text in their_events],
         [row for text, row in their_events.items() if text not in our_events],
         why,
+        healthy,
     )
 
 
-def _most_similar(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tuple[Job | None, str]:
+def _healthy_of(candidates: list[Job]) -> set[int]:
+    """Those that ended well without an incident that stands, by evidence of which nothing was lost."""
+    incidents = Incident.objects.filter(job=OuterRef("pk"), is_withdrawn=False).exclude(state=Incident.State.REJECTED)
+    healthy = Job.objects.filter(pk__in=[row.pk for row in candidates], outcome=Outcome.SUCCEEDED).filter(
+        ~Exists(incidents), ~Exists(lost_evidence())
+    )
+    return set(healthy.order_by().values_list("pk", flat=True))
+
+
+def _most_similar(job: Job, here: Diagnosis | None, candidates: list[Job], healthy: set[int]) -> tuple[Job | None, str]:
     """The candidate (latest first) that is most similar to the job, and why."""
     if here is None or not candidates:
         return None, ""
@@ -92,13 +106,13 @@ def _most_similar(job: Job, here: Diagnosis | None, candidates: list[Job]) -> tu
 
     def rank(row: Job) -> tuple[int, bool, bool]:
         same = shared(row)
-        return -sum(same), not same[1], row.outcome != "succeeded"
+        return -sum(same), not same[1], row.pk not in healthy
 
     best = min(candidates, key=rank)  # among equals the first, which is the latest
     same = [word for word, is_same in zip(("layout", "world size"), shared(best), strict=True) if is_same]
     known_facts = [word for word, value in (("layout", layout), ("world size", size)) if value]
     differs = [word for word in known_facts if word not in same]
-    kind = "healthy run" if best.outcome == "succeeded" else "run"
+    kind = "healthy run" if best.pk in healthy else "run"
     shared_words = [word for word in ("framework", "model") if getattr(job, word)]
     similar = f"of the same {' and '.join(shared_words)}" if shared_words else "that you may see"
     of = f"of the family “{job.family}”" if job.family else similar
