@@ -55,6 +55,17 @@ def test_category_and_suspect_are_confirmed_in_one_act_and_taken_back_as_one(cli
     assert (incident.state, words(incident)["gpu-0412"]) == ("awaiting_review", "")
 
 
+def test_whoever_works_through_the_queue_is_told_how_many_are_left(client, ada, incident):
+    other = make_incident()
+    url = reverse("decide", args=[incident.pk])
+    page = page_text(client.post(url, {"claim": "category", "word": "confirm"}, follow=True))
+    assert f"Confirmed the category of #{incident.pk}. 1 more awaits review: n opens the next." in page
+    page = page_text(
+        client.post(reverse("decide", args=[other.pk]), {"claim": "category", "word": "reject"}, follow=True)
+    )
+    assert "Nothing else awaits review." in page
+
+
 def test_a_rejection_gets_its_reason_in_one_click(client, ada, incident):
     url, address = reverse("decide", args=[incident.pk]), reverse("incident", args=[incident.pk])
     client.post(url, {"claim": "category", "word": "reject"})

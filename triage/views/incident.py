@@ -26,7 +26,7 @@ from triage.selectors.advice import advice_view
 from triage.selectors.demonstration import notice_of_job
 from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import frequent_categories, incident_view
-from triage.selectors.incidents import incidents_visible_to
+from triage.selectors.incidents import incidents_visible_to, queue_incidents
 from triage.selectors.neighbours import neighbour_in_list, neighbour_in_queue
 from triage.services import reviewing, summarising
 from triage.services.grouping import incidents_merge, incidents_split
@@ -34,6 +34,8 @@ from triage.services.reviewing import ReviewError
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 _LATER_ACTS = (("actioned", "Action taken"), ("resolved", "Resolved"))
+#: the incidents left are counted up to here
+MAX_LEFT = 100
 #: what a rejection means most often, to be said in one click
 _REJECTION_REASONS = (
     "A consequence, not the cause",
@@ -154,8 +156,18 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
         if decision.is_repeat:
             say(request, f"You decided so before: {what} of #{number} stays as it is.")
         else:
-            say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.", undo=request_id)
+            left = _left_words(request.user) if claim != Decision.Claim.SUSPECT else ""
+            say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.{left}", undo=request_id)
     return back(request, reverse("incident", args=[number]))
+
+
+def _left_words(user: Any) -> str:
+    """How many incidents still await review, for whoever works through the queue."""
+    count = queue_incidents(user, timezone.now())[:MAX_LEFT].count()
+    if count == 0:
+        return " Nothing else awaits review."
+    more = f"{count}+" if count == MAX_LEFT else str(count)
+    return f" {more} more {'awaits' if count == 1 else 'await'} review: n opens the next."
 
 
 @require_POST
