@@ -53,7 +53,10 @@ class Recording:
         """The condition that is right."""
         if self.truth.get("slow"):
             return "degraded"
-        exits = [code for job in self.truth["jobs"] for code in job["agent_exit"].values()]
+        stated = self.truth.get("condition")
+        if stated is not None:
+            return "healthy" if stated.startswith("completed") else str(stated)
+        exits = [code for job in self.truth["jobs"] for code in exit_codes(job).values()]
         if self.truth.get("recovered") and not any(exits):
             return "recovered"  # a restart was planned, and worked
         if self.truth["category"] == "none":
@@ -88,6 +91,12 @@ class Recording:
         """The names of the faulty nodes, and the node of each rank."""
         of = {str(r["rank"]): str(r["host"]) for job in self.truth["jobs"] for r in job.get("ranks") or ()}
         return {str(n) for n in self.truth.get("faulty_nodes") or ()}, of
+
+
+def exit_codes(job: Mapping[str, Any]) -> Mapping[str, int]:
+    """The exit code of the launcher on each host; recorders call it by two names."""
+    codes: Mapping[str, int] = job["agent_exit"] if "agent_exit" in job else job["exit"]
+    return codes
 
 
 def recordings(place: Path, *, only: Sequence[str] = (), leave_out: str | None = None) -> Iterator[Recording]:
