@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from itertools import chain
 from typing import Any
 
@@ -50,6 +52,9 @@ class Inventory:
     #: of a description of several jobs: the machines of each (names, addresses) and its command lines
     jobs: tuple[tuple[frozenset[str], tuple[str, ...]], ...] = ()
     node_of_rank: Mapping[int, str] = field(default_factory=dict)
+    #: seconds since the epoch; None: not stated
+    begun_at: float | None = None
+    ended_at: float | None = None
 
     def home_of_rank(self) -> dict[int, str]:
         """Rank to node: as stated, else ranks in order of nodes if the sizes agree."""
@@ -97,6 +102,8 @@ def read(parsed: Sequence[Parsed], hints: JobHints) -> Inventory:
         commands=_commands(only_job or facts),
         jobs=tuple(map(_jobs_machines, jobs)),
         node_of_rank=node_of,
+        begun_at=_moment(facts, ("started", "started_at", "start_time", "submitted")),
+        ended_at=_moment(facts, ("ended", "ended_at", "end_time", "finished_at")),
     )
 
 
@@ -110,6 +117,21 @@ def machine_of(row: JsonObject) -> Machine:
         gpu="" if gpu is None else str(gpu),
         switch=_first_text(row, ("switch", "leaf")),
     )
+
+
+def _moment(facts: JsonObject, names: Sequence[str]) -> float | None:
+    """The first moment that a description states under one of these names: seconds since the epoch,
+    or ISO 8601.
+    """
+    for name in names:
+        stated = facts.get(name)
+        if isinstance(stated, (int, float)) and numbers.is_moment(stated):
+            return float(stated)
+        if isinstance(stated, str):
+            with suppress(ValueError, OverflowError):
+                moment = datetime.fromisoformat(stated[:40])
+                return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).timestamp()
+    return None
 
 
 class _Machines:

@@ -30,8 +30,9 @@ def of_logs(logs: LogDiagnosis | None) -> list[Suspect]:
 
 
 def of_flows(flows: FlowFinding, logs: LogDiagnosis | None) -> list[Suspect]:
-    """The suspects of the flows. They are slow members: if the logs show a crash and no slowdown, this is only a hint.
-    Of a hung job they are the member that should have sent next (``how``: ceased); of a crash that proves little.
+    """The suspects of the flows. They are slow members: if the logs show a crash and no slowdown,
+    this is only a hint. Of a hung job they are the member that should have sent next (``how``:
+    ceased); of a crash that proves little.
     """
     is_failure = logs is not None and logs.is_failure
     symptom = logs.symptom if logs is not None else ""

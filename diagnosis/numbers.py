@@ -28,7 +28,14 @@ def natural_key(text: str) -> list[tuple[int, int | str]]:
     return [(1, part) if number is None else (0, number) for number, part in parts]
 
 
+def is_moment(seconds: float) -> bool:
+    """Whether a number can be seconds since the epoch of a job: from the year 2000 to 2100."""
+    return 946_684_800 <= seconds < 4_102_444_800
+
+
 def rank(text: str) -> int | None:
-    """The rank in ``text``, below :data:`MAX_RANKS`; None for anything else, such as a time or a job's id."""
+    """The rank in ``text``, below :data:`MAX_RANKS`; None for anything else, such as a time or a
+    job's id.
+    """
     number = whole(text)
     return number if number is not None and number < MAX_RANKS else None

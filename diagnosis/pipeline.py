@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 import msgspec
 
-from diagnosis import fact_table, faults, inventory, localize, setups, thresholds, trends, unevenness
+from diagnosis import fact_table, faults, inventory, localize, setups, stalls, thresholds, trends, unevenness
 from diagnosis.advice import advise
 from diagnosis.advice_facts import AdviceEvidence, FlowPart, JobPart, LogPart
 from diagnosis.advice_records import Advice
@@ -115,8 +115,6 @@ def diagnose(
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
     )
-    if logs is not None:
-        logs = localize.with_stacks(logs, stack_finding)
     on_stage("flows", 0, 1)
     flow_report, flow_finding = _run_guarded(
         "network flows",
@@ -124,6 +122,9 @@ def diagnose(
         lambda report: decode(report, FlowFinding),
         budgets,
     )
+    if logs is not None:
+        logs = stalls.with_stall(logs, stack_finding, flow_finding)
+        logs = localize.with_stacks(logs, stack_finding)
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
     seen = logs or NO_LOGS
     stated = [*kind_table.facts(every), *seen.stated]

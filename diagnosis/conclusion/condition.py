@@ -143,6 +143,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("failed", lambda s: s.logs.is_failure, "the job ended with an error"),
     ("hung", lambda s: s.is_stuck, "the job makes no progress while it runs"),
     ("hung", lambda s: s.has_stacks_alone and not s.stacks.is_moving, "the stacks do not change"),
+    ("hung", lambda s: s.outcome == "unknown" and s.stacks.is_stuck, "ranks wait, and the stacks do not change"),
     ("degraded", lambda s: s.has_stacks_alone, "the stacks change: it is slow"),
     ("degraded", lambda s: s.is_slow, "steps took longer than usual"),
     ("degraded", lambda s: s.has_open_alarm, "the running job has or had an alarm"),

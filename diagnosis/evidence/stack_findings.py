@@ -75,6 +75,11 @@ class StackFinding(msgspec.Struct, frozen=True):
         return bool(self.ranks or self.suspect_ranks or self.reason)
 
     @property
+    def is_stuck(self) -> bool:
+        """Whether the others wait for some ranks, and none of them moves."""
+        return bool(self.suspect_ranks) and not self.is_moving
+
+    @property
     def nodes(self) -> set[str]:
         """The known nodes of all dumps."""
         return {row.node for row in self.ranks if row.node}

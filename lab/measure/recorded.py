@@ -18,8 +18,8 @@ import numpy as np
 
 from lab.measure.evidence import members
 
-#: Not evidence, or the same evidence in another form.
-_TRUTH_FILES: Final = ("truth.json", "truth_steps.csv", "connections.json", "flows.csv", "sample.pcap")
+#: Not evidence, or a part of it in another form.
+_TRUTH_FILES: Final = ("truth.json", "truth_steps.csv", "connections.json", "sample.pcap")
 #: A fault that makes its iterations longer by less than this share, or costs less GPU-time than this, leaves the job as
 #: it was: the machine's noise hides it. The totals tell the other recordings apart.
 COST: Final = 0.05
@@ -122,6 +122,8 @@ def recordings(place: Path, *, only: Sequence[str] = (), leave_out: str | None =
 def _recording(name: str, files: Mapping[str, bytes]) -> Recording:
     truth = json.loads(files["truth.json"])
     given = {p: d for p, d in files.items() if p not in _TRUTH_FILES and not p.startswith("truth/")}
+    if "flows.parquet" in given:
+        given.pop("flows.csv", None)  # the same records
     given.setdefault("job.json", json.dumps(_job_file(truth)).encode())
     rows = list(csv.DictReader(io.StringIO(files["truth_steps.csv"].decode())))
     jobs = {

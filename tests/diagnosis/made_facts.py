@@ -57,7 +57,8 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
     cells: list[dict[str, Any]] = []
     for number, (event, row) in enumerate(zip(events, rows, strict=True)):
         cell = {"event": number, "masked": number, "file": event.get("file", number % 2), "last_at": row["last_at"]}
-        lines = {"first_line": row["first_line"], "last_line": row["first_line"]}
+        writer = {"source": cell["file"], "rank": None}
+        lines = {"first_line": row["first_line"], "last_line": row["first_line"]} | writer
         cells += [cell | lines | {"node": node} for node in event.get("on") or (None,)]
     table = pl.DataFrame(rows, schema_overrides=_TYPES)
     of = table.select(masked=pl.col("event").cast(pl.UInt64), event="event")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from functools import cache, cached_property
+from functools import cache, cached_property, partial
 from typing import Final
 
 import polars as pl
@@ -18,6 +18,7 @@ from diagnosis.kinds.logs.causes import (
     failure_facts,
     fallbacks,
     launches,
+    lifecycles,
     mentions,
     outcome,
     root_weights,
@@ -25,6 +26,7 @@ from diagnosis.kinds.logs.causes import (
     temporal,
 )
 from diagnosis.kinds.logs.causes.failure_facts import Facts, FailureFacts, Given
+from diagnosis.kinds.logs.causes.lifecycles import Lifecycles
 from diagnosis.kinds.logs.causes.outcome import Ending
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
@@ -45,6 +47,7 @@ class Case(FailureFacts):
     """Everything known of one attempt."""
 
     roots: Roots
+    lives: Lifecycles
     ending: Ending
 
     @cached_property
@@ -87,7 +90,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
     inventory, hints, read = given.inventory, given.hints, given.read
     known = (*inventory.nodes, *hints.nodes)
     given.on_stage("events", 0, 5)
-    as_of = None if given.as_of is None else int(given.as_of * clocks.SECOND)
+    dated = given.as_of or inventory.ended_at or inventory.begun_at
+    as_of = None if dated is None else int(dated * clocks.SECOND)
     table = events.build(parsed, known, inventory.home_of_rank(), as_of)
     if not table.files or table.cells.is_empty():
         return None
@@ -118,6 +122,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         table = table.since(begun)
         catalogue, found = told(table, catalogues.nameless(table))
     writers = table.sources.drop_nulls("rank").select("rank", "node").unique().sort("rank", "node")
+    planned = progress.planned_steps(inventory.commands)
+    is_complete = partial(progress.has_ended, found, table, read, planned)
     return Facts(
         **vars(given),
         table=table,
@@ -127,7 +133,7 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         pace=run("pace", lambda: pacing.pace(found, times), pacing.NONE),
         marks=stages.stage_marks(table.messages),
         pool=pool,
-        is_complete=run("planned end", lambda: progress.has_ended(found, table, read), False),
+        is_complete=run("planned end", is_complete, False),
         roster=listed,
         node_of_rank=dict(writers.iter_rows()) | listed.home_of_rank() | inventory.home_of_rank(),
     )
@@ -146,7 +152,9 @@ def decide(facts: Facts) -> Case:
     known["named"] = named
     failure = FailureFacts(**known)
     chosen = fallbacks.choose(failure, weights)
-    return Case(**known, roots=chosen, ending=outcome.find_ending(failure, chosen))
+    lives = lifecycles.find_lifecycles(failure)
+    ending = outcome.find_ending(failure, chosen, lives)
+    return Case(**known, roots=chosen, lives=lives, ending=ending)
 
 
 def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:

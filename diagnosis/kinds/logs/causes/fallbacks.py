@@ -15,7 +15,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import roots, temporal
+from diagnosis.kinds.logs.causes import lifecycles, roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
@@ -73,7 +73,7 @@ def _stopped_on_request(facts: FailureFacts, weights: pl.Series) -> pl.Series | 
     before = events.filter(is_other & (pl.col("at") <= at + slack))  # type: ignore[operator]
     waited = facts.consequence_at is not None and facts.is_dated and facts.has_times
     is_late = waited and at - facts.consequence_at > roots.THRESHOLDS.late_s * SECOND  # type: ignore[operator]
-    if before.height or is_late or (facts.has_times and temporal.is_hang(facts.pace, at)):  # type: ignore[arg-type]
+    if before.height or is_late or (facts.has_times and lifecycles.is_hang(facts.pace, at)):  # type: ignore[arg-type]
         return _with_weight(facts, weights, is_stop, pl.lit(weights) * roots.THRESHOLDS.cancelled_after)
     is_echo = ~is_stop & (events["at"] >= at)
     return _with_weight(facts, weights, is_echo, pl.lit(weights) * roots.THRESHOLDS.recovered)
@@ -89,7 +89,7 @@ def _stop_received(facts: FailureFacts, events: pl.DataFrame) -> pl.Series | Non
     if at is None:
         return None
     is_sign = (pl.col("weight") >= roots.THRESHOLDS.least) | (pl.col("role") == Role.CASCADE)
-    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(roots.WORKER_ENDED)
+    is_death = pl.col("role").is_not_null() & pl.col("example").str.contains(lifecycles.WORKER_ENDED)
     is_echo = pl.lit(events["at"] > at)
     if events.filter((is_sign | is_death) & ~is_told & ~facts.is_survived & (pl.col("at") <= at)).height:
         is_echo &= (
@@ -120,14 +120,16 @@ def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | No
     if _stop_received(facts, events) is None:
         return None
     is_told = (
-        (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(roots.STOP_RECEIVED) & ~facts.is_survived
+        (pl.col("role") == Role.TEARDOWN)
+        & pl.col("example").str.contains(lifecycles.STOP_RECEIVED)
+        & ~facts.is_survived
     )
     is_order = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~is_told
     stops = _with_order(facts, events).filter((is_told | is_order) & pl.col("at").is_not_null())
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():
         return None
     ordered_at = events.filter(is_told & pl.col("is_stamped"))["first_at"].min()
-    if temporal.is_hang(facts.pace, ordered_at):  # type: ignore[arg-type]
+    if lifecycles.is_hang(facts.pace, ordered_at):  # type: ignore[arg-type]
         return None
     return _with_weight(facts, weights, is_told, THRESHOLDS.flap)
 

@@ -14,7 +14,8 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.causes.roots import STOP_RECEIVED, WORKER_ENDED, Roots
+from diagnosis.kinds.logs.causes.lifecycles import STOP_RECEIVED, WORKER_ENDED, Lifecycles
+from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import NO_EVENT, Catalogue, EventRow
@@ -71,7 +72,7 @@ def has_meaning(texts: pl.Series, meaning: str) -> pl.Series:
 _END_MEANINGS: Final = RememberedAnswers(_end_meanings)
 
 
-def find_ending(facts: FailureFacts, chosen: Roots) -> Ending:
+def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending:
     """The outcome: the first row that holds."""
     catalogue, ends = facts.catalogue, end_messages(facts.table.messages)
     lead = _open_lead(facts, chosen)
@@ -83,9 +84,10 @@ def find_ending(facts: FailureFacts, chosen: Roots) -> Ending:
     stops = [masked for masked in ends["cancelled"] if masked not in over]
     cancelled = _without_launcher_stops(catalogue, bad, stops)
     is_end = pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
-    is_outweighed = _is_torn_down(bad) and _outweighs_success(catalogue, lead, ends["success"])
+    success = [*ends["success"], *(catalogue.masked(*lives.well) if lives.has_ended_well else ())]
+    is_outweighed = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
     rows = (
-        (bool(ends["success"]) and not is_outweighed, "succeeded", "the job reports that it completed"),
+        (bool(success) and not is_outweighed, "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),
         (lead.category == roots.CANCELLED, "cancelled", "somebody cancelled the job"),
         (lead is not NO_EVENT, "failed", "an error that training did not survive"),
@@ -97,7 +99,7 @@ def find_ending(facts: FailureFacts, chosen: Roots) -> Ending:
         (True, "unknown", "neither an end marker nor an error that explains an end"),
     )
     outcome, reason = next((outcome, reason) for is_so, outcome, reason in rows if is_so)
-    return Ending(outcome, reason, tuple(ends["success"]), tuple(cancelled), tuple(limit))
+    return Ending(outcome, reason, tuple(success), tuple(cancelled), tuple(limit))
 
 
 def _open_lead(facts: FailureFacts, chosen: Roots) -> EventRow:
@@ -120,13 +122,31 @@ def _is_torn_down(bad: pl.DataFrame) -> bool:
 
 
 def _is_going_on(facts: FailureFacts) -> bool:
-    """Whether the last progress is so near to the end of the evidence that the job may still run."""
+    """Whether the last progress is so near to the end of the evidence that the job may still run, and
+    nobody says that it has ended.
+    """
     beat_at, last_at = facts.pace.last_at, facts.last_at
-    if beat_at is None or last_at is None:
+    if facts.inventory is not None and facts.inventory.ended_at is not None:
         return False
+    if beat_at is None or last_at is None:
+        return _runs_to_the_last_line(facts)
     now = last_at if facts.as_of is None else facts.as_of * SECOND
     quiet_s = max(THRESHOLDS.quiet_beats * (facts.pace.usual_s or 0.0), THRESHOLDS.silence_s)
     return bool((now - beat_at) / SECOND <= quiet_s)
+
+
+def _runs_to_the_last_line(facts: FailureFacts) -> bool:
+    """The same in a job without times: the last progress is as near to the end of its file as lines of
+    progress are to each other.
+    """
+    beats = facts.progress.beats if facts.progress is not None else None
+    if beats is None or beats.is_empty() or beats["at"].drop_nulls().len():
+        return False
+    by_file = beats.group_by("file").agg(pl.len(), pl.col("line").sort())
+    file, _, lines = by_file.sort("len", "file", descending=[True, False]).row(0)
+    apart = float(pl.Series(lines).diff().median() or 1)  # type: ignore[arg-type]
+    height = int(facts.table.spans.filter(pl.col("file") == file)["lines"].sum())
+    return bool(height - lines[-1] <= THRESHOLDS.quiet_beats * apart)
 
 
 def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:

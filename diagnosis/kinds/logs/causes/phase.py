@@ -10,7 +10,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from diagnosis import taxonomy, thresholds
-from diagnosis.kinds.logs.causes import temporal
+from diagnosis.kinds.logs.causes import lifecycles, temporal
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.meaning import stages, words
 from diagnosis.kinds.logs.read import raw_lines
@@ -98,6 +98,8 @@ def _symptom(case: Case, shown: _Shown, end: _End, mechanism: str) -> str:
         return "slow"
     if not has_trained and shown.is_seen and shown.is_early:
         return "launch_failure"
+    if _was_stalled(case):
+        return "hang"
     is_open_wait = end.is_wait and not _is_death(mechanism)
     return "hang" if is_open_wait and _has_hung(case, end.at) else "crash"
 
@@ -116,12 +118,22 @@ def _has_hung(case: Case, ended_at: int | None) -> bool:
     """Silence before the end, and no worker had died; if no consequence has a time, the wait that watchdogs state."""
     if _has_death(case):
         return False
-    if temporal.is_hang(case.pace, ended_at):
+    if lifecycles.is_hang(case.pace, ended_at):
         return True
     cascades = case.events.filter(pl.col("role") == Role.CASCADE, pl.col("jobs_with_it") == 0)
     if case.pace.last_at is not None and cascades["is_stamped"].any():
         return False
     return any(map(_states_long_wait, cascades["example"]))
+
+
+def _was_stalled(case: Case) -> bool:
+    """Whether somebody stopped a job that had made no progress for long. An exception whose process
+    lived on until then made the job hang; a part that died made it fail.
+    """
+    stops = set(case.events.filter(lifecycles.is_stop(case))["event"])
+    causes = [case.event(event) for event in case.roots.members if event not in stops]
+    has_dead_part = any(_is_death(row.category) for row in causes)
+    return case.lives.was_stalled(case.pace) and not has_dead_part
 
 
 def _states_long_wait(text: str) -> bool:

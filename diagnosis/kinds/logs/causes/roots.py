@@ -15,6 +15,7 @@ import polars as pl
 
 from diagnosis import stats, taxonomy, thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
+from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow, rows_of
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -31,10 +32,6 @@ CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
 KILLED: Final = "hardware.host.killed"
-#: A launcher's message that a worker ended with a code or by a signal.
-WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
-#: A program's or launcher's message that it was told to stop.
-STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
 
 
 @dataclass(frozen=True)

@@ -1,4 +1,4 @@
-"""Analysis over time: stages and their spans, a hang, survived events (L4, section 3.4)."""
+"""Analysis over time: stages and their spans, survived events (L4, section 3.4)."""
 
 from __future__ import annotations
 
@@ -11,8 +11,6 @@ from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.meaning import stages, words
 from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue
-from diagnosis.kinds.logs.pace.pacing import Pace
-from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Level
 
 THRESHOLDS: Final = thresholds.of("temporal")
@@ -172,11 +170,3 @@ def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
             begun.append((name, at))
     ends = [at for _, at in begun[1:]] + [max(at, facts.last_at or at) for _, at in begun[-1:]]
     return [(name, at, end) for (name, at), end in zip(begun, ends, strict=True)]
-
-
-def is_hang(pace_: Pace, ended_at: int | None) -> bool:
-    """No progress for far longer than usual before anything ended."""
-    if pace_.silent_from is None or ended_at is None or pace_.usual_s is None:
-        return False
-    silence = (ended_at - pace_.silent_from) / SECOND
-    return bool(silence > max(THRESHOLDS.hang_intervals * pace_.usual_s, THRESHOLDS.hang_floor_s))

@@ -22,7 +22,7 @@ from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counters, durations
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
-from diagnosis.model import ReadRange
+from diagnosis.model import Level, ReadRange
 
 LIMITS: Final = thresholds.limits("progress")
 
@@ -67,6 +67,11 @@ _COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(
 _UNIT_COUNT: Final = re.compile(
     r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
     r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?![.\d])"
+)
+#: The number of steps that a command line asks for.
+_PLANNED_STEPS: Final = re.compile(
+    r"(?i)(?<![a-z])(?:(?:max|num|n|total|train|training)[_-]){0,2}"
+    r"(?:steps|iters|iterations|updates)[= ](\d{1,15})(?![.\d])"
 )
 #: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded checkpoint.
 _SAVED: Final = words.regex("phrases", "saved_at")
@@ -274,13 +279,39 @@ def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
     return beats.filter(pl.col("masked").is_in(same["masked"].implode()))
 
 
-def has_ended(progress: Progress, table: LogTable, read: ReadRange) -> bool:
-    """Whether training came to its planned end in one of the files, by what a line of its last counter states, or by a
-    message of an end that is printed after it only.
+def has_ended(progress: Progress, table: LogTable, read: ReadRange, planned: Sequence[int] = ()) -> bool:
+    """Whether training came to its planned end in one of the files, by what a line of its last
+    counter states, by the ``planned`` numbers of steps of its command line, or by a message of an
+    end that is printed after it only.
     """
+    if progress.last in planned or _is_closed(progress, table):
+        return True
     writers = progress.beats.sort("file", "line").partition_by("file", "source", maintain_order=True)
     furthest = sorted(writers, key=lambda beats: beats["n"][-1])[-LIMITS.last_lines :]
     return any(_has_ended(beats, progress.interval, table, read) for beats in furthest)
+
+
+def planned_steps(commands: Sequence[str]) -> tuple[int, ...]:
+    """The numbers of steps that command lines ask for ("--steps 80", "max_steps=80")."""
+    return tuple(map(int, _PLANNED_STEPS.findall("\n".join(commands))))
+
+
+def _is_closed(progress: Progress, table: LogTable) -> bool:
+    """Whether a writer closes after the last progress: with a calm message about an end that nobody
+    printed before.
+    """
+    last = progress.beats.group_by("file").agg(line=pl.col("line").max())
+    last_at = progress.beats["at"].max()
+    cells = table.cells.join(last, on="file", how="left")
+    is_elsewhere = pl.col("line").is_null()
+    is_later = (pl.col("first_at") >= pl.lit(last_at, pl.Int64)).fill_null(False)
+    is_below = (pl.col("first_line") > pl.col("line")).fill_null(False)
+    is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
+    began = cells.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
+    new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
+    texts = new["text"].filter(~new["text"].str.contains(words.pattern("outcome", "not_success")))
+    is_epilogue = new["example"].str.contains(words.pattern("outcome", "epilogue"))
+    return bool(is_epilogue.any() or texts.str.contains(words.pattern("outcome", "closing")).any())
 
 
 def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
@@ -291,9 +322,6 @@ def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRa
     file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
     rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
     said = table.cells.filter(pl.col("file") == file)
-    new = table.messages.join(said.filter(pl.col("first_line") > line), on="masked", how="semi")
-    if new["example"].str.contains(words.pattern("outcome", "epilogue")).any():
-        return True
     before = beats.filter(pl.col("line") < rounds[-1])["line"].to_list()[-1:]
     texts = _texts(table, file, [line, *before], read)
     totals, is_followed = _totals(texts[0]), bool((said["last_line"] > line).any())

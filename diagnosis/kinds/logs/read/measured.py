@@ -1,5 +1,6 @@
-"""A record without a text that states a step and what was measured in it, as a line: the histories of experiment
-trackers and trainers (``{"step": 40, "loss": 2.1}``) are logs of a training in other words.
+"""A record that states a step and what was measured in it, as a line. Histories of experiment
+trackers and trainers (``{"step": 40, "loss": 2.1}``) are logs of a training in other words, and so
+are records of loggers with a text beside their numbers (``{"msg": "step done", "step": 40}``).
 """
 
 from __future__ import annotations
@@ -18,11 +19,17 @@ _NUMBER: Final = re.compile(r"[-+]?(?:\d{1,30}(?:\.\d{0,30})?(?:[eE][-+]?\d{1,3}
 #: Columns that a tracker adds to each of its own, and the name of a run before a column.
 _BOUND: Final = re.compile(r"__(?:MIN|MAX)$")
 _RUN: Final = " - "
+#: A field that states how many steps are planned.
+_PLANNED: Final = re.compile(
+    r"(?:max|num|total)_(?:train_|training_)?"
+    r"(?:steps|iters|iterations|updates|batches)"
+)
 
 
 def line_of(fields: JsonObject, step: Any, without: Collection[str]) -> str:
-    """``step 40: loss: 2.1, grad_norm: nan``; empty without a step or a number beside it. ``without``: fields that say
-    when, where and how severe.
+    """``step 40: loss: 2.1, grad_norm: nan``, or ``step 40/200: …`` if a field states how many are
+    planned; empty without a step or a number beside it. ``without``: fields that say when, where,
+    how severe, and the text.
     """
     number = _whole(step)
     if number is None:
@@ -31,8 +38,10 @@ def line_of(fields: JsonObject, step: Any, without: Collection[str]) -> str:
     told = {name: word for name, word in stated.items() if word and not _BOUND.search(name)}
     if not any(_NUMBER.fullmatch(word) for word in told.values()):
         return ""
+    totals = [word for name, word in told.items() if _PLANNED.fullmatch(name.lower())]
+    planned = next(filter(str.isdecimal, totals), "")
     parts = [f"{name}: {word}" for name, word in list(told.items())[:MAX_FIELDS]]
-    return f"step {number}: {', '.join(parts)}"
+    return f"step {number}{'/' * bool(planned)}{planned}: {', '.join(parts)}"
 
 
 def _short_name(name: str) -> str:

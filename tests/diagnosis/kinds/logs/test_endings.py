@@ -6,6 +6,7 @@ from typing import Any
 
 import pytest
 
+from diagnosis.kinds.logs.causes.lifecycles import find_lifecycles
 from diagnosis.kinds.logs.causes.outcome import Ending, find_ending
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.model import Level
@@ -23,7 +24,8 @@ LATER = {"first_line": 9}
 
 def ending(*events: dict[str, Any], leader: int | None = None, weight: float = 1.0, **more: Any) -> Ending:
     weights = dict.fromkeys(range(len(events)), weight)
-    return find_ending(facts_of(*events, **more), Roots(leader=leader, weights=weights))
+    facts = facts_of(*events, **more)
+    return find_ending(facts, Roots(leader=leader, weights=weights), find_lifecycles(facts))
 
 
 @pytest.mark.parametrize(

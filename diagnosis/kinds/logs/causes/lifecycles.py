@@ -1,0 +1,109 @@
+"""The lives of an attempt's processes: how each of them ended, who says so, and when the first
+was stopped from outside.
+
+Launchers and schedulers tell how processes end, ranks tell which signals they got. The last such
+line of a writer is its end; all else follows from the order of these lines, not from their words.
+The words are the states of launchers (``knowledge/phrases.toml``) and the rules of stops.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from enum import StrEnum
+from typing import Final
+
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
+from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.meaning.catalogue import event_starts
+from diagnosis.kinds.logs.pace.pacing import Pace
+from diagnosis.kinds.logs.rows.clocks import SECOND
+from diagnosis.model import Role
+
+THRESHOLDS: Final = thresholds.of("lifecycles")
+#: A launcher's message that a worker ended with a code or by a signal.
+WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
+#: A program's or launcher's message that it was told to stop.
+STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
+_ENDED_WELL: Final = words.pattern("phrases", "ended_well")
+
+
+class End(StrEnum):
+    """How a process ended, or the processes that a launcher watches."""
+
+    WELL = "well"
+    BADLY = "badly"
+    STOPPED = "stopped"
+
+
+@dataclass(frozen=True, slots=True)
+class Lifecycles:
+    """``rows``: one writer that tells of an end: ``file``, ``source``, ``node``, ``rank``, ``end``,
+    ``event`` (that shows it). ``well``: the events of good ends. ``stopped_at``: when the first
+    process was told to stop from outside; ``failed_at``: when a process is first told to have ended
+    badly (ns; None: nobody says so).
+    """
+
+    rows: pl.DataFrame
+    well: tuple[int, ...]
+    stopped_at: int | None
+    failed_at: int | None
+
+    @property
+    def has_ended_well(self) -> bool:
+        """Whether launchers tell a good end, and none of them another one after it."""
+        ends = self.rows["end"]
+        return bool((ends == End.WELL).any()) and not bool((ends == End.BADLY).any())
+
+    def was_stalled(self, pace: Pace) -> bool:
+        """Whether progress had stopped for far longer than usual when the job was stopped from
+        outside, and no process had ended before: launchers that watch them said nothing.
+        """
+        if self.stopped_at is None or not is_hang(pace, self.stopped_at):
+            return False
+        return self.failed_at is None or self.failed_at >= self.stopped_at
+
+
+def find_lifecycles(facts: FailureFacts) -> Lifecycles:
+    """The ends that the lines of this attempt tell. O(cells)."""
+    events = facts.events.with_columns(at=event_starts(facts.catalogue))
+    is_new = (pl.col("jobs_with_it") == 0) & ~facts.is_survived
+    is_order = is_stop(facts) & is_new
+    tells_end = pl.col("example").str.contains(WORKER_ENDED) & (pl.col("role") == Role.TEARDOWN)
+    is_bad = tells_end & ~is_order & is_new
+    is_well = pl.col("example").str.contains(_ENDED_WELL) & ~is_bad
+    end = pl.when(is_order).then(pl.lit(End.STOPPED)).when(is_bad).then(pl.lit(End.BADLY))
+    told = events.with_columns(end=end.when(is_well).then(pl.lit(End.WELL))).drop_nulls("end")
+    cells = facts.catalogue.cells.join(told.select("event", "end"), on="event")
+    last = cells.sort("last_line", "event").group_by("file", "source", maintain_order=True).last()
+    return Lifecycles(
+        rows=last.select("file", "source", "node", "rank", "end", "event"),
+        well=tuple(told.filter(pl.col("end") == End.WELL)["event"]),
+        stopped_at=_first_after_progress(facts, told.filter(pl.col("end") == End.STOPPED)),
+        failed_at=_first_after_progress(facts, told.filter(pl.col("end") == End.BADLY)),
+    )
+
+
+def is_stop(facts: FailureFacts) -> pl.Expr:
+    """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a signal
+    received.
+    """
+    return facts.catalogue.has("decision") | pl.col("example").str.contains(STOP_RECEIVED)
+
+
+def _first_after_progress(facts: FailureFacts, told: pl.DataFrame) -> int | None:
+    """The first time that lines state themselves, not before the last progress."""
+    at = told.filter("is_stamped")["first_at"].drop_nulls()
+    if facts.pace.last_at is not None:
+        at = at.filter(at >= facts.pace.last_at)
+    return None if at.is_empty() else int(at.min())  # type: ignore[arg-type]
+
+
+def is_hang(pace: Pace, ended_at: int | None) -> bool:
+    """No progress for far longer than usual before anything ended."""
+    if pace.silent_from is None or ended_at is None or pace.usual_s is None:
+        return False
+    silence = (ended_at - pace.silent_from) / SECOND
+    return bool(silence > max(THRESHOLDS.hang_intervals * pace.usual_s, THRESHOLDS.hang_floor_s))
