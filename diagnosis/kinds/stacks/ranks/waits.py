@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
+from functools import lru_cache
 from typing import Final
 
 from diagnosis.kinds.stacks.read.stack_frames import Frame
@@ -212,6 +213,7 @@ _STRICT: Final = 2
 _LOOSE: Final = 1
 
 
+@lru_cache(maxsize=4096)  # ranks wait in the same few frames
 def _communicates(frame: Frame) -> int:
     """2 for a call of a communication library or named after a collective, 1 for code around one (gradient sync),
     else 0."""

@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import lru_cache
 from typing import Any
 
 OK, FAILED, TRUNCATED, EMPTY = "ok", "failed", "truncated", "empty"
@@ -19,6 +20,11 @@ _LIBRARY = re.compile(r"(?:\.so(?:\.\d+)*|\.dylib|\.dll|\.ko)$|^\[?vdso|\.(?:c|c
 _LEAF_LIBRARY = re.compile(
     r"^(?:libc|libpthread|ld-linux[\w-]*|libcuda|libm|linux-vdso|\[vdso\]?)\b|[_-]futex|sysdeps|nptl"
 )
+
+
+@lru_cache(maxsize=4096)  # of the thousands of frames of a job, most are in the same few files
+def _is_library(file: str) -> bool:
+    return bool(_LIBRARY.search(file))
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,7 +47,7 @@ class Frame:
 
     @property
     def is_native(self) -> bool:
-        return bool(_LIBRARY.search(self.file)) or bool(_ADDRESS.match(self.function))
+        return _is_library(self.file) or self.is_nameless
 
     @property
     def is_nameless(self) -> bool:
