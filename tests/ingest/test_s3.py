@@ -82,7 +82,7 @@ def test_a_log_is_kept_parsed_and_read_back_by_range(store: Any) -> None:
 
 
 def test_a_log_that_was_read_in_ranges_is_read_back_from_their_files(store: Any, settings: Any, tmp_path: Path) -> None:
-    settings.PARSE_UNIT_BYTES = 2_000
+    settings.PARSE_UNIT_BYTES = 5_000
     job = make_job()
     services.artifact_receive(job=job, path="a.log", chunks=[LOG])
     artifact = Artifact.objects.get()
@@ -97,7 +97,7 @@ def test_a_log_that_was_read_in_ranges_is_read_back_from_their_files(store: Any,
     assert not [key for key in keys(store) if key.startswith("parsed/")]
 
 
-@pytest.mark.parametrize("unit_bytes", [2_000, 1 << 20])
+@pytest.mark.parametrize("unit_bytes", [5_000, 1 << 20])
 def test_changed_column_files_are_noticed_named_and_made_again(
     store: Any, settings: Any, tmp_path: Path, unit_bytes: int
 ) -> None:
