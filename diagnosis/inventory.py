@@ -55,6 +55,7 @@ class Inventory:
     #: seconds since the epoch; None: not stated
     begun_at: float | None = None
     ended_at: float | None = None
+    home_of_pod: Mapping[str, str] = field(default_factory=dict)
 
     def home_of_rank(self) -> dict[int, str]:
         """Rank to node: as stated, else ranks in order of nodes if the sizes agree."""

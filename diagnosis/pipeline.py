@@ -27,7 +27,7 @@ from diagnosis.evidence import NO_FACTS, Fact, FlowFinding, Result, StackFinding
 from diagnosis.history import History, JobEvents
 from diagnosis.inventory import Inventory
 from diagnosis.job_description import describe_job
-from diagnosis.kinds import checks, flows, kind_table, stacks
+from diagnosis.kinds import checks, flows, kind_table, stacks, states
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, machines_of
 from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.decide import attempts
@@ -94,7 +94,7 @@ def diagnose(
     pool = history or History()
     every, outputs = parsed, read_reports(parsed, read)
     parsed = _without_outputs(parsed, outputs)
-    known = inventory.read(parsed, hints)
+    known = replace(inventory.read(parsed, hints), home_of_pod=states.homes_of_pods(every))
     given = Given(
         inventory=known,
         hints=hints,

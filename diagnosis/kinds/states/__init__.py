@@ -11,13 +11,13 @@ from typing import TYPE_CHECKING
 
 from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_whole
 from diagnosis.kinds.states.formats import load
-from diagnosis.kinds.states.report_sections import MAX_BYTES, facts_of, measures_of, parse, sniff
+from diagnosis.kinds.states.report_sections import MAX_BYTES, facts_of, homes_of_pods, measures_of, parse, sniff
 from diagnosis.model import Kind, Parsed
 
 if TYPE_CHECKING:
     from diagnosis.evidence import Result
 
-__all__ = ["KIND", "parse", "sniff"]
+__all__ = ["KIND", "homes_of_pods", "parse", "sniff"]
 
 
 def recognise(head: bytes, path: str) -> str | None:

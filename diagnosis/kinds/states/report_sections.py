@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
@@ -31,6 +31,8 @@ _SHAPES_WITH_TIMES: Final = ("csv", "aligned")
 _PROMPT: Final = re.compile(
     r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
 )
+#: Formats that list pods with their nodes.
+_POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
 #: Words by which machines are called, although a tool is called so, too.
@@ -93,6 +95,20 @@ def facts_of(parsed: Parsed) -> list[Fact]:
     """The facts that :func:`parse` stored."""
     stored = parsed.facts.get("states") or ()
     return [Fact(Place("node", node), name, value, line, part) for node, name, value, line, part in stored]
+
+
+def homes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
+    """Pod to the node that it runs on, as listings of pods say. O(facts)."""
+    homes: dict[str, str] = {}
+    for one in parsed:
+        if one.kind == Kind.STATE and not _POD_FORMATS.isdisjoint(one.facts.get("formats") or ()):
+            homes |= {fact.part: fact.place.name for fact in facts_of(one) if _is_of_pod(fact)}
+    return homes
+
+
+def _is_of_pod(fact: Fact) -> bool:
+    """Whether a fact is of a pod with a node: of a table any, of a document the one that names it."""
+    return bool(fact.part and fact.place.name) and ("." not in fact.name or fact.name.endswith("spec.nodeName"))
 
 
 def _series_of(format_ids: frozenset[str]) -> list[Series]:

@@ -265,3 +265,14 @@ def test_the_node_of_a_described_pod_is_blamed() -> None:
     text = "Name:   w-3\nNamespace:  train\nNode:    gpu-9/10.0.3.9\nContainers:\n  t:\n    Reason:  OOMKilled\n"
     (found,) = results(text, "paste.txt")
     assert found.target == "gpu-9"
+
+
+def test_listings_of_pods_say_on_which_node_each_pod_runs() -> None:
+    table = (
+        "NAME           READY   STATUS    RESTARTS   AGE   IP            NODE     NOMINATED NODE\n"
+        "llm-worker-0   1/1     Running   0          75m   10.244.0.7    gpu-11   <none>\n"
+    )
+    pod = {"kind": "Pod", "metadata": {"name": "llm-worker-1"}, "spec": {"nodeName": "gpu-12"}}
+    document = json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]})
+    reports = [states.parse(table.encode(), "pods.txt"), states.parse(document.encode(), "pods.json")]
+    assert states.homes_of_pods(reports) == {"llm-worker-0": "gpu-11", "llm-worker-1": "gpu-12"}

@@ -97,7 +97,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
         return None
     node_of_rank, run = inventory.home_of_rank(), given.budgets.run
     none_listed = table, roster.Roster()
-    table, listed = run("rosters", lambda: roster.apply_roster(table, known, node_of_rank, read), none_listed)
+    pods = inventory.home_of_pod
+    table, listed = run("rosters", lambda: roster.apply_roster(table, known, node_of_rank, read, pods), none_listed)
     given.on_stage("cross-job", 1, 5)
     framework = hints.framework or inventory.framework or words.first(table.messages["example"], "frameworks")
     pool = given.history.pool(hints.family, framework or "unknown", exclude=hints.job_id or inventory.job_id)

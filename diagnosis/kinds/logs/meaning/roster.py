@@ -277,7 +277,11 @@ def read_roster(table: LogTable, read: ReadRange) -> Roster:
 
 
 def apply_roster(
-    table: LogTable, known: Iterable[str], node_of: Mapping[int, str], read_: ReadRange
+    table: LogTable,
+    known: Iterable[str],
+    node_of: Mapping[int, str],
+    read_: ReadRange,
+    home_of_pod: Mapping[str, str] | None = None,
 ) -> tuple[LogTable, Roster]:
     """The table with writers on the machines that the log itself states, and the roster.
 
@@ -285,9 +289,12 @@ def apply_roster(
         known: nodes of an inventory, which outrank the log.
         node_of: rank to node as an inventory says.
         read_: reads bytes of the evidence.
+        home_of_pod: pod to node as listings of pods say.
     """
     known = tuple(known)
     found = read_roster(table, read_)
+    if home_of_pod:
+        found = _with_pods(found, table, home_of_pod)
     if not found.nodes:
         return table, found
     # writers in a pod name the pod, but the machine fails; one machine for all pods does not distinguish them
@@ -302,6 +309,21 @@ def apply_roster(
     seen = [name for name in seen if name in stated or writer_nodes.component(name, stated) is None]
     listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
     return replace(table, sources=writer_nodes.settle_nodes(sources, table.files, known or listed, home)), found
+
+
+def _with_pods(found: Roster, table: LogTable, home_of_pod: Mapping[str, str]) -> Roster:
+    """The roster with the pods that write lines, by their names or by names that end with these
+    ("pod-worker-2.log").
+    """
+    homes = dict(found.home_of_pod)
+    for writer in table.sources["node"].drop_nulls().unique().to_list():
+        words = str(writer).split("-")
+        names = ("-".join(words[first:]) for first in range(len(words)))
+        home = next((home_of_pod[name] for name in names if name in home_of_pod), None)
+        if home is not None:
+            homes[writer] = home
+    nodes = tuple(dict.fromkeys((*found.nodes, *homes.values())))
+    return replace(found, nodes=nodes, home_of_pod=homes)
 
 
 def named_in(text: str, known: Mapping[str, str]) -> set[str]:

@@ -116,3 +116,12 @@ def test_a_table_with_one_rank_a_node_counts_nodes_if_higher_ranks_write(tmp_pat
     ranks = [f"{rank}: step 10 loss 2.1" for rank in range(12)]
     case = case_of_files(tmp_path, {"events.log": [*shells, task], "out.log": ranks})
     assert [case.node_of(rank) for rank in (1, 2, 4, 11)] == ["rz0", "rz0", "rz1", "rz2"]
+
+
+def test_a_pod_that_writes_a_file_stands_for_its_node(tmp_path: Path) -> None:
+    lines = ["2026-03-02 08:00:01 INFO step 1"]
+    case = case_of_files(tmp_path, {"pod-llm-0.log": lines, "pod-llm-1.log": lines})
+    pods = {"llm-0": "gpu-1", "llm-1": "gpu-2", "other": "gpu-3"}
+    table, found = roster.apply_roster(case.table, (), {}, case.read, pods)
+    assert found.nodes == ("gpu-1", "gpu-2")
+    assert sorted(table.sources["node"].to_list()) == ["gpu-1", "gpu-2"]
