@@ -39,6 +39,8 @@ class Meaning(NamedTuple):
     is_disk: bool = False
 
 
+#: The stage of a job that ends.
+SHUTDOWN: Final = "shutdown"
 _NO_MEANING: Final = Meaning()
 _cache: dict[int, Meaning] = {}
 
@@ -73,9 +75,20 @@ def examples(prepared: Prepared, places: npt.NDArray[np.int64]) -> pl.DataFrame:
     return pl.DataFrame([masked_column, text_column, lines.alias("example")])
 
 
+def _closing(messages: pl.DataFrame) -> list[int]:
+    """The messages with which a program or a launcher says that it ends well. The next count shows
+    that it does not.
+    """
+    is_denied = pl.col("text").str.contains(words.pattern("outcome", "not_success"))
+    is_closing = pl.col("text").str.contains(words.pattern("outcome", "closing")) & ~is_denied
+    is_good_end = pl.col("example").str.contains(words.pattern("phrases", "ended_well"))
+    return messages.filter(is_closing | is_good_end)["masked"].to_list()
+
+
 def _find_meanings(messages: pl.DataFrame) -> dict[int, Meaning]:
+    marks: dict[int, tuple[str, bool]] = dict.fromkeys(_closing(messages), (SHUTDOWN, False))
     stage_marks = stages.stage_marks(messages).iter_rows()
-    marks = {masked: (stage, is_end) for masked, stage, is_end in stage_marks}
+    marks |= {masked: (stage, is_end) for masked, stage, is_end in stage_marks}
     hits = signatures.load().match(messages)
     hits = hits.filter((pl.col("role") == Role.ROOT) & (pl.col("strength") == "decisive"))
     rows = hits.select("masked", "signature", "category").iter_rows()

@@ -8,6 +8,7 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.live.job_state import TRAINING, JobState
+from diagnosis.live.meanings import SHUTDOWN
 from diagnosis.live.step_time import count_interval_s, spread
 from diagnosis.live.watches import rhythm
 from diagnosis.live.watches.pause_history import HangState, PauseRow
@@ -19,9 +20,6 @@ from diagnosis.live.watches.unannounced import (
 )
 
 THRESHOLDS: Final = thresholds.of("hang")
-
-#: What follows the last count that is planned.
-SHUTDOWN: Final = "shutdown"
 
 
 def known_interval_s(job: JobState) -> float | None:

@@ -5,6 +5,8 @@ from __future__ import annotations
 import json
 from typing import Any
 
+import pytest
+
 from diagnosis.live import Observation, encode
 from diagnosis.live.observation import DiskUse
 from diagnosis.live.observe import MAX_STATES, Range, observe
@@ -30,6 +32,21 @@ def test_a_checkpoint_that_begins_is_the_stage_until_steps_follow() -> None:
     saving = "2026-11-22 03:00:20,000 INFO saving checkpoint at iteration 20\n"
     assert seen(STEP.format(20) + saving)["stage"] == "checkpoint_save"
     assert seen(saving + STEP.format(21))["stage"] == "training"
+
+
+@pytest.mark.parametrize(
+    ("last", "is_closing"),
+    [
+        ("[rank0] all steps done", True),
+        ("[default] worker group successfully finished. Waiting 300 seconds", True),
+        ("[rank0] evaluation of 20 documents done", False),
+        ("[rank0] not all ranks are done", False),
+    ],
+)
+def test_a_closing_message_begins_the_end_until_steps_follow(last: str, is_closing: bool) -> None:
+    line = f"2026-11-22 03:00:30,000 INFO {last}\n"
+    assert (seen(STEP.format(20) + line)["stage"] == "shutdown") is is_closing
+    assert seen(line + STEP.format(21))["stage"] != "shutdown"
 
 
 def test_a_decisive_error_is_reported_once_with_its_line() -> None:
