@@ -54,7 +54,7 @@ def test_the_report_is_the_same_for_every_size_of_the_pieces(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, size: int
 ) -> None:
     monkeypatch.setattr(progress.LIMITS, "lines", 12)
-    monkeypatch.setattr(events, "PLACES", 3)
+    monkeypatch.setattr(events, "MAX_PLACES_READ", 3)
     whole = told(failed_job(), tmp_path / "whole")
     files = failed_job().files()
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
+from diagnosis import thresholds
 from diagnosis.inventory import Machine
 from diagnosis.kinds.flows.capture import pieces
 from diagnosis.kinds.flows.capture.capture import Capture, load_capture
@@ -46,8 +48,7 @@ from diagnosis.kinds.flows.tell.ports import port_captures
 from diagnosis.kinds.flows.tell.report_rows import FlowReport
 from diagnosis.model import OnStage, Parsed, Runner, ignore_progress
 
-#: A pause of this many usual steps is no slow step but a standstill.
-STANDSTILL_FACTOR = 3.0
+THRESHOLDS: Final = thresholds.of("tell")
 COUNTERS_ONLY_TEXT = (
     "Port counters show bandwidth over time, not which machines exchange data: "
     "add flow records to see jobs, steps and slow groups."
@@ -78,7 +79,9 @@ def analyse(
         found = [_analyse_job(part, capture, known, steps=steps) for part in parts]
         if len(parts) > 1 and any(a.steps is None for a in found):
             found = [_analyse_job(seen, capture, known, steps=steps)]  # not every part is a training job
-        jobs += [a for a in found if a.steps is not None or len(a.job.flows) >= 0.01 * len(capture.flows)]
+        jobs += [
+            a for a in found if a.steps is not None or len(a.job.flows) >= THRESHOLDS.part_records * len(capture.flows)
+        ]
     on_stage("flows", total, total)
     fabric = _find_slowness(jobs, capture, without)
     return jobs, fabric, recognition.background
@@ -198,9 +201,10 @@ def _unexplained_steps(a: JobAnalysis, fabric: list[SlowReport]) -> list[SlowRep
     found = [_planned_pause(a.steps, k) for k in a.steps.planned]
     for k in np.flatnonzero(mask):
         t0, t1 = float(a.steps.start[k]), float(a.steps.end[k])
-        whole = 0.9 * (float(a.steps.end[-1]) - float(a.steps.start[0]))
+        whole = THRESHOLDS.whole * (float(a.steps.end[-1]) - float(a.steps.start[0]))
         known = [s for s in [*a.slow, *fabric] if s.t1 - s.t0 < whole]
-        if any(s.t0 < t1 - 0.3 * (t1 - t0) and s.t1 > t0 + 0.3 * (t1 - t0) for s in known):
+        covered = THRESHOLDS.overlap * (t1 - t0)
+        if any(s.t0 < t1 - covered and s.t1 > t0 + covered for s in known):
             continue
         work = 1.0 if a.steps.work is None else float(a.steps.work[k])
         begun = float(a.job.flows.start[np.searchsorted(a.job.flows.start, t0)]) - t0
@@ -210,12 +214,14 @@ def _unexplained_steps(a: JobAnalysis, fabric: list[SlowReport]) -> list[SlowRep
             f"the limit {limit * work:.3f} s."
         )
         factor = (t1 - t0) / (usual * work)
-        if begun > max(1.0, STANDSTILL_FACTOR * usual):
+        if begun > max(1.0, THRESHOLDS.standstill * usual):
             reason = (
                 f"No traffic for {begun:.1f} s before step {k + 1}: the job stood still (restarted, evaluating on its "
                 "own, or writing a checkpoint)."
             )
-        found.append(SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=int(k)))
+        found.append(
+            SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=THRESHOLDS.step_confidence, step=int(k))
+        )
     return found
 
 
@@ -225,7 +231,9 @@ def _planned_pause(steps: Steps, k: int) -> SlowReport:
     begun = float(steps.start[k]) - t0
     reason = f"Nobody sent for {begun:.1f} s before step {k + 1}, as before others at even distances: a planned pause."
     factor = (t1 - t0) / max(1e-9, float(steps.seconds[k]))
-    return SlowReport("slow_step", t0, t1, reason, factor=factor, confidence=0.9, step=k, measure=PLANNED)
+    return SlowReport(
+        "slow_step", t0, t1, reason, factor=factor, confidence=THRESHOLDS.step_confidence, step=k, measure=PLANNED
+    )
 
 
 def diagnose_flows(

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 import polars as pl
 from msgspec import UNSET
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Capture, Flows, Ints, Ints32
 from diagnosis.kinds.flows.capture.partitions import partition
 from diagnosis.kinds.flows.jobs.pairs import BLIND_RESOLUTION_S, DP, EP, PP, clocks_disagree
@@ -35,12 +37,11 @@ from diagnosis.kinds.flows.tell.report_rows import (
 from diagnosis.kinds.flows.tell.suspects import suspects
 from diagnosis.model import Parsed
 
+THRESHOLDS: Final = thresholds.of("tell")
+LIMITS: Final = thresholds.limits("flow_report")
+
 #: More rank-steps than this are not listed in the report; the separate table holds them.
 MAX_RANK_STEPS = 400_000
-#: A step of a stretch with a known culprit is slow if it took this many times the usual time.
-MIN_LONGER_FACTOR = 1.15
-#: Records as long as this hold several steps.
-MAX_RECORD_S = 30.0
 #: Rows of clocks, and of groups that are compared.
 MAX_CLOCKS = 256
 MAX_PEERS = 200
@@ -57,7 +58,7 @@ def why_not_usable(parsed: Sequence[Parsed]) -> str | None:
                 "The times are whole seconds, so steps cannot be separated: the records show jobs and volumes "
                 f"only. {_finer_times_text(str(facts['format']))}"
             )
-        if facts["median_s"] > MAX_RECORD_S:
+        if facts["median_s"] > THRESHOLDS.record_s:
             return (
                 f"A record covers {facts['median_s']:.0f} s and holds several steps: the records show jobs "
                 "and volumes only. Shorten the exporter's active timeout, or capture packets."
@@ -185,7 +186,7 @@ def _longer_steps(steps: Steps, usual: float, found: Sequence[SlowReport]) -> Bo
     for slow in found:
         if slow.shares:
             inside |= (middle > slow.t0) & (middle < slow.t1)
-    return np.asarray(inside & (steps.normalised_s > MIN_LONGER_FACTOR * usual))
+    return np.asarray(inside & (steps.normalised_s > THRESHOLDS.longer * usual))
 
 
 def _sizes(a: JobAnalysis) -> dict[str, int | None]:
@@ -201,7 +202,7 @@ def _peer_rows(a: JobAnalysis, capture: Capture) -> list[PeerRow]:
         return []
     table = (
         a.transfers.cells.group_by("unit")
-        .agg(typical=pl.col("slow").median(), worst=pl.col("slow").quantile(0.98))
+        .agg(typical=pl.col("slow").median(), worst=pl.col("slow").quantile(THRESHOLDS.worst_of_peers))
         .sort("unit")
     )
     rows = []
@@ -265,7 +266,7 @@ def _slow_row(slow: SlowReport, capture: Capture) -> SlowRow:
 
 
 def _offset(seconds: float) -> str:
-    return f"{seconds * 1e3:.0f} ms" if seconds < 10 else f"{seconds:,.0f} s"
+    return f"{seconds * 1e3:.0f} ms" if seconds < LIMITS.offset_ms_below_s else f"{seconds:,.0f} s"
 
 
 def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> list[str]:
@@ -332,7 +333,7 @@ def _one_way(a: JobAnalysis, count: int) -> bool:
     for seen in flows.each(_directions_seen, len(a.pairs.a), beside=[number]):
         ways |= seen
     there = ways.reshape(-1, 2)
-    return bool(ways.sum() > 2 and there.all(axis=1).sum() * 2 < 0.05 * ways.sum())
+    return bool(ways.sum() > 2 and there.all(axis=1).sum() * 2 < THRESHOLDS.one_way * ways.sum())
 
 
 @partition
@@ -353,7 +354,7 @@ def _common_node(capture: Capture) -> str:
     of = np.array(
         [number.get(capture.places[m].node, -1) if m in capture.places else -1 for m in range(len(capture.names))]
     )
-    if len(names) < 3 or not len(flows):
+    if len(names) < THRESHOLDS.common_nodes or not len(flows):
         return ""
     for candidate in {int(of[flows.src[0]]), int(of[flows.dst[0]])} - {-1}:
         if all(((of[part.src] == candidate) | (of[part.dst] == candidate)).all() for _, part in flows.parts()):

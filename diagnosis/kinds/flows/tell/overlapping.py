@@ -11,10 +11,10 @@ from typing import Any, Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.model import Parsed
 
-#: The packets show nothing else if the records have this share of their pairs in that time.
-MIN_COMMON_PAIRS: Final = 0.95
+THRESHOLDS: Final = thresholds.of("tell")
 _PACKET_FORMATS: Final = ("pcap", "pcapng")
 
 
@@ -46,4 +46,5 @@ def _are_known(part: Parsed, records: Sequence[Parsed]) -> bool:
     pairs = packets.select("src", "dst").unique().collect()
     others = pl.concat([pl.scan_parquet(str(p.columns)).select("src", "dst", "start", "end") for p in records])
     meanwhile = others.filter((pl.col("start") <= last) & (pl.col("end") >= first)).select("src", "dst").unique()
-    return pairs.join(meanwhile.collect(), on=["src", "dst"], how="semi").height >= MIN_COMMON_PAIRS * pairs.height
+    common = pairs.join(meanwhile.collect(), on=["src", "dst"], how="semi").height
+    return bool(common >= THRESHOLDS.common_pairs * pairs.height)

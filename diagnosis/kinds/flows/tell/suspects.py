@@ -13,8 +13,6 @@ from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.tell.analysed import JobAnalysis
 from diagnosis.kinds.flows.tell.report_rows import FlowSuspectRow
 
-#: Probability that the member that should have sent next is the one that stopped: right in three of three recordings.
-OWING_P: Final = 0.6
 #: Switches of one finding that are ranked.
 _MAX_SWITCHES: Final = 4
 
@@ -83,4 +81,4 @@ def _add_members(ranking: _Ranking, slow: SlowReport, capture: Capture) -> None:
 def _owing_suspect(member: SilentMember) -> FlowSuspectRow:
     sent = f"what {member.by} sent to it in the last {member.unanswered_s:.2f} s"
     reason = f"{member.name} did not answer {sent}; then all waited."
-    return FlowSuspectRow(member.name, "node", OWING_P, ["flows"], [reason], how="ceased")
+    return FlowSuspectRow(member.name, "node", thresholds.of("tell").owing_p, ["flows"], [reason], how="ceased")

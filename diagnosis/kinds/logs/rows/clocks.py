@@ -13,23 +13,16 @@ from typing import Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.report_records import ClockRow
 
 SECOND: Final = 1_000_000_000
-QUARTER: Final = 900 * SECOND
 HOUR: Final = 3600 * SECOND
 DAY: Final = 24 * HOUR
-#: Number of files in one other zone from which files that fit in no zone are assigned to it.
-MIN_FILES_IN_ZONE: Final = 2
-#: No two zones in use differ by less.
-MIN_ZONE_SHIFT: Final = 1800 * SECOND
-#: A skew smaller than this is start-up jitter.
-MIN_SKEW_S: Final = 8.0
-#: Share of nodes that must print a message before it is used for comparison.
-COMMON_SHARE: Final = 0.6
-#: Number of backward jumps of a file's time by the same whole quarter hours from which it mixes zones.
-MIN_JUMPS: Final = 2
+THRESHOLDS: Final = thresholds.of("clocks")
+QUARTER: Final = THRESHOLDS.quarter_s * SECOND
+ZONE_SHIFT: Final = THRESHOLDS.zone_shift_s * SECOND
 
 
 @dataclass(frozen=True)
@@ -107,19 +100,19 @@ def _mixed_zones(table: LogTable) -> pl.DataFrame:
     Only files whose time runs back by at least a quarter hour are examined; the zone with most lines is the file's own.
     """
     found = []
-    for file in table.spans.filter(pl.col("jumps") >= MIN_JUMPS)["file"].to_list():
+    for file in table.spans.filter(pl.col("jumps") >= THRESHOLDS.jumps)["file"].to_list():
         rows = table.stamps(file).with_columns(step=pl.col("own").diff().fill_null(0))
         quarters = (pl.col("step") / QUARTER).round().cast(pl.Int64)
         backs = rows.filter(quarters <= -1).select(k=-quarters)["k"]
         usual = int(backs.mode().min() or 0)  # type: ignore[arg-type]
-        if (backs == usual).sum() < MIN_JUMPS or not rows.select((quarters == usual).any()).item():
+        if (backs == usual).sum() < THRESHOLDS.jumps or not rows.select((quarters == usual).any()).item():
             continue
         state = pl.when(quarters == -usual).then(0).when(quarters == usual).then(1)
         rows = rows.with_columns(state=state.forward_fill()).with_columns(
             state=pl.col("state").fill_null(1 - pl.col("state").drop_nulls().first())
         )
-        is_high = float(rows["state"].mean() or 0) >= 0.5  # type: ignore[arg-type]
-        per = rows.group_by("masked").agg(high=pl.col("state").mean() >= 0.5)
+        is_high = float(rows["state"].mean() or 0) >= THRESHOLDS.most  # type: ignore[arg-type]
+        per = rows.group_by("masked").agg(high=pl.col("state").mean() >= THRESHOLDS.most)
         other = per.filter(pl.col("high") != is_high)
         shift = -usual * QUARTER if is_high else usual * QUARTER
         found.append(
@@ -166,7 +159,7 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     best = {s: (-n, s % HOUR != 0, abs(s)) for s, n in votes.items()}
     found = {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
     common = Counter(found.values()).most_common(1)
-    if common and common[0][1] >= MIN_FILES_IN_ZONE:
+    if common and common[0][1] >= THRESHOLDS.zone_files:
         # a launcher that writes after the workers' last stamp lies outside in any zone: it shares the zone of the
         # others
         shift = common[0][0]
@@ -181,7 +174,8 @@ def _fitting_shifts(first: int, last: int, low: int, high: int) -> list[int]:
     A writer that differs by less than an hour was silent for that time, as before a cancellation: no two zones are so
     close.
     """
-    shifts = range(-15 * HOUR, 15 * HOUR + 1, MIN_ZONE_SHIFT)
+    farthest = THRESHOLDS.farthest_zone_h * HOUR
+    shifts = range(-farthest, farthest + 1, ZONE_SHIFT)
     return [s for s in shifts if abs(s) >= HOUR and first - s >= low and last - s <= high]
 
 
@@ -198,21 +192,22 @@ def _skews(table: LogTable, cells: pl.DataFrame, by_file: pl.DataFrame) -> dict[
         .collect()
     )
     total = firsts["node"].n_unique()
-    if total < 3:
+    if total < THRESHOLDS.nodes:
         return {}
-    common = firsts.with_columns(nodes=pl.len().over("masked")).filter(pl.col("nodes") >= max(3, COMMON_SHARE * total))
+    least = max(THRESHOLDS.nodes, THRESHOLDS.common * total)
+    common = firsts.with_columns(nodes=pl.len().over("masked")).filter(pl.col("nodes") >= least)
     off = (
         common.with_columns(off=pl.col("at") - pl.col("at").median().over("masked"))
         .group_by("node")
         .agg(
             skew=pl.col("off").median(),
-            beats=pl.len(),
-            low=pl.col("off").quantile(0.25),
-            high=pl.col("off").quantile(0.75),
+            messages=pl.len(),
+            low=pl.col("off").quantile(THRESHOLDS.low_quantile),
+            high=pl.col("off").quantile(THRESHOLDS.high_quantile),
         )
-        .filter(pl.col("beats") >= 3)
+        .filter(pl.col("messages") >= THRESHOLDS.nodes)
         .sort("node")
     )
     jitter = float((off["high"] - off["low"]).median() or 0.0)  # type: ignore[arg-type]
-    limit = max(MIN_SKEW_S * SECOND, 3 * jitter)
+    limit = max(THRESHOLDS.skew_s * SECOND, THRESHOLDS.skew_jitters * jitter)
     return {node: round(skew) for node, skew, _, low, high in off.iter_rows() if abs(skew) > limit and low * high > 0}

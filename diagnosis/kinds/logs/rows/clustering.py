@@ -20,18 +20,21 @@ import re
 from collections import defaultdict
 from collections.abc import Iterable
 from itertools import pairwise
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from diagnosis import thresholds
 from diagnosis.jit import compiled
 from diagnosis.kinds.logs.read import hashing
 
+THRESHOLDS: Final = thresholds.of("clustering")
 #: This number of different words in one context are values of a parameter.
-MIN_VALUES = 5
+MIN_VALUES: Final = THRESHOLDS.values
 WILDCARD = "\u2217"
 #: Number of messages in a group from which positions that vary together are opened.
-_MIN_LOOSE_ROWS = 6
+_MIN_LOOSE_ROWS: Final = THRESHOLDS.loose_rows
 #: Maximum number of divisions of a group, so that long messages cannot take unlimited time.
 _MAX_DIVISIONS = 12
 #: Number of messages with the same words before a colon, and of lengths of the rest, from which the rest is free text.
@@ -39,6 +42,8 @@ _TAILS, _TAIL_LENGTHS, _TAIL_WORDS = 8, 3, 2
 _MAX_ROUNDS = 6
 #: More than there are different words.
 _MAX_WORDS = 1 << 40
+_WORST_RANK = _MAX_WORDS << 2
+_HASH_STEP = 1 << 32
 _MAX_REPEATED_TOKENS = 5  # tokens of a repeating list entry at most
 #: A quoted text, a name with an argument, a word, a sign.
 _TOKENS = re.compile(r"\"[^\"\u2217]{0,200}\"|\w+[(\[]\u2217[)\]]|[\w.$@/#~%+\u2217-]+|[^\w\s]")
@@ -193,7 +198,7 @@ def _open_parameters(words: Words, vocabulary: _Vocabulary) -> Words:
 
 def _hashes(words: npt.NDArray[np.integer], position: int) -> npt.NDArray[np.uint64]:
     """A hash of each word at its position."""
-    value = words.astype(np.uint64) + np.uint64(1 + (position + 1) * 0x100000000)
+    value = words.astype(np.uint64) + np.uint64(1 + (position + 1) * _HASH_STEP)
     for factor in (0xBF58476D1CE4E5B9, 0x94D049BB133111EB):
         value = (value ^ (value >> np.uint64(30))) * np.uint64(factor)
     return value ^ (value >> np.uint64(31))
@@ -266,7 +271,7 @@ def _divide(  # noqa: PLR0912, PLR0915
         rows = end - begin
         if rows < _MIN_LOOSE_ROWS or depth > _MAX_DIVISIONS:
             continue
-        fixed, varied, best, best_rank = 0, 0, -1, 4 * _MAX_WORDS
+        fixed, varied, best, best_rank = 0, 0, -1, _WORST_RANK
         for position in range(length):
             is_varied[position] = False
             head = words[order[begin], position]

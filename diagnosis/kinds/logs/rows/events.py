@@ -19,6 +19,7 @@ from typing import Final
 import numpy as np
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.logs.read import tables
 from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, with_scheme, without_job_name
 from diagnosis.kinds.logs.read.tables import YEARLESS
@@ -26,10 +27,12 @@ from diagnosis.kinds.logs.rows import cells, line_counts, messages, slabs, store
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import LOG_KINDS, Kind, Parsed, Source
 
-_HALF_YEAR = 182 * 86_400_000_000_000
+_HALF_YEAR: Final = thresholds.of("clocks").half_year_days * 24 * 3600 * 1_000_000_000
 _ROW = ("file", "line", "offset", "length", "record", "at", "source", "masked")
+#: How many more lines are read than are typically needed: a second read costs more.
+_READ_AHEAD: Final = thresholds.limits("events").read_ahead
 #: Places of a long file in which lines are looked for.
-PLACES: Final = 400
+MAX_PLACES_READ: Final = 400
 
 
 @dataclass(frozen=True)
@@ -135,9 +138,11 @@ class LogTable:
             yield rows
 
     def sampled(self, masked: Sequence[int], file: int, most: int) -> pl.DataFrame:
-        """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them. If there are more: the
-        last ones, half of them, and a few in each of :data:`PLACES` places of the file, evenly spread. The lines that
-        are read are about as large a share of the file as the returned ones are of these messages' lines.
+        """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them.
+
+        If there are more: the last ones, half of them, and a few in each of :data:`MAX_PLACES_READ` places of the
+        file, evenly spread. The lines that are read are about as large a share of the file as the returned ones are
+        of these messages' lines.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
         mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()) & (pl.col("file") == file))
@@ -147,8 +152,8 @@ class LogTable:
         low, high = int(mine["first_line"].min()), int(mine["last_line"].max())  # type: ignore[arg-type]
         apart = (high + 1 - low) / count
         last = self._last(file, low, high, wanted, most // 2, apart)
-        each = max(1, (most - most // 2) // PLACES)
-        edges = np.linspace(low, int(last["line"][0]), PLACES + 1).astype(np.int64).tolist()
+        each = max(1, (most - most // 2) // MAX_PLACES_READ)
+        edges = np.linspace(low, int(last["line"][0]), MAX_PLACES_READ + 1).astype(np.int64).tolist()
         wide = math.ceil(2 * each * apart)
         found = [
             self.around(file, begin, min(end, begin + wide) - 1, wanted).head(each) for begin, end in pairwise(edges)
@@ -159,7 +164,7 @@ class LogTable:
         """The last ``count`` lines of these messages in a file, which are typically so many lines ``apart``; or all."""
         found, begin = [self._rows([])], high + 1
         while begin > low and (missing := count - sum(rows.height for rows in found)) > 0:
-            end, begin = begin - 1, max(low, begin - math.ceil(max(slabs.LINES_BEFORE, 1.2 * missing * apart)))
+            end, begin = begin - 1, max(low, begin - math.ceil(max(slabs.LINES_BEFORE, _READ_AHEAD * missing * apart)))
             found.insert(0, self.around(file, begin, end, wanted))
         return pl.concat(found).tail(count)
 

@@ -11,14 +11,14 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.jit import compiled
 from diagnosis.kinds.logs.read import hashing
 from diagnosis.kinds.logs.read.stamps import NO_TIME
 from diagnosis.kinds.logs.read.tables import YEARLESS
 
-#: A time that runs back by this many seconds is a jump: clocks of machines differ by less.
-JUMP_S: Final = 900
-JUMP: Final = JUMP_S * 1_000_000_000
+#: A time that runs back by this many nanoseconds is a jump.
+JUMP: Final = thresholds.of("clocks").jump_s * 1_000_000_000
 
 #: Schema of ``cells.parquet``: the cells of a run of lines of one file, see :class:`cells.Counts`.
 COUNTED: Final = {

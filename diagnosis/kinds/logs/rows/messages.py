@@ -16,7 +16,7 @@ from diagnosis.model import Level
 #: and all others. Each takes about 2 kB and 40 µs of a diagnosis.
 MAX_MESSAGES = 200_000
 #: Files merged at a time: thousands at once are gigabytes.
-_BATCH_FILES = 64
+_MAX_BATCH_FILES = 64
 _BATCH_BYTES = 64 << 20
 _SCHEMA = {"masked": pl.UInt64, "text": pl.String, "example": pl.String, "level": pl.UInt8, "count": pl.UInt64}
 #: Rows of counts from which they are added up.
@@ -78,7 +78,7 @@ def _batches(logs: Sequence[Rows]) -> Iterator[list[Rows]]:
         if file not in files:
             files.add(file)
             size += file.stat().st_size
-        if len(files) >= _BATCH_FILES or size >= _BATCH_BYTES:
+        if len(files) >= _MAX_BATCH_FILES or size >= _BATCH_BYTES:
             yield batch
             batch, files, size = [], set(), 0
     if batch:

@@ -104,7 +104,7 @@ def test_messages_are_merged_a_few_files_at_a_time_with_the_same_result(
 ) -> None:
     tables = [Rows(said(words(30)[n:], tmp_path / f"{n}.parquet", count=n + 1), None, 0) for n in range(10)]
     whole, is_cut = messages.merge_messages(tables)
-    monkeypatch.setattr(messages, "_BATCH_FILES", 3)
+    monkeypatch.setattr(messages, "_MAX_BATCH_FILES", 3)
     assert messages.merge_messages(tables)[0].equals(whole)
     assert not is_cut
     assert dict(whole.select("text", "count").iter_rows())["loader aj began"] == sum(range(1, 11))
@@ -116,7 +116,7 @@ def test_logs_that_take_turns_in_two_tables_are_merged_at_once(tmp_path: Path, m
     reads = []
     read_rows = stored_rows.read
     monkeypatch.setattr(stored_rows, "read", lambda rows, names: reads.append(len(rows)) or read_rows(rows, names))
-    monkeypatch.setattr(messages, "_BATCH_FILES", 3)
+    monkeypatch.setattr(messages, "_MAX_BATCH_FILES", 3)
 
     merged, _ = messages.merge_messages(turns)
 

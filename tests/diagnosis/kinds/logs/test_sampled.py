@@ -37,7 +37,7 @@ def test_the_end_and_the_first_line_are_among_at_most_so_many_lines(
     table = table_of(lines, tmp_path_factory.mktemp("log"))
     every = table.rows([1, 2])
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(events, "PLACES", min(places, most - most // 2))
+        patch.setattr(events, "MAX_PLACES_READ", min(places, most - most // 2))
         usual = table.sampled([1, 2], 0, most)
         patch.setattr(slabs, "LINES_BEFORE", 2)
         patch.setattr(cells, "MAX_LINES", slab)
