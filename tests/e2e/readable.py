@@ -12,15 +12,20 @@ _AXE = "() => axe.run({resultTypes: ['violations'], rules: {'color-contrast': {e
 #: The contrast of a text costs more than all other rules together, and in a table of a hundred rows it is computed for
 #: each cell of a column: of texts with equal colours, sizes, elements and classes up to the page's root, the first one.
 _CONTRAST = """() => {
-  const kinds = new Map();
+  const kinds = new Map(), places = new Map();
+  const placeOf = (element) => {
+    if (!element) return "";
+    if (!places.has(element)) {
+      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(element);
+      const own = [" ", element.tagName, element.getAttribute("class"), backgroundColor, backgroundImage, opacity];
+      places.set(element, own.join() + placeOf(element.parentElement));
+    }
+    return places.get(element);
+  };
   for (const element of document.querySelectorAll("body *")) {
     if (![...element.childNodes].some((node) => node.nodeType === Node.TEXT_NODE && node.data.trim())) continue;
     const { color, fontSize, fontWeight } = getComputedStyle(element);
-    let kind = [color, fontSize, fontWeight].join();
-    for (let at = element; at; at = at.parentElement) {
-      const { backgroundColor, backgroundImage, opacity } = getComputedStyle(at);
-      kind += [" ", at.tagName, at.getAttribute("class"), backgroundColor, backgroundImage, opacity].join();
-    }
+    const kind = [color, fontSize, fontWeight].join() + placeOf(element);
     if (!kinds.has(kind) && element.checkVisibility()) kinds.set(kind, element);
   }
   return axe.run({include: [...kinds.values()]}, {resultTypes: ["violations"], runOnly: ["color-contrast"]});
