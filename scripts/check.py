@@ -48,7 +48,9 @@ _ENGINE = "tests/diagnosis"
 _KINDS = "tests/diagnosis/kinds"
 _FUZZERS = "tests/fuzz"
 _PAGES = "tests/triage"
-#: the plugin takes a millisecond of each test; without it, its settings are an unknown option
+#: each plugin takes half a millisecond of each test
+_WITHOUT_BROWSER = ("-p", "no:playwright", "-p", "no:anyio")
+#: without it, its settings are an unknown option
 _WITHOUT_DJANGO = ("-p", "no:django", "-W", "ignore::pytest.PytestConfigWarning")
 #: added to the niceness of stages that wait for nothing
 _NICENESS = 5
@@ -89,8 +91,8 @@ def _browser() -> Iterator[dict[str, str]]:
 
 
 def _tests(name: str, *arguments: str, service: Any = contextlib.nullcontext, is_waiting: bool = False) -> Stage:
-    """A run of pytest. Each has its own output folder, because pytest empties it at the start."""
-    argv = [*PYTEST, f"--output=test-results/{name.replace(' ', '-')}", *arguments]
+    """A run of pytest."""
+    argv = [*PYTEST, *(() if service is _browser else _WITHOUT_BROWSER), *arguments]
     return Stage(name, argv, service, after=_PREPARED, is_waiting=is_waiting)
 
 
