@@ -93,12 +93,18 @@ class Attempt(models.Model):
     trained_until = models.DateTimeField(null=True, blank=True)
     first_step = models.BigIntegerField(null=True, blank=True)
     last_step = models.BigIntegerField(null=True, blank=True)
+    #: SHA-256 of the digests of its files, in order: equal for the same evidence, whatever the paths
+    evidence_digest = models.CharField(max_length=64, blank=True, default="", db_default="", db_index=True)
+    #: the first attempt of the cluster with the same evidence: figures count that one
+    duplicate_of = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="duplicates"
+    )
 
     class Meta:
         ordering = ("job", "number")
         constraints = (models.UniqueConstraint(fields=("job", "number"), name="attempt_number_once_a_job"),)
         # covers the sum of run times, so that it reads the index alone
-        indexes = (models.Index(fields=("ended_at", "job", "ran_s", "node_count"), name="attempt_ran"),)
+        indexes = (models.Index(fields=("ended_at", "job", "ran_s", "node_count", "duplicate_of"), name="attempt_ran"),)
 
     def __str__(self) -> str:
         return f"{self.job} attempt {self.number}"

@@ -82,7 +82,7 @@ def test_both_pages_show_the_same_figures_of_a_machine(client, engineer, monkeyp
         make_incident(
             accused=("busy",), category="hardware.gpu.ecc", gpu_hours=2, at=timezone.now() - timedelta(number)
         )
-    assert told(engineer, "busy") == (5, 0, 0.83)  # 1 - exp(-5 * (0.15 + 0.2))
+    assert told(engineer, "busy") == (5, 0, 0.79)  # each with its probability of .9: 1 - exp(-5 * 0.9 * (0.15 + 0.2))
     page = page_text(client.get(reverse("node", args=["busy"])))
     assert node_page(engineer, "busy", now=timezone.now()).categories == [("hardware.gpu.ecc", 5)]
     assert "The latest 3" in page
@@ -121,20 +121,22 @@ def test_a_rejected_incident_does_not_count_against_a_machine(engineer):
 
 
 def test_a_word_on_the_category_convicts_no_machine(engineer):
-    """One accusation, unreviewed and alone: 1 - exp(-0.15 - 0.2) = 0.30; confirmed: 1 - exp(-0.5 - 0.2) = 0.50."""
+    """One accusation of .9, unreviewed and alone: 1 - exp(-0.9 * (0.15 + 0.2)) = 0.27; confirmed: 1 - exp(-0.5 - 0.2)
+    = 0.50.
+    """
     incident = make_incident(accused=("n1",))
-    assert told(engineer) == (1, 0, 0.3)
+    assert told(engineer) == (1, 0, 0.27)
     say(incident, engineer, "confirm", claim="category")
-    assert told(engineer) == (1, 0, 0.3)
+    assert told(engineer) == (1, 0, 0.27)
     word = say(incident, engineer, "confirm")
     assert told(engineer) == (1, 1, 0.5)
     decision_undo(decision=word, by=engineer)
-    assert told(engineer) == (1, 0, 0.3)
+    assert told(engineer) == (1, 0, 0.27)
 
 
 def test_an_accusation_with_others_counts_less_than_one_alone_on_both_pages(engineer):
     make_incident(accused=("n1", "n2"))
-    assert told(engineer) == (1, 0, 0.14)
+    assert told(engineer) == (1, 0, 0.13)
 
 
 @pytest.mark.parametrize("word", ["reject", "correct"])

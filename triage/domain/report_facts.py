@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import hashlib
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -131,6 +132,12 @@ def _category_and_confidence(
     if logs.get("is_failure"):
         return logs.get("id") or "unknown", float(logs.get("confidence") or 0)
     return _category_without_logs(report)
+
+
+def evidence_digest_of(report: dict[str, Any]) -> str:
+    """One digest of all files of the report, whatever their paths and order; empty without files."""
+    digests = sorted({str(row.get("sha256") or "") for row in report.get("inputs") or []} - {""})
+    return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
 
 def is_steady(report: dict[str, Any]) -> bool:

@@ -156,6 +156,10 @@ class Incident(models.Model):
     )
     snoozed_until = models.DateTimeField(null=True, blank=True)
     group = models.ForeignKey(Group, on_delete=models.SET_NULL, null=True, blank=True, related_name="incidents")
+    #: the first incident that the same evidence showed: figures, nodes and scores count that one
+    duplicate_of = models.ForeignKey(
+        "self", on_delete=models.SET_NULL, null=True, blank=True, related_name="duplicates"
+    )
     #: the latest diagnosis found no failure; the row stays because people's decisions belong to it
     is_withdrawn = models.BooleanField(default=False)
     #: a fault recorded elsewhere: it counts as a fault, but Faultline did not see the job or name the cause
@@ -189,7 +193,7 @@ class Incident(models.Model):
                 fields=(
                     *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
                     *("gpu_hours", "waited_gpu_hours", "repeated_gpu_hours", "is_cost_assumed", "node_hours"),
-                    *("lost_s", "detected_s", "repaired_s", "is_imported", "id"),
+                    *("lost_s", "detected_s", "repaired_s", "is_imported", "duplicate_of", "id"),
                 ),
                 name="incident_statistics",
             ),

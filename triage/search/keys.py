@@ -74,6 +74,7 @@ _FLAGS: dict[str, tuple[str, Callable[[Asker], Q]]] = {
     "snoozed": ("snoozed", lambda asker: Q(snoozed_until__gt=asker.now)),
     "grouped": ("merged into a group", lambda asker: Q(group__isnull=False)),
     "withdrawn": ("withdrawn by a later diagnosis", lambda asker: Q(is_withdrawn=True)),
+    "duplicate": ("of evidence that an earlier job has", lambda asker: Q(duplicate_of__isnull=False)),
     "imported": ("imported records", lambda asker: Q(is_imported=True)),
 }
 

@@ -85,7 +85,12 @@ def _attempts(user: Any, query: Query, low: datetime, high: datetime) -> QuerySe
     """The attempts between two moments that trained, the latest first."""
     jobs = Job.objects.filter(query.job_condition(), cluster__in=visible_cluster_ids(user)).order_by().values("pk")
     during = Attempt.objects.filter(
-        job__in=jobs, ended_at__gte=low, started_at__lt=high, training_at__isnull=False, trained_until__isnull=False
+        job__in=jobs,
+        duplicate_of=None,
+        ended_at__gte=low,
+        started_at__lt=high,
+        training_at__isnull=False,
+        trained_until__isnull=False,
     )
     return during.select_related("job__cluster").only(*_COLUMNS).order_by("-ended_at", "pk")
 

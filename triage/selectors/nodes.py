@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
@@ -66,6 +66,8 @@ class _Tally(NamedTuple):
     recent: int = 0
     recent_confirmed: int = 0
     recent_imported: int = 0
+    #: the sum of the probabilities of those that nobody judged
+    recent_unreviewed: float | None = None
     confirmed: int = 0
     gpu_hours: float | None = None
     last_at: datetime | None = None
@@ -143,8 +145,10 @@ def _accusations() -> QuerySet[Suspect]:
 
 
 def _valid_accusations(nodes: Any) -> QuerySet[Suspect]:
-    """Accusations of ``nodes`` (ids, or a query of them) in incidents that were neither withdrawn nor rejected."""
-    accused = _accusations().filter(node__in=nodes, incident__is_withdrawn=False)
+    """Accusations of ``nodes`` (ids, or a query of them) in incidents that were neither withdrawn nor rejected; the
+    same evidence accuses once.
+    """
+    accused = _accusations().filter(node__in=nodes, incident__is_withdrawn=False, incident__duplicate_of=None)
     return accused.exclude(incident__state=Incident.State.REJECTED)
 
 
@@ -152,6 +156,7 @@ def _recent_counts(since: datetime) -> dict[int, int]:
     """How often each machine was accused since then, without those that never were."""
     recent = Incident.objects.filter(
         is_withdrawn=False,
+        duplicate_of=None,
         happened_at__gte=since,
         week__gte=since.date() - timedelta(days=since.weekday()),  # the index begins with the week
     ).exclude(state=Incident.State.REJECTED)
@@ -171,6 +176,7 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
             recent=Count("pk", filter=is_recent),
             recent_confirmed=Count("pk", filter=is_recent & is_confirmed),
             recent_imported=Count("pk", filter=is_recent & ~is_confirmed & Q(incident__is_imported=True)),
+            recent_unreviewed=Sum("score", filter=is_recent & ~is_confirmed & Q(incident__is_imported=False)),
             confirmed=Count("pk", filter=is_confirmed),
             gpu_hours=Sum("incident__gpu_hours"),
             last_at=Max("incident__happened_at"),
@@ -179,13 +185,19 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     return {row[0]: _Tally(*row[1:]) for row in rows}
 
 
-def _sole_accusations(nodes: list[int], since: datetime) -> Counter[int]:
-    """The number of diagnosed incidents since then in which each machine was the only accused."""
+def _sole_accusations(nodes: list[int], since: datetime) -> defaultdict[int, float]:
+    """The diagnosed incidents since then in which each machine was the only accused: 1 for each that people confirmed,
+    else its probability.
+    """
     rows = _valid_accusations(nodes).filter(incident__is_imported=False, incident__happened_at__gte=since)
-    return Counter(node for node, accused in rows.values_list("node", "incident__accused") if len(accused) == 1)
+    weights: defaultdict[int, float] = defaultdict(float)
+    for node, accused, word, score in rows.values_list("node", "incident__accused", "word", "score"):
+        if len(accused) == 1:
+            weights[node] += 1.0 if word == Decision.Word.CONFIRM else score
+    return weights
 
 
-def _fleet_row(node: Node, tally: _Tally, alone: int) -> FleetRow:
+def _fleet_row(node: Node, tally: _Tally, alone: float) -> FleetRow:
     return FleetRow(
         node=node,
         accusations=tally.accusations,
@@ -195,7 +207,7 @@ def _fleet_row(node: Node, tally: _Tally, alone: int) -> FleetRow:
         last_at=tally.last_at,
         lemon=lemon_score(
             confirmed=tally.recent_confirmed,
-            unreviewed=tally.recent - tally.recent_confirmed - tally.recent_imported,
+            unreviewed=tally.recent_unreviewed or 0.0,
             alone=alone,
             suspended=tally.recent_imported,
         ),

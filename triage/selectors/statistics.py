@@ -231,7 +231,7 @@ def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, ...]:
     jobs = Q(job__in=matching_jobs) if condition else ~Q(job__in=other_jobs)
     spans = ((0, period.starts_at, period.ends_at), (1, period.before_at, period.starts_at))
     parts = [
-        Attempt.objects.filter(jobs, ended_at__gte=low, ended_at__lt=high)
+        Attempt.objects.filter(jobs, ended_at__gte=low, ended_at__lt=high, duplicate_of=None)
         .order_by()
         .values(which=Value(which))
         .annotate(wall_s=Sum("ran_s"), node_s=Sum(F("ran_s") * F("node_count")))

@@ -81,8 +81,10 @@ class Period:
 def in_period(
     incidents: QuerySet[Incident], low: datetime, high: datetime, weeks: Collection[date] | None = None
 ) -> QuerySet[Incident]:
-    """Incidents from ``low`` on and before ``high``, unordered; only of these ``weeks`` if given."""
-    happened = incidents.filter(happened_at__gte=low, happened_at__lt=high).order_by()
+    """Incidents from ``low`` on and before ``high``, unordered; only of these ``weeks`` if given. The same evidence
+    twice counts once.
+    """
+    happened = incidents.filter(happened_at__gte=low, happened_at__lt=high, duplicate_of=None).order_by()
     # stated twice, because the index with all summed columns begins with the week
     if weeks is None:
         return happened.filter(week__gte=low.date() - timedelta(days=low.weekday()), week__lte=high.date())

@@ -12,6 +12,7 @@ from ingest.models.outcome import standing_outcome
 from triage.domain import standing
 from triage.domain.report_facts import (
     IncidentFacts,
+    evidence_digest_of,
     incident_of,
     node_count_of,
     node_names_of,
@@ -24,7 +25,10 @@ from triage.services.costing import TRAINING_FIELDS, costs_write, training_set
 from triage.services.indexing import search_entry_write
 
 #: what the report shows of an attempt
-ATTEMPT_FIELDS = ("outcome", "node_count", "started_at", "ended_at", "ran_s", *TRAINING_FIELDS)
+ATTEMPT_FIELDS = (
+    *("outcome", "node_count", "started_at", "ended_at", "ran_s", "evidence_digest", "duplicate_of"),
+    *TRAINING_FIELDS,
+)
 #: evidence that came later than this after the end of its attempt was uploaded late: that is no time to detection
 LATE_S = 24 * 3600
 
@@ -71,6 +75,12 @@ def _detected_s(job: Job, incident: Incident, facts: IncidentFacts) -> float | N
     return None if is_late else max(0.0, (incident.opened_at - facts.happened_at).total_seconds())
 
 
+def _original_of(attempt: Attempt) -> Incident | None:
+    """The incident that the first attempt with the same evidence made."""
+    first = attempt.duplicate_of
+    return first.incidents.filter(is_withdrawn=False).first() if first else None
+
+
 def _incident_write(
     *, job: Job, incident: Incident | None, diagnosis: Diagnosis, facts: IncidentFacts, now: datetime
 ) -> Incident:
@@ -102,6 +112,7 @@ def _incident_write(
         "week": week_of(happened_at),
         "lost_s": facts.lost_s,
         "detected_s": _detected_s(job, incident, facts),
+        "duplicate_of": _original_of(diagnosis.attempt),
         "is_withdrawn": False,
     }
     for name, value in values.items():
@@ -174,8 +185,20 @@ def _attempt_write(*, attempt: Attempt, report: dict[str, Any]) -> None:
     attempt.ran_s = None
     if attempt.started_at and attempt.ended_at:
         attempt.ran_s = max(0.0, (attempt.ended_at - attempt.started_at).total_seconds())
+    attempt.evidence_digest = evidence_digest_of(report)
+    attempt.duplicate_of = _first_alike(attempt)
     training_set(attempt, timeline, report.get("job") or {})
     attempt.save(update_fields=ATTEMPT_FIELDS)
+
+
+def _first_alike(attempt: Attempt) -> Attempt | None:
+    """The earliest attempt of other jobs of the cluster with the same evidence, if this is a later one."""
+    if not attempt.evidence_digest:
+        return None
+    alike = Attempt.objects.filter(
+        evidence_digest=attempt.evidence_digest, job__cluster=attempt.job.cluster_id, pk__lt=attempt.pk
+    )
+    return alike.exclude(job=attempt.job_id).order_by("pk").first()
 
 
 def _framework_set(job: Job, attempt: Attempt, report: dict[str, Any]) -> None:
