@@ -9,6 +9,7 @@ import polars as pl
 
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
+from diagnosis.kinds.logs.pace import progress
 from diagnosis.kinds.logs.pace.pacing import NONE, Pace
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Level
@@ -70,7 +71,7 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
     )
     messages = table.select(masked=pl.col("event").cast(pl.UInt64), text="template", example="example")
     given |= {"pool": SimpleNamespace(jobs=[0] * 9), "pace": NONE, "survived": frozenset()}
-    given |= {"table": SimpleNamespace(messages=messages), "is_complete": False}
+    given |= {"table": SimpleNamespace(messages=messages), "is_complete": False, "progress": progress.NONE}
     return FailureFacts(**given | {"catalogue": catalogue} | more)
 
 

@@ -8,14 +8,14 @@ else explains why, the others waited for them.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import polars as pl
 
 from diagnosis import thresholds
-from diagnosis.kinds.logs.causes import lifecycles, roots
+from diagnosis.kinds.logs.causes import candidates, lifecycles, ranker, roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning.catalogue import event_starts
@@ -37,17 +37,36 @@ class Rule:
 
 
 def choose(facts: FailureFacts, weights: pl.Series) -> Roots:
-    """The root events: by weight after corrections, else of the first fallback that finds a leader."""
+    """The root events: of those that weigh enough after corrections the likeliest, else those of the first fallback
+    that finds a leader.
+    """
     corrected = weights
     for rule in _active(CORRECTIONS, facts):
         changed = rule.act(facts, corrected)
         corrected = corrected if changed is None else changed
-    chosen = roots.choose(facts, corrected)
+    chosen = _likeliest(facts, corrected) if facts.total <= 1 else roots.choose(facts, corrected)
     for rule in _active(FALLBACKS, facts):
         changed = rule.act(facts, corrected) if chosen.leader is None else None
         if changed is not None:
-            chosen = roots.choose(facts, changed, by=rule.id)
+            chosen = replace(roots.choose(facts, changed, by=rule.id), scores=chosen.scores)
     return chosen
+
+
+def _likeliest(facts: FailureFacts, weights: pl.Series) -> Roots:
+    """The root events of a job of one machine, whose order is fitted: of several machines the typed weights are right
+    more often, because they compare nodes.
+    """
+    table = candidates.candidates(facts)
+    chosen = roots.choose(facts, weights, ranker.scores(table), _explained(facts))
+    if chosen.leader is None:
+        return chosen
+    return replace(chosen, reasons=ranker.reasons(table, chosen.leader))
+
+
+def _explained(facts: FailureFacts) -> frozenset[int]:
+    """Causes that another rule explains, and that training did not survive."""
+    is_cause = (pl.col("own_role") == Role.ROOT) & (pl.col("role") == Role.CASCADE)
+    return frozenset(facts.events.filter(is_cause & ~facts.is_survived)["event"].to_list())
 
 
 def _active(rules: Sequence[Rule], facts: FailureFacts) -> list[Rule]:
@@ -148,16 +167,17 @@ def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weig
     return events.select(chosen.alias("weight")).to_series()
 
 
-def first_consequence(facts: FailureFacts) -> int | None:
-    """The event to read if a log has only consequences: of one writer the first that states a problem, else the first
-    of all; of several nodes the earliest, and None if no event has a time.
+def line_to_read(facts: FailureFacts, scores: Mapping[int, float]) -> int | None:
+    """The event to read if no line names a cause: of one machine the likeliest of the consequences and ends, by
+    ``scores``; of several the earliest consequence, and None if none has a time.
     """
-    rows = facts.consequences().filter(pl.col("category") != UNKNOWN)
     if facts.total > 1:
-        found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"]
-    else:
-        found = rows.with_columns(is_weak=pl.col("strength") == "weak").sort("is_weak", "first_line", "event")["event"]
-    return None if found.is_empty() else int(found[0])
+        rows = facts.consequences().filter(pl.col("category") != UNKNOWN)
+        found = rows.filter("is_stamped").drop_nulls("first_at").sort("first_at", "event")["event"].to_list()
+        return found[0] if found else None
+    rows = facts.consequences(Role.CASCADE, Role.TEARDOWN)
+    told = [event for event in rows["event"] if event in scores]
+    return max(told, key=lambda event: (scores[event], -event), default=None)
 
 
 CORRECTIONS: Final = (

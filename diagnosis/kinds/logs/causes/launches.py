@@ -15,7 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.kinds.logs.causes.roots import QUOTED_CODE
+from diagnosis.kinds.logs.causes.candidates import QUOTED_CODE
 from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.model import Level, Role

@@ -11,11 +11,11 @@ from typing import Final
 import polars as pl
 
 from diagnosis.history import MIN_POOL_JOBS
+from diagnosis.kinds.logs.causes.candidates import CLUSTER_EVENT, QUOTED_CODE
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import (
     CANCELLED,
     KILLED,
-    QUOTED_CODE,
     THRESHOLDS,
     has_wide_echo,
 )
@@ -26,8 +26,6 @@ from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Level, Role
 
-#: An event of Kubernetes, whose worst level is a warning.
-CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 KILLED_BY_SIGNAL: Final = words.pattern("phrases", "killed_by_signal")
 #: Later than any stamp.
 _NEVER: Final = 2**62

@@ -1,6 +1,7 @@
-"""Chooses the root events: the heaviest (:mod:`root_weights`), and others of the same cause.
+"""Chooses the root events: the likeliest (:mod:`ranker`) of those that weigh enough (:mod:`root_weights`), and others
+of the same cause.
 
-The heaviest event leads; others join it if they are on the same nodes, or of the same kind of cause.
+Others join the leader if they are on the same nodes, or of the same kind of cause.
 """
 
 from __future__ import annotations
@@ -8,7 +9,7 @@ from __future__ import annotations
 import math
 from collections import defaultdict
 from collections.abc import Mapping, Sequence, Set
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Final
 
 import polars as pl
@@ -26,8 +27,6 @@ THRESHOLDS: Final = thresholds.of("roots")
 ENDED_ON: Final = words.regex("phrases", "ended_on")
 #: A rank that a line names.
 RANK: Final = words.regex("phrases", "rank")
-#: A line of source that a traceback quotes below its frame: recognised by its indentation, after any prefix.
-QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 CANCELLED: Final = "platform.scheduler.cancelled"
 #: Kernel boot banner.
 BOOT: Final = words.pattern("phrases", "kernel_boot")
@@ -38,7 +37,7 @@ KILLED: Final = "hardware.host.killed"
 class Roots:
     """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: the nodes of the
     cause (empty: everywhere or nowhere); ``is_wide``: on most nodes; ``t0``: its start (ns); ``by``: the fallback that
-    found it, if any.
+    found it, if any; ``scores``: of all candidates; ``reasons``: why the leader comes first.
     """
 
     leader: int | None = None
@@ -48,22 +47,38 @@ class Roots:
     is_wide: bool = False
     t0: int | None = None
     by: str = ""
+    scores: Mapping[int, float] = field(default_factory=dict)
+    reasons: tuple[str, ...] = ()
 
 
-def choose(facts: FailureFacts, weights: pl.Series, by: str = "") -> Roots:
+def choose(
+    facts: FailureFacts,
+    weights: pl.Series,
+    scores: Mapping[int, float] | None = None,
+    rivals: Set[int] = frozenset(),
+    by: str = "",
+) -> Roots:
     """Leader and members.
 
     Args:
-        weights: of :func:`root_weights.weigh`, in the order of the events.
+        weights: of :func:`root_weights.weigh`, in the order of the events: which events are causes at all.
+        scores: of :func:`ranker.scores`: which of them is the first; without any it is the heaviest.
+        rivals: causes that another rule explains; they may lead, too.
         by: the fallback that these weights come from.
     """
+    scores = scores or {}
     by_event = dict(zip(facts.events["event"], weights, strict=True))
     events = facts.events.with_columns(weight=weights)
     candidates = rows_of(events.filter(pl.col("weight") >= THRESHOLDS.least))
     if not candidates:
-        return Roots(weights=by_event)
+        return Roots(weights=by_event, scores=scores)
+    is_rival = pl.col("event").is_in(sorted(rivals)) & (pl.col("weight") < THRESHOLDS.least)
+    candidates += _best_rival(candidates, rows_of(events.filter(is_rival)), scores)
     places = _nodes_of_events(facts.catalogue, [row.event for row in candidates], facts.named)
-    lead, *others = _ranked(candidates, places, facts.total)
+    ranked = _ranked(candidates, places, facts.total)
+    lead = max(ranked, key=lambda row: scores.get(row.event, 0.0))
+    by_event[lead.event] = lead.weight
+    others = [row for row in ranked if row.event != lead.event]
     home = _home_nodes(lead, others, places)
     is_narrow = stats.is_minority(len(home), facts.total)
     joining = [row.event for row in others if _joins(row, lead, home, places[row.event], facts.total)]
@@ -77,7 +92,20 @@ def choose(facts: FailureFacts, weights: pl.Series, by: str = "") -> Roots:
         is_wide=len(home) > 1 and not is_narrow,
         t0=min((at for at in times if at is not None), default=None),
         by=by,
+        scores=scores,
     )
+
+
+def _best_rival(
+    candidates: Sequence[EventRow], explained: Sequence[EventRow], scores: Mapping[int, float]
+) -> list[EventRow]:
+    """The explained cause that scores higher than every candidate, if any; it is as sure as the heaviest of them."""
+    best = max(scores.get(row.event, 0.0) for row in candidates)
+    higher = [row for row in explained if scores.get(row.event, 0.0) > best]
+    if not higher:
+        return []
+    first = max(higher, key=lambda row: scores[row.event])
+    return [replace(first, weight=max(row.weight for row in candidates))]
 
 
 def _joins(row: EventRow, lead: EventRow, home: Set[str], here: Set[str], total: int) -> bool:

@@ -39,6 +39,8 @@ def _of_events(case: Case, roots: Sequence[int]) -> Iterator[Clue]:
         subject = tables.event_id(row.template, row.signature or "")
         line = quotes.quote(row.example, row.template, LIMITS.chars)
         text = f"“{line}”: {', '.join(_comparisons(case, row))}."
+        if event == case.roots.leader and case.roots.reasons:
+            text += f" It comes first because {'; '.join(case.roots.reasons)}."
         yield Clue(detector, "event", subject, case.roots.weights.get(event, 0.0), text, why)
 
 

@@ -10,7 +10,7 @@ from typing import Final
 
 from diagnosis import quotes, thresholds
 from diagnosis.kinds.logs.causes.case import Case
-from diagnosis.kinds.logs.causes.fallbacks import first_consequence
+from diagnosis.kinds.logs.causes.fallbacks import line_to_read
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.rows import messages
@@ -149,7 +149,7 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
 
 def _basis_without_cause(case: Case) -> str:
     """What an answer rests on, if no line names a cause."""
-    event = first_consequence(case)
+    event = line_to_read(case, case.roots.scores)
     if event is None:
         return "their answer rests on silence, order and agreement between nodes"
     row = case.event(event)

@@ -134,14 +134,14 @@ def _root_events(case: Case, when: Moment) -> list[int]:
 
 
 def _consequence_lines(case: Case, listed: Sequence[LogEvent]) -> tuple[LineRef, ...]:
-    """The lines to read if none names a cause: those of the first consequence; with several nodes only the first
+    """The lines to read if none names a cause: those of a consequence or an end; with several nodes only the first
     line.
     """
-    event = fallbacks.first_consequence(case)
+    event = fallbacks.line_to_read(case, case.roots.scores)
     if event is None:
         return ()
     row = case.event(event)
-    cascades = [one for one in listed if one.role == Role.CASCADE and one.template == row.template]
+    cascades = [one for one in listed if one.role != Role.ROOT and one.template == row.template]
     lines = next((one.lines for one in cascades if one.signature == row.signature), ())
     if case.total <= 1:
         return lines

@@ -169,16 +169,15 @@ def test_in_one_file_the_order_of_lines_counts() -> None:
         ([LOST, at(LOST, 8.0)], NODES, 1),
         ([LOST], NODES, None),
         ([at(LOST, 9.0) | {"category": "unknown"}], NODES, None),
-        ([LOST | {"strength": "weak"}, LOST], NODES[:1], 1),
-        ([LOST | {"first_line": 9}, LOST], NODES[:1], 1),
-        ([LOST], NODES[:1], 0),
+        ([LOST, LOST], NODES[:1], 1),
         ([ECC], NODES[:1], None),
     ],
 )
-def test_the_first_consequence_is_the_line_to_read(
+def test_without_a_cause_the_earliest_consequence_is_the_line_to_read_or_the_likeliest_of_one_machine(
     events: list[dict[str, Any]], nodes: tuple[str, ...], expected: int | None
 ) -> None:
-    assert fallbacks.first_consequence(facts_of(*events, nodes=nodes)) == expected
+    scores = {0: 1.0, 1: 2.0}
+    assert fallbacks.line_to_read(facts_of(*events, nodes=nodes), scores) == expected
 
 
 TORN_DOWN = rule("teardown", "framework.launcher", at=90.0)
