@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterable, Sequence
 from pathlib import Path
+from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from diagnosis import setups, thresholds
-from diagnosis.evidence import Fact, FactSummary
+from diagnosis.evidence import Fact, FactSummary, Measure
 from diagnosis.majority import is_of_most
+from diagnosis.measure_tables import in_words
 
 if TYPE_CHECKING:
     import polars as pl
@@ -35,15 +38,18 @@ class FactRow(NamedTuple):
     line: int
 
 
-def summarise(stated: Sequence[tuple[str, Fact]], folder: Path | None) -> FactSummary | None:
-    """Write the table of all facts, each with its path, into ``folder``; None for a job without
-    facts. O(facts log facts).
+def summarise(
+    stated: Sequence[tuple[str, Fact]], folder: Path | None, measures: Sequence[Measure] = ()
+) -> FactSummary | None:
+    """Write the table of all facts, each with its path, and of what nodes measure, into ``folder``;
+    None for a job without any. O(facts log facts).
     """
     rows = stated[:MAX_JOB_FACTS]
-    if not rows:
+    measured = measured_rows(measures)
+    if not rows and not measured:
         return None
     left_out = len(stated) - len(rows)
-    table = compare_places(_row(path, fact) for path, fact in rows)
+    table = _with_measured(compare_places(_row(path, fact) for path, fact in rows), measured)
     if folder is not None:
         folder.mkdir(parents=True, exist_ok=True)
         table.write_parquet(folder / FILE_NAME)
@@ -55,6 +61,58 @@ def summarise(stated: Sequence[tuple[str, Fact]], folder: Path | None) -> FactSu
         left_out=left_out,
         table=FILE_NAME if folder is not None else "",
     )
+
+
+class MeasuredRow(NamedTuple):
+    """What a node measures of a quantity, as a row of the finished table: its median, the ``usual``
+    one of all nodes, and whether it is far from that.
+    """
+
+    place: str
+    part: str
+    name: str
+    value: str
+    path: str
+    line: int
+    usual: str
+    is_odd: bool
+
+
+def measured_rows(measures: Sequence[Measure]) -> list[MeasuredRow]:
+    """The medians of what the nodes measure. O(values)."""
+    nodes: dict[tuple[str, str], dict[str, list[Measure]]] = defaultdict(lambda: defaultdict(list))
+    for row in measures:
+        if row.values and row.place.name and row.sense != "stage":
+            nodes[row.name, row.unit][row.place.name].append(row)
+    found: list[MeasuredRow] = []
+    for (name, unit), of_node in nodes.items():
+        middle = {node: median(median(row.values) for row in rows) for node, rows in of_node.items()}
+        usual = median(middle.values())
+        is_compared = len(middle) >= THRESHOLDS.min_places
+        for node, rows in of_node.items():
+            is_far = not usual / THRESHOLDS.far <= middle[node] <= usual * THRESHOLDS.far
+            found.append(
+                MeasuredRow(
+                    place=node,
+                    part="",
+                    name=f"{name} (median of its steps)",
+                    value=in_words(middle[node], unit),
+                    path=rows[0].path,
+                    line=rows[0].line,
+                    usual=in_words(usual, unit) if is_compared else "",
+                    is_odd=is_compared and is_far,
+                )
+            )
+    return found
+
+
+def _with_measured(table: pl.DataFrame, rows: Sequence[MeasuredRow]) -> pl.DataFrame:
+    import polars as pl  # noqa: PLC0415  # heavy
+
+    if not rows:
+        return table
+    measured = pl.DataFrame(rows, schema=MeasuredRow._fields, orient="row")
+    return pl.concat([measured.select(table.columns).cast(table.schema), table])
 
 
 def _row(path: str, fact: Fact) -> FactRow:

@@ -134,7 +134,8 @@ def diagnose(
     results = checks.with_targets(outputs, weigh.checked_places(suspects) | machines)
     healthy = pool.last_of(hints.family, exclude=hints.job_id or known.job_id)
     results += _differences(stated, every, logs, healthy)
-    facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables), None, is_part=True)
+    measures = logs.measures if logs else ()
+    facts = budgets.run("facts", lambda: fact_table.summarise(stated, tables, measures), None, is_part=True)
     suspects = weigh.update_suspects(suspects, results)
     concluded = conclude(
         logs,

@@ -21,8 +21,7 @@ import numpy.typing as npt
 
 from diagnosis import stats, thresholds
 from diagnosis.evidence import Check, Measure, Outcome, Result
-from diagnosis.measure_tables import Table, aligned, table_of
-from diagnosis.plain import amount
+from diagnosis.measure_tables import Table, aligned, in_words, table_of
 
 THRESHOLDS: Final = thresholds.of("unevenness")
 
@@ -284,14 +283,5 @@ def _words(table: Table, number: int, stretch: Stretch, parts: Sequence[str]) ->
     when = "" if share >= 1 else f" in {share:.0%} of the steps"
     if when and table.steps and stretch.slow >= THRESHOLDS.mostly * (stretch.last - stretch.first + 1):
         when = f" {table.span(stretch.first, stretch.last)}"
-    own, usual = stated(stretch.own, row.unit), stated(stretch.usual, row.unit)
+    own, usual = in_words(stretch.own, row.unit), in_words(stretch.usual, row.unit)
     return f"{who} {row.name}: {own}, the others {usual}{when}".strip()
-
-
-def stated(value: float, unit: str) -> str:
-    """A value with its unit; seconds below one as milliseconds or microseconds."""
-    if unit == "s" and 0 < value < 1e-3:
-        return f"{amount(value * 1e6)} us"
-    if unit == "s" and 0 < value < 1:
-        return f"{amount(value * 1e3)} ms"
-    return f"{amount(value)} {unit}".strip()

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
+import polars as pl
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
+from msgspec.structs import replace
 
 from diagnosis import fact_table, setups
-from diagnosis.evidence import Fact, Place
+from diagnosis.evidence import Fact, Measure, Place
 from diagnosis.fact_table import FactRow, compare_places
 from diagnosis.kinds import kind_table, states
 
@@ -22,6 +26,21 @@ def odd_places(rows: list[FactRow]) -> list[str]:
 
 def test_a_place_differs_from_what_most_places_state() -> None:
     assert odd_places(rows_of({"gpu-1": "400", "gpu-2": "400", "gpu-3": "100"})) == ["gpu-3"]
+
+
+def test_what_nodes_measure_is_shown_as_medians_and_marked_where_it_is_far_from_the_others(tmp_path: Path) -> None:
+    measures = [
+        Measure(Place("node", f"gpu-{rank // 2}"), "compute_ms", "work", "s", (0.1, 0.17 + 0.2 * (rank == 5), 0.9))
+        for rank in range(8)
+    ]
+    measures = [replace(row, part=f"rank {rank}", path="a.log", line=7) for rank, row in enumerate(measures)]
+    summary = fact_table.summarise([], tmp_path, measures)
+    table = pl.read_parquet(tmp_path / fact_table.FILE_NAME)
+    assert summary is not None
+    assert (summary.facts, summary.places, summary.odd) == (4, 4, 1)
+    assert table.filter("is_odd").select("place", "value", "usual", "path", "line").rows() == [
+        ("gpu-2", "270 ms", "170 ms", "a.log", 7)
+    ]
 
 
 def test_of_two_places_that_differ_none_is_odd() -> None:

@@ -89,7 +89,7 @@ def test_a_failed_job_is_no_example_of_good_values(client, tmp_path, odd_job):
 
 def test_a_job_without_reports_says_what_to_add(client):
     make_job("bare")
-    assert "No report of a machine was read" in page_of(client, "bare")
+    assert "No report of a machine was read, and the logs state no set-up" in page_of(client, "bare")
     assert client.get(reverse("job-facts-csv", args=["bare"])).status_code == 404
 
 
