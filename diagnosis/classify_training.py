@@ -17,6 +17,7 @@ import sys
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 import numpy as np
 from numpy.typing import NDArray
@@ -300,7 +301,7 @@ def _tf_idf(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matri
 
     Pairs and beginnings that occur once are dropped: they would only memorise their text.
     """
-    seen = Counter(feature for text in texts for feature in set(text))
+    seen = Counter(chain.from_iterable(map(set, texts)))
     kept = sorted(feature for feature, count in seen.items() if count > 1 or feature.isalnum())
     vectoriser = TfidfVectorizer(analyzer=list, vocabulary=kept, sublinear_tf=True).fit(texts)
     vectoriser.idf_ = np.round(vectoriser.idf_, 3)

@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Collection, Mapping
 from dataclasses import asdict, dataclass, field, replace
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -116,7 +117,7 @@ class History:
     def to_json(self) -> dict[str, Any]:
         """Texts are stored once and counts refer to them: jobs of one family share nearly all."""
         rows = self._rows()
-        texts = sorted({t for r in rows for t in r["counts"]})
+        texts = sorted(set(chain.from_iterable(r["counts"] for r in rows)))
         place = {t: i for i, t in enumerate(texts)}
         for r in rows:
             r["counts"] = [[place[t], n] for t, n in r["counts"].items()]

@@ -9,6 +9,7 @@ from __future__ import annotations
 import io
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 from typing import Any, Final
 
@@ -107,12 +108,12 @@ def verdict(report: ReportPart) -> KeptReport:
 def cited_lines(report: Any) -> set[tuple[str, int]]:
     """Path and number of every line that a report refers to."""
     if isinstance(report, list):
-        return {ref for part in report for ref in cited_lines(part)}
+        return set(chain.from_iterable(map(cited_lines, report)))
     if not isinstance(report, dict):
         return set()
     own = {(report["file"], report["line"])} if {"file", "line"} <= report.keys() else set()
     refs = {ref for ref in own if isinstance(ref[0], str) and isinstance(ref[1], int)}
-    return refs | {ref for part in report.values() for ref in cited_lines(part)}
+    return refs | set(chain.from_iterable(map(cited_lines, report.values())))
 
 
 def choose_rows(logs: Sequence[Parsed], cited: set[tuple[str, int]], plan: Plan) -> pl.DataFrame:

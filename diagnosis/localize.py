@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final
 
 import msgspec
@@ -94,6 +95,6 @@ def _joined(same: Sequence[Suspect]) -> Suspect:
     # one scale over all kinds: ranked entities stay below accused ones
     shown = max(whole, THRESHOLDS.accused) if is_suspect else min(whole, THRESHOLDS.ranked)
     ordered = sorted(same, key=lambda s: -s.score)
-    reasons = tuple(dict.fromkeys(reason for s in ordered for reason in s.reasons))
-    ranks = tuple(sorted({rank for s in same for rank in s.ranks}))
+    reasons = tuple(dict.fromkeys(chain.from_iterable(s.reasons for s in ordered)))
+    ranks = tuple(sorted(set(chain.from_iterable(s.ranks for s in same))))
     return Suspect(same[0].entity, same[0].kind, shown, tuple(sorted(best)), reasons, ranks, is_suspect)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 #: Bytes at the beginning of a file that are looked at.
@@ -47,7 +48,7 @@ def _is_table(rows: Sequence[str]) -> bool:
     columns = len(cells[0])
     if columns < _MIN_COLUMNS or any(len(row) < columns for row in cells):
         return False
-    words = [word for row in cells[1:] for word in row[:columns]]
+    words = list(chain.from_iterable(row[:columns] for row in cells[1:]))
     numbers = sum(any(letter.isdigit() for letter in word) for word in words)
     return numbers >= _NUMBER_SHARE * len(words)
 

@@ -6,7 +6,7 @@ import hashlib
 import os
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Any, BinaryIO, cast
 from zoneinfo import ZoneInfo
@@ -234,7 +234,7 @@ def merge(parts: Sequence[Parsed], work: Path, files: Sequence[str] | None = Non
         kind=parts[0].kind,
         bytes=sum(part.bytes for part in parts),
         lines=before,
-        notes=tuple(dict.fromkeys(note for part in parts for note in part.notes)),
+        notes=tuple(dict.fromkeys(chain.from_iterable(part.notes for part in parts))),
         sources=settle_labels(list(sources), of_source),
         facts=facts,
         columns=columns,

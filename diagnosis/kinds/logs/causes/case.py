@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cache, cached_property, partial
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -106,7 +107,8 @@ def collect_facts(parsed: Sequence[Parsed], given: Given) -> Facts | None:
 
     said = catalogues.nameless(table)
     # half of the work on a job of many messages, once for all launches
-    mined = cache(given.aside(templates.of_texts, {*said["text"], *(text for job in pool.jobs for text in job.counts)}))
+    healthy = chain.from_iterable(job.counts for job in pool.jobs)
+    mined = cache(given.aside(templates.of_texts, {*said["text"], *healthy}))
     times = clocks.estimate(table)
 
     def told(table: LogTable, said: pl.DataFrame) -> tuple[Catalogue, Progress]:

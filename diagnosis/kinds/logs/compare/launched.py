@@ -11,6 +11,7 @@ from __future__ import annotations
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -53,7 +54,7 @@ def ranks_behind(case: Case) -> tuple[Result, ...]:
     joins = case.table.messages.filter(examples.str.contains(r"\bcomm 0x[0-9a-f]+ rank \d+ nranks "))
     joined = dict(_joined(_lines(case, joins, LIMITS.joins)))
     launches = _last_launches(_lines(case, traces, LIMITS.traces), joined)
-    found = [result for group in launches.values() for result in _behind(group)]
+    found = list(chain.from_iterable(map(_behind, launches.values())))
     return tuple(found[: LIMITS.results])
 
 

@@ -6,6 +6,7 @@ import itertools
 import math
 from collections import defaultdict
 from collections.abc import Iterable, Sequence, Set
+from itertools import chain
 from typing import Final
 
 from diagnosis import quotes, thresholds
@@ -91,7 +92,7 @@ def _nodes_text(same: Sequence[LogEvent]) -> str:
 
 
 def _first_line_text(same: Sequence[LogEvent]) -> str:
-    firsts = [line for event in same for line in event.lines[:1]]
+    firsts = list(chain.from_iterable(event.lines[:1] for event in same))
     if not firsts:
         return ""
     first = min(firsts, key=lambda line: math.inf if line.at is None else line.at)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -51,7 +52,7 @@ def conclude(case: Case) -> LogDiagnosis:
     accused = {node.node for node in where.nodes if node.is_suspect}
     listed = listed_events.list_events(case, roots, roles, accused)
     lead = [event for event in listed if event.role == Role.ROOT]
-    lines = tuple(ref for event in lead for ref in event.lines)
+    lines = tuple(chain.from_iterable(event.lines for event in lead))
     run = case.budgets.run
     no_odd: list[tuple[int, float]] = []
     odd = run("odd iterations", lambda: iterations.odd_iterations(case), no_odd)

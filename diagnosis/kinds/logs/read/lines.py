@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import chain
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -181,7 +182,7 @@ def _clean_lines(block: Block, count: int) -> tuple[list[str], npt.NDArray[np.in
     if not block.is_wrapped:
         return [clean_line(line) for line in split], np.ones(count, np.int64)
     records = [text.split("\n") for text in wrapped.unwrap_all(split)]
-    lines = [clean_line(line) for record in records for line in record]
+    lines = list(map(clean_line, chain.from_iterable(records)))
     return lines, np.array([len(record) for record in records], np.int64)
 
 

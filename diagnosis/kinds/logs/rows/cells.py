@@ -12,6 +12,7 @@ from __future__ import annotations
 from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -158,7 +159,7 @@ def cells_of_files(
     for file, p in enumerate(parsed):
         if p.cells is not None and (year_at is None or not p.facts["has_yearless"]):
             done[p.cells][p.part.number if p.part else 0] = file
-    counted = {file for files in done.values() for file in files.values()}
+    counted = set(chain.from_iterable(files.values() for files in done.values()))
     unread = [file for file in range(len(logs)) if file not in counted]
     for places in file_groups([logs[file].size for file in unread]):
         group = [unread[place] for place in places]

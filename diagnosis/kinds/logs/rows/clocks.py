@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -155,7 +156,7 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
         if last < low - slack or first > high + slack
     }
     # one zone for all of them if possible, whole hours before halves
-    votes = Counter(s for shifts in outside.values() for s in shifts)
+    votes = Counter(chain.from_iterable(outside.values()))
     best = {s: (-n, s % HOUR != 0, abs(s)) for s, n in votes.items()}
     found = {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
     common = Counter(found.values()).most_common(1)

@@ -19,7 +19,7 @@ from __future__ import annotations
 import re
 from collections import defaultdict
 from collections.abc import Iterable
-from itertools import pairwise
+from itertools import chain, pairwise
 from typing import Final
 
 import numpy as np
@@ -127,7 +127,7 @@ def _without_tails(groups: dict[Row, list[int]], vocabulary: _Vocabulary) -> dic
                 heads[row[:at]].append(row)
     for head, rows in heads.items():
         if len(rows) >= _TAILS and len({len(row) for row in rows}) >= _TAIL_LENGTHS:
-            members = [index for row in rows for index in groups.pop(row)]
+            members = list(chain.from_iterable(map(groups.pop, rows)))
             groups[*head, _WILDCARD_NUMBER] = members
     return groups
 

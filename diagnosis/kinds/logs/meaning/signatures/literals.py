@@ -14,6 +14,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Final
 
 from diagnosis import thresholds
@@ -123,7 +124,7 @@ def _only_text(text: str) -> tuple[Way, ...]:
 
 def _any_of(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
     """The ways of all branches; those that need one string only are one way together."""
-    found = [way for branch in branches for way in branch]
+    found = list(chain.from_iterable(branches))
     if not all(found):
         return _ANYTHING
     single = frozenset[str]().union(*(words for way in found if len(way) == 1 for words in way))

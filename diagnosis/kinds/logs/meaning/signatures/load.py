@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Any
 
 from diagnosis.kinds.logs.meaning.signatures.match import SignatureSet
@@ -106,4 +107,4 @@ def load(extra: tuple[Signature, ...] = ()) -> SignatureSet:
 
 def load_with(texts: Iterable[str]) -> SignatureSet:
     """The rule set with the users' own rules given as TOML texts."""
-    return load(tuple(rule for text in texts for rule in parse(text, area="custom")))
+    return load(tuple(chain.from_iterable(parse(text, area="custom") for text in texts)))
