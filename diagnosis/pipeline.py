@@ -215,9 +215,9 @@ def read_reports(parsed: Sequence[Parsed], read: ReadRange) -> list[Result]:
 
 
 def _without_outputs(parsed: Sequence[Parsed], outputs: Sequence[Result]) -> list[Parsed]:
-    """The artifacts that are no output of a check."""
+    """The artifacts that are no output of a check. A log with reports between its lines stays."""
     read = {output.path for output in outputs}
-    return [part for part in parsed if part.path not in read]
+    return [part for part in parsed if part.path not in read or states.holds_reports(part)]
 
 
 def _run_guarded[R, F](

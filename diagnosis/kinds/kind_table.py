@@ -32,11 +32,19 @@ def row_of(kind: str) -> EvidenceKind:
     raise KeyError(kind)
 
 
+def rows_that_read(one: Parsed) -> list[EvidenceKind]:
+    """The rows that read something of a file: its own, and for a log with reports between its lines
+    that of the reports. Raises ``KeyError``.
+    """
+    own = row_of(one.kind)
+    return [own, states.KIND] if states.holds_reports(one) else [own]
+
+
 def analyse(parsed: Sequence[Parsed]) -> list[Result]:
     """What the files of all kinds show, in the order of the table."""
     found: list[Result] = []
     for row in TABLE:
-        found += row.analyse([one for one in parsed if one.kind in row.ids and one.skipped is None])
+        found += row.analyse([one for one in parsed if one.skipped is None and row in rows_that_read(one)])
     return found
 
 
@@ -44,13 +52,14 @@ def facts(parsed: Sequence[Parsed]) -> Iterator[tuple[str, Fact]]:
     """Path and fact of all files, by path."""
     for one in sorted(parsed, key=lambda file: file.path):
         if one.skipped is None:
-            for fact in row_of(one.kind).facts(one):
-                yield one.path, fact
+            for row in rows_that_read(one):
+                yield from ((one.path, fact) for fact in row.facts(one))
 
 
 def measures(parsed: Sequence[Parsed]) -> list[Measure]:
     """What the files of all kinds measure of places."""
     found: list[Measure] = []
     for one in parsed:
-        found += row_of(one.kind).measures(one)
+        for row in rows_that_read(one):
+            found += row.measures(one)
     return found

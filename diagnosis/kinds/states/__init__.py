@@ -7,12 +7,23 @@ faults (``bad_values.toml``). Rules for log lines never see it, so "Thermal slow
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from dataclasses import replace
+from typing import TYPE_CHECKING, BinaryIO, cast
 
-from diagnosis.kinds.evidence_kind import EvidenceKind, Format, read_whole
+from diagnosis.checked_stream import CheckedStream
+from diagnosis.kinds import logs
+from diagnosis.kinds.evidence_kind import HEAD_BYTES, EvidenceFile, EvidenceKind, Format, guarded, read_whole
 from diagnosis.kinds.states.formats import load
-from diagnosis.kinds.states.report_sections import MAX_BYTES, facts_of, homes_of_pods, measures_of, parse, sniff
-from diagnosis.model import Kind, Parsed
+from diagnosis.kinds.states.report_sections import (
+    MAX_BYTES,
+    facts_of,
+    homes_of_pods,
+    log_of,
+    measures_of,
+    parse,
+    sniff,
+)
+from diagnosis.model import LOG_KINDS, Kind, Parsed
 
 if TYPE_CHECKING:
     from diagnosis.evidence import Result
@@ -23,6 +34,35 @@ __all__ = ["KIND", "homes_of_pods", "parse", "sniff"]
 def recognise(head: bytes, path: str) -> str | None:
     """``Kind.STATE`` for reports of machines."""
     return Kind.STATE if sniff(head, path) else None
+
+
+def holds_reports(parsed: Parsed) -> bool:
+    """Whether a log has reports between its lines."""
+    return parsed.kind in LOG_KINDS and bool(parsed.facts.get("formats"))
+
+
+def _read(file: EvidenceFile) -> Parsed:
+    """The facts of a file. Where lines of a log stand between its reports, it is a log, whose reports
+    are blank to the rules for messages.
+    """
+    data = file.stream.read_up_to(MAX_BYTES)
+    lines = log_of(data)
+    if not lines:
+        rest = replace(file, stream=CheckedStream(data, cast("BinaryIO", file.stream)))
+        return read_whole(parse, MAX_BYTES)(rest)
+    reports = parse(data, file.path)
+    inner = replace(
+        file, stream=CheckedStream(lines, cast("BinaryIO", file.stream)), head=lines[:HEAD_BYTES], kind=Kind.LOG
+    )
+    log = logs.parse(inner)
+    file.stream.drain()
+    return replace(
+        log,
+        sha256=file.stream.sha256,
+        bytes=file.stream.passed,
+        notes=(*log.notes, *reports.notes),
+        facts={**log.facts, **reports.facts},
+    )
 
 
 def analyse(parsed: Sequence[Parsed]) -> list[Result]:
@@ -41,7 +81,7 @@ KIND = EvidenceKind(
     ids=(Kind.STATE,),
     name="report of a machine",
     recognise=recognise,
-    parse=read_whole(parse, MAX_BYTES),
+    parse=guarded(_read),
     analyse=analyse,
     facts=facts_of,
     measures=measures_of,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from functools import cache
 from pathlib import PurePosixPath
 from typing import Final, NamedTuple
@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 from diagnosis.evidence import MAX_FACTS, MAX_VALUES, Fact, Measure, Place, number_of
 from diagnosis.kinds.logs.read.encodings import decode, encoding_of
 from diagnosis.kinds.states.formats import Format, Series, format_of, load
+from diagnosis.kinds.states.pieces_of_text import SHAPES_WITH_TIMES, Piece, cut, without_title
 from diagnosis.kinds.states.shapes import Entry, entries
 from diagnosis.model import Kind, Parsed
 
@@ -25,16 +26,11 @@ _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN) ")
 _MAX_LOG_SHARE: Final = 0.5
 _MIN_LOG_LINES: Final = 4
-#: Shapes whose rows may have times: their header tells them from a log.
-_SHAPES_WITH_TIMES: Final = ("csv", "aligned")
-#: A prompt with a command begins a new section.
-_PROMPT: Final = re.compile(
-    r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
-)
 #: Formats that list pods with their nodes.
 _POD_FORMATS: Final = frozenset({"kubectl-pods", "kubernetes"})
 #: Sections of one file of which a note tells.
 MAX_NAMED_SECTIONS: Final = 20
+_NOT_NEWLINE: Final = re.compile(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
 _INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]\d+){0,4}")
@@ -46,13 +42,18 @@ _HOST: Final = re.compile(
 
 class Section(NamedTuple):
     """One section of a file: its first line (1-based), its number of lines, its format (None: not
-    known), its facts.
+    known), its facts, and whether it is read as a log.
     """
 
     first_line: int
     lines: int
     form: Format | None
     facts: int
+    is_log: bool
+
+
+def _section(piece: Piece, facts: int) -> Section:
+    return Section(piece.first_line, piece.text.count("\n"), piece.form, facts, piece.is_log)
 
 
 def sniff(head: bytes, path: str) -> bool:
@@ -63,7 +64,7 @@ def sniff(head: bytes, path: str) -> bool:
     form = format_of(text) if text is not None else None
     if text is None or form is None:
         return False
-    return form.shape in _SHAPES_WITH_TIMES or not _is_log(text)
+    return form.shape in SHAPES_WITH_TIMES or not _is_log(text)
 
 
 def parse(data: bytes, path: str) -> Parsed:
@@ -72,12 +73,13 @@ def parse(data: bytes, path: str) -> Parsed:
     facts: list[Fact] = []
     parts: list[Section] = []
     host = _host(text, path)
-    for first_line, form, section in _sections(text):
+    for piece in cut(text):
         before = len(facts)
-        if form is not None:
-            found = entries(form.shape, section, form)
-            facts += [_fact(entry, host, first_line) for entry in found[: MAX_FACTS - before]]
-        parts.append(Section(first_line, section.count("\n"), form, len(facts) - before))
+        if piece.form is not None:
+            found = entries(piece.form.shape, without_title(piece.text), piece.form)
+            facts += [_fact(entry, host, piece.first_line) for entry in found[: MAX_FACTS - before]]
+        if without_title(piece.text).strip():
+            parts.append(_section(piece, len(facts) - before))
     known = list(dict.fromkeys(part.form.id for part in parts if part.form is not None))
     stored = [(f.place.name, f.name, f.value, f.line, f.part) for f in facts]
     return Parsed(
@@ -89,6 +91,22 @@ def parse(data: bytes, path: str) -> Parsed:
         notes=_notes(parts),
         facts={"formats": known, "states": stored},
     )
+
+
+def log_of(data: bytes) -> bytes:
+    """``data`` with blanks in place of all that is not read as a log: lines and bytes keep their
+    numbers. Empty if nothing is.
+    """
+    text = _text(data)
+    pieces = list(cut(text)) if text is not None else []
+    if not any(piece.is_log for piece in pieces):
+        return b""
+    kept: list[bytes] = []
+    for piece in pieces:
+        raw = piece.text.encode("utf-8", "replace")
+        kept.append(raw if piece.is_log else _NOT_NEWLINE.sub(b" ", raw))
+    found = b"".join(kept)
+    return found if len(found) == len(data) else data  # not UTF-8: its bytes have other numbers
 
 
 def facts_of(parsed: Parsed) -> list[Fact]:
@@ -150,8 +168,10 @@ def _notes(parts: Sequence[Section]) -> tuple[str, ...]:
 
 
 def _of_section(part: Section) -> str:
+    lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
+    if part.is_log:
+        return f"{lines} of a log."
     if part.form is None:
-        lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
         return f"not recognised, {lines}; nothing was concluded from them."
     facts = "1 fact was" if part.facts == 1 else f"{part.facts:,} facts were"
     return f"{part.form.title}: {facts} read."
@@ -161,26 +181,6 @@ def _fact(entry: Entry, host: str, first_line: int) -> Fact:
     place = Place("node", entry.node or host)
     line = entry.line + first_line - 1 if entry.line else 0
     return Fact.of(place, entry.path, entry.value, line, entry.part)
-
-
-def _sections(text: str) -> Iterator[tuple[int, Format | None, str]]:
-    """First line, format and text of each section. A prompt with a command begins one. Nobody knows
-    a part without a known sign: its format is None.
-    """
-    starts = [0, *(found.start() for found in _PROMPT.finditer(text))]
-    line = 1
-    for begin, end in zip(starts, [*starts[1:], len(text)], strict=True):
-        section = text[begin:end]
-        form = format_of(section)
-        if form is not None or _has_output(section):
-            yield line, form, section
-        line += section.count("\n")
-
-
-def _has_output(section: str) -> bool:
-    """Whether anything follows the prompt, if the section begins with one."""
-    found = _PROMPT.match(section)
-    return bool(section[found.end() if found else 0 :].strip())
 
 
 def _text(data: bytes) -> str | None:

@@ -2,16 +2,20 @@
 
 from __future__ import annotations
 
+import io
 import json
+from pathlib import Path
 
 import pytest
 
+from diagnosis import ParseHints, parse, pipeline
 from diagnosis.evidence import Result
 from diagnosis.kinds import states
 from diagnosis.kinds.kind_table import kind_of
-from diagnosis.kinds.states import bad_values, formats, judgement, shapes
+from diagnosis.kinds.states import bad_values, formats, judgement, report_sections, shapes
 from diagnosis.kinds.states.report_sections import MAX_NAMED_SECTIONS, facts_of
 from diagnosis.model import Kind
+from diagnosis.report import to_json
 
 
 def results(text: str, path: str = "gpu-19/report.txt") -> list[Result]:
@@ -276,3 +280,45 @@ def test_listings_of_pods_say_on_which_node_each_pod_runs() -> None:
     document = json.dumps({"apiVersion": "v1", "kind": "List", "items": [pod]})
     reports = [states.parse(table.encode(), "pods.txt"), states.parse(document.encode(), "pods.json")]
     assert states.homes_of_pods(reports) == {"llm-worker-0": "gpu-11", "llm-worker-1": "gpu-12"}
+
+
+PASTE = """root@gpu-19:~# ibstat
+CA 'mlx5_0'
+\tPort 1:
+\t\tState: Down
+and the job says
+srun: error: gpu-19: task 3: Killed
+===== dcgmi health =====
+Health Monitor Report
+| Overall Health   | Healthy       |
+==> train.log <==
+2026-03-04 10:00:01 step 100 loss 2.2
+"""
+
+
+def test_a_log_between_reports_is_read_as_a_log_whose_reports_are_blank(tmp_path: Path) -> None:
+    one = parse(io.BytesIO(PASTE.encode()), "paste.txt", ParseHints(), tmp_path)
+    assert (one.kind, one.lines, one.bytes) == (Kind.LOG, 11, len(PASTE))
+    assert one.facts["formats"] == ["ibstat", "dcgmi-health"]
+    assert one.notes == (
+        "From line 1: ibstat: 1 fact was read.",
+        "From line 6: 1 line of a log.",
+        "From line 7: dcgmi health: 1 fact was read.",
+        "From line 11: 1 line of a log.",
+    )
+    report = to_json(pipeline.diagnose([one], read=lambda path, start, size: PASTE.encode()[start : start + size]))
+    assert "a port is down" in " ".join(report["inferred"])
+    assert report["logs"]["events"][0]["lines"][0]["line"] == 6
+
+
+def test_lines_of_a_log_keep_their_place_and_reports_lend_no_words() -> None:
+    kept = report_sections.log_of(PASTE.encode())
+    assert len(kept) == len(PASTE)
+    assert kept.decode().splitlines()[5] == PASTE.splitlines()[5]
+    assert not kept.decode().splitlines()[3].strip()
+    assert report_sections.log_of(b"CA 'mlx5_0'\n\tPort 1:\n\t\tState: Down\n") == b""
+
+
+def test_the_events_of_a_described_pod_are_read_as_a_log() -> None:
+    text = "Name:   w-3\nNamespace:  train\nEvents:\n  Warning  BackOff  2m  kubelet  Back-off restarting\n"
+    assert b"Back-off restarting" in report_sections.log_of(text.encode())

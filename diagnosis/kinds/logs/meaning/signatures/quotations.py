@@ -36,6 +36,8 @@ EXCEPTION: Final = words.pattern("phrases", "exception") + r"|(?:^|[\s\]])Except
 LANGUAGE_ERROR: Final = words.pattern("phrases", "language_error") + ".*$"
 #: The value of a property says that nothing is wrong ("Thermal slowdown : Not Active").
 SAYS_NO: Final = words.pattern("phrases", "says_no")
+#: A line that tells of no event, such as a sample of generated text.
+NO_EVENT: Final = words.pattern("phrases", "no_event")
 #: What a collector puts before a line: the name of its writer tells no event.
 _WRITER_LABEL: Final = r"\[pod/[^\]]+\]"
 #: A name in quotes: one word, no path.
@@ -64,7 +66,8 @@ class Heard:
         """O(characters)."""
         text, form = pl.col("text"), patterns.form_for(texts)
         claims = text.str.replace(form(HYPOTHESIS_WORDS), "").str.replace(form(_WRITER_LABEL), "")
-        is_no_event = text.str.contains(form(SOURCE_LINE)) | text.str.contains(form(SAYS_NO))
+        quiet = [text.str.contains(form(pattern)) for pattern in (SOURCE_LINE, SAYS_NO, NO_EVENT)]
+        is_no_event = pl.any_horizontal(quiet)
         certain = pl.when(is_no_event).then(pl.lit("")).otherwise(claims)
         unnamed = text.str.replace(form(LANGUAGE_ERROR), "").str.replace_all(form(QUOTED_NAME), "'x'")
         unnamed = unnamed.str.replace_all(form(_JOINED_NAME), "x$1")
