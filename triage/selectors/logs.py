@@ -13,7 +13,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from diagnosis import Source, numbers
-from diagnosis.kinds.logs.read.sources import with_scheme
+from diagnosis.kinds.logs.read.sources import PathScheme, with_scheme
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.plain import visible
@@ -247,7 +247,7 @@ def sources_of(artifact: Artifact, paths: Sequence[str] = ()) -> tuple[Source, .
         return ()
     if all(source.how != "path" and source.rank_how != "path" for source in sources):
         return sources
-    return with_scheme(sources, paths or paths_of(artifact.attempt_id))
+    return with_scheme(sources, PathScheme(paths or paths_of(artifact.attempt_id)))
 
 
 def paths_of(attempt_id: int) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
-from functools import lru_cache
+from functools import cached_property, lru_cache
 
 from diagnosis import numbers
 from diagnosis.model import Source
@@ -145,26 +145,51 @@ class Sources:
         return found
 
 
-def with_scheme(sources: Sequence[Source], paths: Iterable[str]) -> tuple[Source, ...]:
-    """The writers of one file without the ranks and doubtful nodes that only its path states, unless the job's
-    ``paths`` have several values. A single ``rank5`` in a directory's name is the name of an experiment.
+class PathScheme:
+    """Which ranks and nodes the ``paths`` of a job state. O(paths) when it is asked first; then nothing: one for all
+    files of a job, whatever their number.
+    """
 
-    Stops at the second value; O(paths) where there is none.
+    def __init__(self, paths: Iterable[str]) -> None:
+        self._paths = paths
+
+    def has_other_rank(self, rank: int) -> bool:
+        """Whether a path states another rank than this one."""
+        return bool(self._stated[0] - {rank})
+
+    def has_other_node(self, node: str) -> bool:
+        """Whether a path states another node than this one."""
+        return bool(self._stated[1] - {node})
+
+    @cached_property
+    def _stated(self) -> tuple[set[int], set[str]]:
+        """Ranks and nodes, of each two at most."""
+        ranks: set[int] = set()
+        nodes: set[str] = set()
+        for says in map(from_path, self._paths):
+            if says.rank is not None and len(ranks) < 2:
+                ranks.add(says.rank)
+            if says.node is not None and len(nodes) < 2:
+                nodes.add(says.node)
+            if len(ranks) == len(nodes) == 2:
+                break
+        return ranks, nodes
+
+
+def with_scheme(sources: Sequence[Source], scheme: PathScheme) -> tuple[Source, ...]:
+    """The writers of one file without the ranks and doubtful nodes that only its path states, unless the job's paths
+    have several values. A single ``rank5`` in a directory's name is the name of an experiment.
     """
     rank = next((s.rank for s in sources if s.rank_how == "path"), None)
     node = next((s.node for s in sources if _is_doubtful(s)), None)
-    if rank is None and node is None:
+    is_rank_alone = rank is not None and not scheme.has_other_rank(rank)
+    is_node_alone = node is not None and not scheme.has_other_node(node)
+    if not is_rank_alone and not is_node_alone:
         return tuple(sources)
-    for path in paths:
-        says = from_path(path)
-        rank = None if says.rank not in (None, rank) else rank
-        node = None if says.node not in (None, node) else node
-        if rank is None and node is None:
-            return tuple(sources)
     found = []
     for source in sources:
-        kept = replace(source, node=None) if node is not None and _is_doubtful(source) else source
-        found.append(replace(kept, rank=None, rank_how="") if rank is not None and kept.rank_how == "path" else kept)
+        kept = replace(source, node=None) if is_node_alone and _is_doubtful(source) else source
+        found.append(replace(kept, rank=None, rank_how="") if is_rank_alone and kept.rank_how == "path" else kept)
     return tuple(found)
 
 

@@ -21,7 +21,7 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.read import tables
-from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, with_scheme, without_job_name
+from diagnosis.kinds.logs.read.sources import MAX_DOUBTFUL_CONFIDENCE, PathScheme, with_scheme, without_job_name
 from diagnosis.kinds.logs.read.tables import YEARLESS
 from diagnosis.kinds.logs.rows import cells, line_counts, messages, slabs, stored_rows, writer_nodes
 from diagnosis.kinds.logs.rows.stored_rows import Rows
@@ -235,8 +235,9 @@ def build(
     logs = log_artifacts(parsed)
     paths = [p.path for p in logs]
     merged, is_cut = messages.merge_messages([stored_rows.messages_of(p) for p in logs])
+    scheme = PathScheme(paths)
     writers = without_job_name(
-        [with_scheme(p.sources, paths) for p in logs], lambda p: merged["example"].str.contains(p).any()
+        [with_scheme(p.sources, scheme) for p in logs], lambda p: merged["example"].str.contains(p).any()
     )
     logs = [_with_sources(p, own_sources) for p, own_sources in zip(logs, writers, strict=True)]
     rows = [

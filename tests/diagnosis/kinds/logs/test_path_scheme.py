@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from diagnosis.kinds.logs.read.sources import Sources, with_scheme
+from diagnosis.kinds.logs.read.sources import PathScheme, Sources, with_scheme
 
 
 def placed(path: str, *others: str) -> tuple[str | None, int | None]:
-    own = with_scheme(Sources(path).all, [path, *others])[0]
+    own = with_scheme(Sources(path).all, PathScheme([path, *others]))[0]
     return own.node, own.rank
 
 
@@ -36,14 +36,31 @@ def test_a_doubtful_name_is_a_node_only_in_company(paths: list[str], node: str |
 def test_a_rank_that_a_line_states_outranks_the_paths() -> None:
     sources = Sources("run/rank_5.log")
     sources.index("", "7", "", "")
-    assert [(s.rank, s.rank_how) for s in with_scheme(sources.all, ["run/rank_5.log"])] == [(None, ""), (7, "line")]
+    assert [(s.rank, s.rank_how) for s in with_scheme(sources.all, PathScheme(["run/rank_5.log"]))] == [
+        (None, ""),
+        (7, "line"),
+    ]
 
 
 def test_a_line_that_states_only_a_rank_makes_the_paths_doubtful_name_no_surer() -> None:
     sources = Sources("wren-1b5/12.out")
     sources.index("", "7", "", "")
-    assert [(s.node, s.rank) for s in with_scheme(sources.all, ["wren-1b5/12.out"])] == [(None, None), (None, 7)]
+    assert [(s.node, s.rank) for s in with_scheme(sources.all, PathScheme(["wren-1b5/12.out"]))] == [
+        (None, None),
+        (None, 7),
+    ]
 
 
 def test_a_name_before_the_number_of_a_job_is_no_node() -> None:
     assert placed("OAR.2723023.stderr", "chifflot-100/dmesg.out")[0] is None
+
+
+def test_the_paths_of_a_job_are_looked_at_once_for_all_its_files() -> None:
+    looked = []
+    paths = [f"a0/rank{n}.log" for n in range(50)]
+    scheme = PathScheme(looked.append(path) or path for path in paths)
+
+    found = [with_scheme(Sources(path).all, scheme)[0] for path in paths]
+
+    assert [(source.node, source.rank) for source in found] == [(None, n) for n in range(50)]
+    assert looked == paths
