@@ -83,7 +83,7 @@ def _literals(source: str) -> Iterator[tuple[int, re.Pattern[Any]]]:
 def _words() -> dict[str, re.Pattern[str]]:
     """The patterns of the knowledge files, which both engines of patterns read."""
     from diagnosis.kinds.checks import check_table
-    from diagnosis.kinds.logs.meaning import words
+    from diagnosis.kinds.logs.meaning import roster, words
 
     found = {}
     for file in sorted((ROOT / "diagnosis" / "knowledge").glob("*.toml")):
@@ -91,6 +91,9 @@ def _words() -> dict[str, re.Pattern[str]]:
             for word in words.load(file.stem):
                 with contextlib.suppress(re.error):  # what only the linear-time engine knows
                     found[f"{file.name} {word.id} {word.pattern!r:.60}"] = re.compile(word.pattern)
+    for statement in roster.statements().every:
+        for pattern in _patterns_in((statement.pattern, statement.rank_below), 1):
+            found[f"rosters.toml {statement.id} {pattern.pattern!r:.60}"] = pattern
     for check in check_table.load():
         for pattern in _patterns_in((check.sign, check.outcomes), 4):
             found[f"checks.toml {check.id} {pattern.pattern!r:.60}"] = pattern

@@ -7,7 +7,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from diagnosis.kinds.logs.pace import counters
+from diagnosis.kinds.logs.meaning import roster
+from diagnosis.kinds.logs.pace import counters, durations, progress
 from tests.fuzz import patterns as fuzz
 
 #: Half of what is read back of a line (``raw_lines.read_lines``): a cubic search of it takes longer than the limit.
@@ -19,6 +20,14 @@ def test_no_pattern_takes_long_for_any_line() -> None:
     slow = {place: text for place, one in patterns.items() if (text := fuzz.is_slow(one, LINE_CHARS, cpu_s=1.0))}
     assert slow == {}
     assert len(patterns) > 400  # they were found
+
+
+def test_patterns_for_every_message_take_time_in_proportion_to_its_length() -> None:
+    of_statements = [one for row in roster.statements().every for one in (row.pattern, row.rank_below) if one]
+    of_steps = [one for one in vars(durations).values() if isinstance(one, re.Pattern)]
+    of_counters = [one for _, one in progress._counters()]
+    patterns = [*of_statements, *of_steps, *of_counters]
+    assert [one.pattern for one in patterns if fuzz.is_slow(one, 20 * LINE_CHARS, cpu_s=0.5)] == []
 
 
 @pytest.mark.parametrize("pattern", [r"(a+)+$", r"(\d+(,\d+)*,?)*x", r"[\w.]+[.\w]+[\w.]+[\w.]+;"])

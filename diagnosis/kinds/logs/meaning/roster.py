@@ -260,20 +260,28 @@ def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:
 def read_roster(table: LogTable, read: ReadRange) -> Roster:
     """The statements of a job's logs. Only lines whose message holds a word of a statement are read, at most
     :data:`MAX_LINES`."""
-    known = statements()
-    words = sorted({word for one in known.every for word in one.needs})
-    patterns = [pattern for one in known.every for pattern in (one.pattern, one.rank_below) if pattern]
-    # a single word, such as "rank", is in half of all lines
-    candidates = table.messages.filter(pl.col("example").str.to_lowercase().str.contains_any(words))
-    is_told = [any(pattern.search(text) for pattern in patterns) for text in candidates["example"]]
-    messages = candidates.filter(pl.Series(is_told, dtype=pl.Boolean))
-    rows = table.rows(messages["masked"].to_list(), limit=MAX_LINES).sort("file", "line")
+    rows = table.rows(_messages_with_statements(table.messages), limit=MAX_LINES).sort("file", "line")
     found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
     ranks = int(table.sources["rank"].max() or 0) + 1  # type: ignore[arg-type]
     if not 1 < len(found.nodes) < ranks or found.node_of != dict(enumerate(found.nodes)):
         return found
     # a "rank" for each node in turn, though higher ranks write lines: these are numbers of nodes
     return replace(found, node_of={}, per_node=-(-ranks // len(found.nodes)))
+
+
+def _messages_with_statements(messages: pl.DataFrame) -> list[int]:
+    """The numbers of the messages that match a statement. A single word, such as "rank", is in half of all lines, so
+    each pattern is searched for; but only where a word of its own statement is. A rank below may be without one.
+    """
+    known = statements().every
+    words = tuple(dict.fromkeys(word for one in known for word in one.needs))
+    sought = [(one.needs, one.pattern) for one in known] + [(words, one.rank_below) for one in known if one.rank_below]
+    texts = messages.select("masked", "example", lower=pl.col("example").str.to_lowercase())
+    told: set[int] = set()
+    for needs, pattern in sought:
+        candidates = texts.filter(pl.col("lower").str.contains_any(list(needs))).select("masked", "example")
+        told.update(masked for masked, text in candidates.iter_rows() if pattern.search(text))
+    return sorted(told)
 
 
 def apply_roster(

@@ -15,24 +15,27 @@ LIMITS: Final = thresholds.limits("durations")
 
 #: A duration of one step: what is timed, the unit, the number.
 _SECONDS: Final = re.compile(
-    r"(?i)(?:elapsed time per iteration|(?:[\w/]*(?:step|iter(?:ation)?|batch)[ _]?(?:time|timing|seconds|duration)"
+    r"(?i)(?:elapsed time per iteration|(?:(?<![\w/])[\w/]*(?:step|iter(?:ation)?|batch)"
+    r"[ _]?(?:time|timing|seconds|duration)"
     r"|(?:time|seconds|duration)(?:[ _](?:per|a|of)[ _]|/)(?:iteration|step|iter|batch|it)|interval_runtime"
     r"|(?<!\d )\bseconds"
     r"|\bstep))[\"']?\s*+(?:in )?(?:\(?(ms|s)\)?)?\s*+[=:]?\s*+(\d+(?:\.\d+)?)\s*(ms|s\b|sec\w*)?"
 )
-_PER_ITERATION: Final = re.compile(r"(?i)(\d+(?:\.\d+)?) ?s(?:ec\w*)?/(?:it|iter|step|batch)\b")
+_PER_ITERATION: Final = re.compile(r"(?i)(?<!\d)(\d++(?:\.\d++)?) ?s(?:ec\w*+)?/(?:it|iter|step|batch)\b")
 _RATE: Final = re.compile(
     r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
     r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
 )
 #: A duration in any words, next to a counter; remaining time, or time spent on something else, does not count.
 _TOOK: Final = re.compile(
-    r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*[=:(]?\s*"
+    r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*+[=:(]?\s*+"
     r"(\d+(?:\.\d+)?) ?(ms|msec\w*|s\b|sec\w*)?"
 )
 _NOT_TOOK: Final = re.compile(
     r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
 )
+#: Characters before a number in which its other meaning is looked for.
+_CHARS_BEFORE: Final = 64
 #: Number of words before a number that find it in other lines of its message; their maximum length.
 _WORDS_BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
@@ -65,7 +68,7 @@ def stated_duration(text: str) -> StatedDuration | None:
     for found in _TOOK.finditer(text):
         unit = (found.group(2) or "").lower()
         is_timed = unit or found[0].lower().startswith(("dt", "sec", "duration", "took"))
-        if is_timed and not _NOT_TOOK.search(text[: found.start()]):
+        if is_timed and not _NOT_TOOK.search(text, max(found.start() - _CHARS_BEFORE, 0), found.start()):
             return StatedDuration(*found.span(1), 1e-3 if unit.startswith("m") else 1.0)
     return None
 

@@ -6,6 +6,7 @@ import tomllib
 from importlib import resources
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from diagnosis.kinds.logs.meaning import roster
@@ -125,3 +126,26 @@ def test_a_pod_that_writes_a_file_stands_for_its_node(tmp_path: Path) -> None:
     table, found = roster.apply_roster(case.table, (), {}, case.read, pods)
     assert found.nodes == ("gpu-1", "gpu-2")
     assert sorted(table.sources["node"].to_list()) == ["gpu-1", "gpu-2"]
+
+
+def test_a_statement_is_looked_for_where_a_word_of_it_is(monkeypatch: pytest.MonkeyPatch) -> None:
+    looked: list[str] = []
+
+    class Looking:
+        def search(self, text: str) -> bool:
+            looked.append(text)
+            return True
+
+    one = roster.Statement("x", ("rank", "pod"), Looking())  # type: ignore[arg-type]
+    monkeypatch.setattr(roster, "statements", lambda: roster.Statements((one,), frozenset()))
+    texts = ["[Rank0] loss 2.5", "loaded 7 shards", "pod x-1"]
+
+    found = roster._messages_with_statements(pl.DataFrame({"masked": [5, 6, 7], "example": texts}))
+
+    assert found == [5, 7]
+    assert looked == [texts[0], texts[2]]
+
+
+def test_the_rank_below_a_host_is_read_though_its_line_names_no_host() -> None:
+    messages = pl.DataFrame({"masked": [3], "example": ["  rank      : 37 (local_rank: 5)"]})
+    assert roster._messages_with_statements(messages) == [3]
