@@ -120,7 +120,8 @@ class _MemberReceiver:
     def _member(self, number: int, path: str, file: str, sha256: str, size: int, note: str) -> None:
         if self._passed_s is None:
             self._passed_s = time.monotonic() - self._began_at
-        self._store(Path(file), sha256)
+        if file:  # the reader makes none for bytes that it has reported before
+            self._store(Path(file), sha256)
         self._position = number + 1
         self.found_count += 1
         self._size_bytes += size

@@ -11,13 +11,16 @@ import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from diagnosis import archives
 from ingest import services, slots, storage
+from ingest.isolation import inside
 from ingest.models import Artifact, Job, Run, RunLog, Upload
 from ingest.services import engine_calls, unpacking
 from ingest.services.artifact_parsing import artifacts_parse
 from ingest.services.work import Work
 from tests.archives import tar_of
 from tests.factories import make_job
+from tests.ingest.conftest import sha
 
 pytestmark = pytest.mark.django_db(transaction=True)
 COUNT = 600
@@ -176,3 +179,29 @@ def test_sentences_about_members_are_there_once_after_several_turns(job: Job, mo
     assert Artifact.objects.count() == 34
     assert sorted(RunLog.objects.values_list("path", flat=True)) == sorted(n for n in members if n.startswith("../"))
     assert Upload.objects.get().problem.startswith("6 of 40")
+
+
+class Progress:
+    """Takes the rows of a reader, without a site."""
+
+    def __init__(self) -> None:
+        self.rows: list[list[Any]] = []
+
+    def advance(self, amount: int) -> None:
+        """Progress is of no interest here."""
+
+    def ask(self, _: str, rows: list[list[Any]]) -> None:
+        self.rows += rows
+
+
+def test_the_reader_makes_one_file_of_many_equal_members(tmp_path: Path) -> None:
+    source, folder = tmp_path / "all.tar", tmp_path / "members"
+    source.write_bytes(tar_of({f"rank{n}.log": b"x\n" if n else b"other\n" for n in range(150)}))
+    folder.mkdir()
+    worker = Progress()
+
+    inside.unpack(worker, source=str(source), path="all.tar", limits=archives.Limits(), folder=str(folder))
+
+    assert len(worker.rows) == 150
+    assert [bool(row[3]) for row in worker.rows].count(True) == len(list(folder.iterdir())) == 2
+    assert {row[4] for row in worker.rows} == {sha(b"x\n"), sha(b"other\n")}
