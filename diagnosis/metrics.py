@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_right
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 
 DAY_S = 86_400.0
@@ -280,38 +280,6 @@ def _binomial(k: int, n: int, p: float) -> float:
     return math.exp(ways + k * math.log(p) + (n - k) * math.log1p(-p))
 
 
-def standby_table(
-    machines: Iterable[int] = (128, 256, 512, 1024),
-    daily_failure_probability: float = BYTEROBUST_P,
-    quantile: float = 0.99,
-) -> list[dict[str, float]]:
-    """Rows ``{machines, standbys, share, p_enough}``: ``share`` of the job's machines, ``p_enough`` the probability
-    that it is enough."""
-    rows: list[dict[str, float]] = []
-    for n in machines:
-        k = standbys(n, daily_failure_probability, quantile)
-        enough = math.fsum(_binomial(i, n, daily_failure_probability) for i in range(k + 1))
-        rows.append({"machines": n, "standbys": k, "share": k / n if n else 0.0, "p_enough": enough})
-    return rows
-
-
-def expected_scheduling_s(
-    machines: int, seconds_by_evicted: Mapping[int, float], beyond_s: float, daily_failure_probability: float
-) -> float:
-    """Weighted average scheduling time: Σ P(k evicted) · seconds(k) over the days with a failure; more than listed
-    costs ``beyond_s``."""
-    none = _binomial(0, machines, daily_failure_probability)
-    if none >= 1.0:
-        return 0.0
-    total = 0.0
-    covered = none
-    for k, seconds in sorted(seconds_by_evicted.items()):
-        if k > 0:
-            p = _binomial(k, machines, daily_failure_probability)
-            total, covered = total + p * seconds, covered + p
-    return (total + max(0.0, 1.0 - covered) * beyond_s) / (1.0 - none)
-
-
 def lemon_score(*, confirmed: int, unreviewed: float, alone: float = 0, suspended: int = 0) -> float:
     """Score of a node as a repeat offender, in [0, 1), from its accusations within :data:`LEMON_DAYS`.
 
@@ -324,8 +292,3 @@ def lemon_score(*, confirmed: int, unreviewed: float, alone: float = 0, suspende
         raise ValueError("counts must not be negative")
     weight = 0.5 * confirmed + 0.15 * unreviewed + 0.2 * min(alone, confirmed + unreviewed) + 0.25 * suspended
     return 1.0 - math.exp(-min(weight, 30.0))
-
-
-def over_eviction(evicted: int, confirmed: int) -> float | None:
-    """Share of evicted machines that were healthy, in [0, 1]; None if none was evicted."""
-    return max(0.0, (evicted - confirmed) / evicted) if evicted > 0 else None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 
 import pytest
+from scipy.stats import binom
 
 from diagnosis import metrics
 from diagnosis.metrics import Attempt, Outage
@@ -17,15 +18,14 @@ def test_standbys_are_those_of_the_papers_table(machines, expected):
 
 def test_the_whole_range_of_probabilities_gives_the_papers_table():
     for p in (0.00118, 0.0012, 0.00124):
-        assert [row["standbys"] for row in metrics.standby_table(daily_failure_probability=p)] == [2, 2, 3, 4]
+        assert [metrics.standbys(n, p) for n in (128, 256, 512, 1024)] == [2, 2, 3, 4]
 
 
 def test_standbys_are_the_smallest_number_that_is_enough():
     for n in (1, 16, 128, 1024, 4096):
-        row = metrics.standby_table([n], 0.003)[0]
-        fewer = metrics.standby_table([n], 0.003, 0.999)[0]["standbys"]
-        assert row["p_enough"] >= 0.99
-        assert row["standbys"] <= fewer
+        fewest = metrics.standbys(n, 0.003)
+        assert binom.cdf(fewest, n, 0.003) >= 0.99
+        assert binom.cdf(fewest - 1, n, 0.003) < 0.99 or fewest == 0
 
 
 def test_no_machines_need_no_standbys_and_nonsense_is_refused():
@@ -109,12 +109,6 @@ def test_failure_rates_are_per_thousand_node_days_with_an_interval_around_them()
     assert metrics.failures_per_1000_node_days(1, 0) is None
 
 
-def test_scheduling_time_is_weighted_by_how_many_machines_fail_at_once():
-    one = metrics.expected_scheduling_s(1000, {1: 60.0, 2: 60.0, 3: 60.0, 4: 60.0}, 600.0, 0.0012)
-    assert 60 < one < 66  # more than four at once is rare but dear
-    assert metrics.expected_scheduling_s(10, {}, 600.0, 0.0) == 0
-
-
 def test_one_accusation_does_not_make_a_lemon_but_repeated_ones_alone_do():
     once = metrics.lemon_score(confirmed=1, unreviewed=0)
     crowd = metrics.lemon_score(confirmed=3, unreviewed=0)
@@ -131,11 +125,6 @@ def test_a_human_word_weighs_more_than_an_open_accusation():
     assert metrics.lemon_score(confirmed=1, unreviewed=0) > metrics.lemon_score(confirmed=0, unreviewed=2)
     with pytest.raises(ValueError, match="negative"):
         metrics.lemon_score(confirmed=-1, unreviewed=0)
-
-
-def test_over_eviction_is_the_healthy_share_of_what_was_evicted():
-    assert metrics.over_eviction(8, 2) == 0.75
-    assert metrics.over_eviction(0, 0) is None
 
 
 def test_the_written_out_distributions_are_those_of_scipy():
