@@ -102,12 +102,6 @@ def pytest_collection_finish() -> None:
     gc.freeze()
 
 
-def pytest_configure(config: pytest.Config) -> None:
-    """The browser's folder is emptied at the start, so it is not the one that holds those of all stages."""
-    if config.getoption("output", None) == "test-results":
-        config.option.output = "test-results/browser"
-
-
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", action="store_true", help="keep pictures of pages in test-results/")
 
