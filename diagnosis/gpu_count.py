@@ -26,8 +26,9 @@ class GpuCount(msgspec.Struct, frozen=True):
 
 
 class GpuEvidence(msgspec.Struct, frozen=True):
-    """What is known of a job's GPUs; 0 for what is not. ``stated``: of the whole job, ``per_node``: stated of one
-    node, ``ranks``: the highest rank that was seen and one more, ``devices``: seen by reports of nodes or by flows.
+    """What is known of a job's GPUs; 0 for what is not. ``stated``: of the whole job, ``per_node``:
+    stated of one node, ``ranks``: the highest rank that was seen and one more, ``devices``: seen by
+    reports of nodes or by flows.
     """
 
     nodes: int = 0
@@ -38,8 +39,9 @@ class GpuEvidence(msgspec.Struct, frozen=True):
 
 
 def count_gpus(known: GpuEvidence, assumed_per_node: int = 0) -> GpuCount | None:
-    """The GPUs as stated, else the ranks, else the devices seen, else nodes times ``assumed_per_node``; None if
-    nothing tells. Fewer ranks than nodes are not the ranks of the job: each node has at least one.
+    """The GPUs as stated, else the ranks, else the devices seen, else nodes times
+    ``assumed_per_node``; None if nothing tells. Fewer ranks than nodes are not the ranks of the
+    job: each node has at least one.
     """
     ranks = known.ranks if known.ranks >= known.nodes else 0
     candidates: tuple[tuple[int, Source], ...] = (
@@ -55,7 +57,9 @@ def count_gpus(known: GpuEvidence, assumed_per_node: int = 0) -> GpuCount | None
 
 
 def devices_of(facts: Iterable[tuple[str, Fact]], nodes: int) -> int:
-    """The accelerators of ``nodes`` nodes: as many each as on the place that shows most. Linear in facts."""
+    """The accelerators of ``nodes`` nodes: as many each as on the place that shows most. Linear in
+    facts.
+    """
     seen: defaultdict[str, set[str]] = defaultdict(set)
     for path, fact in facts:
         if found := _DEVICE.match(fact.part):

@@ -283,10 +283,11 @@ def _binomial(k: int, n: int, p: float) -> float:
 def lemon_score(*, confirmed: int, unreviewed: float, alone: float = 0, suspended: int = 0) -> float:
     """Score of a node as a repeat offender, in [0, 1), from its accusations within :data:`LEMON_DAYS`.
 
-    ``confirmed`` by humans, ``unreviewed`` not yet judged, each with its probability, ``alone`` those of both in which
-    it was the only accused, ``suspended`` times it was taken out of service. The score is 1 - exp(-x) with
-    x = 0.5·confirmed + 0.15·unreviewed + 0.2·alone + 0.25·suspended: an accusation with others (a switch, a rack)
-    counts less than one alone, and one accusation is never enough.
+    ``confirmed`` by humans, ``unreviewed`` not yet judged, each with its probability, ``alone``
+    those of both in which it was the only accused, ``suspended`` times it was taken out of service.
+    The score is 1 - exp(-x) with x = 0.5·confirmed + 0.15·unreviewed + 0.2·alone + 0.25·suspended:
+    an accusation with others (a switch, a rack) counts less than one alone, and one accusation is
+    never enough.
     """
     if min(confirmed, unreviewed, alone, suspended) < 0:
         raise ValueError("counts must not be negative")

@@ -39,9 +39,9 @@ class AttemptRow(msgspec.Struct, frozen=True):
 
 
 class JobRow(msgspec.Struct, frozen=True):
-    """What is known of the job. ``nodes`` counts its machines; ``gpus``: of all nodes together, None if no evidence
-    tells; ``gpus_from``: stated, ranks or devices; ``layout``: the sizes as they are stated; ``said_outcome``: how it
-    ended, as the uploader says.
+    """What is known of the job. ``nodes`` counts its machines; ``gpus``: of all nodes together,
+    None if no evidence tells; ``gpus_from``: stated, ranks or devices; ``layout``: the sizes as
+    they are stated; ``said_outcome``: how it ended, as the uploader says.
     """
 
     id: str
@@ -203,8 +203,8 @@ class Timeline(msgspec.Struct, frozen=True):
 
 
 class ClockRow(msgspec.Struct, frozen=True):
-    """What was subtracted from the times of a file in another time zone (``kind`` zone), or of a node whose clock is
-    wrong (skew).
+    """What was subtracted from the times of a file in another time zone (``kind`` zone), or of a
+    node whose clock is wrong (skew).
     """
 
     file: str | None

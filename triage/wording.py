@@ -19,7 +19,9 @@ def ago(moment: datetime) -> str:
 
 
 def elapsed(moment: datetime) -> str:
-    """The time since a moment as a clock shows it: ``0:43``, ``12:05``, ``3:07:22``; a day and more in words."""
+    """The time since a moment as a clock shows it: ``0:43``, ``12:05``, ``3:07:22``; a day and more
+    in words.
+    """
     seconds = max(0, int((timezone.now() - moment).total_seconds()))
     if seconds >= _UNITS[0][0]:
         return duration(seconds)
@@ -50,7 +52,9 @@ def amount(value: float | None) -> str:
 
 
 def money(gpu_hours: float | None) -> str:
-    """What GPU-hours cost at the price of the settings, such as “189,785 EUR”; empty without a price or hours."""
+    """What GPU-hours cost at the price of the settings, such as “189,785 EUR”; empty without a
+    price or hours.
+    """
     price = settings.GPU_HOUR_PRICE
     if price is None or gpu_hours is None or math.isnan(gpu_hours):
         return ""

@@ -85,15 +85,18 @@ class Attempt(models.Model):
     ran_s = models.FloatField(null=True, blank=True)
     outcome = models.CharField(max_length=12, choices=Outcome.choices, default=Outcome.UNKNOWN)
     node_count = models.PositiveIntegerField(null=True, blank=True)
-    #: of all nodes together, and where the number comes from: a word of ``diagnosis.gpu_count.Source``
+    #: of all nodes together, and where the number comes from: a word of
+    #: ``diagnosis.gpu_count.Source``
     gpus = models.PositiveIntegerField(null=True, blank=True)
     gpus_from = models.CharField(max_length=8, blank=True, default="", db_default="")
-    #: when its first step began and its last one ended, and the numbers of both; empty if no log shows steps with times
+    #: when its first step began and its last one ended, and the numbers of both; empty if no log
+    #: shows steps with times
     training_at = models.DateTimeField(null=True, blank=True)
     trained_until = models.DateTimeField(null=True, blank=True)
     first_step = models.BigIntegerField(null=True, blank=True)
     last_step = models.BigIntegerField(null=True, blank=True)
-    #: SHA-256 of the digests of its files, in order: equal for the same evidence, whatever the paths
+    #: SHA-256 of the digests of its files, in order: equal for the same evidence, whatever the
+    #: paths
     evidence_digest = models.CharField(max_length=64, blank=True, default="", db_default="", db_index=True)
     #: the first attempt of the cluster with the same evidence: figures count that one
     duplicate_of = models.ForeignKey(

@@ -63,13 +63,17 @@ def is_removed(attempt: Attempt) -> bool:
 
 
 def lost_evidence() -> QuerySet[RunLog]:
-    """Sentences about whole archives of the jobs with ``OuterRef("pk")``: cut off, damaged, read in part."""
+    """Sentences about whole archives of the jobs with ``OuterRef("pk")``: cut off, damaged, read in
+    part.
+    """
     unpacked = RunLog.objects.filter(run__job=OuterRef("pk"), run__kind=Run.Kind.UNPACK)
     return unpacked.exclude(level=RunLog.Level.INFO).filter(path=F("run__upload__path"))
 
 
 def has_whole_evidence(job: Job) -> bool:
-    """Whether no archive of the job was cut off or damaged, as far as anybody can tell. One query."""
+    """Whether no archive of the job was cut off or damaged, as far as anybody can tell. One
+    query.
+    """
     return not Job.objects.filter(pk=job.pk).filter(Exists(lost_evidence())).exists()
 
 

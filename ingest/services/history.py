@@ -76,8 +76,8 @@ def history_learn(work: Work, job: Job, parsed: list[Parsed], *, is_steady: bool
 
 
 def may_be_healthy(job: Job) -> bool:
-    """Whether other jobs may be compared with this one: its evidence is whole and shows success, and no person
-    contradicts.
+    """Whether other jobs may be compared with this one: its evidence is whole and shows success,
+    and no person contradicts.
 
     If the evidence does not show how the job ended, the uploader's statement counts, but only if the logs have no error
     except known harmless ones, which is found out while learning. Else any upload could make failures of others look

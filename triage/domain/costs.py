@@ -1,4 +1,5 @@
-"""What one failure costs: time without progress, the wait for the next start, and steps computed twice, times the GPUs.
+"""What one failure costs: time without progress, the wait for the next start, and steps computed
+twice, times the GPUs.
 
 Pure. The one place where seconds become GPU-hours (definitions: docs/metrics.md).
 """
@@ -15,7 +16,8 @@ from diagnosis.gpu_count import GpuCount, GpuEvidence, Source, count_gpus
 from ingest.models import Attempt
 
 HOUR_S = metrics.HOUR_S
-#: a job that starts again later than this did not keep its machines: the scheduler gave them to others
+#: a job that starts again later than this did not keep its machines: the scheduler gave them to
+#: others
 MAX_WAIT_S = 24 * HOUR_S
 _SOURCES: dict[str, Source] = {"stated": "stated", "ranks": "ranks", "devices": "devices"}
 
@@ -32,34 +34,42 @@ class Cost:
 
 
 def gpus_of(attempt: Attempt, usual_per_node: int) -> GpuCount | None:
-    """The GPUs that the attempt's evidence shows, else nodes times those that a node of the cluster usually has."""
+    """The GPUs that the attempt's evidence shows, else nodes times those that a node of the cluster
+    usually has.
+    """
     if attempt.gpus:
         return GpuCount(attempt.gpus, _SOURCES.get(attempt.gpus_from, "assumed"))
     return count_gpus(GpuEvidence(nodes=attempt.node_count or 0), usual_per_node)
 
 
 def training_of(timeline: Mapping[str, Any]) -> metrics.Attempt | None:
-    """When training ran and which steps it did; None if the timeline of a report does not show it."""
+    """When training ran and which steps it did; None if the timeline of a report does not show
+    it.
+    """
     rows = timeline.get("iterations") or []
     timed = [row for row in rows if row.get("t") is not None and row.get("n") is not None]
     if not timed:
         return None
     first, last = timed[0], timed[-1]
     begin = first["t"] - (first.get("seconds") or 0.0)
-    return metrics.Attempt(begin, last["t"], int(first["n"]), int(last["n"])) if last["t"] > begin else None
+    if last["t"] <= begin:
+        return None
+    return metrics.Attempt(begin, last["t"], int(first["n"]), int(last["n"]))
 
 
 def training_of_attempt(attempt: Attempt) -> metrics.Attempt | None:
     """The same as the attempt's row has it."""
     first, last = attempt.first_step, attempt.last_step
-    if attempt.training_at is None or attempt.trained_until is None or first is None or last is None:
+    begin, end = attempt.training_at, attempt.trained_until
+    if begin is None or end is None or first is None or last is None:
         return None
-    return metrics.Attempt(attempt.training_at.timestamp(), attempt.trained_until.timestamp(), first, last)
+    return metrics.Attempt(begin.timestamp(), end.timestamp(), first, last)
 
 
 def waited_s(attempt: Attempt, following: Attempt | None) -> float | None:
-    """From the end of an attempt until the next one trains, without the run of a next one that never trained: that is
-    lost by itself. None without a next attempt, or if it came so late that the machines were not kept.
+    """From the end of an attempt until the next one trains, without the run of a next one that
+    never trained: that is lost by itself. None without a next attempt, or if it came so late that
+    the machines were not kept.
     """
     if following is None or attempt.ended_at is None:
         return None
@@ -71,7 +81,9 @@ def waited_s(attempt: Attempt, following: Attempt | None) -> float | None:
 
 
 def repeated_s(attempts: Sequence[Attempt]) -> dict[int, float]:
-    """By the number of each attempt that trained: seconds of training whose steps a later attempt did again."""
+    """By the number of each attempt that trained: seconds of training whose steps a later attempt
+    did again.
+    """
     trained = {row.number: launch for row in attempts if (launch := training_of_attempt(row))}
     productive = dict(metrics.productive_intervals(list(trained.values())))
     return {
@@ -89,8 +101,8 @@ def cost_of(
     waited: float | None = None,
     repeated: float | None = None,
 ) -> Cost:
-    """The parts as GPU-hours and their sum; nothing is known without ``lost_s``. ``lost_gpu_hours``: the first part as
-    the report states it. Times in seconds.
+    """The parts as GPU-hours and their sum; nothing is known without ``lost_s``.
+    ``lost_gpu_hours``: the first part as the report states it. Times in seconds.
     """
     if lost_s is None:
         return Cost()

@@ -135,7 +135,9 @@ def _category_and_confidence(
 
 
 def evidence_digest_of(report: dict[str, Any]) -> str:
-    """One digest of all files of the report, whatever their paths and order; empty without files."""
+    """One digest of all files of the report, whatever their paths and order; empty without
+    files.
+    """
     digests = sorted({str(row.get("sha256") or "") for row in report.get("inputs") or []} - {""})
     return hashlib.sha256("\n".join(digests).encode()).hexdigest() if digests else ""
 
@@ -243,8 +245,8 @@ def _slowdowns(report: dict[str, Any]) -> list[dict[str, Any]]:
 
 
 def lost_gpu_hours_of(report: dict[str, Any]) -> float | None:
-    """The cost of slow stretches, with the GPUs that the evidence shows: the same as in the headline. None if the
-    report does not state it.
+    """The cost of slow stretches, with the GPUs that the evidence shows: the same as in the
+    headline. None if the report does not state it.
     """
     rows = _slowdowns(report)
     costs = [float(row["lost_gpu_s"]) for row in rows if row.get("lost_gpu_s") is not None]

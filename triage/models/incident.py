@@ -134,15 +134,18 @@ class Incident(models.Model):
     opened_at = models.DateTimeField(default=timezone.now)
     #: without progress until the attempt ended; of slow steps the time beyond the usual
     lost_s = models.FloatField(null=True, blank=True)
-    #: the whole known cost (triage.domain.costs): lost until the attempt ended, waited for until training ran again,
-    #: and steps computed a second time; the latter two are also stored by themselves
+    #: the whole known cost (triage.domain.costs): lost until the attempt ended, waited for until
+    #: training ran again, and steps computed a second time; the latter two are also stored by
+    #: themselves
     node_hours = models.FloatField(null=True, blank=True)
     gpu_hours = models.FloatField(null=True, blank=True)
     waited_gpu_hours = models.FloatField(null=True, blank=True)
     repeated_gpu_hours = models.FloatField(null=True, blank=True)
-    #: no evidence shows how many GPUs the job had: they are those that nodes of the cluster usually have
+    #: no evidence shows how many GPUs the job had: they are those that nodes of the cluster
+    #: usually have
     is_cost_assumed = models.BooleanField(default=False, db_default=False)
-    #: seconds from the failure to the machine's verdict; empty if the evidence came long after the end
+    #: seconds from the failure to the machine's verdict; empty if the evidence came long after the
+    #: end
     detected_s = models.FloatField(null=True, blank=True)
     #: from the failure to "resolved", in seconds
     repaired_s = models.FloatField(null=True, blank=True)

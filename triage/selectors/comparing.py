@@ -80,11 +80,13 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
 
 
 def _healthy_of(candidates: list[Job]) -> set[int]:
-    """Those that ended well without an incident that stands, by evidence of which nothing was lost."""
-    incidents = Incident.objects.filter(job=OuterRef("pk"), is_withdrawn=False).exclude(state=Incident.State.REJECTED)
-    healthy = Job.objects.filter(pk__in=[row.pk for row in candidates], outcome=Outcome.SUCCEEDED).filter(
-        ~Exists(incidents), ~Exists(lost_evidence())
-    )
+    """Those that ended well without an incident that stands, by evidence of which nothing was
+    lost.
+    """
+    incidents = Incident.objects.filter(job=OuterRef("pk"), is_withdrawn=False)
+    standing = incidents.exclude(state=Incident.State.REJECTED)
+    succeeded = Job.objects.filter(pk__in=[row.pk for row in candidates], outcome=Outcome.SUCCEEDED)
+    healthy = succeeded.filter(~Exists(standing), ~Exists(lost_evidence()))
     return set(healthy.order_by().values_list("pk", flat=True))
 
 

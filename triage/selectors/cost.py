@@ -53,7 +53,8 @@ class JobCost:
 def job_cost(job: Job) -> JobCost | None:
     """None if no attempt's logs have iterations with times. Two queries; linear in attempts."""
     attempts = {row.number: row for row in job.attempts.order_by("number")}
-    trained = {number: launch for number, row in attempts.items() if (launch := training_of_attempt(row))}
+    found = {number: training_of_attempt(row) for number, row in attempts.items()}
+    trained = {number: launch for number, launch in found.items() if launch}
     if not trained:
         return None
     launches = list(trained.values())
@@ -63,7 +64,7 @@ def job_cost(job: Job) -> JobCost | None:
     ended_at = max([*(row.ended_at for row in launches), *(end.timestamp() for end in ends if end)])
     productive = metrics.productive_intervals(launches)
     incidents = list(job.incidents.filter(is_withdrawn=False).select_related("attempt").order_by("happened_at"))
-    outages = [OutageRow(one, None if one.condition == "degraded" else _outage(one, attempts)) for one in incidents]
+    outages = [OutageRow(one, _outage(one, attempts)) for one in incidents]
     failures = [row.outage for row in outages if row.outage is not None]
     ran_s = sum(row.ended_at - row.training_at for row in launches)
     return JobCost(
@@ -79,13 +80,18 @@ def job_cost(job: Job) -> JobCost | None:
     )
 
 
-def _outage(incident: Incident, attempts: dict[int, Attempt]) -> metrics.Outage:
-    """Detected when the attempt ended, localised when a person judged it, over when the next attempt trains.
+def _outage(incident: Incident, attempts: dict[int, Attempt]) -> metrics.Outage | None:
+    """Detected when the attempt ended, localised when a person judged it, over when the next
+    attempt trains.
 
-    Without a next attempt nobody knows that the machines were kept: then nothing counts after the attempt's end.
+    Without a next attempt nobody knows that the machines were kept: then nothing counts after the
+    attempt's end.
     """
+    if incident.condition == "degraded":  # it interrupted nothing
+        return None
     attempt = attempts[incident.attempt.number]
-    following = attempts.get(min((number for number in attempts if number > attempt.number), default=-1))
+    later = [number for number in attempts if number > attempt.number]
+    following = attempts[min(later)] if later else None
     failed_at = attempt.trained_until or incident.happened_at
     waited = waited_s(attempt, following)
     judged_at, resumed_at = None, None

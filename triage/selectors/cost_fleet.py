@@ -1,4 +1,6 @@
-"""Effective training time of the whole fleet, for a period and each sliding hour (definitions: docs/metrics.md)."""
+"""Effective training time of the whole fleet, for a period and each sliding hour (definitions:
+docs/metrics.md).
+"""
 
 from __future__ import annotations
 
@@ -23,7 +25,15 @@ MAX_ATTEMPTS = 20_000
 MAX_POINTS = 2400
 HOUR_S = 3600.0
 _COLUMNS = (
-    *("job__cluster__gpus_per_node", "number", "node_count", "gpus", "gpus_from", "started_at", "ended_at"),
+    *(
+        "job__cluster__gpus_per_node",
+        "number",
+        "node_count",
+        "gpus",
+        "gpus_from",
+        "started_at",
+        "ended_at",
+    ),
     *("training_at", "trained_until", "first_step", "last_step"),
 )
 
@@ -62,7 +72,8 @@ class FleetCost:
 def fleet_cost(*, user: Any, query: Query, period: Period, now: datetime) -> FleetCost | None:
     """None if no attempt of the period has iterations with times.
 
-    One query of at most ``MAX_ATTEMPTS`` rows, O(n log n) in them plus O(log n) per point of the curve.
+    One query of at most ``MAX_ATTEMPTS`` rows, O(n log n) in them plus O(log n) per point of the
+    curve.
     """
     rows = list(_attempts(user, query, period.starts_at, period.ends_at)[: MAX_ATTEMPTS + 1])
     runs = _runs(rows[:MAX_ATTEMPTS])
@@ -96,7 +107,9 @@ def _attempts(user: Any, query: Query, low: datetime, high: datetime) -> QuerySe
 
 
 def _runs(attempts: Iterable[Attempt]) -> list[metrics.Run]:
-    """Each job as one run. A job that hangs after its last step costs time until its attempt ends."""
+    """Each job as one run. A job that hangs after its last step costs time until its attempt
+    ends.
+    """
     by_job: dict[int, list[Attempt]] = defaultdict(list)
     for attempt in attempts:
         by_job[attempt.job_id].append(attempt)
@@ -117,7 +130,9 @@ def _run(attempts: list[Attempt]) -> metrics.Run:
 
 
 def fleet_ettr(*, user: Any, query: Query, low: datetime, high: datetime) -> tuple[float | None, float]:
-    """The fleet's ratio between two moments, and the seconds that its jobs lasted. One query, as above."""
+    """The fleet's ratio between two moments, and the seconds that its jobs lasted. One query, as
+    above.
+    """
     runs = _runs(_attempts(user, query, low, high)[:MAX_ATTEMPTS])
     begin, end = low.timestamp(), high.timestamp()
     lasted_s = sum(max(0.0, min(run.ended_at, end) - max(run.started_at, begin)) for run in runs)
@@ -137,7 +152,10 @@ def _weeks(fleet: metrics.Fleet, begin: float, end: float) -> list[WeekCost]:
     monday = first - timedelta(days=first.weekday())
     weeks = []
     while monday.timestamp() < end:
-        low, high = max(begin, monday.timestamp()), min(end, (monday + timedelta(days=7)).timestamp())
+        low, high = (
+            max(begin, monday.timestamp()),
+            min(end, (monday + timedelta(days=7)).timestamp()),
+        )
         wall = fleet.wall_gpu_s(low, high)
         if wall:
             weeks.append(WeekCost(monday, wall / HOUR_S, fleet.productive_gpu_s(low, high) / HOUR_S))

@@ -18,9 +18,11 @@ PREFIX = "demo-"
 
 @dataclass(frozen=True, slots=True)
 class Notice:
-    """A page's sentence about the demonstration, and the queries that select, exclude or include it (empty: no link).
+    """A page's sentence about the demonstration, and the queries that select, exclude or include it
+    (empty: no link).
 
-    ``counted``: which of ``without``, ``alone`` and ``both`` the page shows, on pages with a switch between them.
+    ``counted``: which of ``without``, ``alone`` and ``both`` the page shows, on pages with a switch
+    between them.
     """
 
     words: str
@@ -82,14 +84,18 @@ def notice_of_figures(query: Query, user: Any) -> Notice | None:
     if not has_demonstration(user) or (requested and not names_demonstration(query)):
         return None
     base = query.without("cluster")
-    made_up, own = base.plus("cluster", DEMONSTRATION), base.plus("cluster", DEMONSTRATION, is_negated=True)
+    made_up = base.plus("cluster", DEMONSTRATION)
+    own = base.plus("cluster", DEMONSTRATION, is_negated=True)
     links = str(made_up), str(own), str(base.plus("cluster", "*"))
     if not requested:
-        return Notice("Only your jobs are counted, not the demonstration.", False, *links, counted="without")
+        words = "Only your jobs are counted, not the demonstration."
+        return Notice(words, False, *links, counted="without")
     if requested == {DEMONSTRATION}:
-        words = "Only the demonstration is counted: a made-up year on 400 nodes and some recordings."
+        about = "a made-up year on 400 nodes and some recordings"
+        words = f"Only the demonstration is counted: {about}."
         return Notice(words, True, *links, counted="alone")
-    return Notice("Your jobs and the demonstration are counted together.", True, *links, counted="both")
+    words = "Your jobs and the demonstration are counted together."
+    return Notice(words, True, *links, counted="both")
 
 
 def notice_of_rows(user: Any, rows: int, query: Query | None = None) -> Notice | None:

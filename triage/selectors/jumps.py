@@ -1,4 +1,6 @@
-"""Where a short text typed into the search box may lead: an incident, jobs, nodes, people, categories."""
+"""Where a short text typed into the search box may lead: an incident, jobs, nodes, people,
+categories.
+"""
 
 from __future__ import annotations
 
@@ -37,7 +39,9 @@ class Jump:
 
 
 def numbered_incident(user: Any, text: str) -> Incident | None:
-    """The incident whose number is the whole text, if the person may see it. One query, none for other texts."""
+    """The incident whose number is the whole text, if the person may see it. One query, none for
+    other texts.
+    """
     found = _NUMBER.fullmatch(text.strip())
     if found is None:
         return None
@@ -45,7 +49,9 @@ def numbered_incident(user: Any, text: str) -> Incident | None:
 
 
 def jumps(user: Any, query: Query) -> list[Jump]:
-    """What the words of the query name. Four small queries; none for a query with keys, which says what it means."""
+    """What the words of the query name. Four small queries; none for a query with keys, which says
+    what it means.
+    """
     if not query.terms or any(term.key or term.is_negated for term in query.leaves):
         return []
     text = " ".join(term.values[0] for term in query.leaves)
@@ -54,24 +60,33 @@ def jumps(user: Any, query: Query) -> list[Jump]:
         found.append(Jump("Incident", str(incident), reverse("incident", args=[incident.pk])))
     if not _MIN_CHARS <= len(text) <= _MAX_CHARS:
         return found
-    return [*found, *_jobs(user, text), *_nodes(user, text), *_people(user, text), *_categories(text)]
+    return [
+        *found,
+        *_jobs(user, text),
+        *_nodes(user, text),
+        *_people(user, text),
+        *_categories(text),
+    ]
 
 
 def _jobs(user: Any, text: str) -> list[Jump]:
-    named = jobs_visible_to(user).filter(Q(slug__icontains=text) | Q(name__icontains=text)).order_by("-pk")
-    return [Jump("Job", job.name, reverse("job", args=[job.slug])) for job in named.only("slug", "name")[:MAX_JUMPS]]
+    is_named = Q(slug__icontains=text) | Q(name__icontains=text)
+    jobs = jobs_visible_to(user).filter(is_named).order_by("-pk").only("slug", "name")[:MAX_JUMPS]
+    return [Jump("Job", job.name, reverse("job", args=[job.slug])) for job in jobs]
 
 
 def _nodes(user: Any, text: str) -> list[Jump]:
-    names = nodes_visible_to(user).filter(name__icontains=text).order_by("name").values_list("name", flat=True)
-    return [Jump("Node", name, reverse("node", args=[name])) for name in names.distinct()[:MAX_JUMPS]]
+    named = nodes_visible_to(user).filter(name__icontains=text).order_by("name")
+    names = named.values_list("name", flat=True).distinct()[:MAX_JUMPS]
+    return [Jump("Node", name, reverse("node", args=[name])) for name in names]
 
 
 def _people(user: Any, text: str) -> list[Jump]:
     """People who look after an incident that the person may see."""
-    assigned = Incident.objects.filter(cluster__in=visible_cluster_ids(user), assignee__isnull=False)
-    people = get_user_model().objects.filter(username__icontains=text, pk__in=assigned.values("assignee"))
-    names = people.order_by("username").values_list("username", flat=True)[:MAX_JUMPS]
+    seen = Incident.objects.filter(cluster__in=visible_cluster_ids(user), assignee__isnull=False)
+    people = get_user_model().objects.filter(username__icontains=text)
+    assigned = people.filter(pk__in=seen.values("assignee")).order_by("username")
+    names = assigned.values_list("username", flat=True)[:MAX_JUMPS]
     return [Jump("Assigned to", name, _list_url(Query().plus("assignee", name))) for name in names]
 
 
@@ -79,10 +94,8 @@ def _categories(text: str) -> list[Jump]:
     """Categories whose title has the text."""
     tree, wanted = taxonomy.load(), text.casefold()
     named = [node for node in tree if wanted in node.title.casefold()]
-    return [
-        Jump("Category", " › ".join(tree.path(node.id)), _list_url(Query().plus("category", node.id)))
-        for node in named[:MAX_JUMPS]
-    ]
+    titles = {node.id: " › ".join(tree.path(node.id)) for node in named[:MAX_JUMPS]}
+    return [Jump("Category", title, _list_url(Query().plus("category", name))) for name, title in titles.items()]
 
 
 def _list_url(query: Query) -> str:

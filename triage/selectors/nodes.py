@@ -145,11 +145,11 @@ def _accusations() -> QuerySet[Suspect]:
 
 
 def _valid_accusations(nodes: Any) -> QuerySet[Suspect]:
-    """Accusations of ``nodes`` (ids, or a query of them) in incidents that were neither withdrawn nor rejected; the
-    same evidence accuses once.
+    """Accusations of ``nodes`` (ids, or a query of them) in incidents that were neither withdrawn
+    nor rejected; the same evidence accuses once.
     """
-    accused = _accusations().filter(node__in=nodes, incident__is_withdrawn=False, incident__duplicate_of=None)
-    return accused.exclude(incident__state=Incident.State.REJECTED)
+    accused = _accusations().filter(node__in=nodes, incident__is_withdrawn=False)
+    return accused.filter(incident__duplicate_of=None).exclude(incident__state=Incident.State.REJECTED)
 
 
 def _recent_counts(since: datetime) -> dict[int, int]:
@@ -186,12 +186,13 @@ def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
 
 
 def _sole_accusations(nodes: list[int], since: datetime) -> defaultdict[int, float]:
-    """The diagnosed incidents since then in which each machine was the only accused: 1 for each that people confirmed,
-    else its probability.
+    """The diagnosed incidents since then in which each machine was the only accused: 1 for each
+    that people confirmed, else its probability.
     """
     rows = _valid_accusations(nodes).filter(incident__is_imported=False, incident__happened_at__gte=since)
     weights: defaultdict[int, float] = defaultdict(float)
-    for node, accused, word, score in rows.values_list("node", "incident__accused", "word", "score"):
+    columns = ("node", "incident__accused", "word", "score")
+    for node, accused, word, score in rows.values_list(*columns):
         if len(accused) == 1:
             weights[node] += 1.0 if word == Decision.Word.CONFIRM else score
     return weights

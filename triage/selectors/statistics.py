@@ -106,7 +106,9 @@ class Statistics:
 
     @property
     def head(self) -> tuple[Figure, ...]:
-        """The three figures that answer how much, what it cost, and what of the time was effective."""
+        """The three figures that answer how much, what it cost, and what of the time was
+        effective.
+        """
         return tuple(figure for figure in self.figures if figure.key in _HEAD)
 
     @property
@@ -115,7 +117,9 @@ class Statistics:
 
     @property
     def most_frequent(self) -> dict[str, Any] | None:
-        """The row of ``pareto`` with most incidents, the costliest of equals; None without incidents."""
+        """The row of ``pareto`` with most incidents, the costliest of equals; None without
+        incidents.
+        """
         rows = self.pareto.to_dict("records")
         return max(rows, key=lambda row: row["incidents"], default=None)
 
@@ -123,7 +127,8 @@ class Statistics:
         """The table of this name, ``figures`` included; KeyError for other names."""
         if name == "figures":
             columns = ["key", "title", "value", "before", "unit", "basis"]
-            return _frame([[getattr(figure, column) for column in columns] for figure in self.figures], columns)
+            rows = [[getattr(figure, column) for column in columns] for figure in self.figures]
+            return _frame(rows, columns)
         if name not in TABLES:
             raise KeyError(name)
         frame: pd.DataFrame = getattr(self, name)
@@ -136,8 +141,8 @@ TABLES = ("weeks", "pareto", "verdicts", "precision", "calibration", "dimension"
 def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster", now: datetime) -> Statistics:
     """The statistics of incidents that ``user`` may see, ``query`` matches, and that happened in ``period``.
 
-    Complexity: eight queries, each of few passes over an index (two small ones instead of the longest if the weeks
-    are cached), then linear in weeks x categories.
+    Complexity: eight queries, each of few passes over an index (two small ones instead of the
+    longest if the weeks are cached), then linear in weeks x categories.
     """
     incidents = query.apply(incidents_visible_to(user), user=user, now=now)
     pieces = _pieces(user, query, period, by, now)
@@ -209,8 +214,8 @@ def _hide_unknown_costs(frame: pd.DataFrame) -> pd.DataFrame:
 
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How long jobs ran in a period: the denominator of failure rates. ``ettr``: the fleet's, of jobs that ``lasted_s``
-    seconds from their first step to their end.
+    """How long jobs ran in a period: the denominator of failure rates. ``ettr``: the fleet's, of
+    jobs that ``lasted_s`` seconds from their first step to their end.
     """
 
     wall_s: float
@@ -222,7 +227,8 @@ class Exposure:
 def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, ...]:
     """Run time of the attempts that ended in this period and in the one before, of the query's jobs.
 
-    Healthy jobs count, too: terms about incidents do not filter it. One query of two sums, and two of attempts.
+    Healthy jobs count, too: terms about incidents do not filter it. One query of two sums, and two
+    of attempts.
     """
     visible, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
     # most people see most jobs: testing for an excluded job is faster
@@ -292,8 +298,9 @@ def _gpu_hours(part: Sums, _: Exposure) -> _ValueAndBasis:
     if not part.incidents:
         return part.gpu_hours, ""
     of_all = f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}"
-    assumed = f", {part.assumed:,.0f} of them with an assumed number of GPUs" if part.assumed else ""
-    return part.gpu_hours, of_all + assumed
+    if part.assumed:
+        of_all += f", {part.assumed:,.0f} of them with an assumed number of GPUs"
+    return part.gpu_hours, of_all
 
 
 def _too_short(ran: Exposure) -> str:
@@ -313,7 +320,8 @@ def _mttd(part: Sums, _: Exposure) -> _ValueAndBasis:
         return None, "no evidence came within a day of the failure" if part.diagnosed else ""
     late = part.diagnosed - part.detections
     left_out = f"; {late:,.0f} uploaded late or without times left out" if late else ""
-    return _ratio(part.detected_s, part.detections), f"of {_count(part.detections, 'incident')}{left_out}"
+    basis = f"of {_count(part.detections, 'incident')}{left_out}"
+    return _ratio(part.detected_s, part.detections), basis
 
 
 def _mttr(part: Sums, _: Exposure) -> _ValueAndBasis:
@@ -325,7 +333,8 @@ def _ettr(_: Sums, ran: Exposure) -> _ValueAndBasis:
     if ran.ettr is None:
         return None, "no logs show steps with times"
     if ran.lasted_s < MIN_RUN_S:
-        return None, f"{ran.lasted_s / 3600:,.1f} h with known steps, {MIN_RUN_S / 3600:.0f} h needed"
+        needed = f"{MIN_RUN_S / 3600:.0f} h needed"
+        return None, f"{ran.lasted_s / 3600:,.1f} h with known steps, {needed}"
     return ran.ettr, f"of {ran.lasted_s / 3600:,.0f} h with known steps"
 
 

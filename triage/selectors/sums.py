@@ -30,8 +30,8 @@ INVALID_DATES = "The dates cannot be used: give since and until as 2026-11-01, s
 
 @dataclass(frozen=True, slots=True)
 class Period:
-    """Days from ``start`` to ``end``, both included, in UTC; the period before ends at ``start``. It has the same
-    length; that before a calendar month is the month before.
+    """Days from ``start`` to ``end``, both included, in UTC; the period before ends at ``start``.
+    It has the same length; that before a calendar month is the month before.
     """
 
     start: date
@@ -81,8 +81,8 @@ class Period:
 def in_period(
     incidents: QuerySet[Incident], low: datetime, high: datetime, weeks: Collection[date] | None = None
 ) -> QuerySet[Incident]:
-    """Incidents from ``low`` on and before ``high``, unordered; only of these ``weeks`` if given. The same evidence
-    twice counts once.
+    """Incidents from ``low`` on and before ``high``, unordered; only of these ``weeks`` if given.
+    The same evidence twice counts once.
     """
     happened = incidents.filter(happened_at__gte=low, happened_at__lt=high, duplicate_of=None).order_by()
     # stated twice, because the index with all summed columns begins with the week

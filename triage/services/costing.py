@@ -1,11 +1,12 @@
-"""Writes what each incident of a job costs. A later attempt shows how long an earlier one's job waited for it."""
+"""Writes what each incident of a job costs. A later attempt shows how long an earlier one's job
+waited for it.
+"""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import date
-from itertools import pairwise
 from typing import Any
 
 from django.db import transaction
@@ -17,12 +18,20 @@ from triage.domain.report_facts import lost_gpu_hours_of, utc_time
 from triage.models import Incident
 
 TRAINING_FIELDS = ("gpus", "gpus_from", "training_at", "trained_until", "first_step", "last_step")
-COST_FIELDS = ("gpu_hours", "waited_gpu_hours", "repeated_gpu_hours", "node_hours", "is_cost_assumed")
+COST_FIELDS = (
+    "gpu_hours",
+    "waited_gpu_hours",
+    "repeated_gpu_hours",
+    "node_hours",
+    "is_cost_assumed",
+)
 
 
 @dataclass(frozen=True, slots=True)
 class _Times:
-    """Of the attempts of one job, in seconds by their numbers: waited for the next one, and computed again."""
+    """Of the attempts of one job, in seconds by their numbers: waited for the next one, and
+    computed again.
+    """
 
     waited: Mapping[int, float | None]
     repeated: Mapping[int, float]
@@ -30,12 +39,15 @@ class _Times:
     @classmethod
     def of(cls, attempts: Iterable[Attempt]) -> _Times:
         ordered = sorted(attempts, key=lambda row: row.number)
-        waited = {row.number: waited_s(row, following) for row, following in pairwise([*ordered, None]) if row}
+        pairs = zip(ordered, [*ordered[1:], None], strict=True)
+        waited = {row.number: waited_s(row, following) for row, following in pairs}
         return cls(waited, repeated_s(ordered))
 
 
 def training_set(attempt: Attempt, timeline: Mapping[str, Any], about: Mapping[str, Any]) -> None:
-    """Set when the attempt trained, and its GPUs, as the timeline and the ``job`` object of a report have them."""
+    """Set when the attempt trained, and its GPUs, as the timeline and the ``job`` object of a
+    report have them.
+    """
     training = training_of(timeline)
     attempt.gpus, attempt.gpus_from = about.get("gpus"), about.get("gpus_from") or ""
     attempt.training_at = utc_time(training.training_at) if training else None
@@ -77,17 +89,22 @@ def _set(incident: Incident, cost: Cost) -> bool:
     """Set the columns; says whether one changed."""
     former = [getattr(incident, name) for name in COST_FIELDS]
     incident.gpu_hours, incident.node_hours = cost.gpu_hours, cost.node_hours
-    incident.waited_gpu_hours, incident.repeated_gpu_hours = cost.waited_gpu_hours, cost.repeated_gpu_hours
+    incident.waited_gpu_hours, incident.repeated_gpu_hours = (
+        cost.waited_gpu_hours,
+        cost.repeated_gpu_hours,
+    )
     incident.is_cost_assumed = cost.is_assumed
     return former != [getattr(incident, name) for name in COST_FIELDS]
 
 
 def costs_rewrite() -> Iterator[int]:
-    """Write the training times, GPUs and costs of all stored jobs again, job by job; yields how many are done.
+    """Write the training times, GPUs and costs of all stored jobs again, job by job; yields how
+    many are done.
 
     For databases of former versions: reads the newest report of each attempt.
     """
-    jobs = Job.objects.filter(diagnoses__isnull=False).select_related("cluster").order_by("pk").distinct()
+    diagnosed = Job.objects.filter(diagnoses__isnull=False).distinct()
+    jobs = diagnosed.select_related("cluster").order_by("pk")
     for done, job in enumerate(jobs.iterator(chunk_size=100), 1):
         with transaction.atomic():
             lock_rows(Job.objects).get(pk=job.pk)

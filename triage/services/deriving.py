@@ -29,7 +29,8 @@ ATTEMPT_FIELDS = (
     *("outcome", "node_count", "started_at", "ended_at", "ran_s", "evidence_digest", "duplicate_of"),
     *TRAINING_FIELDS,
 )
-#: evidence that came later than this after the end of its attempt was uploaded late: that is no time to detection
+#: evidence that came later than this after the end of its attempt was uploaded late: that is no
+#: time to detection
 LATE_S = 24 * 3600
 
 
@@ -38,8 +39,9 @@ def rows_derive(
 ) -> tuple[Incident | None, set[date]]:
     """Write the incident, the attempt and the job as the report has them. Decisions and their states stay.
 
-    Returns the incident of the attempt, and the other weeks whose sums changed: its former one, and those of earlier
-    attempts, whose wait for this one is part of their cost. ``job`` is locked by the caller.
+    Returns the incident of the attempt, and the other weeks whose sums changed: its former one, and
+    those of earlier attempts, whose wait for this one is part of their cost. ``job`` is locked by
+    the caller.
     """
     attempt = diagnosis.attempt
     names = node_names_of(report)
@@ -65,8 +67,8 @@ def rows_derive(
 
 
 def _detected_s(job: Job, incident: Incident, facts: IncidentFacts) -> float | None:
-    """Seconds from the failure to its incident; None if unknown, and for a recording and evidence that was uploaded
-    late, whose age is no detection.
+    """Seconds from the failure to its incident; None if unknown, and for a recording and evidence
+    that was uploaded late, whose age is no detection.
     """
     if facts.happened_at is None or job.cluster.slug == DEMONSTRATION:
         return None
@@ -192,7 +194,9 @@ def _attempt_write(*, attempt: Attempt, report: dict[str, Any]) -> None:
 
 
 def _first_alike(attempt: Attempt) -> Attempt | None:
-    """The earliest attempt of other jobs of the cluster with the same evidence, if this is a later one."""
+    """The earliest attempt of other jobs of the cluster with the same evidence, if this is a later
+    one.
+    """
     if not attempt.evidence_digest:
         return None
     alike = Attempt.objects.filter(

@@ -33,7 +33,9 @@ def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) ->
 
 
 def search_entries_make(incidents: Iterable[Incident]) -> None:
-    """Write the entries of incidents without evidence: their names, their jobs, and why somebody is accused."""
+    """Write the entries of incidents without evidence: their names, their jobs, and why somebody is
+    accused.
+    """
     rows = list(incidents)
     remarks = remarks_of([row.pk for row in rows])
     SearchEntry.objects.bulk_create(
@@ -70,7 +72,8 @@ def _about(headline: str, job: Job, remarks: Iterable[str]) -> str:
 
 
 def remarks_of(incidents: Collection[int]) -> defaultdict[int, list[str]]:
-    """What is said of these incidents beside their evidence: the accused and why, people's comments and reasons.
+    """What is said of these incidents beside their evidence: the accused and why, people's comments
+    and reasons.
 
     Two queries.
     """
@@ -93,8 +96,8 @@ def search_entries_build(
 ) -> Iterator[int]:
     """Write all entries again from the stored rows, in batches; yields the number written so far.
 
-    The models are arguments, so that a migration can pass its own, without ``remarks``; reads only columns of migration
-    0001. Linear in findings, one batch in memory.
+    The models are arguments, so that a migration can pass its own, without ``remarks``; reads only
+    columns of migration 0001. Linear in findings, one batch in memory.
     """
     entries.objects.all().delete()
     written = 0

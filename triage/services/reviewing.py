@@ -45,15 +45,15 @@ def decision_make(
     request_id: uuid.UUID | None = None,
     seen: int | None = None,
 ) -> Decision:
-    """Record one decision on one claim; the incident's state follows the category claim. ``seen``: as of
-    :func:`triage.domain.unseen.unseen_decision`.
+    """Record one decision on one claim; the incident's state follows the category claim. ``seen``:
+    as of :func:`triage.domain.unseen.unseen_decision`.
 
     The same decision again, by the same person, writes nothing while it stands: the standing one is returned, with
     ``is_repeat`` set.
 
     Raises:
-        ReviewError: unknown claim, word or value, a correction that repeats the machine, or another person's decision
-            that this one would replace unseen.
+        ReviewError: unknown claim, word or value, a correction that repeats the machine, or another
+            person's decision that this one would replace unseen.
     """
     incident = _lock(incident)
     machine_value = _machine_value(incident, claim, subject)
@@ -346,6 +346,7 @@ def acts_log(acts: list[Activity]) -> None:
 
 def _words_index(acts: Iterable[Activity]) -> None:
     """What people wrote can be searched at once."""
-    written = {act.incident_id for act in acts if act.incident_id and (act.data.get("body") or act.data.get("reason"))}
-    if written:
-        search_entries_remark(written)
+    written = [act for act in acts if act.data.get("body") or act.data.get("reason")]
+    incidents = {act.incident_id for act in written if act.incident_id}
+    if incidents:
+        search_entries_remark(incidents)

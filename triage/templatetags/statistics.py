@@ -113,7 +113,9 @@ def compared(figure: Figure) -> str:
 
 @register.filter
 def in_money_and_compared(cost: Figure, period: Period) -> str:
-    """What follows the GPU-hours in a sentence: “ (190 EUR), 50 % less than in the month before”; may be empty."""
+    """What follows the GPU-hours in a sentence: “ (190 EUR), 50 % less than in the month before”;
+    may be empty.
+    """
     price, change = money(cost.value), compared(cost)
     in_money = f" ({price})" if price else ""
     return in_money + (f", {change} than in {period.before_words}" if change else "")

@@ -1,4 +1,6 @@
-"""``manage.py rewrite_costs``: works out the costs of stored incidents again, after an upgrade that defines them."""
+"""``manage.py rewrite_costs``: works out the costs of stored incidents again, after an upgrade that
+defines them.
+"""
 
 from __future__ import annotations
 
