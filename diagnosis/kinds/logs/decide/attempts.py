@@ -3,7 +3,8 @@ reported.
 
 A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/`` is
 not: it counts the restarts of one node's agent. Files with the numbers of different scheduler jobs, and directories
-with different job descriptions, are different jobs; files without a number belong to all of them.
+with different job descriptions, are different jobs, and so are the directories that one description names; files
+without a number belong to all of them.
 """
 
 from __future__ import annotations
@@ -53,6 +54,9 @@ def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str,
     """The job of each path, by its description's directory or by the scheduler's number in the path; empty if there is
     only one.
     """
+    rooted = _jobs_by_directory(logs, _log_roots(parsed))
+    if len(set(rooted.values())) > 1:
+        return rooted
     described = _described_jobs(parsed)
     if len(set(described.values())) > 1 and all(described):
         found = _jobs_by_directory(logs, described)
@@ -64,6 +68,21 @@ def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str,
     is_of_most = len(numbered) >= THRESHOLDS.share * plain_logs
     is_few = 1 < len(set(numbered.values())) <= THRESHOLDS.jobs
     return numbered if is_few and is_of_most else {}
+
+
+def _log_roots(parsed: Sequence[Parsed]) -> dict[str, str]:
+    """The directories of the logs of several jobs that one description names, each with its job."""
+    found = {}
+    for part in parsed:
+        data = part.facts.get("json") if part.kind == Kind.INVENTORY else None
+        jobs = data.get("jobs") if isinstance(data, dict) else None
+        described = [job for job in jobs if isinstance(job, dict)] if isinstance(jobs, list) else []
+        for job in described:
+            root = job.get("log_root")
+            if job.get("job_id") and isinstance(root, str):
+                place = f"{_directory(part.path)}/{root.strip('/')}".strip("/")
+                found[place] = str(job["job_id"])
+    return found
 
 
 def _described_jobs(parsed: Sequence[Parsed]) -> dict[str, str]:
@@ -145,7 +164,18 @@ def _artifacts_of_job(parsed: Sequence[Parsed], job_of: Mapping[str, str], name:
         job = job_of.get(part.path)
         return not part.path.startswith(away) if job is None else job == name
 
-    return list(filter(is_own, parsed))
+    return [_with_job_alone(part, name) for part in parsed if is_own(part)]
+
+
+def _with_job_alone(part: Parsed, name: str) -> Parsed:
+    """A description of several jobs as one of this job; any other artifact as it is."""
+    data = part.facts.get("json") if part.kind == Kind.INVENTORY else None
+    jobs = data.get("jobs") if isinstance(data, dict) else None
+    listed = jobs if isinstance(jobs, list) else []
+    own = [job for job in listed if isinstance(job, dict) and str(job.get("job_id")) == name]
+    if not own or not isinstance(data, dict):
+        return part
+    return replace(part, facts={**part.facts, "json": {**data, "jobs": own}})
 
 
 def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], names: Sequence[str]) -> str:

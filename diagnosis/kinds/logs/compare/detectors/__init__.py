@@ -13,7 +13,7 @@ from typing import Final, Protocol
 
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.compare.clues import Clue
-from diagnosis.kinds.logs.compare.detectors import absent, cause, lacking, uneven, watchdogs
+from diagnosis.kinds.logs.compare.detectors import absent, cause, complaints, lacking, uneven, watchdogs
 
 
 class Detector(Protocol):
@@ -34,7 +34,7 @@ OF_CAUSE: Final[Sequence[Detector]] = (cause,)
 #: A node without any log explains the others' messages about connections and order: this detector is asked first,
 #: alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
-OF_STRUCTURE: Final[Sequence[Detector]] = (uneven, watchdogs, lacking)
+OF_STRUCTURE: Final[Sequence[Detector]] = (uneven, watchdogs, lacking, complaints)
 ALL: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
 
 
