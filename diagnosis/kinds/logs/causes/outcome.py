@@ -83,7 +83,9 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     over = {*catalogue.masked(*facts.survived), *ends["time_limit"]}
     stops = [masked for masked in ends["cancelled"] if masked not in over]
     cancelled = _without_launcher_stops(catalogue, bad, stops)
-    is_end = pl.col("role").is_in([Role.TEARDOWN, Role.CASCADE, Role.ROOT])
+    # connections that break after the planned end are its shutdown
+    ending_roles = [Role.TEARDOWN, Role.ROOT, *([] if facts.is_complete else [Role.CASCADE])]
+    is_end = pl.col("role").is_in(ending_roles)
     success = [*ends["success"], *(catalogue.masked(*lives.well) if lives.has_ended_well else ())]
     is_outweighed = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
     rows = (

@@ -139,3 +139,10 @@ def test_without_progress_or_times_nothing_shows_that_a_job_runs() -> None:
 def test_a_planned_end_is_a_good_one() -> None:
     assert ending({"at": 1000.0}, pace=pace(999.0), is_complete=True).outcome == "succeeded"
     assert ending(TORN_DOWN, is_complete=True).outcome == "failed"
+
+
+def test_connections_that_break_after_the_planned_end_are_its_shutdown() -> None:
+    lost = rule("cascade", "framework.collective", at=200.0)
+    assert ending(lost, is_complete=True).outcome == "succeeded"
+    assert ending(lost).outcome == "failed"
+    assert ending(lost, TORN_DOWN, is_complete=True).outcome == "failed"
