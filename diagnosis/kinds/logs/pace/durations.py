@@ -35,7 +35,7 @@ _NOT_TOOK: Final = re.compile(
     r"(?i)(eta|remain\w*|left|total|overall|since|wait\w*|data|load\w*|epoch)\W{0,3}\w{0,8}\W{0,3}$"
 )
 #: Characters before a number in which its other meaning is looked for.
-_CHARS_BEFORE: Final = 64
+_MEANING_CHARS: Final = 64
 #: Number of words before a number that find it in other lines of its message; their maximum length.
 _WORDS_BEFORE: Final = re.compile(r"[^\d\n]{4,40}$")
 _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
@@ -68,7 +68,7 @@ def stated_duration(text: str) -> StatedDuration | None:
     for found in _TOOK.finditer(text):
         unit = (found.group(2) or "").lower()
         is_timed = unit or found[0].lower().startswith(("dt", "sec", "duration", "took"))
-        if is_timed and not _NOT_TOOK.search(text, max(found.start() - _CHARS_BEFORE, 0), found.start()):
+        if is_timed and not _NOT_TOOK.search(text, max(found.start() - _MEANING_CHARS, 0), found.start()):
             return StatedDuration(*found.span(1), 1e-3 if unit.startswith("m") else 1.0)
     return None
 
