@@ -16,7 +16,7 @@ from ingest.isolation import ReaderLost
 from ingest.models import Artifact, Run, RunLog
 from ingest.refusals import Refused, StoreAway
 from ingest.services import ends, parse_results, ranges
-from ingest.services.column_files import column_files_free, column_files_kept
+from ingest.services.column_files import column_files_free, column_files_free_left, column_files_kept
 from ingest.services.engine_calls import artifact_read, artifacts_read
 from ingest.services.range_parsing import range_parse
 from ingest.services.work import Postponed, Superseded, Work
@@ -47,10 +47,12 @@ def artifacts_parse(work: Work) -> None:
 def _artifacts_parse(work: Work, folder: Path) -> None:
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     done = 0
+    if todo and work.run.tries > 1:  # what a worker stored that was killed before it recorded it
+        column_files_free_left(parse_results.key_together(todo[0], work.run, work.run.tries - 1))
     while done < len(todo):
         batch = _batch_of(todo, done)
         former_keys = {artifact.parsed_key for artifact in batch}
-        key = parse_results.key_together(batch[0], work.run)
+        key = parse_results.key_together(batch[0], work.run, work.run.tries)
         with column_files_kept(key):
             _batch_parse(batch, key, work, folder, done, len(todo))
         column_files_free(former_keys)

@@ -27,7 +27,7 @@ def column_files_kept(key: str) -> Iterator[None]:
         yield
     except BaseException:
         with contextlib.suppress(DatabaseError, OSError):  # the first error is the one to know
-            _free_if_there(key)
+            column_files_free_left(key)
         raise
 
 
@@ -39,10 +39,12 @@ def column_files_delete(instance: Artifact, **_: Any) -> None:
     if instance.parsed_number is None:
         transaction.on_commit(lambda: storage.parsed_delete(key))
     else:
-        transaction.on_commit(lambda: _free_if_there(key))
+        transaction.on_commit(lambda: column_files_free_left(key))
 
 
-def _free_if_there(key: str) -> None:
-    """Most of the files that share a directory find it gone when they are deleted together."""
+def column_files_free_left(key: str) -> None:
+    """Delete the directory if it is there and no artifact needs it. Most of the files that share a directory find it
+    gone when they are deleted together.
+    """
     if storage.directory_names(key):
         column_files_free([key])

@@ -52,9 +52,11 @@ def rows_write(artifacts: Sequence[Artifact]) -> None:
     update_each(Artifact, FIELDS, [(row.pk, *(getattr(row, name) for name in FIELDS)) for row in artifacts])
 
 
-def key_together(first: Artifact, run: Run) -> str:
-    """The key of files that were read together, from ``first`` on. Only this claim has it."""
-    return f"{first.pk % 1000:03d}/{first.pk}-{run.pk}.{run.tries}"
+def key_together(first: Artifact, run: Run, tries: int) -> str:
+    """The key of files that were read together, from ``first`` on. Only the claim of ``run`` with so many ``tries`` has
+    it.
+    """
+    return f"{first.pk % 1000:03d}/{first.pk}-{run.pk}.{tries}"
 
 
 def key_of(artifact: Artifact, hints: ParseHints) -> str:

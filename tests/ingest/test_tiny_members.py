@@ -15,7 +15,7 @@ from diagnosis import archives
 from ingest import services, slots, storage
 from ingest.isolation import inside
 from ingest.models import Artifact, Job, Run, RunLog, Upload
-from ingest.services import engine_calls, unpacking
+from ingest.services import engine_calls, parse_results, unpacking
 from ingest.services.artifact_parsing import artifacts_parse
 from ingest.services.work import Work
 from tests.archives import tar_of
@@ -179,6 +179,21 @@ def test_sentences_about_members_are_there_once_after_several_turns(job: Job, mo
     assert Artifact.objects.count() == 34
     assert sorted(RunLog.objects.values_list("path", flat=True)) == sorted(n for n in members if n.startswith("../"))
     assert Upload.objects.get().problem.startswith("6 of 40")
+
+
+def test_what_a_killed_worker_stored_and_did_not_record_is_deleted_by_the_next_one(sent: Run, tmp_path: Path) -> None:
+    services.run_do(sent.pk, unpacking.upload_unpack)
+    run = Run.objects.filter(kind=Run.Kind.PARSE).earliest("pk")
+    left = parse_results.key_together(run.artifacts.earliest("pk"), run, 1)
+    (tmp_path / "columns.parquet").write_bytes(b"half")
+    storage.directory_take(left, tmp_path, storage.PARSED_FILES)
+    Run.objects.filter(pk=run.pk).update(tries=1)
+    assert storage.directory_names(left)
+
+    services.run_do(run.pk, artifacts_parse)
+
+    assert not storage.directory_names(left)
+    assert not run.artifacts.filter(settled_at=None).exists()
 
 
 class Progress:
