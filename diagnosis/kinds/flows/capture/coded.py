@@ -61,7 +61,8 @@ def code_records(files: Sequence[str], disk: pieces.Disk | None) -> CodedRecords
     total = int(scan.select(pl.len()).collect().item())
     parts = [(list(files), ranks, piece.start, piece.stop - piece.start) for piece in pieces.pieces_of(total)]
     found = list(run_parts(disk, _distinct_names, parts))
-    names, paths = (sorted(set().union(*(part[at] for part in found))) for at in (0, 1))
+    names = sorted(set().union(*(part[0] for part in found)))
+    paths = sorted(set().union(*(part[1] for part in found)))
     return CodedRecords(list(files), names, paths, ranks, _header_bytes(scan), total)
 
 

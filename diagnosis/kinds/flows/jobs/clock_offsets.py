@@ -10,6 +10,7 @@ for the lengths of steps, but not to find late members.
 from __future__ import annotations
 
 import itertools
+from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
 import numpy as np
@@ -201,7 +202,7 @@ def _find_offsets(
     loose = list(itertools.chain.from_iterable(transfers.values()))
     hub = int(np.bincount(group[loose]).argmax())
     exact = group == hub
-    known = [(ring, c) for ring in transfers.values() for c in ring if group[c] == hub]
+    known = [(ring, c) for ring, c in _each_seen(transfers) if group[c] == hub]
     apart_from_hub = [m for m in members_of(group, np.array(sorted(set(loose)), dtype=np.int64)) if group[m[0]] != hub]
     compared = [_rings_to_compare(known, transfers, members) for members in apart_from_hub]
     batches = [compared[low : low + BATCH_RINGS] for low in range(0, len(compared), BATCH_RINGS)]
@@ -219,6 +220,13 @@ def _find_offsets(
     return (offset if off else None), exact
 
 
+def _each_seen(transfers: dict[int, dict[int, SeenTransfers]]) -> Iterator[Seen]:
+    """Each ring with each collector that saw it."""
+    for ring in transfers.values():
+        for collector in ring:
+            yield ring, collector
+
+
 def _rings_to_compare(
     known: list[Seen], transfers: dict[int, dict[int, SeenTransfers]], members: Ints
 ) -> tuple[list[SeenTransfers], list[Seen]]:
@@ -226,7 +234,7 @@ def _rings_to_compare(
     each collector saw, and that collector.
     """
     inside = set(members.tolist())
-    first = next((ring, c) for ring in transfers.values() for c in ring if c in inside)
+    first = next((ring, c) for ring, c in _each_seen(transfers) if c in inside)
     own = first[0][first[1]]
     peers = sorted(
         known, key=lambda y: (y[0][y[1]].nodes != own.nodes, -len(np.intersect1d(y[0][y[1]].size, own.size)))

@@ -9,6 +9,7 @@ rhythm of the rare pairs serves steps either way. O(records).
 
 from __future__ import annotations
 
+import operator
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Final
@@ -47,7 +48,7 @@ def type_as_stated(pairs: Pairs, traffic: Flows, count: int, stated: Mapping[str
         types = [t if not e else kind if m else DP for t, e, m in zip(pairs.type, either, model, strict=True)]
         if _is_grid(pairs, either & model, either & ~model, count, stated):
             found.append(types)
-    changes = [sum(old != new for old, new in zip(pairs.type, types, strict=True)) for types in found]
+    changes = [sum(map(operator.ne, pairs.type, types)) for types in found]
     return replace(pairs, type=found[changes.index(min(changes))]) if found else pairs
 
 

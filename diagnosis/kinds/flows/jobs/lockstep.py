@@ -5,6 +5,7 @@ against each other.
 from __future__ import annotations
 
 from collections.abc import Iterator
+from itertools import chain, combinations, product, starmap
 
 import numpy as np
 
@@ -47,20 +48,16 @@ def _scatter(hops: list[list[tuple[Floats, Floats]]]) -> Floats:
     """The same for one family: ends and sizes of the first transfers of some senders of each ring."""
     total = len(hops)
     out = np.ones((total, total))
-    within = [
-        s
-        for own in hops
-        for i in range(len(own))
-        for j in range(i + 1, len(own))
-        if (s := _spread(own[i], own[j])) is not None
-    ]
+    pairs = chain.from_iterable(combinations(own, 2) for own in hops)
+    within = [spread for spread in starmap(_spread, pairs) if spread is not None]
     base = max(float(np.median(within)), 1e-7) if within else None
     if base is None:
         return out
     one = float(np.median([_equal_size_share(own[0], own[1]) for own in hops if len(own) > 1] or [1.0]))
     for i in range(total):
         for j in range(i + 1, total):
-            seen = [s for x in hops[i][:2] for y in hops[j][:2] if (s := _spread(x, y)) is not None]
+            spreads = starmap(_spread, product(hops[i][:2], hops[j][:2]))
+            seen = [spread for spread in spreads if spread is not None]
             if hops[i] and hops[j] and one >= 0.5 and _equal_size_share(hops[i][0], hops[j][0]) < MIN_EQUAL_SIZES * one:
                 out[i, j] = out[j, i] = STRANGER_SCATTER
             elif seen:

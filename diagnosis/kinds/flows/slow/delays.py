@@ -278,9 +278,10 @@ def _uplinks(hops: Sequence[tuple[str, str]], leaf_of: dict[str, str]) -> list[t
     """Each leaf that has other hops than those that cross its boundary; leaves crossed by the same hops are one
     candidate.
     """
+    leaves = np.array([(leaf_of.get(one), leaf_of.get(other)) for one, other in hops], object).reshape(-1, 2)
     found: dict[bytes, tuple[list[str], Bools]] = {}
     for leaf in sorted(set(leaf_of.values()) - {""}):
-        inside = np.array([[leaf_of.get(name) == leaf for name in hop] for hop in hops]).reshape(-1, 2)
+        inside = leaves == leaf
         crossing = inside[:, 0] != inside[:, 1]
         if crossing.any() and not crossing.all():
             found.setdefault(crossing.tobytes(), ([], crossing))[0].append(leaf)
