@@ -26,6 +26,7 @@ REPORTS_OF_FAILURES = {
     "an exception alone": "RuntimeError: CUDA error: device-side assert triggered\n",
     "numbered lines that begin with times": "20260304 10:00:00 nhc: start\n20260304 10:00:01 nhc: check\n" * 2,
     "a failed build": "FROM debian\nRUN make\nERROR: failed to solve: network is unreachable\n",
+    "a notebook that ended with an error": '{\n "cells": [{"cell_type": "code", "output_type": "error"}]}\n',
     "a journal of incidents": "## 2022.06.26 16:00 Node failure\n\n- Unexpected NVLink error\n",
 }
 

@@ -256,6 +256,7 @@ BAD_REPORTS = {
         "     0 2490.10 386.12 19.10\n     1 386.40 2501.90 380.00\n     2 370.00 381.00 2500.00\n"
     ),
     "job-over-walltime": "Job Id: 7.pbs01\n    Exit_status = -29\n",
+    "gpu-unhealthy": "Verify GPU power.............................. Unhealthy\n",
     "core-dumped": "           PID: 41203 (python3)\n        Signal: 11 (SEGV)\n",
 }
 
