@@ -30,10 +30,12 @@ _MAGICS: tuple[tuple[bytes, str], ...] = (
     (b"LPKSHHRH", "a binary systemd journal"),
     (b"\x0c\xa5", "an nfcapd file (convert it: nfdump -r FILE -o csv)"),
 )
-#: Version and, where it bounds it, the number of records or bytes at the beginning of a flow export's packet.
+#: Version and, where it bounds it, the number of records or bytes at the beginning of a flow
+#: export's packet.
 _MAX_V5_RECORDS = 30
 _CONVERT = "record it with nfcapd and convert it: nfdump -r FILE -o csv"
-#: Control characters that text does not contain: not NUL, white space, backspace, form feed, escape.
+#: Control characters that text does not contain: not NUL, white space, backspace, form feed,
+#: escape.
 _CONTROL = bytes((*range(1, 7), *range(14, 27), *range(28, 32), 127))
 
 

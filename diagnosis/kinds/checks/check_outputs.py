@@ -15,10 +15,11 @@ from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
 #: Larger files are logs, not the output of one check.
 MAX_OUTPUT_BYTES: Final = 1 << 20
-#: Number of bytes in which the sign of a check must occur, and number of bytes read of a file with it.
+#: Number of bytes in which the sign of a check must occur, and number of bytes read of a file with
+#: it.
 HEAD_BYTES: Final = 4_096
-#: Number of first lines of which one must have the sign, and the share of lines with a time of day from which a text is
-#: a log that contains a check among other things.
+#: Number of first lines of which one must have the sign, and the share of lines with a time of day
+#: from which a text is a log that contains a check among other things.
 SIGN_LINES: Final = 12
 MIN_LOG_SHARE: Final = 0.2
 #: Maximum number of results of one job.
@@ -49,7 +50,9 @@ def recognise_output(text: str, path: str = "") -> Result | None:
 
 
 def read_results(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
-    """The results among the artifacts, in the order of their paths. Reads the head of each small text."""
+    """The results among the artifacts, in the order of their paths. Reads the head of each small
+    text.
+    """
     found: list[Result] = []
     for part in sorted(parsed, key=lambda p: p.path):
         if part.kind not in _READ_KINDS or not 0 < part.bytes <= MAX_OUTPUT_BYTES or len(found) >= MAX_RESULTS:
@@ -64,8 +67,8 @@ def read_results(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
 
 
 def with_targets(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
-    """The results with their targets: from the path, then from the text, among the ``known`` names with their kinds.
-    Where no machine is known, the name that the text or the path states stands.
+    """The results with their targets: from the path, then from the text, among the ``known`` names
+    with their kinds. Where no machine is known, the name that the text or the path states stands.
     """
     names = known.keys()
     out = []

@@ -1,4 +1,5 @@
-"""Documents: texts that describe and report nothing that happened (source code, help, configurations, histories).
+"""Documents: texts that describe and report nothing that happened (source code, help,
+configurations, histories).
 
 They are named, and nothing is concluded from them: the words of a README are no words of a failure.
 """
@@ -29,8 +30,10 @@ def parse(file: EvidenceFile) -> Parsed:
         lines += piece.count(b"\n")
         end = piece[-1:]
     form = form_of_document(begin_of(file.head))
-    facts = {"form": form.title if form is not None else "a document"}
-    return Parsed(file.path, file.kind, stream.sha256, stream.passed, lines + (end != b"\n"), facts=facts)
+    title = form.title if form is not None else "a document"
+    facts = {"form": title}
+    is_cut = end != b"\n"
+    return Parsed(file.path, file.kind, stream.sha256, stream.passed, lines + is_cut, facts=facts)
 
 
 def list_formats() -> Sequence[Format]:

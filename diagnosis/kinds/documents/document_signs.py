@@ -1,4 +1,6 @@
-"""Texts that describe, and report nothing that happened: source code, help, documentation, histories of changes."""
+"""Texts that describe, and report nothing that happened: source code, help, documentation,
+histories of changes.
+"""
 
 from __future__ import annotations
 
@@ -14,7 +16,8 @@ SIGN_CHARS: Final = 4_096
 #: Lines that are compared with the pattern of a form's lines.
 _MAX_LINES: Final = 400
 _MIN_LINES: Final = 3
-#: What only a report of events holds: a line that begins with a time or a rank, a traceback, a library's note.
+#: What only a report of events holds: a line that begins with a time or a rank, a traceback, a
+#: library's note.
 _EVENT: Final = re.compile(
     r"(?m)^[^\w\n]{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[T ,]\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d"
     r"|\d\d:\d\d:\d\d|\d{1,8}\.\d{3,6}\] |[IWEF]\d{4} \d\d:\d\d:\d\d|rank ?\d)"
@@ -24,8 +27,8 @@ _EVENT: Final = re.compile(
 
 @dataclass(frozen=True, slots=True)
 class DocumentForm:
-    """One form of documents. All ``signs`` occur at its beginning; ``line`` matches at least the share ``share`` of
-    its lines; ``counter`` occurs nowhere in its head.
+    """One form of documents. All ``signs`` occur at its beginning; ``line`` matches at least the
+    share ``share`` of its lines; ``counter`` occurs nowhere in its head.
     """
 
     title: str

@@ -1,7 +1,9 @@
-"""State reports: what a tool says of a machine's parts at one moment (nvidia-smi, ibstat, sinfo, exporters).
+"""State reports: what a tool says of a machine's parts at one moment (nvidia-smi, ibstat, sinfo,
+exporters).
 
-A state report is not a log. It is read as facts (place, property, value), and each value is judged by the table of
-faults (``bad_values.toml``). Rules for log lines never see it, so "Thermal slowdown: Not Active" accuses nobody.
+A state report is not a log. It is read as facts (place, property, value), and each value is judged
+by the table of faults (``bad_values.toml``). Rules for log lines never see it, so "Thermal
+slowdown: Not Active" accuses nobody.
 """
 
 from __future__ import annotations
@@ -42,8 +44,8 @@ def holds_reports(parsed: Parsed) -> bool:
 
 
 def _read(file: EvidenceFile) -> Parsed:
-    """The facts of a file. Where lines of a log stand between its reports, it is a log, whose reports
-    are blank to the rules for messages.
+    """The facts of a file. Where lines of a log stand between its reports, it is a log, whose
+    reports are blank to the rules for messages.
     """
     data = file.stream.read_up_to(MAX_BYTES)
     lines = log_of(data)

@@ -83,7 +83,8 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
 
 def _number(row: FaultRow, value: str) -> float | None:
     """The number of a value; 0 for words that say that there is nothing to compare with the peers ("<inactive>")."""
-    says_nothing = row.below_peers is not None and row.value is not None and row.value.match(value) is not None
+    is_compared = row.below_peers is not None and row.value is not None
+    says_nothing = is_compared and row.value.match(value) is not None  # type: ignore[union-attr]
     return 0.0 if says_nothing else number_of(value)
 
 

@@ -1,4 +1,6 @@
-"""Cuts a text into reports of tools and the lines of logs between them: pastes, bug reports, outputs of scripts."""
+"""Cuts a text into reports of tools and the lines of logs between them: pastes, bug reports,
+outputs of scripts.
+"""
 
 from __future__ import annotations
 
@@ -15,14 +17,16 @@ SHAPES_WITH_TIMES: Final = ("csv", "aligned")
 _PROMPT: Final = re.compile(
     r"(?m)^(?:\$ |\[?[\w.\-]{1,60}@[\w.\-]{1,60}[: ~][^\n#$>]{0,60}[#$>] ?|[\w.\-]{1,60}[#>] )\w.*$"
 )
-#: A heading: a title behind or between marks, the name of a file between arrows, a fence of Markdown.
+#: A heading: a title behind or between marks, the name of a file between arrows, a fence of
+#: Markdown.
 _HEADING: Final = re.compile(
     r"(?m)^(?:(?:={3,40}|-{3,40}|\*{3,40}|#{2,40}|# -{3,40}) ?[\w/][^\n]{0,100}|==> [^\n]{1,200} <==|```[a-z]{0,12})$"
 )
 _TITLE: Final = re.compile(f"{_PROMPT.pattern}|{_HEADING.pattern.removeprefix('(?m)')}")
 #: Sections of one text; the rest belongs to the last one.
 MAX_PIECES: Final = 6_000
-#: The first of lines that report an event: a time, a traceback, an exception, a line of a library or a scheduler.
+#: The first of lines that report an event: a time, a traceback, an exception, a line of a library
+#: or a scheduler.
 _EVENT: Final = re.compile(
     r"(?m)^(?:[^\w\n]{0,3}(?:\d{4}[-/]\d\d[-/]\d\d[T ,]\d\d:\d\d|[A-Z][a-z]{2} {1,2}\d{1,2} \d\d:\d\d:\d\d"
     r"|\d{1,8}\.\d{3,6}\] |[IWEF]\d{4} \d\d:\d\d:\d\d|rank ?\d)|Traceback \(most recent call last\)"
@@ -32,8 +36,8 @@ _EVENT: Final = re.compile(
 
 
 class Piece(NamedTuple):
-    """A part of a text: its first line (1-based), its text, its format (None: not known), and whether
-    its lines are read as a log.
+    """A part of a text: its first line (1-based), its text, its format (None: not known), and
+    whether its lines are read as a log.
     """
 
     first_line: int
@@ -64,11 +68,13 @@ def _joined(waiting: Piece | None, piece: Piece) -> tuple[Piece | None, Piece]:
     """The piece that ended, if one did, and the one that goes on."""
     if waiting is None:
         return None, piece
-    is_title = waiting.form is None and not waiting.is_log and not without_title(waiting.text).strip()
-    if is_title and not piece.is_log:
+    is_unknown = waiting.form is None and not waiting.is_log
+    is_empty = not without_title(waiting.text).strip()
+    if is_unknown and is_empty and not piece.is_log:
         return None, piece._replace(first_line=waiting.first_line, text=waiting.text + piece.text)
-    is_new = piece.form is not None or piece.is_log or _PROMPT.match(piece.text) is not None
-    if waiting.is_log or is_new:
+    is_known = piece.form is not None or piece.is_log
+    is_command = _PROMPT.match(piece.text) is not None
+    if waiting.is_log or is_known or is_command:
         return waiting, piece
     return None, waiting._replace(text=waiting.text + piece.text)
 
@@ -76,7 +82,8 @@ def _joined(waiting: Piece | None, piece: Piece) -> tuple[Piece | None, Piece]:
 def _report_and_log(text: str, line: int) -> Iterator[Piece]:
     """A section, or its report and the log behind it."""
     form = _format_of(text)
-    event = _EVENT.search(text) if form is None or form.shape not in SHAPES_WITH_TIMES else None
+    has_times = form is not None and form.shape in SHAPES_WITH_TIMES
+    event = None if has_times else _EVENT.search(text)
     if event is None:
         yield Piece(line, text, form, is_log=False)
         return

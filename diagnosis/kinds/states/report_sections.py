@@ -125,8 +125,12 @@ def homes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
 
 
 def _is_of_pod(fact: Fact) -> bool:
-    """Whether a fact is of a pod with a node: of a table any, of a document the one that names it."""
-    return bool(fact.part and fact.place.name) and ("." not in fact.name or fact.name.endswith("spec.nodeName"))
+    """Whether a fact is of a pod with a node: of a table any, of a document the one that names
+    it.
+    """
+    has_place = bool(fact.part and fact.place.name)
+    is_top = "." not in fact.name
+    return has_place and (is_top or fact.name.endswith("spec.nodeName"))
 
 
 def _series_of(format_ids: frozenset[str]) -> list[Series]:
@@ -223,7 +227,9 @@ def _machine_in(stem: str) -> str:
 
 
 def _is_machine(name: str) -> bool:
-    """Whether a name begins with two letters and ends with a number, and is no network interface's."""
+    """Whether a name begins with two letters and ends with a number, and is no network
+    interface's.
+    """
     looks_so = len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
     return looks_so and _INTERFACE.fullmatch(name) is None
 

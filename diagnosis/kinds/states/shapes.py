@@ -48,7 +48,9 @@ _NAME_KEYS: Final = ("name", "id", "gpu_id", "device", "metadata.name")
 
 
 class Entry(NamedTuple):
-    """One property as it was found. ``node`` is empty where the report does not name the machine."""
+    """One property as it was found. ``node`` is empty where the report does not name the
+    machine.
+    """
 
     path: tuple[str, ...]
     value: str
@@ -83,7 +85,10 @@ def _pair(body: str) -> tuple[str, str]:
     if found is None or not found.start():
         return body, ""
     value = body[found.end() :]
-    return body[: found.start()].rstrip(), value.lstrip(".").strip() if value.startswith("..") else value.strip()
+    key = body[: found.start()].rstrip()
+    if value.startswith(".."):
+        value = value.lstrip(".")
+    return key, value.strip()
 
 
 def _pairs(text: str, form: Format) -> Iterator[Entry]:
@@ -212,8 +217,8 @@ def _rows(text: str, form: Format) -> Iterator[Entry]:
 
 
 def _matrix(text: str, form: Format) -> Iterator[Entry]:
-    """Tables of numbers between devices: a title, a line of the columns' numbers, and lines of which
-    each begins with its own number. The diagonal, a device with itself, is left out.
+    """Tables of numbers between devices: a title, a line of the columns' numbers, and lines of
+    which each begins with its own number. The diagonal, a device with itself, is left out.
     """
     title = ""
     columns: list[str] = []

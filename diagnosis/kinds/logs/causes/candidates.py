@@ -1,7 +1,9 @@
-"""The lines that a failure may begin with, one row an event, and what was measured of each: the columns by which
+"""The lines that a failure may begin with, one row an event, and what was measured of each: the
+columns by which
 :mod:`ranker` orders them.
 
-Every column is a truth or a share, from 0 to 1. Most come from the order of lines in a file, which needs no clocks.
+Every column is a truth or a share, from 0 to 1. Most come from the order of lines in a file, which
+needs no clocks.
 """
 
 from __future__ import annotations
@@ -21,7 +23,8 @@ from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("candidates")
-#: A line of source that a traceback quotes below its frame: recognised by its indentation, after any prefix.
+#: A line of source that a traceback quotes below its frame: recognised by its indentation, after
+#: any prefix.
 QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 #: An event of Kubernetes, whose worst level is a warning.
 CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
@@ -68,7 +71,9 @@ NAMES: Final = (
 
 
 def candidates(facts: FailureFacts) -> pl.DataFrame:
-    """The events that may begin a failure: ``event`` and a column of floats for each of :data:`NAMES`. O(cells)."""
+    """The events that may begin a failure: ``event`` and a column of floats for each of
+    :data:`NAMES`. O(cells).
+    """
     is_quoted = _IS_UNNAMED & ~_IS_RAISED & _EXAMPLE.str.contains(QUOTED_CODE)
     is_message = (pl.col("template") != "") & ~pl.col("template").str.contains(STRUCTURE) & ~is_quoted
     is_claim = pl.col("role").is_in(_CLAIMS) | _IS_LOUD | _IS_SIGN
@@ -123,7 +128,9 @@ def _last_beats(facts: FailureFacts) -> pl.DataFrame:
 
 
 def _with_fresh_lines(cells: pl.DataFrame) -> pl.DataFrame:
-    """Cells with ``fresh``: how many ordinary messages their file prints for the first time after their last line."""
+    """Cells with ``fresh``: how many ordinary messages their file prints for the first time after
+    their last line.
+    """
     begun = cells.filter("is_plain").select("file", line="first_line").sort("file", "line")
     counted = begun.with_columns(before=pl.int_range(1, pl.len() + 1).over("file"))
     total = begun.group_by("file").agg(total=pl.len())

@@ -1,7 +1,8 @@
-"""One attempt of a job as a case: the facts of its logs, and the events that are the root of its failure.
+"""One attempt of a job as a case: the facts of its logs, and the events that are the root of its
+failure.
 
-Follows L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case` gathers the facts;
-each later step (:mod:`locate`, ``phase``, ``verdict``) only reads them.
+Follows L4's figure: events, then across jobs, then in time, then across nodes. :func:`open_case`
+gathers the facts; each later step (:mod:`locate`, ``phase``, ``verdict``) only reads them.
 """
 
 from __future__ import annotations
@@ -66,14 +67,18 @@ class Case(FailureFacts):
         return self.has_lead and self.roots.weights[self.lead.event] >= roots.THRESHOLDS.doubtful
 
     def in_words(self, row: EventRow) -> str:
-        """An event in words, for a sentence: its rule's meaning, else a clause of its line as a quotation."""
+        """An event in words, for a sentence: its rule's meaning, else a clause of its line as a
+        quotation.
+        """
         title = self.meaning(row.signature or "", row.example, row.template)
         if row.signature and not title[1:2].isupper():
             return title[:1].lower() + title[1:]
         return title or f"a line that is no sentence ({row.n:,}×)"
 
     def meaning(self, signature: str, example: str, template: str) -> str:
-        """The title of the rule, else a clause of the line as a quotation; empty if no clause fits into a sentence."""
+        """The title of the rule, else a clause of the line as a quotation; empty if no clause fits
+        into a sentence.
+        """
         if signature:
             return self.rules.rules[signature].title
         clause = quotes.informative_clause(quotes.quote(example, template))
@@ -161,8 +166,8 @@ def decide(facts: Facts) -> Case:
 
 
 def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
-    """Events that training survived, and those without a time, where this is unknown. In a job that nothing ends, the
-    latter count as survived.
+    """Events that training survived, and those without a time, where this is unknown. In a job that
+    nothing ends, the latter count as survived.
     """
     catalogue, pace = facts.catalogue, facts.pace
     events = catalogue.events
@@ -171,7 +176,8 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
     survived = set(events.filter(temporal.recovered_events(facts))["event"].to_list())
     survived |= over
     caught = temporal.caught_errors(catalogue)
-    # without a time, and the last time before it is earlier than the last progress: training may have survived it
+    # without a time, and the last time before it is earlier than the last progress: training may
+    # have survived it
     is_undated = ~pl.col("is_stamped") & (pl.col("last_at") < pl.lit(pace.last_at, pl.Int64))
     undated = set(events.filter(is_undated)["event"].to_list()) - survived
     ends = events.filter(
@@ -189,7 +195,8 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         is_before = ~(pl.col("first_at") > pace.last_at).fill_null(False) if ends.height else True
         survived |= set(events.filter(is_slowness & is_before)["event"].to_list())
     if pace.slow_from is not None and pace.slow_at is not None:
-        # an event that began when the job became slow was not survived: the job is still slow because of it
+        # an event that began when the job became slow was not survived: the job is still slow
+        # because of it
         near = failure_facts.slowdown_window(pace)
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))

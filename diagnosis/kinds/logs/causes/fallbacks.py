@@ -1,14 +1,15 @@
 """Chooses the leading root events from all events together, and a fallback if there is none.
 
-Two ordered tables. :data:`CORRECTIONS` change weights before the leader is chosen, because an event alone does not show
-its context. :data:`FALLBACKS` are tried in order if no event leads although the job failed: the first that finds a
-leader wins. With a real cause such lines only confirm it, and healthy jobs survive them. If a job stopped and nothing
-else explains why, the others waited for them.
+Two ordered tables. :data:`CORRECTIONS` change weights before the leader is chosen, because an event
+alone does not show its context. :data:`FALLBACKS` are tried in order if no event leads although the
+job failed: the first that finds a leader wins. With a real cause such lines only confirm it, and
+healthy jobs survive them. If a job stopped and nothing else explains why, the others waited for
+them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence, Set
 from dataclasses import dataclass, replace
 from typing import Final
 
@@ -37,14 +38,17 @@ class Rule:
 
 
 def choose(facts: FailureFacts, weights: pl.Series) -> Roots:
-    """The root events: of those that weigh enough after corrections the likeliest, else those of the first fallback
-    that finds a leader.
+    """The root events: of those that weigh enough after corrections the likeliest, else those of
+    the first fallback that finds a leader.
     """
     corrected = weights
     for rule in _active(CORRECTIONS, facts):
         changed = rule.act(facts, corrected)
         corrected = corrected if changed is None else changed
-    chosen = _likeliest(facts, corrected) if facts.total <= 1 else roots.choose(facts, corrected)
+    if facts.total <= 1:
+        chosen = _likeliest(facts, corrected, _mere_ends(facts, weights, corrected))
+    else:
+        chosen = roots.choose(facts, corrected)
     for rule in _active(FALLBACKS, facts):
         changed = rule.act(facts, corrected) if chosen.leader is None else None
         if changed is not None:
@@ -52,12 +56,23 @@ def choose(facts: FailureFacts, weights: pl.Series) -> Roots:
     return chosen
 
 
-def _likeliest(facts: FailureFacts, weights: pl.Series) -> Roots:
-    """The root events of a job of one machine, whose order is fitted: of several machines the typed weights are right
-    more often, because they compare nodes.
+def _mere_ends(facts: FailureFacts, weights: pl.Series, corrected: pl.Series) -> frozenset[int]:
+    """Decisions, as of a time limit, that a correction found to be only the end of a job that was
+    lost before.
+    """
+    is_lowered = pl.lit(corrected) < pl.lit(weights)
+    return frozenset(facts.events.filter(is_lowered & facts.catalogue.has("decision"))["event"].to_list())
+
+
+def _likeliest(facts: FailureFacts, weights: pl.Series, ends: Set[int]) -> Roots:
+    """The root events of a job of one machine, whose order is fitted: of several machines the typed
+    weights are right more often, because they compare nodes. ``ends`` come after all others.
     """
     table = candidates.candidates(facts)
-    chosen = roots.choose(facts, weights, ranker.scores(table), _explained(facts))
+    scores = ranker.scores(table)
+    span = max(scores.values(), default=0.0) - min(scores.values(), default=0.0)
+    ordered = {event: score - span if event in ends else score for event, score in scores.items()}
+    chosen = roots.choose(facts, weights, ordered, _explained(facts))
     if chosen.leader is None:
         return chosen
     return replace(chosen, reasons=ranker.reasons(table, chosen.leader))
@@ -74,8 +89,9 @@ def _active(rules: Sequence[Rule], facts: FailureFacts) -> list[Rule]:
 
 
 def _stopped_on_request(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
-    """A person or a limit ended the job: messages printed while stopping are no cause. But if training had stalled, a
-    cause was seen or consequences came long before, the stop was only the end.
+    """A person or a limit ended the job: messages printed while stopping are no cause. But if
+    training had stalled, a cause was seen or consequences came long before, the stop was only the
+    end.
     """
     events = facts.events.with_columns(weight=weights, at=event_starts(facts.catalogue))
     is_stop = (
@@ -99,8 +115,9 @@ def _stopped_on_request(facts: FailureFacts, weights: pl.Series) -> pl.Series | 
 
 
 def _stop_received(facts: FailureFacts, events: pl.DataFrame) -> pl.Series | None:
-    """The same if only launchers and step daemons report that they received a stop. An earlier problem, even a
-    consequence or a death, is the reason of the stop; then only kills after it are its echo.
+    """The same if only launchers and step daemons report that they received a stop. An earlier
+    problem, even a consequence or a death, is the reason of the stop; then only kills after it are
+    its echo.
     """
     events = _with_order(facts, events)
     is_told = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~facts.is_survived
@@ -132,8 +149,8 @@ def _rebooted(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
 
 
 def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | None:
-    """Launchers received a stop before any line reports a problem or who ordered it. After a hang the stop is only the
-    end.
+    """Launchers received a stop before any line reports a problem or who ordered it. After a hang
+    the stop is only the end.
     """
     events = facts.events.with_columns(weight=weights, at=event_starts(facts.catalogue))
     if _stop_received(facts, events) is None:
@@ -168,8 +185,8 @@ def _with_weight(facts: FailureFacts, weights: pl.Series, is_here: pl.Expr, weig
 
 
 def line_to_read(facts: FailureFacts, scores: Mapping[int, float]) -> int | None:
-    """The event to read if no line names a cause: of one machine the likeliest of the consequences and ends, by
-    ``scores``; of several the earliest consequence, and None if none has a time.
+    """The event to read if no line names a cause: of one machine the likeliest of the consequences
+    and ends, by ``scores``; of several the earliest consequence, and None if none has a time.
     """
     if facts.total > 1:
         rows = facts.consequences().filter(pl.col("category") != UNKNOWN)

@@ -87,8 +87,8 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
 
 
 def is_stop(facts: FailureFacts) -> pl.Expr:
-    """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a signal
-    received.
+    """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a
+    signal received.
     """
     return facts.catalogue.has("decision") | pl.col("example").str.contains(STOP_RECEIVED)
 

@@ -1,5 +1,6 @@
-"""How an attempt ended, from its messages: succeeded, failed, cancelled, running or unknown. Launchers, schedulers and
-frameworks print messages at the end; success before a kill is still success.
+"""How an attempt ended, from its messages: succeeded, failed, cancelled, running or unknown.
+Launchers, schedulers and frameworks print messages at the end; success before a kill is still
+success.
 """
 
 from __future__ import annotations
@@ -62,8 +63,8 @@ def _end_meanings(texts: pl.Series) -> list[tuple[bool | None, ...]]:
 
 
 def has_meaning(texts: pl.Series, meaning: str) -> pl.Series:
-    """Whether a row of a meaning matches each text. Row by row: joined, those of success are too large an expression
-    for a fast search, and cost twenty times as much.
+    """Whether a row of a meaning matches each text. Row by row: joined, those of success are too
+    large an expression for a fast search, and cost twenty times as much.
     """
     form = patterns.form_for(texts)
     return reduce(or_, (texts.str.contains(form(row)) for row in words.patterns("outcome", meaning)))
@@ -114,8 +115,8 @@ def _open_lead(facts: FailureFacts, chosen: Roots) -> EventRow:
 
 
 def _is_torn_down(bad: pl.DataFrame) -> bool:
-    """Whether the job may have failed after a message of success: processes were ended, or a root error was raised (a
-    final save) or refused a command line (a later launch).
+    """Whether the job may have failed after a message of success: processes were ended, or a root
+    error was raised (a final save) or refused a command line (a later launch).
     """
     is_raised = pl.col("is_exception") & (pl.col("strength") != Strength.WEAK)
     is_refused = pl.col("category") == REFUSED
@@ -124,8 +125,8 @@ def _is_torn_down(bad: pl.DataFrame) -> bool:
 
 
 def _is_going_on(facts: FailureFacts) -> bool:
-    """Whether the last progress is so near to the end of the evidence that the job may still run, and
-    nobody says that it has ended.
+    """Whether the last progress is so near to the end of the evidence that the job may still run,
+    and nobody says that it has ended.
     """
     beat_at, last_at = facts.pace.last_at, facts.last_at
     if facts.inventory is not None and facts.inventory.ended_at is not None:
@@ -138,8 +139,8 @@ def _is_going_on(facts: FailureFacts) -> bool:
 
 
 def _runs_to_the_last_line(facts: FailureFacts) -> bool:
-    """The same in a job without times: the last progress is as near to the end of its file as lines of
-    progress are to each other.
+    """The same in a job without times: the last progress is as near to the end of its file as lines
+    of progress are to each other.
     """
     beats = facts.progress.beats if facts.progress is not None else None
     if beats is None or beats.is_empty() or beats["at"].drop_nulls().len():
@@ -152,8 +153,8 @@ def _runs_to_the_last_line(facts: FailureFacts) -> bool:
 
 
 def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: list[int]) -> list[int]:
-    """Without the messages that a launcher prints as it ends a job of which a worker has failed: in their file, the
-    worker's end is told before. O(cells).
+    """Without the messages that a launcher prints as it ends a job of which a worker has failed: in
+    their file, the worker's end is told before. O(cells).
     """
     is_end = (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(WORKER_ENDED)
     ends = bad.filter(is_end & ~pl.col("example").str.contains(STOP_RECEIVED))["event"]
@@ -168,9 +169,9 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
 
 
 def _outweighs_success(catalogue: Catalogue, lead: EventRow, success: list[int]) -> bool:
-    """Whether the root outweighs a message of success: it is a well-known cause, and comes after it in the same
-    file. A job that reports success and then dies in a known way has failed in its shutdown; a job that reports
-    success after an error has survived it.
+    """Whether the root outweighs a message of success: it is a well-known cause, and comes after it
+    in the same file. A job that reports success and then dies in a known way has failed in its
+    shutdown; a job that reports success after an error has survived it.
     """
     if lead.signature is None or lead.own_role != Role.ROOT:
         return False

@@ -1,8 +1,9 @@
 """Orders the candidates for the first line of a failure by a fitted additive model.
 
-The score of a candidate is the sum of its columns (:mod:`candidates`) times the weights of ``ranker.json``. A weight
-whose sign its meaning demands has that sign. ``python -m lab.measure ranker --write`` fits the weights on jobs whose
-root lines were labelled by reading, whole sources left out for the figures.
+The score of a candidate is the sum of its columns (:mod:`candidates`) times the weights of
+``ranker.json``. A weight whose sign its meaning demands has that sign. ``python -m lab.measure
+ranker --write`` fits the weights on jobs whose root lines were labelled by reading, whole sources
+left out for the figures.
 """
 
 from __future__ import annotations
@@ -19,7 +20,8 @@ from diagnosis import thresholds
 
 LIMITS: Final = thresholds.limits("ranker")
 
-#: What a column with a large share in a score says of a line, as the end of "it comes first because".
+#: What a column with a large share in a score says of a line, as the end of "it comes first
+#: because".
 MEANINGS: Final[Mapping[str, str]] = {
     "rule": "a rule knows it as a cause",
     "rule_strong": "its words name the cause nearly always",
@@ -44,15 +46,17 @@ def weights() -> Mapping[str, float]:
 
 
 def scores(candidates: pl.DataFrame) -> dict[int, float]:
-    """The score of each event of a table of :func:`candidates.candidates`: the higher, the likelier it is the first.
-    O(candidates).
+    """The score of each event of a table of :func:`candidates.candidates`: the higher, the likelier
+    it is the first. O(candidates).
     """
     total = pl.sum_horizontal(pl.col(name) * weight for name, weight in weights().items())
     return dict(candidates.select("event", total).iter_rows())
 
 
 def reasons(candidates: pl.DataFrame, event: int) -> tuple[str, ...]:
-    """What adds most to the score of an event, the largest first; nothing of an event that is no candidate."""
+    """What adds most to the score of an event, the largest first; nothing of an event that is no
+    candidate.
+    """
     rows = list(candidates.filter(pl.col("event") == event).iter_rows(named=True))
     added = {name: row[name] * weight for row in rows for name, weight in weights().items()}
     largest = sorted((name for name in added if added[name] > 0), key=lambda name: -added[name])

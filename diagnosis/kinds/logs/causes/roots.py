@@ -1,5 +1,5 @@
-"""Chooses the root events: the likeliest (:mod:`ranker`) of those that weigh enough (:mod:`root_weights`), and others
-of the same cause.
+"""Chooses the root events: the likeliest (:mod:`ranker`) of those that weigh enough
+(:mod:`root_weights`), and others of the same cause.
 
 Others join the leader if they are on the same nodes, or of the same kind of cause.
 """
@@ -35,9 +35,10 @@ KILLED: Final = "hardware.host.killed"
 
 @dataclass(frozen=True)
 class Roots:
-    """``leader``: event number or None; ``members``: all root events; ``weights`` by event; ``nodes``: the nodes of the
-    cause (empty: everywhere or nowhere); ``is_wide``: on most nodes; ``t0``: its start (ns); ``by``: the fallback that
-    found it, if any; ``scores``: of all candidates; ``reasons``: why the leader comes first.
+    """``leader``: event number or None; ``members``: all root events; ``weights`` by event;
+    ``nodes``: the nodes of the cause (empty: everywhere or nowhere); ``is_wide``: on most nodes;
+    ``t0``: its start (ns); ``by``: the fallback that found it, if any; ``scores``: of all
+    candidates; ``reasons``: why the leader comes first.
     """
 
     leader: int | None = None
@@ -61,8 +62,10 @@ def choose(
     """Leader and members.
 
     Args:
-        weights: of :func:`root_weights.weigh`, in the order of the events: which events are causes at all.
-        scores: of :func:`ranker.scores`: which of them is the first; without any it is the heaviest.
+        weights: of :func:`root_weights.weigh`, in the order of the events: which events are causes
+        at all.
+        scores: of :func:`ranker.scores`: which of them is the first; without any it is the
+        heaviest.
         rivals: causes that another rule explains; they may lead, too.
         by: the fallback that these weights come from.
     """
@@ -99,7 +102,9 @@ def choose(
 def _best_rival(
     candidates: Sequence[EventRow], explained: Sequence[EventRow], scores: Mapping[int, float]
 ) -> list[EventRow]:
-    """The explained cause that scores higher than every candidate, if any; it is as sure as the heaviest of them."""
+    """The explained cause that scores higher than every candidate, if any; it is as sure as the
+    heaviest of them.
+    """
     best = max(scores.get(row.event, 0.0) for row in candidates)
     higher = [row for row in explained if scores.get(row.event, 0.0) > best]
     if not higher:
@@ -109,8 +114,8 @@ def _best_rival(
 
 
 def _joins(row: EventRow, lead: EventRow, home: Set[str], here: Set[str], total: int) -> bool:
-    """Whether a candidate is of the leader's cause: of its kind, or on its few nodes. ``here``: the candidate's nodes,
-    ``home``: the leader's.
+    """Whether a candidate is of the leader's cause: of its kind, or on its few nodes. ``here``: the
+    candidate's nodes, ``home``: the leader's.
     """
     is_light = row.weight < THRESHOLDS.share * lead.weight
     if is_light or not _is_near(row, lead):
@@ -132,8 +137,8 @@ def has_wide_echo(facts: FailureFacts, nodes: int) -> bool:
 
 
 def _home_nodes(lead: EventRow, others: Sequence[EventRow], places: Mapping[int, set[str]]) -> set[str]:
-    """The nodes of the leader's rule, over all wordings that share nodes: variants of one message must not look like
-    events of few nodes.
+    """The nodes of the leader's rule, over all wordings that share nodes: variants of one message
+    must not look like events of few nodes.
     """
     home = set(places[lead.event])
     same_rule = [row for row in others if row.signature is not None and row.signature == lead.signature]
@@ -145,15 +150,18 @@ def _home_nodes(lead: EventRow, others: Sequence[EventRow], places: Mapping[int,
 
 
 def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:
-    """Of a launcher's messages that a worker died, only the first kind: the summary at its end repeats it."""
+    """Of a launcher's messages that a worker died, only the first kind: the summary at its end
+    repeats it.
+    """
     is_death = pl.col("event").is_in(members) & pl.col("example").str.contains(WORKER_ENDED)
     deaths = catalogue.events.filter(is_death).sort("first_line", "event")["event"].to_list()
     return [event for event in members if event not in deaths[1:]]
 
 
 def _ranked(candidates: Sequence[EventRow], places: Mapping[int, set[str]], total: int) -> list[EventRow]:
-    """Heaviest first; among equals the one whose nodes have more candidates, then fewer nodes before more, then earlier
-    before later. A line without a time comes before the next one with a time, and before later lines.
+    """Heaviest first; among equals the one whose nodes have more candidates, then fewer nodes
+    before more, then earlier before later. A line without a time comes before the next one with a
+    time, and before later lines.
     """
     narrow = {row.event for row in candidates if stats.is_minority(len(places[row.event]), total)}
     weight_of_node: dict[str, float] = defaultdict(float)
@@ -182,8 +190,8 @@ def _subject(row: EventRow) -> str | None:
 
 
 def _is_near(row: EventRow, lead: EventRow) -> bool:
-    """Whether an event may be near the leader in time; for an event without stamps only a lower and an upper bound are
-    known.
+    """Whether an event may be near the leader in time; for an event without stamps only a lower and
+    an upper bound are known.
     """
     low, high = _time_bounds(row)
     lead_low, lead_high = _time_bounds(lead)
@@ -204,8 +212,8 @@ def _time_bounds(row: EventRow) -> tuple[float, float]:
 def _nodes_of_events(
     catalogue: Catalogue, events: list[int], named: Mapping[int, tuple[str, ...]]
 ) -> dict[int, set[str]]:
-    """The nodes of each event: those that wrote it, else those that it names. The machine of a scheduler's daemon that
-    reports the end of a job does not count.
+    """The nodes of each event: those that wrote it, else those that it names. The machine of a
+    scheduler's daemon that reports the end of a job does not count.
     """
     elsewhere = catalogue.events.filter(pl.col("example").str.contains(ENDED_ON.pattern))["event"]
     rows = (

@@ -1,5 +1,5 @@
-"""Quantities that a line states: a number, what it is called, and whether it measures work, waiting,
-a rate, a size of the work or a level.
+"""Quantities that a line states: a number, what it is called, and whether it measures work,
+waiting, a rate, a size of the work or a level.
 
 Programs call the same thing by many names. So a name is split into words, and a few words and units
 decide (``quantities.toml``).
@@ -18,7 +18,8 @@ from diagnosis import thresholds
 
 LIMITS: Final = thresholds.limits("quantities")
 
-#: A number with its unit, no part of a date, a clock or a fraction; minutes may stand before seconds.
+#: A number with its unit, no part of a date, a clock or a fraction; minutes may stand before
+#: seconds.
 _NUMBER: Final = re.compile(
     r"(?<![\w.])(?<!\d[:/-])(?P<number>\d{1,3}(?:,\d{3}){1,3}(?![\d,])(?:\.\d{1,9})?|\d{1,15}(?:\.\d{1,15})?)"
     r"(?![:/-]\d)(?:m(?P<seconds>\d{1,2}(?:\.\d{1,9})?)s\b"
@@ -53,7 +54,9 @@ _TIMES: Final = ("work", "wait")
 
 
 class Quantity(NamedTuple):
-    """A stated quantity. ``unit``: ``s`` for a time of a known unit, else as written; ``value`` in that unit."""
+    """A stated quantity. ``unit``: ``s`` for a time of a known unit, else as written; ``value`` in
+    that unit.
+    """
 
     name: str
     sense: str
@@ -87,7 +90,9 @@ def step_of(line: str) -> int | None:
 
 
 def rank_of(line: str) -> int | None:
-    """The rank that a line is about; None where it states none. Several ranks may write one file."""
+    """The rank that a line is about; None where it states none. Several ranks may write one
+    file.
+    """
     found = _RANK.search(line)
     return int(found[1]) if found is not None else None
 
@@ -100,7 +105,9 @@ def _value(found: re.Match[str]) -> float:
 
 @lru_cache(4096)
 def _kind(before: str, unit: str) -> _Kind | None:
-    """What a number is, by the words before it and its unit; None for a number that says neither."""
+    """What a number is, by the words before it and its unit; None for a number that says
+    neither.
+    """
     name = _name(before)
     told = {word.lower() for word in _WORD.findall(_CAMEL.sub(" ", name))}
     seconds = _units().get(unit.lower(), 0.0)

@@ -1,10 +1,11 @@
-"""Several global launches, or several jobs, in one tree: each is diagnosed separately, and the last unsuccessful one is
-reported.
+"""Several global launches, or several jobs, in one tree: each is diagnosed separately, and the last
+unsuccessful one is reported.
 
-A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's ``attempt_N/<local rank>/`` is
-not: it counts the restarts of one node's agent. Files with the numbers of different scheduler jobs, and directories
-with different job descriptions, are different jobs, and so are the directories that one description names; files
-without a number belong to all of them.
+A directory such as ``attempt-2/`` or ``run_01/`` above the nodes is a launch. torchrun's
+``attempt_N/<local rank>/`` is
+not: it counts the restarts of one node's agent. Files with the numbers of different scheduler jobs,
+and directories with different job descriptions, are different jobs, and so are the directories that
+one description names; files without a number belong to all of them.
 """
 
 from __future__ import annotations
@@ -34,8 +35,8 @@ LIMITS: Final = thresholds.limits("attempts")
 
 THRESHOLDS: Final = thresholds.of("attempts")
 
-#: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates, and what follows a
-#: number and a dot is a server's name ("3915417.pbs-0001").
+#: The number that a scheduler gave to a job, in a path; numbers that begin like a year are dates,
+#: and what follows a number and a dot is a server's name ("3915417.pbs-0001").
 _JOB_NUMBER: Final = re.compile(
     r"(?i)(?:^|[/_-]|(?<!\d)\.)(?:slurm|job|jobid|lsf|pbs|raysubmit)[-_.]?(?!20\d{6}(?!\d))(\d{4,12})(?=[/_.-]|$)"
 )
@@ -51,8 +52,8 @@ def launch_numbers(paths: Sequence[str]) -> dict[str, int]:
 
 
 def jobs_of_paths(parsed: Sequence[Parsed], logs: Sequence[Parsed]) -> dict[str, str]:
-    """The job of each path, by its description's directory or by the scheduler's number in the path; empty if there is
-    only one.
+    """The job of each path, by its description's directory or by the scheduler's number in the
+    path; empty if there is only one.
     """
     rooted = _jobs_by_directory(logs, _log_roots(parsed))
     if len(set(rooted.values())) > 1:
@@ -111,7 +112,9 @@ def _jobs_by_directory(logs: Sequence[Parsed], described: Mapping[str, str]) -> 
 
 
 def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None:
-    """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log lines."""
+    """The report's ``logs``: of the last unsuccessful launch, or of the last; None without log
+    lines.
+    """
     logs = events.log_artifacts(parsed)
     launch_of = launch_numbers([part.path for part in logs])
     job_of = {} if launch_of else jobs_of_paths(parsed, logs)
@@ -131,7 +134,9 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
 
 
 def _reported(diagnoses: Sequence[LogDiagnosis], jobs: Sequence[str]) -> LogDiagnosis | None:
-    """The last unsuccessful of the diagnoses, with all launches. Other ``jobs`` are no launches of this one."""
+    """The last unsuccessful of the diagnoses, with all launches. Other ``jobs`` are no launches of
+    this one.
+    """
     if not diagnoses:
         return None
     failed = [one for one in diagnoses if one.is_failure]

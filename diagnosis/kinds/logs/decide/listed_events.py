@@ -80,8 +80,8 @@ def _is_frame(row: EventRow) -> bool:
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
-    """Joins events with the same message after another header or in another wrapper, with the sum of their counts;
-    roots stay separate.
+    """Joins events with the same message after another header or in another wrapper, with the sum
+    of their counts; roots stay separate.
     """
     kept: dict[tuple[str, str], LogEvent] = {}
     for event in events:
@@ -132,7 +132,9 @@ def _not_before(at: int | None, first_at: int | None) -> int | None:
 
 
 def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, home: Collection[str] = ()) -> pl.DataFrame:
-    """Some lines of an event, those of the nodes ``home`` if there are any, with the best guess of their times."""
+    """Some lines of an event, those of the nodes ``home`` if there are any, with the best guess of
+    their times.
+    """
     rows = case.placed(case.table.rows(case.catalogue.masked(row.event), limit=most))
     # the same words elsewhere are the echo of the fault, not the fault
     at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home))) if home else rows
@@ -143,7 +145,9 @@ def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, home: Collec
 
 
 def _root_lines(case: Case, row: EventRow, home: Collection[str], own: pl.DataFrame) -> pl.DataFrame:
-    """The lines of a root event. A scheduler's decision that is repeated for every step counts once."""
+    """The lines of a root event. A scheduler's decision that is repeated for every step counts
+    once.
+    """
     lines = _lines(case, row, own, LIMITS.root_lines, home)
     if not (row.category or "").startswith("platform.scheduler"):
         return lines

@@ -75,7 +75,9 @@ def _by_rule(roots: Sequence[LogEvent]) -> list[list[LogEvent]]:
 
 
 def _root_sentence(case: Case, same: Sequence[LogEvent]) -> str:
-    """Root events of one meaning as one clause: how many lines, on how many nodes, where the first is."""
+    """Root events of one meaning as one clause: how many lines, on how many nodes, where the first
+    is.
+    """
     lead = same[0]
     count = sum(event.count for event in same)
     lines = "1 line" if count == 1 else f"{count:,} lines"
@@ -172,8 +174,8 @@ def _history(case: Case) -> list[str]:
 
 
 def healthy_facts(case: Case) -> tuple[str, ...]:
-    """The sentences about a job without failure. Slow steps that passed are the conclusion's: flows may show them too,
-    with their own numbers.
+    """The sentences about a job without failure. Slow steps that passed are the conclusion's: flows
+    may show them too, with their own numbers.
     """
     ended = f"Outcome: {case.ending.outcome}, because {case.ending.reason}."
     return (ended, *_last_progress(case), *_slowdown(case))

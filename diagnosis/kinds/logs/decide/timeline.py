@@ -1,4 +1,6 @@
-"""Data of the job page's timeline: stages, one lane a node, iterations. Its size is limited for every job."""
+"""Data of the job page's timeline: stages, one lane a node, iterations. Its size is limited for
+every job.
+"""
 
 from __future__ import annotations
 
@@ -27,8 +29,9 @@ _SHOWN_ROLES: Final = (Role.ROOT.value, Role.CASCADE.value, Role.TEARDOWN.value,
 def build_timeline(
     case: Case, roles: dict[int, str], ranked: list[str], odd: Sequence[tuple[int, float]] = ()
 ) -> Timeline:
-    """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock. Ranked nodes get a
-    lane first."""
+    """``logs.timeline`` of the report; times in seconds since the epoch on the job's common clock.
+    Ranked nodes get a lane first.
+    """
     spans = temporal.stage_spans(case)
     times = case.catalogue.cells.select(low=pl.col("first_at").min(), high=pl.col("last_at").max()).row(0)
     nodes = [*dict.fromkeys([*ranked, *case.catalogue.nodes])][: LIMITS.lanes]
@@ -58,7 +61,8 @@ def _lanes(
             pl.col("node").is_in(nodes) & pl.col("event").is_in([e for e, r in roles.items() if r in _SHOWN_ROLES])
         )
         .drop_nulls("stated_at")
-        # among marks of the same time the cause comes first, and a worker's own line before a launcher's copy of it
+        # among marks of the same time the cause comes first, and a worker's own line before a
+        # launcher's copy of it
         .sort(
             *("stated_at", pl.col("event").is_in(roots).not_(), "event", pl.col("rank").is_null(), "is_stamped"),
             maintain_order=True,
@@ -92,8 +96,9 @@ def _segments(low: int | None, high: int | None, spans: list[tuple[str, int, int
 
 
 def smooth_beats(beats: pl.DataFrame) -> pl.DataFrame:
-    """``beats`` (``n``, ``at``, ``seconds``) with means over several seconds if stamps are coarser than iterations:
-    otherwise five steps of 0.2 s would look like four of zero and one of a second. O(n log n).
+    """``beats`` (``n``, ``at``, ``seconds``) with means over several seconds if stamps are coarser
+    than iterations: otherwise five steps of 0.2 s would look like four of zero and one of a second.
+    O(n log n).
     """
     known = beats["seconds"].drop_nulls()
     if not known.len() or (known == 0).sum() < THRESHOLDS.share_of_zeros * known.len() or beats["at"].null_count():

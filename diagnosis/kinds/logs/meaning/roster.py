@@ -1,8 +1,9 @@
-"""Machines and ranks as the job's own log states them: node lists, launchers' tables, libraries' start-up lines.
+"""Machines and ranks as the job's own log states them: node lists, launchers' tables, libraries'
+start-up lines.
 
 A name that a scheduler, a launcher or a communication library states is a machine, in any form. The
-statements are data (``rosters.toml``). Rank to node comes from tables and from tasks that the launcher names. If ranks
-per node are stated and the node list is complete, it is computed.
+statements are data (``rosters.toml``). Rank to node comes from tables and from tasks that the
+launcher names. If ranks per node are stated and the node list is complete, it is computed.
 """
 
 from __future__ import annotations
@@ -24,7 +25,8 @@ from diagnosis.kinds.logs.rows import writer_nodes
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import ReadRange
 
-#: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range cannot fill the memory.
+#: Maximum number of nodes and ranks of one job: more than any job has, so that a stated range
+#: cannot fill the memory.
 MAX_NODES: Final = 65_536
 #: Maximum number of lines read for statements, and of characters of each.
 MAX_LINES: Final = 4_096
@@ -52,9 +54,11 @@ class Statement:
 
 @dataclass(frozen=True)
 class Roster:
-    """``nodes`` in the order in which they are stated, ``lists``: lists of nodes as stated, ``node_of``: rank to node,
-    ``task_of``: a launcher's task to node, ``per_node``: ranks per node if stated, ``home_of_pod``: pod to the node
-    that it was assigned to, ``host_of_address``: IP address to the host that states it as its own."""
+    """``nodes`` in the order in which they are stated, ``lists``: lists of nodes as stated,
+    ``node_of``: rank to node, ``task_of``: a launcher's task to node, ``per_node``: ranks per node
+    if stated, ``home_of_pod``: pod to the node that it was assigned to, ``host_of_address``: IP
+    address to the host that states it as its own.
+    """
 
     nodes: tuple[str, ...] = ()
     lists: tuple[tuple[str, ...], ...] = ()
@@ -71,7 +75,8 @@ class Roster:
     def home_of_rank(self) -> dict[int, str]:
         """Rank to node: as stated, the rest computed if the stated ones agree with the computation.
 
-        A launcher's tasks are ranks unless each starts the workers of a whole node: then they count nodes.
+        A launcher's tasks are ranks unless each starts the workers of a whole node: then they count
+        nodes.
         """
         per = self.per_node
         starts_a_node = bool(per and per > 1) and all(
@@ -86,7 +91,9 @@ class Roster:
 
 @dataclass(frozen=True, slots=True)
 class Statements:
-    """``every``: statements that name machines, or state ranks per node; ``no_name``: words that are no names."""
+    """``every``: statements that name machines, or state ranks per node; ``no_name``: words that
+    are no names.
+    """
 
     every: tuple[Statement, ...]
     no_name: frozenset[str]
@@ -108,7 +115,9 @@ def _statement(row: Mapping[str, Any]) -> Statement:
 
 
 def roster_of_lines(lines: Iterable[str]) -> Roster:
-    """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names. O(lines)."""
+    """The statements of these lines, in the order of their file; at most :data:`MAX_NODES` names.
+    O(lines).
+    """
     known = statements()
     reading = _Reading()
     for line in lines:
@@ -122,8 +131,8 @@ def roster_of_lines(lines: Iterable[str]) -> Roster:
 
 @dataclass(slots=True)
 class _Reading:
-    """What the lines so far state. ``doubtful``: names and ranks of lists that may list something else; ``table``: the
-    node of a launcher's table whose rank stands in a later line, and how.
+    """What the lines so far state. ``doubtful``: names and ranks of lists that may list something
+    else; ``table``: the node of a launcher's table whose rank stands in a later line, and how.
     """
 
     nodes: dict[str, None] = field(default_factory=dict)
@@ -224,7 +233,9 @@ def _stated_names(parts: Mapping[str, str | None], not_names: frozenset[str]) ->
 
 
 def expand_node_list(text: str) -> list[str]:
-    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most :data:`MAX_NODES`."""
+    """The names of a node list: ``gpu[001-003,7],login1``, or PBS's ``n3/0*8+n4/0*8``. At most
+    :data:`MAX_NODES`.
+    """
     if "+" in text or "/" in text:
         return list(dict.fromkeys(part.partition("/")[0] for part in text.split("+") if part))[:MAX_NODES]
     out: list[str] = []
@@ -258,8 +269,10 @@ def _keep_rank(node_of: dict[int, str], rank: str, node: str) -> None:
 
 
 def read_roster(table: LogTable, read: ReadRange) -> Roster:
-    """The statements of a job's logs. Only lines whose message holds a word of a statement are read, at most
-    :data:`MAX_LINES`."""
+    """The statements of a job's logs. Only lines whose message holds a word of a statement are
+    read, at most
+    :data:`MAX_LINES`.
+    """
     rows = table.rows(_messages_with_statements(table.messages), limit=MAX_LINES).sort("file", "line")
     found = roster_of_lines(raw_lines.read_lines(rows, table.files, read, MAX_LINE_CHARS))
     ranks = int(table.sources["rank"].max() or 0) + 1  # type: ignore[arg-type]
@@ -270,8 +283,9 @@ def read_roster(table: LogTable, read: ReadRange) -> Roster:
 
 
 def _messages_with_statements(messages: pl.DataFrame) -> list[int]:
-    """The numbers of the messages that match a statement. A single word, such as "rank", is in half of all lines, so
-    each pattern is searched for; but only where a word of its own statement is. A rank below may be without one.
+    """The numbers of the messages that match a statement. A single word, such as "rank", is in half
+    of all lines, so each pattern is searched for; but only where a word of its own statement is. A
+    rank below may be without one.
     """
     known = statements().every
     words = tuple(dict.fromkeys(word for one in known for word in one.needs))
@@ -305,14 +319,16 @@ def apply_roster(
         found = _with_pods(found, table, home_of_pod)
     if not found.nodes:
         return table, found
-    # writers in a pod name the pod, but the machine fails; one machine for all pods does not distinguish them
+    # writers in a pod name the pod, but the machine fails; one machine for all pods does not
+    # distinguish them
     is_apart = len(set(found.home_of_pod.values())) > 1 or len(found.home_of_pod) == 1
     # a launcher's prefix may name a machine by its address only
     homes_of = (dict(found.home_of_pod) if is_apart else {}) | found.home_of_address()
     sources = table.sources.with_columns(pl.col("node").replace(homes_of))
     home = found.home_of_rank() | dict(node_of)
     seen = sources["node"].drop_nulls().unique().to_list()
-    # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's machines
+    # a report of one machine ("rank 8 on r03-n02 computes wrong results") is no list of the job's
+    # machines
     stated = set(found.nodes)
     seen = [name for name in seen if name in stated or writer_nodes.component(name, stated) is None]
     listed = found.nodes if len(stated) >= len(seen) else tuple(sorted({*stated, *seen}))
@@ -335,8 +351,8 @@ def _with_pods(found: Roster, table: LogTable, home_of_pod: Mapping[str, str]) -
 
 
 def named_in(text: str, known: Mapping[str, str]) -> set[str]:
-    """Machines that a statement in a text names ("Node failure on a"), if they are ``known`` (names and addresses to
-    machines); else those whose whole name occurs in it.
+    """Machines that a statement in a text names ("Node failure on a"), if they are ``known`` (names
+    and addresses to machines); else those whose whole name occurs in it.
     """
     stated = {known[name] for name in roster_of_lines([text]).nodes if name in known}
     return stated or hosts.names_in(text, known)

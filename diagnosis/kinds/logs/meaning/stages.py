@@ -1,9 +1,9 @@
-"""The stage of a job that a line shows: launch, rendezvous, model_build, checkpoint_load, training, evaluation,
-checkpoint_save, shutdown.
+"""The stage of a job that a line shows: launch, rendezvous, model_build, checkpoint_load, training,
+evaluation, checkpoint_save, shutdown.
 
-Markers are words for beginnings and ends that frameworks share ("loading checkpoint", "number of parameters",
-"evaluating"), not the lines of one framework. The stage of a traceback comes from the functions of its frames, which is
-more reliable than the last marker before it.
+Markers are words for beginnings and ends that frameworks share ("loading checkpoint", "number of
+parameters", "evaluating"), not the lines of one framework. The stage of a traceback comes from the
+functions of its frames, which is more reliable than the last marker before it.
 """
 
 from __future__ import annotations
@@ -25,8 +25,9 @@ _BAD: Final = r"\b(fail(ed|ure)?|error|exception|cannot|unable|warn(ing)?|not ca
 
 
 def stage_marks(messages: pl.DataFrame) -> pl.DataFrame:
-    """The messages that are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search a pattern over
-    unique messages that are not known from before."""
+    """The messages that are stage markers: ``masked``, ``stage``, ``is_end``. One vectorised search
+    a pattern over unique messages that are not known from before.
+    """
     folded = messages.select("masked", text=pl.col("text").str.head(400).str.to_lowercase())
     rows = words.load("stages")
     place = pl.Series("place", _STAGE_ROWS.of(folded["text"]), dtype=pl.Int32)
@@ -53,13 +54,15 @@ _STAGE_ROWS: Final = RememberedAnswers(_stage_rows)
 
 
 def stage_of_frames(lines: list[str]) -> str | None:
-    """The stage from the frames of a traceback: the most reliable rule that any frame matches, innermost frames first
-    if equal.
+    """The stage from the frames of a traceback: the most reliable rule that any frame matches,
+    innermost frames first if equal.
     """
     rows = words.load("frames")
     return next((r.id for r in rows if any(re.search(r.pattern, line, re.IGNORECASE) for line in lines)), None)
 
 
 def stage_after_end(stage: str, trained: bool) -> str:
-    """The stage after the end of ``stage``: training, if it had begun; else the next preparation."""
+    """The stage after the end of ``stage``: training, if it had begun; else the next
+    preparation.
+    """
     return "training" if trained or stage in ("checkpoint_save", "evaluation") else "model_build"

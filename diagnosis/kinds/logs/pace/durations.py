@@ -1,7 +1,7 @@
 """The duration of a step that a line of progress states, in any words.
 
-Lines of one message have the same words around other numbers. So only the first line is searched for a duration; in the
-others the number is read after the same words, at a fiftieth of the cost.
+Lines of one message have the same words around other numbers. So only the first line is searched
+for a duration; in the others the number is read after the same words, at a fiftieth of the cost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,8 @@ _RATE: Final = re.compile(
     r"(?i)(?:\b(\d+(?:\.\d+)?) ?(?:it|iter|step|batch|batches)/s\b"
     r"|(?:batches|steps|iterations)_per_sec\w*[\"']?\s*[=:]\s*(\d+(?:\.\d+)?))"
 )
-#: A duration in any words, next to a counter; remaining time, or time spent on something else, does not count.
+#: A duration in any words, next to a counter; remaining time, or time spent on something else, does
+#: not count.
 _TOOK: Final = re.compile(
     r"(?i)(?<![\w/])(?:took|takes|in|dt|time|secs?|duration|latency|wall|cost)[\"']?\s*+[=:(]?\s*+"
     r"(\d+(?:\.\d+)?) ?(ms|msec\w*|s\b|sec\w*)?"
@@ -42,7 +43,9 @@ _NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 
 
 class StatedDuration(NamedTuple):
-    """A stated duration: its position in the line, and the seconds of one unit or, for a rate, of one step a second."""
+    """A stated duration: its position in the line, and the seconds of one unit or, for a rate, of
+    one step a second.
+    """
 
     start: int
     end: int
@@ -81,7 +84,9 @@ class Durations:
         self._known: dict[int, tuple[str, str, StatedDuration]] = {}
 
     def seconds(self, message: int, text: str) -> float | None:
-        """The seconds of a step that a line of ``message`` states, as :func:`stated_duration` finds them."""
+        """The seconds of a step that a line of ``message`` states, as :func:`stated_duration` finds
+        them.
+        """
         if known := self._known.get(message):
             before, behind, how = known
             at = text.find(before) + len(before)

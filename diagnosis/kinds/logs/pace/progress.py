@@ -1,8 +1,9 @@
 """Progress: the counter that grows while a job trains, under any name.
 
-A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch 3") and, within one
-file, the numbers of its template grow and never fall. Known words only choose candidates; the growth decides (a
-general detector, L4 section 3.4 gives rules for known frameworks only).
+A line is progress when it names a counter ("iteration 12/100", "step: 40", "global_step=7", "Epoch
+3") and, within one file, the numbers of its template grow and never fall. Known words only choose
+candidates; the growth decides (a general detector, L4 section 3.4 gives rules for known frameworks
+only).
 """
 
 from __future__ import annotations
@@ -63,7 +64,8 @@ _MEASURES: Final = (
 _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end.
 _COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
-#: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch: [30]".
+#: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch:
+#: [30]".
 _UNIT_COUNT: Final = re.compile(
     r"(?i)(?<![a-z_])(?:(?:max|num|n|total|train|training|global)[_ -]?){0,3}(epoch|step|iter|update)[a-z]*"
     r"[\"'\]]*\s*[:=]?\s*[\[\"']*(\d{1,15})(?![.\d])"
@@ -73,22 +75,24 @@ _PLANNED_STEPS: Final = re.compile(
     r"(?i)(?<![a-z])(?:(?:max|num|n|total|train|training)[_-]){0,2}"
     r"(?:steps|iters|iterations|updates)[= ](\d{1,15})(?![.\d])"
 )
-#: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded checkpoint.
+#: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded
+#: checkpoint.
 _SAVED: Final = words.regex("phrases", "saved_at")
 _NAMED: Final = words.regex("phrases", "iteration")
 _LOADED: Final = r"(?i)(?:load|resum|restor)"
 _NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
-#: Number of lines of one message without a duration after which the search stops: its words are always the same.
-#: Files of each of these machines, at most.
+#: Number of lines of one message without a duration after which the search stops: its words are
+#: always the same. Files of each of these machines, at most.
 
 
 @dataclass(frozen=True)
 class Progress:
     """The counter of a job.
 
-    ``beats``: ``file``, ``line``, ``source``, ``masked``, ``at`` (ns as written, may be null), ``n`` (the counter),
-    ``seconds`` (stated in the line, may be null). ``kind``: ``iteration``, ``epoch`` or ``none``; ``first``: the first
-    iteration of this launch, if a line states where training begins or which checkpoint was loaded.
+    ``beats``: ``file``, ``line``, ``source``, ``masked``, ``at`` (ns as written, may be null),
+    ``n`` (the counter), ``seconds`` (stated in the line, may be null). ``kind``: ``iteration``,
+    ``epoch`` or ``none``; ``first``: the first iteration of this launch, if a line states where
+    training begins or which checkpoint was loaded.
     """
 
     kind: str
@@ -123,7 +127,9 @@ def counter(text: str) -> tuple[str, int, int] | None:
 
 
 def names_counter(text: str) -> bool:
-    """Whether a line of this wording may be progress: it names a counter, and no other counted action."""
+    """Whether a line of this wording may be progress: it names a counter, and no other counted
+    action.
+    """
     return bool(re.search(_CANDIDATE, text)) and _beat_kind(text) is not None
 
 
@@ -137,8 +143,9 @@ def _beat_kind(text: str) -> str | None:
 
 
 def find_progress(table: LogTable, read: ReadRange) -> Progress:
-    """Find the job's counter: by its known word; else the number of a recurring line that grows evenly; else that of
-    saved checkpoints. Reads at most ``LIMITS.lines`` lines of each of some files of some machines.
+    """Find the job's counter: by its known word; else the number of a recurring line that grows
+    evenly; else that of saved checkpoints. Reads at most ``LIMITS.lines`` lines of each of some
+    files of some machines.
     """
     for way in (_counters_by_word, _counters_without_word, _counters_of_checkpoints):
         kind, beats = way(table, read)
@@ -216,8 +223,9 @@ def _beats(
 
 
 def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
-    """The lines of these messages on the machines that print most of them, and the last line of each of them on
-    the others. Machines, not files: the same lines in other files are the same progress.
+    """The lines of these messages on the machines that print most of them, and the last line of
+    each of them on the others. Machines, not files: the same lines in other files are the same
+    progress.
     """
     beat_cells = table.cells.filter(pl.col("masked").is_in(masked.implode())).join(
         table.sources.select("source", home=pl.coalesce("node", pl.format("file {}", "file"))), on="source"
@@ -244,7 +252,9 @@ def _beat_rows(table: LogTable, masked: pl.Series) -> pl.DataFrame:
 
 
 def _growing_messages(beats: pl.DataFrame) -> list[int]:
-    """Messages whose counter never falls within a source (restarts aside) and takes two values or more."""
+    """Messages whose counter never falls within a source (restarts aside) and takes two values or
+    more.
+    """
     grown = (
         beats.sort("file", "line")
         .with_columns(step=pl.col("n").diff().over("source", "masked"))
@@ -258,7 +268,9 @@ def _growing_messages(beats: pl.DataFrame) -> list[int]:
 
 
 def _measuring_messages(table: LogTable, beats: pl.DataFrame) -> list[int]:
-    """For jobs whose counter had no time to grow: messages with a counter and measurements of a step."""
+    """For jobs whose counter had no time to grow: messages with a counter and measurements of a
+    step.
+    """
     measured = table.messages.filter(
         pl.col("masked").is_in(beats["masked"].unique().implode()) & pl.col("text").str.contains(_MEASURES)
     )
@@ -266,8 +278,10 @@ def _measuring_messages(table: LogTable, beats: pl.DataFrame) -> list[int]:
 
 
 def _agreeing_beats(beats: pl.DataFrame) -> pl.DataFrame:
-    """Drop counters that count something else: those whose range neither overlaps that of the message with most lines
-    nor continues it (a line is worded anew once a number in it gets longer)."""
+    """Drop counters that count something else: those whose range neither overlaps that of the
+    message with most lines nor continues it (a line is worded anew once a number in it gets
+    longer).
+    """
     size = beats.group_by("masked").agg(lines=pl.len(), low=pl.col("n").min(), high=pl.col("n").max())
     main = size.sort("lines", "high", "masked", descending=[True, True, False]).row(0, named=True)
     next_to = Progress("iteration", beats.filter(pl.col("masked") == main["masked"])).interval
@@ -315,9 +329,10 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
 
 
 def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
-    """The same for one writer. Each total that its last line states is reached ("321/321"), or nearly if other lines
-    follow ("step 990 of 1000", every tenth is printed); a total that is reached again and again is not the job's. Where
-    none counts the steps, the configuration may state it, or the time that is left is shorter than a usual interval.
+    """The same for one writer. Each total that its last line states is reached ("321/321"), or
+    nearly if other lines follow ("step 990 of 1000", every tenth is printed); a total that is
+    reached again and again is not the job's. Where none counts the steps, the configuration may
+    state it, or the time that is left is shorter than a usual interval.
     """
     file, line, n = beats["file"][-1], beats["line"][-1], beats["n"][-1]
     rounds = beats.unique("n", keep="first", maintain_order=True)["line"]
@@ -353,8 +368,9 @@ def _totals(text: str) -> list[tuple[int, int]]:
 
 
 def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:
-    """The counters of a line with the numbers of their unit that the messages before the first step state: of several
-    the largest, next to a counter of another unit the next one. None if one counts beyond them.
+    """The counters of a line with the numbers of their unit that the messages before the first step
+    state: of several the largest, next to a counter of another unit the next one. None if one
+    counts beyond them.
     """
     planned: dict[bool, list[int]] = {True: [], False: []}
     for example in early["example"].filter(early["text"].str.contains("(?i)epoch|step|iter|update")):
@@ -367,8 +383,8 @@ def _planned_totals(text: str, early: pl.DataFrame) -> list[tuple[int, int]]:
 
 
 def _first_iteration(messages: pl.DataFrame) -> int | None:
-    """The highest iteration that a line names as the first ("training starts at step n"), or as one whose checkpoint
-    was saved; or the one after that of a loaded checkpoint.
+    """The highest iteration that a line names as the first ("training starts at step n"), or as one
+    whose checkpoint was saved; or the one after that of a loaded checkpoint.
     """
     text = pl.col("example")
     begun = messages.filter(text.str.contains(words.pattern("phrases", "began_at")))["example"]

@@ -1,7 +1,7 @@
 """Record headers: time, writer and level before the message.
 
-Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`mask`), of which there are
-few; the recognised pattern then reads the values from the raw lines.
+Headers are recognised on *normalised* lines (every number is ``0``, see :mod:`mask`), of which
+there are few; the recognised pattern then reads the values from the raw lines.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from diagnosis.kinds.logs.read.times import MONTH as _MONTH
 from diagnosis.kinds.logs.read.times import TIME_STYLES
 from diagnosis.model import Level
 
-# The parts of a header, in any order and number. Recognised on normalised text. No piece takes more than one blank
-# after itself, so that the indentation of the message survives.
+# The parts of a header, in any order and number. Recognised on normalised text. No piece takes more
+# than one blank after itself, so that the indentation of the message survives.
 _GAP = r"(?: *[|,-]+)?[ \t]?"
 _CLOCK = r"0:0:0(?:[.,:]0)*"
 _ZONE = r"(?: ?(?:Z\b|UTC\b|GMT\b|[AP]M\b|[+-]0(?::?0)?))?"
@@ -46,8 +46,8 @@ _TASK = r"0:(?: |$)"  # srun --label
 _PIECES = rf"(?:(?:{_WRITER}|{_STAMP}|{_GLOG}|{_LEVEL}){_GAP}|{_TASK})"
 _HEADER = rf"^\s*{_PIECES}+"
 _NAME = r"[A-Za-z][A-Za-z0-9]*(?:[-_.][A-Za-z0-9]+)*"
-# A host at the start of the line, or after the collector's stamp: "worker-3: …", "web-0  | …"; mpiexec of PALS labels
-# lines with the rank, too: "x1000c0s0b0n0 12: …".
+# A host at the start of the line, or after the collector's stamp: "worker-3: …", "web-0  | …";
+# mpiexec of PALS labels lines with the rank, too: "x1000c0s0b0n0 12: …".
 _LABELLED = rf"^\s*(?:{_STAMP}\s*)?(?:{_NAME}|0\.0\.0\.0)(?: 0)?(?:: | +\| )"
 _AFTER_LABEL = rf"{_LABELLED}{_PIECES}*"
 _SYSLOG = (
@@ -63,8 +63,8 @@ _NOT_HOSTS = (
     r"|section|figure|table|run|seed|version"
     r"|v|python|h|x|y|e[ijz]?|err|nvidia[\w-]*|mlx0?\w*|bnxt\w*|pcieport|usb|nvidia-\w+)[-_. ]?0?(?: 0)?:"
 )
-# Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are modules:
-# "urllib3.connectionpool".
+# Dotted words are hosts if they end in a domain or begin like a numbered machine; else they are
+# modules: "urllib3.connectionpool".
 _DOMAIN = (
     r"\.(?:local|localdomain|internal|cluster|svc|lan|com|net|org|edu|gov|io|ai|cloud|[a-z]{2})(?::| "
     r")|^\s*[A-Za-z0-9]*[A-Za-z]-?0[\w-]*\.\w+-|0\.0\.0\.0"
@@ -79,9 +79,10 @@ _HOST = rf"(?:0\.0\.0\.0|{_NAME})"
 #: The key of a level, as logfmt writes it.
 _LOGFMT = r"\b(?:level|lvl|severity)=\"?"
 
-# TensorFlow ends with its letter F, while programs go on after most lines with its letter E, in healthy jobs, too.
-#: (level, pattern over the normalised header and the start of the message), worst first; house styles write levels in
-#: their own language, or as symbols.
+# TensorFlow ends with its letter F, while programs go on after most lines with its letter E, in
+# healthy jobs, too.
+#: (level, pattern over the normalised header and the start of the message), worst first; house
+#: styles write levels in their own language, or as symbols.
 _LEVELS: tuple[tuple[Level, str], ...] = (
     (
         Level.FATAL,
@@ -118,8 +119,8 @@ _DATE_REACH = 40  # and in which a date follows a time of day at once
 
 
 def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
-    """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES or null),
-    ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
+    """Expressions over normalised lines: ``message``, ``level``, ``style`` (index into TIME_STYLES
+    or null), ``who`` (bits below). ``form`` may be ``patterns.ascii_form`` if all lines are ASCII.
     """
     is_labelled = _is_labelled(normal, form)
     is_syslog = normal.str.contains(form(_SYSLOG))
@@ -171,7 +172,8 @@ def _style(normal: pl.Expr, form: Form) -> pl.Expr:
     for index in reversed(range(len(TIME_STYLES))):
         has_style = reach.str.contains(form(TIME_STYLES[index].normal))
         style = pl.when(has_style).then(pl.lit(index, dtype=pl.UInt8)).otherwise(style)
-    # other stamps of a line that begins with the time of day are its message's, unless a date follows at once
+    # other stamps of a line that begins with the time of day are its message's, unless a date
+    # follows at once
     has_time_of_day = reach.str.contains(form(TIME_STYLES[of_day].normal))
     has_date = reach.str.head(_DATE_REACH).str.contains(form(_DATE))
     of_day_style = pl.lit(of_day, dtype=pl.UInt8)
@@ -197,8 +199,8 @@ def _bits(is_set: Mapping[int, pl.Expr]) -> pl.Expr:
 
 
 def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
-    """One message of a line that several writers share: the first, or the first severe one. A progress bar before a
-    message is removed.
+    """One message of a line that several writers share: the first, or the first severe one. A
+    progress bar before a message is removed.
     """
     rest = message.str.replace(form(_BAR), "")
     message = pl.when(rest.str.contains(form(r"\S"))).then(rest).otherwise(message)
@@ -214,7 +216,8 @@ def _first_record(message: pl.Expr, form: Form) -> pl.Expr:
     )
 
 
-#: Bits of ``who``: the ways in which a line names its writer. Compiled code reads numbers and most words.
+#: Bits of ``who``: the ways in which a line names its writer. Compiled code reads numbers and most
+#: words.
 LABEL, TAG, TASK, LOCAL, NCCL, SYSLOG, SRUN, POD, MPI, RAY = (1 << index for index in range(10))
 #: bit -> (part, pattern over raw lines) of those that patterns read.
 RAW: dict[int, tuple[str, str]] = {
@@ -237,8 +240,8 @@ PARTS = ("label", "rank", "local", "host")
 
 
 def writers(text: pl.Series, who: int) -> list[pl.Series]:
-    """The words that name the writers of raw lines with these ``who`` bits: a series for each part ("label", "host")
-    that they have.
+    """The words that name the writers of raw lines with these ``who`` bits: a series for each part
+    ("label", "host") that they have.
     """
     found: dict[str, list[pl.Expr]] = {}
     for bit, (part, pattern) in RAW.items():

@@ -39,7 +39,8 @@ _NOT_HOST = re.compile(
     re.IGNORECASE,
 )
 
-#: The parts before the machine in schedulers' names of output files: the job's name and number ("%x.%j.%N").
+#: The parts before the machine in schedulers' names of output files: the job's name and number
+#: ("%x.%j.%N").
 _JOB = re.compile(r".+?[-_.]\d{5,}[-_.](?=[A-Za-z])")
 
 #: Indices are 16 bits wide; further writers count as the writer in the path.
@@ -101,7 +102,8 @@ def _host_score(name: str) -> float:
         return 0.0
     if _RANK.search(name) and not _HOST_WORD.search(name):
         return 0.0
-    # "gpu-node-02" begins like a machine; "sigkill_node3" only contains one, like the name of an experiment
+    # "gpu-node-02" begins like a machine; "sigkill_node3" only contains one, like the name of an
+    # experiment
     return 0.9 if (found := _HOST_WORD.search(name)) and found.start() == 0 else MAX_DOUBTFUL_CONFIDENCE
 
 
@@ -125,7 +127,8 @@ class Sources:
         if found is not None:
             return found
         own = self.path if not label and not host else Source()
-        # a line that states only a rank says nothing of the machine: its path does, as doubtful as before
+        # a line that states only a rank says nothing of the machine: its path does, as doubtful as
+        # before
         how, confidence = "prefix" if label or rank or local else "line", 0.9 if rank or label else 0.8
         source = Source(
             node=label or host or self.path.node,
@@ -146,8 +149,8 @@ class Sources:
 
 
 class PathScheme:
-    """Which ranks and nodes the ``paths`` of a job state. O(paths) when it is asked first; then nothing: one for all
-    files of a job, whatever their number.
+    """Which ranks and nodes the ``paths`` of a job state. O(paths) when it is asked first; then
+    nothing: one for all files of a job, whatever their number.
     """
 
     def __init__(self, paths: Iterable[str]) -> None:
@@ -177,8 +180,9 @@ class PathScheme:
 
 
 def with_scheme(sources: Sequence[Source], scheme: PathScheme) -> tuple[Source, ...]:
-    """The writers of one file without the ranks and doubtful nodes that only its path states, unless the job's paths
-    have several values. A single ``rank5`` in a directory's name is the name of an experiment.
+    """The writers of one file without the ranks and doubtful nodes that only its path states,
+    unless the job's paths have several values. A single ``rank5`` in a directory's name is the name
+    of an experiment.
     """
     rank = next((s.rank for s in sources if s.rank_how == "path"), None)
     node = next((s.node for s in sources if _is_doubtful(s)), None)
@@ -194,9 +198,9 @@ def with_scheme(sources: Sequence[Source], scheme: PathScheme) -> tuple[Source, 
 
 
 def without_job_name(named: Sequence[Sequence[Source]], is_stated: Callable[[str], bool]) -> list[tuple[Source, ...]]:
-    """The writers of all files, with machine names without the job's name before them. The same job name and number
-    before several names is no part of them, unless lines state a machine's name with it: ``is_stated`` tells whether
-    any line matches a pattern. O(files).
+    """The writers of all files, with machine names without the job's name before them. The same job
+    name and number before several names is no part of them, unless lines state a machine's name
+    with it: ``is_stated`` tells whether any line matches a pattern. O(files).
     """
     nodes = {s.node for sources in named for s in sources if s.node and _is_doubtful(s)}
     jobs = {found[0] if (found := _JOB.match(node)) else "" for node in nodes}
@@ -220,8 +224,8 @@ def _is_doubtful(source: Source) -> bool:
 def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Source, ...]:
     """The writers, with labels believed or not; ``lines`` counts each one's lines.
 
-    ``word3: `` before a few lines is wording; before many lines, or if it looks like a machine, it is their writer.
-    Lines with another label belong to the path's node.
+    ``word3: `` before a few lines is wording; before many lines, or if it looks like a machine, it
+    is their writer. Lines with another label belong to the path's node.
     """
     total = sum(lines)
     labelled = sum(count for source, count in zip(sources, lines, strict=True) if source.label)
@@ -242,5 +246,7 @@ def settle_labels(sources: Sequence[Source], lines: Sequence[int]) -> tuple[Sour
 
 
 def unsettle_labels(source: Source) -> Source:
-    """``source`` as it was before :func:`settle_labels`, so that ranges of one file can be counted together."""
+    """``source`` as it was before :func:`settle_labels`, so that ranges of one file can be counted
+    together.
+    """
     return replace(source, node=source.label, confidence=0.9) if source.label else source

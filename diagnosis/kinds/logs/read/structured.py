@@ -1,8 +1,9 @@
 """One way from a structured record to lines: its time, level, place, and the lines of its text.
 
-A record is an object of fields as a logging library, a collector or a log store writes it. What collectors push and the
-reader of files both come here, so equal records are equal lines. Which fields say what is data
-(``knowledge/record_fields.toml``). Imports no column library: the site calls it for each push.
+A record is an object of fields as a logging library, a collector or a log store writes it. What
+collectors push and the reader of files both come here, so equal records are equal lines. Which
+fields say what is data (``knowledge/record_fields.toml``). Imports no column library: the site
+calls it for each push.
 """
 
 from __future__ import annotations
@@ -48,10 +49,11 @@ NOTHING_ASKED: Final[Asked] = ((), (), ())
 class StructuredRecord(NamedTuple):
     """What a record says.
 
-    ``at_ns``: its time in ns UTC, 0 if it states none that is a moment; ``stamp``: the time in words, as a line begins
-    with it. ``level``: TRACE to FATAL, or empty. ``node``: a machine, else a pod; ``rank``: a number or empty.
-    ``lines``: of its text, then of its exception, without blank ones; ``has_text``: whether a field is a text at all.
-    ``fields``: all of them, flat. ``is_measured``: it has no text, and its line states a step and what was measured.
+    ``at_ns``: its time in ns UTC, 0 if it states none that is a moment; ``stamp``: the time in
+    words, as a line begins with it. ``level``: TRACE to FATAL, or empty. ``node``: a machine, else
+    a pod; ``rank``: a number or empty. ``lines``: of its text, then of its exception, without blank
+    ones; ``has_text``: whether a field is a text at all. ``fields``: all of them, flat.
+    ``is_measured``: it has no text, and its line states a step and what was measured.
     """
 
     at_ns: int
@@ -79,7 +81,9 @@ def known_fields() -> dict[str, Any]:
 
 @lru_cache(4096)
 def name_of(raw: str) -> str:
-    """The name of a field, label or attribute in lower case, with ``_`` for all other separators."""
+    """The name of a field, label or attribute in lower case, with ``_`` for all other
+    separators.
+    """
     return re.sub(r"[^a-z0-9]+", "_", raw.lower())[:200].strip("_")
 
 
@@ -90,7 +94,9 @@ def fields_of(text: str | bytes) -> dict[str, Json] | None:
 
 
 def document_of(text: str | bytes) -> Any:
-    """The value of a JSON text, in which NaN and Infinity may stand as Python writes them; None for anything else."""
+    """The value of a JSON text, in which NaN and Infinity may stand as Python writes them; None for
+    anything else.
+    """
     try:
         return _DECODER.decode(text)
     except (msgspec.DecodeError, RecursionError, UnicodeError):
@@ -257,8 +263,8 @@ def text_lines(text: str) -> list[str]:
 def headed(lines: Sequence[str], before: str, head: str) -> list[str]:
     """``lines`` with what stands before each: ``before``, then ``head`` (rank, level, logger).
 
-    The level holds for each line but frames: they are no errors by themselves. Only the first line has a logger's
-    name, or frames would not be indented.
+    The level holds for each line but frames: they are no errors by themselves. Only the first line
+    has a logger's name, or frames would not be indented.
     """
     first = f"{before}{head}"
     if len(lines) < 2:
@@ -274,7 +280,9 @@ def _is_frame(line: str) -> bool:
 
 
 def nanoseconds(value: Any) -> int:
-    """ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970, by their size. 0 for anything else."""
+    """ISO 8601, or seconds, milli-, micro- or nanoseconds since 1970, by their size. 0 for anything
+    else.
+    """
     if isinstance(value, str):
         if value.replace(".", "", 1).isdecimal() and value.isascii() and len(value) < 30:
             value = float(value) if "." in value else int(value)
@@ -299,7 +307,9 @@ def _iso(value: str) -> int:
 
 
 def stamp_text(value: Any) -> str:
-    """A time in words as it stands, of which the reader of lines knows more styles; a number as an ISO stamp."""
+    """A time in words as it stands, of which the reader of lines knows more styles; a number as an
+    ISO stamp.
+    """
     if isinstance(value, str) and not value.replace(".", "", 1).isdecimal():
         return " ".join(value[:_MAX_STAMP_CHARS].split())
     at_ns = nanoseconds(value)

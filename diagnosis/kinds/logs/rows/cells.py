@@ -1,10 +1,12 @@
-"""Which source printed which message, how often, first and last time: a row for each (source, message), and for each
-file.
+"""Which source printed which message, how often, first and last time: a row for each (source,
+message), and for each file.
 
-Lines are counted in runs of any length, anywhere: :func:`count_lines` makes :class:`Counts` of a run,
-:func:`join_counts` those of consecutive runs. Joining is associative, so any number of processes may count, and join in
-a tree. :func:`cells_of_files` makes the tables of a job of them. One pass of compiled code over the lines; the rest
-follows the number of *different* pairs. A file is read in slices, so that memory stays bounded.
+Lines are counted in runs of any length, anywhere: :func:`count_lines` makes :class:`Counts` of a
+run,
+:func:`join_counts` those of consecutive runs. Joining is associative, so any number of processes
+may count, and join in a tree. :func:`cells_of_files` makes the tables of a job of them. One pass of
+compiled code over the lines; the rest follows the number of *different* pairs. A file is read in
+slices, so that memory stays bounded.
 """
 
 from __future__ import annotations
@@ -54,11 +56,12 @@ SPANS: Final = {
 class Counts(NamedTuple):
     """The cells of a run of lines of one file, and its edges.
 
-    A row of ``cells`` (:data:`COUNTED`) is a writer with a message: ``n`` lines, their ``first_line`` and ``last_line``
-    (1 is the run's first); ``stated_at``: the first time that one of them states; ``known_at``, ``last_at``: the first
-    and last time that are known of one, its own or the last before it in the run; ``until_at``: by when those
-    were written that another time follows in the run; ``is_early``: one is before the run's first time;
-    ``is_waiting``: one is after its last.
+    A row of ``cells`` (:data:`COUNTED`) is a writer with a message: ``n`` lines, their
+    ``first_line`` and ``last_line`` (1 is the run's first); ``stated_at``: the first time that one
+    of them states; ``known_at``, ``last_at``: the first and last time that are known of one, its
+    own or the last before it in the run; ``until_at``: by when those were written that another time
+    follows in the run; ``is_early``: one is before the run's first time; ``is_waiting``: one is
+    after its last.
     """
 
     cells: pl.DataFrame
@@ -139,9 +142,11 @@ def cells_of_files(
     kept: pl.Series | None,
     parsed: Sequence[Parsed] = (),
 ) -> tuple[pl.DataFrame, pl.DataFrame]:
-    """``cells`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines) of these files, see
+    """``cells`` (of the messages ``kept`` only, where not all are) and ``spans`` (of all lines) of
+    these files, see
     :class:`events.LogTable`; ``bases`` are the numbers of each file's first writer; ``parsed``: the
-    files as they were parsed. Those that were counted are not read, unless their times move to another year.
+    files as they were parsed. Those that were counted are not read, unless their times move to
+    another year.
     """
     found, spans = [pl.DataFrame(schema=CELLS)], dict[int, tuple[object, ...]]()
 
@@ -207,8 +212,8 @@ def file_groups(lines: Sequence[int]) -> Iterator[list[int]]:
 def of_rows(
     rows: pl.DataFrame, sizes: Sequence[int], bases: Sequence[int], year_at: int | None = None
 ) -> tuple[pl.DataFrame, list[Edges]]:
-    """The cells of several files, whose lines are ``rows``, as rows of ``COUNTED`` with the number of their ``file``,
-    and each file's edges.
+    """The cells of several files, whose lines are ``rows``, as rows of ``COUNTED`` with the number
+    of their ``file``, and each file's edges.
     """
     tally = Tally(len(sizes))
     numbers = (np.arange(len(sizes)), np.cumsum([0, *sizes])[:-1], np.array(bases, np.uint32))
@@ -218,8 +223,8 @@ def of_rows(
 
 
 def years(rows: pl.DataFrame, sizes: Sequence[int]) -> list[list[int | None]]:
-    """Of each of several files, none of them empty, whose lines are ``rows``: the last stamp with a year, the first and
-    the last one without.
+    """Of each of several files, none of them empty, whose lines are ``rows``: the last stamp with a
+    year, the first and the last one without.
     """
     time, starts = rows["time"].fill_null(NO_TIME).to_numpy(), np.cumsum([0, *sizes])[:-1]
     is_bare = (rows["flags"].to_numpy() & YEARLESS) > 0

@@ -1,8 +1,9 @@
-"""Clocks that disagree: files in another time zone and nodes whose clock is wrong, estimated from messages that all of
-them print.
+"""Clocks that disagree: files in another time zone and nodes whose clock is wrong, estimated from
+messages that all of them print.
 
-A node's skew is the median, over messages that most nodes print, of the distance from its first line to the median
-node's. A file whose times lie outside the job's window is shifted by whole half hours into it: a zone, not a skew.
+A node's skew is the median, over messages that most nodes print, of the distance from its first
+line to the median node's. A file whose times lie outside the job's window is shifted by whole half
+hours into it: a zone, not a skew.
 """
 
 from __future__ import annotations
@@ -28,9 +29,11 @@ ZONE_SHIFT: Final = THRESHOLDS.zone_shift_s * SECOND
 
 @dataclass(frozen=True)
 class Clocks:
-    """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix zones, ``by_message``
-    (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``, ``skew``, ``is_alone``: only its machine
-    writes the file) of machines whose clock is wrong. ``corrections``: these in the report."""
+    """What to subtract from times: ``by_file`` (``file``, ``shift``) and, within files that mix
+    zones, ``by_message`` (``file``, ``masked``, ``local``), all in ns; ``by_source`` (``source``,
+    ``skew``, ``is_alone``: only its machine writes the file) of machines whose clock is wrong.
+    ``corrections``: these in the report.
+    """
 
     by_file: pl.DataFrame
     by_message: pl.DataFrame
@@ -44,10 +47,11 @@ class Clocks:
         return has_skews or not self.by_message.is_empty() or bool((self.by_file["shift"] != 0).any())
 
     def correct(self, rows: pl.DataFrame, *names: str) -> pl.DataFrame:
-        """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common clock.
+        """``rows`` (with ``file`` and ``masked``) with the times in ``names`` on the job's common
+        clock.
 
-        With ``source``, each writer's own clock is corrected; with ``is_stamped``, not for lines without a time, whose
-        time may come from another writer.
+        With ``source``, each writer's own clock is corrected; with ``is_stamped``, not for lines
+        without a time, whose time may come from another writer.
         """
         if not self._moves_any:
             return rows
@@ -67,8 +71,8 @@ class Clocks:
 
 
 def estimate(table: LogTable) -> Clocks:
-    """The clocks of all files: zones mixed within a file first, then files in other zones, then nodes with a wrong
-    clock.
+    """The clocks of all files: zones mixed within a file first, then files in other zones, then
+    nodes with a wrong clock.
     """
     mixed = _mixed_zones(table)
     cells = Clocks(pl.DataFrame(schema={"file": pl.UInt32, "shift": pl.Int64}), mixed).correct(
@@ -96,9 +100,11 @@ def estimate(table: LogTable) -> Clocks:
 
 
 def _mixed_zones(table: LogTable) -> pl.DataFrame:
-    """Messages whose stamps jump by whole quarter hours and back within one file: two writers of one file in two zones.
+    """Messages whose stamps jump by whole quarter hours and back within one file: two writers of
+    one file in two zones.
 
-    Only files whose time runs back by at least a quarter hour are examined; the zone with most lines is the file's own.
+    Only files whose time runs back by at least a quarter hour are examined; the zone with most
+    lines is the file's own.
     """
     found = []
     for file in table.spans.filter(pl.col("jumps") >= THRESHOLDS.jumps)["file"].to_list():
@@ -124,8 +130,8 @@ def _mixed_zones(table: LogTable) -> pl.DataFrame:
 
 
 def _whole_days(spans: pl.DataFrame, undated: frozenset[int], taken_at: int | None) -> dict[int, int]:
-    """The days (ns) by which files without dates are moved, to begin next to the longest file that has dates. If none
-    has any, the longest file ends within the day before the evidence was taken.
+    """The days (ns) by which files without dates are moved, to begin next to the longest file that
+    has dates. If none has any, the longest file ends within the day before the evidence was taken.
     """
     known = spans.drop_nulls("first_at").sort("lines", "file")
     is_bare = pl.col("file").is_in(list(undated))
@@ -138,7 +144,9 @@ def _whole_days(spans: pl.DataFrame, undated: frozenset[int], taken_at: int | No
 
 
 def _zones(spans: pl.DataFrame) -> dict[int, int]:
-    """Files whose window lies wholly outside that of the bulk of lines, with the half hours that bring them back."""
+    """Files whose window lies wholly outside that of the bulk of lines, with the half hours that
+    bring them back.
+    """
     spans = spans.drop_nulls("first_at")
     if spans.height < 2:
         return {}
@@ -147,7 +155,8 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     heavy = bulk["lines"].cum_sum() * 2 >= bulk["lines"].sum()
     low = int(bulk["first_at"][int(heavy.arg_max() or 0)])
     slack = QUARTER // 2
-    # files that begin with the bulk share its clock, and the longest of them shows the duration of the job
+    # files that begin with the bulk share its clock, and the longest of them shows the duration of
+    # the job
     beside = spans.filter((pl.col("first_at") - low).abs() <= slack)
     high = int(beside["last_at"].max() or low)  # type: ignore[arg-type]
     outside = {
@@ -161,8 +170,8 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
     found = {file: min(shifts, key=lambda s: best[s]) for file, shifts in outside.items() if shifts}
     common = Counter(found.values()).most_common(1)
     if common and common[0][1] >= THRESHOLDS.zone_files:
-        # a launcher that writes after the workers' last stamp lies outside in any zone: it shares the zone of the
-        # others
+        # a launcher that writes after the workers' last stamp lies outside in any zone: it shares
+        # the zone of the others
         shift = common[0][0]
         begun = dict(spans.select("file", "first_at").iter_rows())
         found |= {f: shift for f, fits in outside.items() if not fits and 0 <= begun[f] - shift - low <= DAY}
@@ -172,8 +181,8 @@ def _zones(spans: pl.DataFrame) -> dict[int, int]:
 def _fitting_shifts(first: int, last: int, low: int, high: int) -> list[int]:
     """Zone shifts (ns) that bring a file's window to lie within the job's; O(zones).
 
-    A writer that differs by less than an hour was silent for that time, as before a cancellation: no two zones are so
-    close.
+    A writer that differs by less than an hour was silent for that time, as before a cancellation:
+    no two zones are so close.
     """
     farthest = THRESHOLDS.farthest_zone_h * HOUR
     shifts = range(-farthest, farthest + 1, ZONE_SHIFT)

@@ -39,8 +39,8 @@ type Places = npt.NDArray[np.int64]
 
 
 class Edges(NamedTuple):
-    """A run of lines seen from its neighbours: its length, the first and the last time that one of them states, and how
-    often the time runs back widely within it.
+    """A run of lines seen from its neighbours: its length, the first and the last time that one of
+    them states, and how often the time runs back widely within it.
     """
 
     lines: int
@@ -50,7 +50,9 @@ class Edges(NamedTuple):
 
 
 def own_time(year_at: int | None) -> pl.Expr:
-    """A line's own time; stamps without a year are moved to the one that brings them nearest to ``year_at``."""
+    """A line's own time; stamps without a year are moved to the one that brings them nearest to
+    ``year_at``.
+    """
     time = pl.col("time")
     if year_at is None:
         return time
@@ -135,10 +137,11 @@ def count_pairs(  # noqa: PLR0917
     at: Places,
     jump: int,
 ) -> None:
-    """Adds lines to their cells' ``lines`` (how many, first, last) and ``times`` (the first that one states; the first
-    and the last that are known, each line's own or the last before it; by when those were written that a time follows:
-    the latest next time). Cells wait for the next time of their file; those that wait at its end stay so. Cells with a
-    line before the first time of their file are early.
+    """Adds lines to their cells' ``lines`` (how many, first, last) and ``times`` (the first that
+    one states; the first and the last that are known, each line's own or the last before it; by
+    when those were written that a time follows: the latest next time). Cells wait for the next time
+    of their file; those that wait at its end stay so. Cells with a line before the first time of
+    their file are early.
     """
     for row in range(len(cell)):
         here, one, own = file[row], cell[row], time[row]

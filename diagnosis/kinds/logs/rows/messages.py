@@ -12,8 +12,8 @@ from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 from diagnosis.model import Level
 
-#: Distinct messages of a job that are compared, of each of two kinds: those with a code or of a level from warning on,
-#: and all others. Each takes about 2 kB and 40 µs of a diagnosis.
+#: Distinct messages of a job that are compared, of each of two kinds: those with a code or of a
+#: level from warning on, and all others. Each takes about 2 kB and 40 µs of a diagnosis.
 MAX_MESSAGES = 200_000
 #: Files merged at a time: thousands at once are gigabytes.
 _MAX_BATCH_FILES = 64
@@ -28,12 +28,13 @@ _IS_INFORMATIVE = (pl.col("level") >= Level.WARNING) | pl.col("text").str.contai
 
 
 def merge_messages(logs: Sequence[Rows]) -> tuple[pl.DataFrame, bool]:
-    """One row a distinct message of these rows of ``uniques.parquet`` (``masked``, ``text``, ``example``, ``level``:
-    the worst, ``count``), by ``masked``, and whether some were left out.
+    """One row a distinct message of these rows of ``uniques.parquet`` (``masked``, ``text``,
+    ``example``, ``level``: the worst, ``count``), by ``masked``, and whether some were left out.
 
-    Of more than :data:`MAX_MESSAGES` messages of a kind those with most lines are kept. A message that was left out in
-    earlier files loses their lines, so counts are then lower bounds. Depends on the order of ``logs`` in that case
-    alone. O(messages); memory O(``MAX_MESSAGES`` + those of a batch of files).
+    Of more than :data:`MAX_MESSAGES` messages of a kind those with most lines are kept. A message
+    that was left out in earlier files loses their lines, so counts are then lower bounds. Depends
+    on the order of ``logs`` in that case alone. O(messages); memory O(``MAX_MESSAGES`` + those of a
+    batch of files).
     """
     stated, counted = [pl.DataFrame(schema=_SCHEMA).select(_STATED)], [pl.DataFrame(schema=_SCHEMA).select(_COUNTED)]
     is_cut = False
@@ -67,8 +68,9 @@ def _counts(counted: Sequence[pl.DataFrame]) -> pl.DataFrame:
 
 
 def _batches(logs: Sequence[Rows]) -> Iterator[list[Rows]]:
-    """Files whose messages are merged at a time: a table, or several small ones. Logs that share tables are many, and
-    come in another order than in the tables: with each further table they are one batch.
+    """Files whose messages are merged at a time: a table, or several small ones. Logs that share
+    tables are many, and come in another order than in the tables: with each further table they are
+    one batch.
     """
     batch: list[Rows] = []
     files: set[Path] = set()

@@ -1,5 +1,5 @@
-"""The lines of one log, a slab at a time: memory stays bounded for a log of any length, and time follows the lines that
-are asked for.
+"""The lines of one log, a slab at a time: memory stays bounded for a log of any length, and time
+follows the lines that are asked for.
 """
 
 from __future__ import annotations
@@ -12,7 +12,8 @@ import polars as pl
 from diagnosis.kinds.logs.rows import cells, line_counts, stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
 
-#: Lines before a slab in which its time is looked for first, and lines at a log's end that are read at once.
+#: Lines before a slab in which its time is looked for first, and lines at a log's end that are read
+#: at once.
 LINES_BEFORE: Final = 1 << 12
 
 
@@ -25,9 +26,10 @@ def read_slabs(
     *,
     is_timed: bool = True,
 ) -> Iterator[pl.DataFrame]:
-    """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most :data:`cells.MAX_LINES` at a time,
-    with ``at``: the line's own time, or the last before it in the log. With ``wanted`` only those of these messages:
-    of other lines little more than the message is read. ``is_timed``: whether any line of the log states a time.
+    """The rows of the lines ``low`` to ``high`` (from 1 on, both included), at most
+    :data:`cells.MAX_LINES` at a time, with ``at``: the line's own time, or the last before it in
+    the log. With ``wanted`` only those of these messages: of other lines little more than the
+    message is read. ``is_timed``: whether any line of the log states a time.
     """
     low, high = max(low, 1), min(high, lines.size)
     own = line_counts.own_time(year_at)

@@ -14,7 +14,9 @@ from diagnosis.model import Parsed
 
 
 class Rows(NamedTuple):
-    """Consecutive rows of the table in ``file``: ``size`` rows from ``first`` on, or all if that is None."""
+    """Consecutive rows of the table in ``file``: ``size`` rows from ``first`` on, or all if that is
+    None.
+    """
 
     file: Path
     first: int | None
@@ -26,7 +28,9 @@ class Rows(NamedTuple):
         return (self.first or 0) + self.size
 
     def part(self, first: int, size: int) -> Rows:
-        """``size`` of these rows, from the one at ``first`` (from 0 on) on; fewer at the end. They are lines."""
+        """``size`` of these rows, from the one at ``first`` (from 0 on) on; fewer at the end. They
+        are lines.
+        """
         return Rows(self.file, (self.first or 0) + first, min(size, max(self.size - first, 0)))
 
 
@@ -37,14 +41,17 @@ def lines_of(p: Parsed) -> Rows:
 
 
 def messages_of(p: Parsed) -> Rows:
-    """The rows of a log's distinct messages; their number is not known if they have a table of their own."""
+    """The rows of a log's distinct messages; their number is not known if they have a table of
+    their own.
+    """
     assert p.uniques is not None
     return Rows(p.uniques, p.part.message, p.part.messages) if p.part else Rows(p.uniques, None, 0)
 
 
 def read(rows: Sequence[Rows], names: Collection[str]) -> pl.DataFrame:
-    """These columns of several runs of rows, one after another. Adjacent rows of a table are read at once, also where
-    ``rows`` gives them in another order: of thousands of small logs that share tables, names order the logs otherwise.
+    """These columns of several runs of rows, one after another. Adjacent rows of a table are read
+    at once, also where ``rows`` gives them in another order: of thousands of small logs that share
+    tables, names order the logs otherwise.
     """
     if not rows:
         return pl.DataFrame(schema={name: (COLUMNS | UNIQUES)[name] for name in names})
@@ -59,7 +66,9 @@ def read(rows: Sequence[Rows], names: Collection[str]) -> pl.DataFrame:
 
 
 def _runs(rows: Sequence[Rows]) -> tuple[list[Rows], list[tuple[int, int]]]:
-    """The runs of adjacent rows, and where each of ``rows`` is: the number of a run, and the first row of it."""
+    """The runs of adjacent rows, and where each of ``rows`` is: the number of a run, and the first
+    row of it.
+    """
     numbers_of: dict[Path, list[int]] = {}
     for number, one in enumerate(rows):
         numbers_of.setdefault(one.file, []).append(number)

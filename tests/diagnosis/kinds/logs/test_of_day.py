@@ -73,7 +73,7 @@ def test_a_file_without_dates_begins_next_to_the_others(tmp_path: Path) -> None:
     table = events.build(logs)
     assert table.undated == {1, 2}
     found = clocks.estimate(table)
-    assert found.told == ()
+    assert found.corrections == ()
     cells = found.correct(table.cells, "first_at").sort("file", "first_line")
     first = cells.group_by("file", maintain_order=True).agg(pl.col("first_at").first())["first_at"].to_list()
     at = [datetime.fromtimestamp(one / 1e9, UTC).isoformat() for one in first]

@@ -1,8 +1,8 @@
 """The detectors of faulty nodes: each examines one case in its own way and returns clues.
 
-:data:`OF_CAUSE` uses the root events; :data:`OF_STRUCTURE` is for cases without a root event or with a doubtful one:
-measurements, protocol state, and the order of the end. A new detector is one module with ``id``, ``why``, ``needs`` and
-``look``, its test, and one row here.
+:data:`OF_CAUSE` uses the root events; :data:`OF_STRUCTURE` is for cases without a root event or
+with a doubtful one: measurements, protocol state, and the order of the end. A new detector is one
+module with ``id``, ``why``, ``needs`` and ``look``, its test, and one row here.
 """
 
 from __future__ import annotations
@@ -17,8 +17,9 @@ from diagnosis.kinds.logs.compare.detectors import absent, cause, complaints, la
 
 
 class Detector(Protocol):
-    """``id`` names it in reports and switches it off; ``why``: the reason why it works, ``needs``: its requirements,
-    each a clause; ``look`` costs at most a pass over the cells of the case and the lines of a few messages.
+    """``id`` names it in reports and switches it off; ``why``: the reason why it works, ``needs``:
+    its requirements, each a clause; ``look`` costs at most a pass over the cells of the case and
+    the lines of a few messages.
     """
 
     @property
@@ -31,15 +32,17 @@ class Detector(Protocol):
 
 
 OF_CAUSE: Final[Sequence[Detector]] = (cause,)
-#: A node without any log explains the others' messages about connections and order: this detector is asked first,
-#: alone.
+#: A node without any log explains the others' messages about connections and order: this detector
+#: is asked first, alone.
 ABSENT: Final[Sequence[Detector]] = (absent,)
 OF_STRUCTURE: Final[Sequence[Detector]] = (uneven, watchdogs, lacking, complaints)
 ALL: Final[Sequence[Detector]] = (*OF_CAUSE, *ABSENT, *OF_STRUCTURE)
 
 
 def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
-    """The clues of all of them, each with its detector's id; those switched off (``case.without``) are skipped."""
+    """The clues of all of them, each with its detector's id; those switched off (``case.without``)
+    are skipped.
+    """
     active = [d for d in detectors if d.id not in case.without]
     return [replace(clue, detector=d.id) for d in active for clue in _clues_of(d, case)]
 

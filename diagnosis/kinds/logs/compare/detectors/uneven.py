@@ -100,8 +100,8 @@ def _measure(key: _Key, writer: _Writer, values: list[_Value]) -> Measure:
 
 
 def _measuring_messages(case: Case, who: str, total: int) -> list[list[int]]:
-    """The messages with a quantity that most of all nodes or ranks, or one alone, print again and again; those
-    that differ by the name of their node alone are one.
+    """The messages with a quantity that most of all nodes or ranks, or one alone, print again and
+    again; those that differ by the name of their node alone are one.
     """
     messages = case.table.messages.filter(pl.col("count") >= THRESHOLDS.lines).select("masked", "text", "example")
     wording = pl.Series("wording", hosts.hide_hosts(messages["text"], case.catalogue.nodes))

@@ -18,8 +18,9 @@ from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature
 from diagnosis.kinds.logs.read import patterns
 from diagnosis.model import Role
 
-#: The start of a general explanation in a message: a possible cause is no evidence that it happened. One guessed cause
-#: ("this might be caused by ...") still counts; lists of causes and conditions do not.
+#: The start of a general explanation in a message: a possible cause is no evidence that it
+#: happened. One guessed cause ("this might be caused by ...") still counts; lists of causes and
+#: conditions do not.
 HYPOTHESIS_WORDS: Final = (
     r"(?i)(?:\b(?:this|which|it) (?:can|could|may|might|usually|typically|often)? ?(?:happens?|occurs?) when\b"
     r"|\b(?:there are )?(?:some |several |many |most )?(?:potential|possible|common|likely|typical|usual) (?:root )?"
@@ -97,8 +98,8 @@ def is_program_error(text: str) -> bool:
 
 
 def without_names(text: str) -> str:
-    """A typed exception without the names that it quotes or joins, and without errors of the language;
-    any other message as it is.
+    """A typed exception without the names that it quotes or joins, and without errors of the
+    language; any other message as it is.
     """
     if re.search(EXCEPTION, text) is None:
         return text
