@@ -12,7 +12,7 @@ from typing import Any, Final
 
 #: The files of each set of tables. No two sections have one name.
 FILES: Final = {
-    "thresholds": ("thresholds", "thresholds_flows", "thresholds_joined", "thresholds_live"),
+    "thresholds": ("thresholds", "thresholds_flows", "thresholds_joined", "thresholds_live", "thresholds_read"),
     "limits": ("limits",),
 }
 

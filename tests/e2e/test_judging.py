@@ -183,7 +183,7 @@ def test_what_opens_over_the_page_stays_inside_the_window(
 
 def test_rows_of_lists_are_one_line_high_and_whole_on_hover(engineer: Page, samples_ready: None) -> None:
     page = engineer
-    for address, rows in (("/", ".incident-row"), ("/incidents/", ".incident-row"), ("/jobs/", ".jobs tbody tr")):
+    for address, rows in (("/", "li.incident-row"), ("/incidents/", "li.incident-row"), ("/jobs/", ".jobs tbody tr")):
         page.goto(address)
         expect(page.locator(rows).first).to_be_visible()
         assert set(page.locator(rows).evaluate_all("all => all.map(e => e.getBoundingClientRect().height)")) == {36}

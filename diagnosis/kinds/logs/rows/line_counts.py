@@ -18,7 +18,7 @@ from diagnosis.kinds.logs.read.stamps import NO_TIME
 from diagnosis.kinds.logs.read.tables import YEARLESS
 
 #: A time that runs back by this many nanoseconds is a jump.
-JUMP: Final = thresholds.of("clocks").jump_s * 1_000_000_000
+JUMP: Final = thresholds.of("line_counts").jump_s * 1_000_000_000
 
 #: Schema of ``cells.parquet``: the cells of a run of lines of one file, see :class:`cells.Counts`.
 COUNTED: Final = {
