@@ -340,7 +340,7 @@ def _with_pods(found: Roster, table: LogTable, home_of_pod: Mapping[str, str]) -
     ("pod-worker-2.log").
     """
     homes = dict(found.home_of_pod)
-    for writer in table.sources["node"].drop_nulls().unique().to_list():
+    for writer in table.sources["node"].drop_nulls().unique().sort().to_list():
         words = str(writer).split("-")
         names = ("-".join(words[first:]) for first in range(len(words)))
         home = next((home_of_pod[name] for name in names if name in home_of_pod), None)
