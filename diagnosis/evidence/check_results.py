@@ -75,7 +75,9 @@ class Result:
     @property
     def is_fault(self) -> bool:
         """Whether it alone shows that something is broken."""
-        return bool(self.outcome.adds) and self.outcome.ratio >= MIN_FAULT_RATIO
+        outcome = self.outcome
+        strength = max(outcome.ratio, outcome.categories.get(outcome.adds, 0.0))
+        return bool(outcome.adds) and strength >= MIN_FAULT_RATIO
 
     @property
     def headline(self) -> str:

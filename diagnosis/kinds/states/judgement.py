@@ -105,7 +105,9 @@ def _check_of(form: Format, outcome: Outcome) -> Check:
 def _result(path: str, ids: frozenset[str], row: FaultRow, category: str, fact: Fact) -> Result:
     form = next(one for one in formats.load() if one.id in ids)
     leaf = taxonomy.load().get(category)
-    outcome = Outcome(row.id, row.says, row.ratio, categories={leaf.id: row.ratio}, adds=leaf.id)
+    # a program that crashed says nothing against the machine that it ran on
+    against_place = 1.0 if leaf.category == "user" else row.ratio
+    outcome = Outcome(row.id, row.says, against_place, categories={leaf.id: row.ratio}, adds=leaf.id)
     check = _check_of(form, outcome)
     words = " ".join(filter(None, (fact.part, f"{fact.name}: {fact.value}")))
     return Result(check, outcome, path, fact.line, words, fact.place.name, "node", form.is_run)

@@ -323,3 +323,13 @@ def test_lines_of_a_log_keep_their_place_and_reports_lend_no_words() -> None:
 def test_the_events_of_a_described_pod_are_read_as_a_log() -> None:
     text = "Name:   w-3\nNamespace:  train\nEvents:\n  Warning  BackOff  2m  kubelet  Back-off restarting\n"
     assert b"Back-off restarting" in report_sections.log_of(text.encode())
+
+
+def test_a_crash_of_a_container_fails_the_job_and_accuses_no_machine() -> None:
+    pod = "Name:         llm-0\nNamespace:    train\nNode:         gpu-7/10.0.0.7\nContainers:\n  main:\n"
+    crash = f"{pod}    State:        Terminated\n      Reason:     Error\n      Exit Code:  139\n"
+    (found,) = results(crash, "pod.txt")
+    assert (found.outcome.id, found.outcome.adds) == ("container-crashed", "user.code.native_crash")
+    assert found.is_fault
+    assert found.outcome.ratio == 1.0
+    assert results(crash.replace("139", "0"), "pod.txt") == []

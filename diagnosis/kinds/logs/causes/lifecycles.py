@@ -53,9 +53,11 @@ class Lifecycles:
 
     @property
     def has_ended_well(self) -> bool:
-        """Whether launchers tell a good end, and none of them another one after it."""
-        ends = self.rows["end"]
-        return bool((ends == End.WELL).any()) and not bool((ends == End.BADLY).any())
+        """Whether launchers tell a good end, and no writer another one as its last: an accounting
+        of the scheduler says "exit code 0" of a job that reached its time limit, too.
+        """
+        ends = set(self.rows["end"])
+        return ends == {End.WELL}
 
     def was_stalled(self, pace: Pace) -> bool:
         """Whether progress had stopped for far longer than usual when the job was stopped from

@@ -27,6 +27,9 @@ def lives_of(*events: dict[str, Any]) -> Lifecycles:
 def test_a_launcher_that_tells_a_good_end_last_ended_well() -> None:
     assert lives_of(WELL | {"file": 0}).has_ended_well
     assert not lives_of(WELL | {"file": 0}, ENDED | {"file": 1}).has_ended_well
+    # the accounting of a job that reached its limit tells an exit code, too
+    accounting = {"example": "State: TIMEOUT (exit code 0)", "at": 170.0, "file": 1}
+    assert not lives_of(TOLD | {"file": 0}, accounting).has_ended_well
     # it began again, and ended well
     assert lives_of(ENDED | {"file": 0}, WELL | {"file": 0}).has_ended_well
     assert lives_of(WELL | {"file": 0}).rows["end"].to_list() == [End.WELL]
