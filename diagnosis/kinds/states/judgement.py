@@ -67,7 +67,8 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
     if row.reads == "rules":
         return _category_of_text(fact.value)
     if row.reads == "xid":
-        code = numbers.whole(fact.value.split(".")[0])
+        whole_part = fact.value.split(".")[0]
+        code = numbers.whole(whole_part)
         return _category_of_text(_XID_LINE.format(code=code)) if code else ""
     number = _number(row, fact.value)
     if row.above is not None and (number is None or number <= row.above):
@@ -106,8 +107,10 @@ def _result(path: str, ids: frozenset[str], row: FaultRow, category: str, fact: 
     form = next(one for one in formats.load() if one.id in ids)
     leaf = taxonomy.load().get(category)
     # a program that crashed says nothing against the machine that it ran on
-    against_place = 1.0 if leaf.category == "user" else row.ratio
+    is_of_program = leaf.category == "user"
+    against_place = 1.0 if is_of_program else row.ratio
     outcome = Outcome(row.id, row.says, against_place, categories={leaf.id: row.ratio}, adds=leaf.id)
     check = _check_of(form, outcome)
-    words = " ".join(filter(None, (fact.part, f"{fact.name}: {fact.value}")))
+    stated = f"{fact.name}: {fact.value}"
+    words = " ".join(filter(None, (fact.part, stated)))
     return Result(check, outcome, path, fact.line, words, fact.place.name, "node", form.is_run)
