@@ -1,7 +1,7 @@
 """Fits the order of candidates for the root line: `python -m lab.measure ranker [--write]`.
 
-Takes the tables of candidates (`diagnosis.kinds.logs.causes.candidates`) of the public jobs of the read part and of the
-set ``real``, whose root lines were labelled by reading, of one machine each. A conditional logit: of the candidates of
+Takes the tables of candidates (`diagnosis.kinds.logs.causes.candidates`) of the public jobs of the read part, of the
+set ``real`` and of the small cases, whose root lines were labelled by reading, of one machine each. A conditional logit: of the candidates of
 one job the labelled ones should score highest. Weights have the sign that their meaning demands; a source with many
 jobs counts as the square root of their number. Prints how often a root line comes first with whole sources left out
 (ten groups of sources); ``--write`` stores the fit on all jobs.
@@ -33,11 +33,12 @@ from diagnosis.kinds.logs.read import physical
 from diagnosis.model import Kind
 from diagnosis.pipeline import diagnose
 from lab.measure import public, sets
-from lab.measure.evidence import members, parse_files
+from lab.measure.evidence import SHARED, members, parse_files
 
 type Vector = npt.NDArray[np.float64]
 type Mask = npt.NDArray[np.bool_]
 
+CASES: Final = SHARED / "data" / "cases"
 FOLDS: Final = 10
 #: Strength of the ridge.
 RIDGE: Final = 0.3
@@ -64,7 +65,7 @@ def main() -> int:
     options = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     options.add_argument("--write", action="store_true")
     chosen = options.parse_args()
-    judged = [*_public_jobs(), *_real_jobs()]
+    judged = [*_public_jobs(), *_real_jobs(), *_cases()]
     usable = [job for job in judged if job.is_right.any()]
     print_figures(judged, usable)
     found = {name: round(float(value), 3) for name, value in zip(candidates.NAMES, fit(usable), strict=True)}
@@ -136,6 +137,13 @@ def _real_jobs() -> Iterator[Judged]:
     for job in of.jobs(1):
         lines = dict.fromkeys(job.files, frozenset(job.truth["root_lines"]))
         yield from _judged(f"real/{job.name}", f"real {job.family}", job.files, lines, of.kind)
+
+
+def _cases() -> Iterator[Judged]:
+    """The small cases that state a root line; each is a source of its own."""
+    for name, wanted in json.loads((CASES / "expected.json").read_text(encoding="utf-8")).items():
+        if line := wanted.get("root_line"):
+            yield from _judged(f"case/{name}", name, {name: (CASES / name).read_bytes()}, {name: frozenset([line])})
 
 
 def _judged(
