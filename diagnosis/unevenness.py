@@ -136,7 +136,9 @@ def _ratios(values: _Floats, usual: _Floats, *, is_low: bool) -> _Floats:
     top, below = (np.broadcast_to(usual, values.shape), values) if is_low else (values, usual)
     known = (usual > 0) & (values >= 0)
     least = THRESHOLDS.zero * usual + np.finfo(float).tiny
-    return np.asarray(np.where(known, top / np.maximum(below, least), 1.0), dtype=np.float64)
+    with np.errstate(over="ignore"):  # stated values may be as large as a float can be
+        ratio = np.where(known, top / np.maximum(below, least), 1.0)
+    return np.minimum(ratio, np.finfo(np.float64).max)
 
 
 def _stretch(is_slow: _Flags, row: int, own: _Floats, usual: _Floats, *, is_always: bool) -> Stretch | None:

@@ -48,6 +48,11 @@ def test_the_rank_that_alone_does_not_wait_is_the_one_that_others_wait_for() -> 
     assert told(measures("wait", waits)) == [("gpu-0", "performance.straggler")]
 
 
+def test_values_as_far_apart_as_floats_can_be_are_compared_without_a_warning() -> None:
+    tiny = {rank: [1e-300] * 60 for rank in range(8)}
+    assert told(measures("work", tiny | {5: [1e300] * 60})) == [("gpu-1", "performance.straggler")]
+
+
 def test_steps_that_all_find_long_are_no_difference() -> None:
     assert told(measures("work", {rank: [900.0] * 9 + [9000.0] * 9 for rank in range(8)})) == []
 
