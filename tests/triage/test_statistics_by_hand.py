@@ -35,7 +35,8 @@ from triage import search
 from triage.models import Incident
 from triage.selectors.cost import job_cost
 from triage.selectors.cost_fleet import fleet_cost
-from triage.selectors.statistics import TABLES, Figure, Period, statistics_of
+from triage.selectors.period_figures import Figure
+from triage.selectors.statistics import TABLES, Period, statistics_of
 from triage.services.importing import Fault, faults_import
 from triage.templatetags.statistics import compared, figure_change, figure_value
 

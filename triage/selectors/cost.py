@@ -8,7 +8,7 @@ from diagnosis import metrics
 from ingest.models import Attempt, Job
 from triage.domain.costs import repeated_s, training_of_attempt, waited_s
 from triage.models import Incident
-from triage.selectors.statistics import MIN_RUN_S
+from triage.selectors.period_figures import MIN_RUN_S
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,12 +1,12 @@
 """All figures of the statistics page, its CSV files and the digest: kinds, costs and verdicts of failures.
 
-Five queries for any number of incidents. Sums of incidents are cached per week: after an act only its week is read
+Eight queries for any number of incidents. Sums of incidents are cached per week: after an act only its week is read
 again. Definitions and units: docs/metrics.md.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, timedelta
 from typing import TYPE_CHECKING, Any
@@ -24,12 +24,13 @@ from triage.selectors.calibration import calibration_of
 from triage.selectors.cost_fleet import fleet_ettr
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.memory import updated_result
+from triage.selectors.period_figures import Exposure, Figure, figures_of
 from triage.selectors.sums import Period, Pieces, Sums, Values, in_period, pieces_of, sum_weeks, total
 
 if TYPE_CHECKING:
     import pandas as pd
 
-__all__ = ["DIMENSIONS", "TABLES", "Figure", "Period", "Statistics", "exposure_of", "statistics_of"]
+__all__ = ["DIMENSIONS", "TABLES", "Period", "Statistics", "exposure_of", "statistics_of"]
 
 #: dimensions of the breakdown
 DIMENSIONS = {
@@ -44,40 +45,10 @@ DIMENSIONS = {
 
 #: the figures of the head row; the others are details
 _HEAD = ("incidents", "gpu_hours", "ettr")
-#: below this run time a rate is not significant and is shown as not known
-MIN_RUN_S = 86_400.0
 #: decimals of each column, equal on the page, in charts, files and the API
 DECIMALS = {"gpu_hours": 2, "node_hours": 2}
 DECIMALS |= dict.fromkeys(("share", "cumulative", "precision", "claimed", "least", "most"), 3)
 _COUNTS = ("incidents", "imported", "awaiting", "right", "wrong", "unnamed", "reviewed")
-
-
-@dataclass(frozen=True, slots=True)
-class Figure:
-    """One number of the head row, and its value in the period before. ``None`` if unknown.
-
-    ``basis`` says what it is computed from, or what is missing.
-    """
-
-    key: str
-    title: str
-    value: float | None
-    before: float | None
-    unit: str
-    is_more_better: bool
-    basis: str = ""
-
-    @property
-    def change(self) -> float | None:
-        """Relative change, as a fraction; 0 if pages show it as 0 %."""
-        if self.value is None or not self.before:
-            return None
-        change = (self.value - self.before) / self.before
-        return 0.0 if abs(change) < 0.005 else change
-
-    @property
-    def is_better(self) -> bool | None:
-        return None if not self.change else (self.change > 0) == self.is_more_better
 
 
 @dataclass(frozen=True, slots=True)
@@ -158,7 +129,7 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         priced=int(now_sums.priced),
         rejected=int(now_sums.rejected),
         imported=int(now_sums.incidents - now_sums.diagnosed),
-        figures=_figures((now_sums, former_sums), _exposure(user, query, period)),
+        figures=figures_of((now_sums, former_sums), _exposure(user, query, period)),
         weeks=_weeks(weeks),
         pareto=_pareto(categories),
         verdicts=_verdicts(weeks),
@@ -212,18 +183,6 @@ def _hide_unknown_costs(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**frame[costs].astype("float64").where(frame.priced > 0))
 
 
-@dataclass(frozen=True, slots=True)
-class Exposure:
-    """How long jobs ran in a period: the denominator of failure rates. ``ettr``: the fleet's, of
-    jobs that ``lasted_s`` seconds from their first step to their end.
-    """
-
-    wall_s: float
-    node_days: float
-    ettr: float | None = None
-    lasted_s: float = 0.0
-
-
 def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, ...]:
     """Run time of the attempts that ended in this period and in the one before, of the query's jobs.
 
@@ -256,91 +215,6 @@ def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tu
     """How many diagnosed incidents happened in the period, and the node-days at risk. Three queries."""
     incidents = query.apply(incidents_visible_to(user), user=user, now=now).filter(is_imported=False)
     return in_period(incidents, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
-
-
-def _ratio(numerator: float, denominator: float) -> float | None:
-    return numerator / denominator if denominator else None
-
-
-def _figures(sums: tuple[Sums, Sums], exposure: tuple[Exposure, ...]) -> tuple[Figure, ...]:
-    def figure(key: str, title: str, unit: str, is_more_better: bool, of: _Measure) -> Figure:
-        (now, basis), (before, _) = (of(part, ran) for part, ran in zip(sums, exposure, strict=True))
-        return Figure(key, title, now, before, unit, is_more_better, basis)
-
-    return (
-        figure("incidents", "Incidents", "", False, _incidents),
-        figure("gpu_hours", "GPU-hours lost", "h", False, _gpu_hours),
-        figure("mtbf", "MTBF", "s", True, _mtbf),
-        figure("mttd", "MTTD", "s", False, _mttd),
-        figure("mttr", "MTTR", "s", False, _mttr),
-        figure("ettr", "ETTR", "%", True, _ettr),
-        figure("right", "Verdicts confirmed", "%", True, _right_share),
-    )
-
-
-#: a value with its basis; None with what is missing
-type _ValueAndBasis = tuple[float | None, str]
-_Measure = Callable[[Sums, "Exposure"], _ValueAndBasis]
-
-
-def _count(number: float, of: str) -> str:
-    return f"{number:,.0f} {of}{'' if number == 1 else 's'}"
-
-
-def _incidents(part: Sums, _: Exposure) -> _ValueAndBasis:
-    imported = part.incidents - part.diagnosed
-    return part.incidents, f"{imported:,.0f} of them imported" if imported else ""
-
-
-def _gpu_hours(part: Sums, _: Exposure) -> _ValueAndBasis:
-    if part.incidents and not part.priced:
-        return None, "no evidence shows what an incident cost"
-    if not part.incidents:
-        return part.gpu_hours, ""
-    of_all = f"of {part.priced:,.0f} of {_count(part.incidents, 'incident')}"
-    if part.assumed:
-        of_all += f", {part.assumed:,.0f} of them with an assumed number of GPUs"
-    return part.gpu_hours, of_all
-
-
-def _too_short(ran: Exposure) -> str:
-    hours = f"{ran.wall_s / 3600:,.1f} h" if ran.wall_s else "no"
-    return f"{hours} run time observed, {MIN_RUN_S / 3600:.0f} h needed" if ran.wall_s < MIN_RUN_S else ""
-
-
-def _mtbf(part: Sums, ran: Exposure) -> _ValueAndBasis:
-    if missing := _too_short(ran):
-        return None, missing
-    basis = f"{_count(part.diagnosed, 'failure')} in {ran.wall_s / 3600:,.0f} h"
-    return _ratio(ran.wall_s, part.diagnosed), basis if part.diagnosed else f"no failure in {ran.wall_s / 3600:,.0f} h"
-
-
-def _mttd(part: Sums, _: Exposure) -> _ValueAndBasis:
-    if not part.detections:
-        return None, "no evidence came within a day of the failure" if part.diagnosed else ""
-    late = part.diagnosed - part.detections
-    left_out = f"; {late:,.0f} uploaded late or without times left out" if late else ""
-    basis = f"of {_count(part.detections, 'incident')}{left_out}"
-    return _ratio(part.detected_s, part.detections), basis
-
-
-def _mttr(part: Sums, _: Exposure) -> _ValueAndBasis:
-    basis = f"of {_count(part.repairs, 'resolved one')}" if part.repairs else "none was resolved"
-    return _ratio(part.repaired_s, part.repairs), basis
-
-
-def _ettr(_: Sums, ran: Exposure) -> _ValueAndBasis:
-    if ran.ettr is None:
-        return None, "no logs show steps with times"
-    if ran.lasted_s < MIN_RUN_S:
-        needed = f"{MIN_RUN_S / 3600:.0f} h needed"
-        return None, f"{ran.lasted_s / 3600:,.1f} h with known steps, {needed}"
-    return ran.ettr, f"of {ran.lasted_s / 3600:,.0f} h with known steps"
-
-
-def _right_share(part: Sums, _: Exposure) -> _ValueAndBasis:
-    basis = f"{part.right:,.0f} of {part.judged:,.0f} judged" if part.judged else "none was judged"
-    return _ratio(part.right, part.judged), basis
 
 
 def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:

@@ -12,7 +12,7 @@ from django.utils.safestring import SafeString
 
 from diagnosis.plain import percent
 from ingest.roles import can
-from triage.selectors.statistics import Figure
+from triage.selectors.period_figures import Figure
 from triage.selectors.sums import Period, Sums
 from triage.wording import amount, duration, money, number
 

@@ -84,8 +84,9 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
 
 def _number(row: FaultRow, value: str) -> float | None:
     """The number of a value; 0 for words that say that there is nothing to compare with the peers ("<inactive>")."""
-    is_compared = row.below_peers is not None and row.value is not None
-    says_nothing = is_compared and row.value.match(value) is not None  # type: ignore[union-attr]
+    if row.below_peers is None or row.value is None:
+        return number_of(value)
+    says_nothing = row.value.match(value) is not None
     return 0.0 if says_nothing else number_of(value)
 
 
