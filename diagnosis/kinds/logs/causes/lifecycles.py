@@ -73,7 +73,7 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     events = facts.events.with_columns(at=event_starts(facts.catalogue))
     is_new = (pl.col("jobs_with_it") == 0) & ~facts.is_survived
     is_order = is_stop(facts) & is_new
-    tells_end = pl.col("example").str.contains(WORKER_ENDED) & (pl.col("role") == Role.TEARDOWN)
+    tells_end = pl.col("example").str.contains(WORKER_ENDED) & pl.col("role").eq_missing(Role.TEARDOWN)
     is_bad = tells_end & ~is_order & is_new
     is_well = pl.col("example").str.contains(_ENDED_WELL) & ~is_bad
     end = pl.when(is_order).then(pl.lit(End.STOPPED)).when(is_bad).then(pl.lit(End.BADLY))
