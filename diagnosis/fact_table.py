@@ -9,7 +9,7 @@ from statistics import median
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from diagnosis import setups, thresholds
-from diagnosis.evidence import Fact, FactSummary, Measure
+from diagnosis.evidence import Fact, FactSummary, Measure, number_of
 from diagnosis.majority import is_of_most
 from diagnosis.measure_tables import in_words
 
@@ -20,6 +20,8 @@ THRESHOLDS: Final = thresholds.of("fact_table")
 #: Facts of one job that are kept: 4,096 nodes with a report of a hundred lines each.
 MAX_JOB_FACTS: Final = 400_000
 FILE_NAME: Final = "facts.parquet"
+#: The end of the name of a property that nodes measure, step by step.
+OF_STEPS: Final = " (median of its steps)"
 #: A property is compared between the places that state it for the same part, such as a port.
 _PROPERTY: Final = ("name", "part")
 _COMPARED: Final = ("compared", "part")
@@ -95,7 +97,7 @@ def measured_rows(measures: Sequence[Measure]) -> list[MeasuredRow]:
                 MeasuredRow(
                     place=node,
                     part="",
-                    name=f"{name} (median of its steps)",
+                    name=f"{name}{OF_STEPS}",
                     value=in_words(middle[node], unit),
                     path=rows[0].path,
                     line=rows[0].line,
@@ -104,6 +106,23 @@ def measured_rows(measures: Sequence[Measure]) -> list[MeasuredRow]:
                 )
             )
     return found
+
+
+def has_changed(name: str, now: str, before: str) -> bool:
+    """Whether a property has another value than before. What is measured varies from job to job: it changed where it is
+    as far from before as the page marks a node.
+    """
+    if now == before:
+        return False
+    numbers = number_of(now), number_of(before)
+    if not name.endswith(OF_STEPS) or None in numbers or _unit(now) != _unit(before):
+        return True
+    low, high = sorted(number for number in numbers if number is not None)
+    return high > low * THRESHOLDS.far
+
+
+def _unit(value: str) -> str:
+    return value.partition(" ")[2]
 
 
 def _with_measured(table: pl.DataFrame, rows: Sequence[MeasuredRow]) -> pl.DataFrame:

@@ -74,7 +74,11 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def amount(value: float) -> str:
-    """A number of hours as all pages show it: a whole number, two digits below 10."""
+    """A number of hours as all pages show it: a whole number, two digits below 10. What two digits would hide is
+    ``<0.01``.
+    """
+    if 0 < value < 0.005:
+        return "<0.01"
     return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
 
 

@@ -109,3 +109,17 @@ def test_the_page_marks_the_nodes_that_the_verdict_names_and_no_others(stated: l
     assert {(place, name.partition(" ")[0].lower().replace("python", "Python")) for place, name in rows} == {
         (place, name) for place, name in verdict if place
     }
+
+
+@pytest.mark.parametrize(
+    ("name", "now", "before", "is_change"),
+    [
+        ("rate", "400", "400", False),
+        ("rate", "399", "400", True),
+        ("step (median of its steps)", "224 ms", "202 ms", False),
+        ("step (median of its steps)", "300 ms", "202 ms", True),
+        ("step (median of its steps)", "1.1 s", "999 ms", True),
+    ],
+)
+def test_what_is_measured_changed_only_where_it_is_far_from_before(name, now, before, is_change):
+    assert fact_table.has_changed(name, now, before) is is_change

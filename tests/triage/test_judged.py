@@ -48,6 +48,12 @@ def test_a_confirmed_verdict_keeps_the_machines_advice(ada, incident):
     assert not shown.is_after_review
 
 
+def test_a_suspect_that_a_person_confirmed_is_as_sure_as_it_can_be(ada, incident):
+    decision = decision_make(incident=incident, claim="suspect", subject="node-3", word="confirm", by=ada)
+    first = judged_report(lost_node(), [decision])["conclusion"]["fault"][0]
+    assert (first["name"], first["p"]) == ("node-3", 1.0)
+
+
 def test_a_rejected_suspect_is_not_evicted(ada, incident):
     decision_make(incident=incident, claim="suspect", subject="node-3", word="reject", by=ada)
     assert "node-3" not in advice_of(ada, incident).advice["targets"]

@@ -75,7 +75,14 @@ def test_numbers_and_sizes_are_for_people():
 
 
 def test_costs_are_as_exact_as_they_are_small():
-    assert [amount(value) for value in (None, 0, 9.994, 10, 12345.6)] == ["–", "0.00", "9.99", "10", "12,346"]
+    assert [amount(value) for value in (None, 0, 0.004, 9.994, 10, 12345.6)] == [
+        "–",
+        "0.00",
+        "<0.01",
+        "9.99",
+        "10",
+        "12,346",
+    ]
     assert [percent(value) for value in (None, 0, 0.456, 1)] == ["–", "0\u00a0%", "46\u00a0%", "100\u00a0%"]
 
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from django.db.models import OuterRef, Subquery
 
+from diagnosis import fact_table
 from ingest.models import Job
 from ingest.models.outcome import Outcome
 from triage.diagnosis_tables import table_path
@@ -60,7 +61,7 @@ class PropertyRow:
     @property
     def has_changed(self) -> bool:
         """Whether most places state another value than those of the last healthy job."""
-        return bool(self.usual and self.before and self.usual != self.before)
+        return bool(self.usual and self.before) and fact_table.has_changed(self.name, self.usual, self.before)
 
 
 @dataclass(frozen=True, slots=True)
