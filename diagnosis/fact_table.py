@@ -109,20 +109,16 @@ def measured_rows(measures: Sequence[Measure]) -> list[MeasuredRow]:
 
 
 def has_changed(name: str, now: str, before: str) -> bool:
-    """Whether a property has another value than before. What is measured varies from job to job: it changed where it is
-    as far from before as the page marks a node.
+    """Whether a property has another value than before. What is measured varies from job to job:
+    it changed where it is as far from before as the page marks a node.
     """
-    if now == before:
-        return False
-    numbers = number_of(now), number_of(before)
-    if not name.endswith(OF_STEPS) or None in numbers or _unit(now) != _unit(before):
-        return True
-    low, high = sorted(number for number in numbers if number is not None)
-    return high > low * THRESHOLDS.far
-
-
-def _unit(value: str) -> str:
-    return value.partition(" ")[2]
+    new_number, old_number = number_of(now), number_of(before)
+    has_one_unit = now.partition(" ")[2] == before.partition(" ")[2]
+    is_measured = name.endswith(OF_STEPS) and has_one_unit
+    if not is_measured or new_number is None or old_number is None:
+        return now != before
+    low, high = sorted((new_number, old_number))
+    return bool(high > low * THRESHOLDS.far)
 
 
 def _with_measured(table: pl.DataFrame, rows: Sequence[MeasuredRow]) -> pl.DataFrame:

@@ -61,7 +61,8 @@ class PropertyRow:
     @property
     def has_changed(self) -> bool:
         """Whether most places state another value than those of the last healthy job."""
-        return bool(self.usual and self.before) and fact_table.has_changed(self.name, self.usual, self.before)
+        is_known = bool(self.usual and self.before)
+        return is_known and fact_table.has_changed(self.name, self.usual, self.before)
 
 
 @dataclass(frozen=True, slots=True)
