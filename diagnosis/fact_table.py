@@ -112,12 +112,11 @@ def has_changed(name: str, now: str, before: str) -> bool:
     """Whether a property has another value than before. What is measured varies from job to job:
     it changed where it is as far from before as the page marks a node.
     """
-    new_number, old_number = number_of(now), number_of(before)
     has_one_unit = now.partition(" ")[2] == before.partition(" ")[2]
     is_measured = name.endswith(OF_STEPS) and has_one_unit
-    if not is_measured or new_number is None or old_number is None:
+    if not is_measured:
         return now != before
-    low, high = sorted((new_number, old_number))
+    low, high = sorted(number_of(value) or 0.0 for value in (now, before))
     return bool(high > low * THRESHOLDS.far)
 
 
