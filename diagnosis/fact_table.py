@@ -92,7 +92,8 @@ def measured_rows(measures: Sequence[Measure]) -> list[MeasuredRow]:
         usual = median(middle.values())
         is_compared = len(middle) >= THRESHOLDS.min_places
         for node, rows in of_node.items():
-            is_far = not usual / THRESHOLDS.far <= middle[node] <= usual * THRESHOLDS.far
+            least, most = usual / THRESHOLDS.far, usual * THRESHOLDS.far
+            is_far = not least <= middle[node] <= most
             found.append(
                 MeasuredRow(
                     place=node,
