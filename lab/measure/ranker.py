@@ -46,7 +46,7 @@ RIDGE: Final = 0.3
 SIGNS: Final[Mapping[str, int]] = {
     **dict.fromkeys(("rule", "rule_strong", "rule_decisive", "error", "problem_word"), 1),
     **dict.fromkeys(("first_exception", "near_end", "after_progress"), 1),
-    **dict.fromkeys(("explained", "mild", "survived", "went_on"), -1),
+    **dict.fromkeys(("explained", "consequence", "mild", "survived", "went_on"), -1),
 }
 
 
