@@ -175,6 +175,7 @@ def _event(e: LogEvent) -> EventRow:
         recovered=e.recovered,
         score=round(e.score, 4),
         lines=[_line(ref) for ref in e.lines],
+        writers=[_line(ref) for ref in e.writers],
     )
 
 

@@ -101,6 +101,7 @@ class EventRow(msgspec.Struct, frozen=True):
     recovered: bool
     score: float
     lines: list[LineRow]
+    writers: list[LineRow]
 
 
 class RunnerUp(msgspec.Struct, frozen=True):

@@ -31,7 +31,8 @@ class LogEvent:
     ``jobs_with_it`` of ``healthy_jobs`` healthy jobs print it too. ``lines`` is cut at a limit,
     ``count`` is not. It was seen on ``nodes`` of the job's ``of_nodes`` nodes. ``recovered``:
     training continued after its last line. ``is_stamped``: a line states its time; else
-    ``first_at`` is the last time before it.
+    ``first_at`` is the last time before it. ``writers``: the first line of each of its first nodes, by
+    time; empty where fewer than two nodes state times.
     """
 
     id: str
@@ -53,6 +54,7 @@ class LogEvent:
     recovered: bool = False
     score: float = 0.0
     lines: tuple[LineRef, ...] = ()
+    writers: tuple[LineRef, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

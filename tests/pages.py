@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import html
+import re
 from typing import Any
 
 from django.db import connection
@@ -21,6 +23,11 @@ def page_text(response: Any) -> str:
     text: str = response.content.decode()
     assert int(response.headers.get("Content-Length", len(response.content))) == len(response.content)
     return " ".join(text.split()) if response.headers.get("Content-Type", "").startswith("text/html") else text
+
+
+def words_of(page: str) -> str:
+    """What a reader of the page sees, in one line."""
+    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def budget(client: Any, url: str, limit: int = MAX_QUERIES) -> str:

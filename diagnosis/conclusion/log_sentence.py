@@ -5,6 +5,7 @@ followed.
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -12,10 +13,11 @@ from typing import Final
 from diagnosis import quotes, taxonomy, thresholds
 from diagnosis.model import Role
 from diagnosis.plain import times_as_long
-from diagnosis.result import LogDiagnosis, LogEvent
+from diagnosis.result import LineRef, LogDiagnosis, LogEvent
 from diagnosis.taxonomy import UNKNOWN
 
 LIMITS: Final = thresholds.limits("sentences")
+THRESHOLDS: Final = thresholds.of("sentences")
 
 _STAGE: Final = {
     "launch": "while launching",
@@ -196,7 +198,24 @@ def _some_names(names: Sequence[str]) -> str:
 
 
 def _spread(roots: Sequence[LogEvent]) -> str:
-    seen = max((root.nodes for root in roots), default=0)
-    if seen < 2:
+    """On how many nodes the cause was seen, and who printed it first, if one node clearly did."""
+    widest = max(roots, key=lambda root: root.nodes, default=None)
+    if widest is None or widest.nodes < 2:
         return ""
-    return f" on {seen} of {roots[0].of_nodes} nodes alike"
+    seen = f" on {widest.nodes:,} of {widest.of_nodes:,} nodes"
+    lead = lead_of(widest.writers)
+    return f"{seen}, first on {widest.writers[0].node} by {_lead_text(lead)}" if lead else seen
+
+
+def lead_of(writers: Sequence[LineRef]) -> float | None:
+    """The seconds by which the first of these writers was earlier than the second; None if the clocks cannot tell."""
+    times = [writer.at for writer in writers if writer.at is not None]
+    if len(times) < 2:
+        return None
+    tick_s = 1.0 if all(at == math.floor(at) for at in times) else 0.0
+    lead_s = times[1] - times[0]
+    return lead_s if lead_s > max(tick_s, THRESHOLDS.lead_s) else None
+
+
+def _lead_text(seconds: float) -> str:
+    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"

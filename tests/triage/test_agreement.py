@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import html
 import json
-import re
 from dataclasses import replace
 from typing import Any
 
@@ -23,6 +21,7 @@ from diagnosis.report import Diagnosis
 from diagnosis.result import LogDiagnosis, Verdict
 from tests.diagnosis.conclusion.test_conclude import FAILED, HEALTHY, JOB, steps
 from tests.factories import make_attempt, make_job
+from tests.pages import words_of
 from tests.triage.report import sample
 from triage.models import Incident
 from triage.selectors.payloads import incident_payload
@@ -89,11 +88,6 @@ def pair(request: Any) -> tuple[dict[str, Any], Incident]:
     found = told(request.param)
     diagnosis_store(attempt=attempt, revision=1, report=found)
     return found["conclusion"], attempt.incidents.get()
-
-
-def words_of(page: str) -> str:
-    """What a reader of the page sees, in one line."""
-    return " ".join(html.unescape(re.sub(r"<[^>]+>", " ", page)).split())
 
 
 def test_all_pages_and_messages_say_what_the_conclusion_says(client, ada, pair):

@@ -6,7 +6,7 @@ import pytest
 from django.urls import reverse
 
 from tests.factories import make_attempt, make_incident
-from tests.pages import INCIDENT_QUERIES, budget, page_text
+from tests.pages import INCIDENT_QUERIES, budget, page_text, words_of
 from tests.triage.report import LOG, sample
 from triage.services.diagnosing import diagnosis_store
 from triage.services.grouping import incidents_merge
@@ -64,6 +64,18 @@ def test_where_only_teardown_was_logged_the_page_says_what_stands_out(client, ad
     page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
     assert "No log line shows it; the first suspect is gpu-0412: Xid 79 only here" in page
     assert "2 events, root causes first" in page
+
+
+def test_of_an_error_that_spread_the_page_shows_who_printed_it_first(client, ada):
+    report = sample()
+    times = {"gpu-0412": 1_795_226_000.120, "gpu-0413": 1_795_226_000.464, "gpu-0414": 1_795_226_012.5}
+    writers = [{"file": f"logs/{node}.log", "line": 7, "node": node, "time": at} for node, at in times.items()]
+    report["logs"]["events"][0] |= {"nodes": 5, "writers": writers}
+    attempt = make_attempt()
+    diagnosis_store(attempt=attempt, revision=1, report=report)
+    page = page_text(client.get(f"/incidents/{attempt.incidents.get().pk}/"))
+    block = words_of(page.partition('data-testid="writers"')[2].partition("</div>")[0])
+    assert "gpu-0412 01:53:20.120 gpu-0413 +344 ms gpu-0414 +12.4 s 2 more nodes later" in block
 
 
 def test_many_accused_are_folded_and_the_same_reasons_are_said_once(client, ada):

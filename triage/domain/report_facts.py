@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, timedelta
 from typing import Any
@@ -13,9 +14,27 @@ from diagnosis.evidence import decode
 #: more rows than people read; the report has all
 MAX_FINDINGS = 60
 MAX_SUSPECTS = 40
+#: lines of an event, earliest first
+MAX_LINES = 20
+#: an order of writers is drawn over at least a millisecond, the finest time that logs state
+MIN_SPAN_S = 1e-3
 MAX_HEADLINE = 500
 #: the kinds that make an incident from flows alone, and the category of each
 _SLOW_KINDS = {"slow_group": "performance.network", "slow_switch": "performance.network"}
+
+
+@dataclass(frozen=True, slots=True)
+class Writer:
+    """The first line of one node that printed an event; ``after_s``: seconds after the first node of all, ``x``: the
+    same in percent of the time to the last one.
+    """
+
+    node: str
+    file: str
+    line: int
+    at: float
+    after_s: float
+    x: str
 
 
 @dataclass(frozen=True, slots=True)
@@ -37,6 +56,13 @@ class FindingFacts:
     is_recovered: bool
     lines: list[dict[str, Any]]
     indicators: list[dict[str, Any]]
+    #: of an error that spread, by time; empty where fewer than two nodes state times
+    writers: list[Writer] = field(default_factory=list)
+
+    @property
+    def later_writers(self) -> int:
+        """The nodes that printed it after those."""
+        return max(0, self.nodes - len(self.writers))
 
 
 @dataclass(frozen=True, slots=True)
@@ -276,7 +302,7 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
     }
     facts = []
     for event in (logs.get("events") or [])[:MAX_FINDINGS]:
-        lines = (event.get("lines") or [])[:20]
+        lines = sorted(event.get("lines") or [], key=_written_at)[:MAX_LINES]
         indicators = [by_line.get((line.get("file", ""), line.get("line", 0))) for line in lines]
         facts.append(
             FindingFacts(
@@ -297,9 +323,35 @@ def findings_of(report: dict[str, Any]) -> list[FindingFacts]:
                 indicators=[
                     {"text": row["text"], "parameters": row.get("parameters") or {}} for row in indicators if row
                 ],
+                writers=_writers(event.get("writers") or []),
             )
         )
     return facts
+
+
+def _written_at(line: dict[str, Any]) -> float:
+    """When a line was written; lines without a time come last."""
+    at = line.get("time")
+    return math.inf if at is None else float(at)
+
+
+def _writers(rows: list[dict[str, Any]]) -> list[Writer]:
+    """Who printed an event first, in the order of the report."""
+    if not rows:
+        return []
+    begin, end = float(rows[0]["time"]), float(rows[-1]["time"])
+    span_s = max(end - begin, MIN_SPAN_S)
+    return [
+        Writer(
+            node=str(row["node"]),
+            file=str(row["file"]),
+            line=int(row["line"]),
+            at=float(row["time"]),
+            after_s=float(row["time"]) - begin,
+            x=f"{100 * (float(row['time']) - begin) / span_s:.1f}",
+        )
+        for row in rows
+    ]
 
 
 def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:

@@ -11,6 +11,7 @@ from ingest.models import DEMONSTRATION, Attempt, Job, Node
 from ingest.models.outcome import standing_outcome
 from triage.domain import standing
 from triage.domain.report_facts import (
+    FindingFacts,
     IncidentFacts,
     evidence_digest_of,
     incident_of,
@@ -32,6 +33,9 @@ ATTEMPT_FIELDS = (
 #: evidence that came later than this after the end of its attempt was uploaded late: that is no
 #: time to detection
 LATE_S = 24 * 3600
+
+#: what a row keeps of an event; pages read the order of its writers from the report
+_FINDING_COLUMNS = tuple(name for name in FindingFacts.__slots__ if name != "writers")
 
 
 def rows_derive(
@@ -126,7 +130,7 @@ def _incident_write(
     incident.findings.all().delete()
     incident.suspects.all().delete()
     Finding.objects.bulk_create(
-        Finding(incident=incident, position=n, **{name: getattr(row, name) for name in row.__slots__})
+        Finding(incident=incident, position=n, **{name: getattr(row, name) for name in _FINDING_COLUMNS})
         for n, row in enumerate(facts.findings)
     )
     known = {

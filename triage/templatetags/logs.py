@@ -9,6 +9,7 @@ from django.utils.html import format_html, format_html_join
 from django.utils.safestring import SafeString
 
 from triage.selectors.logmap import HEIGHT, Bin
+from triage.wording import duration
 
 register = template.Library()
 #: units of the map's width
@@ -50,6 +51,14 @@ def after(seconds: float) -> str:
         return "0"
     digits = 3 if size < 10 else 1
     return f"{'−' if seconds < 0 else '+'}{size:,.{digits}f} s"
+
+
+@register.filter
+def later(seconds: float) -> str:
+    """A distance in time with the unit that fits: ``+344 ms``, ``+12.0 s``, ``+5 min``."""
+    if 1 <= seconds < 60:
+        return f"+{seconds:.1f} s"
+    return f"+{duration(seconds)}"
 
 
 @register.filter

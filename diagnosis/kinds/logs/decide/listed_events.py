@@ -12,6 +12,7 @@ import polars as pl
 
 from diagnosis import quotes, thresholds
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.kinds.logs.decide.first_writers import first_lines
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
@@ -99,6 +100,7 @@ def _event(case: Case, row: EventRow, role: str, home: set[str], cells: pl.DataF
     names = sorted(own["node"].drop_nulls().unique().to_list())
     first_at: int | None = own["stated_at"].min()  # type: ignore[assignment]
     lines = _root_lines(case, row, home, own) if role == Role.ROOT else _lines(case, row, own, LIMITS.other_lines)
+    firsts = first_lines(case, own)
     return LogEvent(
         id=tables.event_id(row.template, row.signature or ""),
         template=row.template,
@@ -115,11 +117,18 @@ def _event(case: Case, row: EventRow, role: str, home: set[str], cells: pl.DataF
         first_at=_seconds(first_at),
         last_at=_seconds(_not_before(row.last_at, first_at)),
         is_stamped=bool(own["is_stamped"].any()),
-        example=row.example[: LIMITS.example_chars],
+        example=_example(case, row, firsts)[: LIMITS.example_chars],
         recovered=row.event in case.survived,
         score=case.roots.weights.get(row.event, 0.0),
         lines=_line_refs(case, lines),
+        writers=_line_refs(case, firsts),
     )
+
+
+def _example(case: Case, row: EventRow, firsts: pl.DataFrame) -> str:
+    """The line that gives the event its time, as written; without a known order of its writers the first of any."""
+    texts = raw_lines.read_lines(firsts.head(1), case.table.files, case.read)
+    return next((text for text in texts if text), row.example)
 
 
 def _seconds(at: int | None) -> float | None:

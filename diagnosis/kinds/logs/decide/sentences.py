@@ -94,7 +94,7 @@ def _nodes_text(same: Sequence[LogEvent]) -> str:
 
 
 def _first_line_text(same: Sequence[LogEvent]) -> str:
-    firsts = list(chain.from_iterable(event.lines[:1] for event in same))
+    firsts = list(chain.from_iterable((event.writers or event.lines)[:1] for event in same))
     if not firsts:
         return ""
     first = min(firsts, key=lambda line: math.inf if line.at is None else line.at)

@@ -14,14 +14,18 @@ from diagnosis.pipeline import diagnose
 PEER = "RuntimeError: [../gloo/transport/tcp/pair.cc:91] Connection closed by peer [10.3.2.1]:4411"
 
 
-def logs_of(tmp_path: Path, **files: str) -> dict[str, Any]:
-    """The logs' part of the report on these files, named without their suffix."""
+def report_of(tmp_path: Path, **files: str) -> dict[str, Any]:
+    """The report on these files, named without their suffix."""
+    tmp_path.mkdir(exist_ok=True)
     data = {f"{name}.log": text.encode() for name, text in files.items()}
     parsed = [
         parse(io.BytesIO(content), name, ParseHints(kind=Kind.LOG), tmp_path / name) for name, content in data.items()
     ]
-    found = report.to_json(diagnose(parsed, read=lambda path, at, size: data[path][at : at + size]))
-    return dict(found["logs"])
+    return dict(report.to_json(diagnose(parsed, read=lambda path, at, size: data[path][at : at + size])))
+
+
+def logs_of(tmp_path: Path, **files: str) -> dict[str, Any]:
+    return dict(report_of(tmp_path, **files)["logs"])
 
 
 def test_the_first_consequence_stands_in_where_no_line_names_a_cause(tmp_path: Path) -> None:
