@@ -37,10 +37,10 @@ ON_SQLITE_ALONE = frozenset(
     for folder, names in {
         "ingest": "collector_senders common_column_files isolation otlp_attributes ranges reading_together s3 "
         "same_as_the_command_line spans temp_files tracing",
-        "triage": "agreement assistant chart_tables chat checks_page comparing cost cost_line events flows_attached "
-        "flows_page flows_ports help instant judging live_log log_search logs oidc on_call outbound records_page "
-        "replay_page rules running_page server sign_in stacks_page start_up strip timeline unknown_fields visible_text "
-        "watched_incident wording",
+        "triage": "agreement assistant chart_tables chat checks_page claims comparing cost cost_line events "
+        "flows_attached flows_page flows_ports help instant judging live_log log_search logs oidc on_call "
+        "outbound records_page replay_page rules running_page server sign_in stacks_page start_up strip "
+        "timeline unknown_fields visible_text watched_incident wording",
     }.items()
     for name in names.split()
 )
@@ -104,6 +104,7 @@ def pytest_collection_finish() -> None:
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     parser.addoption("--pictures", action="store_true", help="keep pictures of pages in test-results/")
+    parser.addoption("--all-evidence", action="store_true", help="compare what pages say of every sample and recording")
 
 
 def pytest_ignore_collect(collection_path: Path) -> bool | None:

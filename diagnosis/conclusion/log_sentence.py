@@ -198,13 +198,13 @@ def _some_names(names: Sequence[str]) -> str:
 
 
 def _spread(roots: Sequence[LogEvent]) -> str:
-    """On how many nodes the cause was seen, and who printed it first, if one node clearly did."""
-    widest = max(roots, key=lambda root: root.nodes, default=None)
-    if widest is None or widest.nodes < 2:
+    """On how many nodes the quoted line was seen, and who printed it first, if one node clearly did."""
+    quoted = next(iter(roots), None)
+    if quoted is None or quoted.nodes < 2:
         return ""
-    seen = f" on {widest.nodes:,} of {widest.of_nodes:,} nodes"
-    lead = lead_of(widest.writers)
-    return f"{seen}, first on {widest.writers[0].node} by {_lead_text(lead)}" if lead else seen
+    seen = f" on {quoted.nodes:,} of {quoted.of_nodes:,} nodes"
+    lead = lead_of(quoted.writers)
+    return f"{seen}, first on {quoted.writers[0].node} by {_lead_text(lead)}" if lead else seen
 
 
 def lead_of(writers: Sequence[LineRef]) -> float | None:

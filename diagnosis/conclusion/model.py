@@ -16,6 +16,8 @@ from diagnosis.evidence import Finding, Place
 CONDITIONS: Final = ("failed", "hung", "degraded", "recovered", "cancelled", "healthy", "running", "unknown")
 #: Probabilities that differ by less than this are equal.
 EPSILON: Final = 1e-6
+#: Symptoms of a job that ended by itself.
+ENDS: Final = ("crash", "launch_failure")
 #: Conditions that need attention.
 PROBLEM_CONDITIONS: Final = ("failed", "hung", "degraded", "cancelled")
 
@@ -167,10 +169,12 @@ def symptom_of(answer: Answer, otherwise: str) -> str:
     """The symptom that a conclusion implies; ``otherwise`` if it implies none.
 
     A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk
-    slows no step yet.
+    slows no step yet. A job that was ended did not crash.
     """
     if answer.condition == "hung":
         return "hang"
+    if answer.condition == "cancelled" and otherwise in ENDS:
+        return "none"
     if answer.condition != "degraded":
         return otherwise
     sources = {link.source for link in answer.chain}

@@ -166,7 +166,8 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
             is_advised=bool(names) and set(names) == advised,
         )
 
-    rows = [row("The suspects alone", sorted(accused))] if accused else []
+    alone = [row("The suspects alone", sorted(accused))] if accused else []
+    rows: list[Eviction] = []
     for candidate in (stacks.get("candidates") or [])[:MAX_CANDIDATES]:
         groups = list(candidate.get("groups") or [])
         ranks = [rank for group in groups for rank in unfold(group)]
@@ -175,6 +176,8 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
         kind = str(candidate.get("kind") or "").upper()
         title = f"{kind} group {groups[0]}" if len(groups) == 1 else f"{len(groups)} {kind} groups"
         rows.append(row(title, [node_of[r] for r in ranks if r in node_of], candidate.get("coverage")))
+    # of two names for the same machines the advice's own one is kept
+    rows = [*rows, *alone] if advice.get("action") == "over_evict" else [*alone, *rows]
     if advised and not any(eviction.is_advised for eviction in rows):
         rows.insert(0, row("As advised", sorted(advised)))
     by_nodes: dict[frozenset[str], Eviction] = {}

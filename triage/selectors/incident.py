@@ -15,6 +15,7 @@ from django.utils import timezone
 from diagnosis import taxonomy
 from ingest.models import DEMONSTRATION
 from triage.domain import standing
+from triage.domain.judged import judged_report
 from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
@@ -238,7 +239,7 @@ def incident_view(user: Any, incident: Incident) -> IncidentView:
             and category_word.diagnosis_id != incident.diagnosis_id
             and category_word.machine_value != incident.category
         ),
-        strip=strip_of(report),
+        strip=strip_of(judged_report(report, decisions)),
     )
 
 

@@ -67,6 +67,8 @@ class Entry:
     name_room: float = 0.0
     #: its name in the picture if there is room for a longer one
     long_name: str = ""
+    #: the category of a root line, by its own rule
+    cause: str = ""
     #: how the time is written, a style of the ``utc`` tag
     style: str = "clock"
     #: its evidence gives no time, but it holds while the job makes no progress
@@ -121,7 +123,7 @@ def _entry(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> Entry:
     evidence = next((e for e in row.get("evidence") or () if isinstance(e, Mapping) and e.get("file")), None)
     what = str(row.get("what") or "")
     text = str(row.get("text") or "")[:MAX_TEXT].strip()
-    long_name = _long_name(row, what, text)
+    long_name = _long_name(row, what, text, str(conclusion.get("id") or ""))
     begins = text.partition(" ")[0]
     if what == "slow" and begins.isalpha() and all(begins != str(p.get("name")) for p in places):  # a clause
         text = text[:1].upper() + text[1:]
@@ -139,13 +141,18 @@ def _entry(row: Mapping[str, Any], conclusion: Mapping[str, Any]) -> Entry:
         where=_place_names(places),
         evidence=dict(evidence) if evidence else None,
         long_name=long_name,
+        cause=str(row.get("category") or "") if what == "root" else "",
         is_stamped=at is None or row.get("is_stamped") is not False,
     )
 
 
-def _long_name(row: Mapping[str, Any], what: str, text: str) -> str:
-    """A name that tells more: the cause, its consequence, the outcome, what a slow stretch is."""
+def _long_name(row: Mapping[str, Any], what: str, text: str, verdict: str) -> str:
+    """A name that tells more: the cause, its consequence, the outcome, what a slow stretch is. A root line that a rule
+    puts into another category than the ``verdict`` names no cause: the page has one.
+    """
     leaf = taxonomy.load().categories.get(str(row.get("category") or ""))
+    if what == "root" and leaf is not None and leaf.id != verdict:
+        return ""
     if what in ("root", "consequence"):
         name = _NAMES.get(what, what)
         return f"{name}: {leaf.title}" if leaf is not None and leaf.id != taxonomy.UNKNOWN else ""
@@ -206,8 +213,8 @@ def _join_entries(entries: Sequence[Entry], own_names: Set[str]) -> list[Entry]:
     groups: dict[tuple[str, str, bool, bool, str], list[Entry]] = {}
     for entry in entries:
         is_other_silence = entry.what == "flows_ceased" and bool(own_names) and not own_names & set(entry.nodes)
-        cause = entry.long_name if entry.what == "root" else ""
-        groups.setdefault((entry.what, entry.source, entry.at is None, is_other_silence, cause), []).append(entry)
+        kind = (entry.what, entry.source, entry.at is None, is_other_silence, entry.cause)
+        groups.setdefault(kind, []).append(entry)
     out: list[Entry] = []
     for (what, _, _, is_other_silence, cause), rows in groups.items():
         rows.sort(key=lambda e: e.at or 0.0)
