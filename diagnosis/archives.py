@@ -288,9 +288,9 @@ class _Walk:
                 if lost := count_unlisted(file, archive):
                     self.problems.of_archive(
                         path,
-                        f"{lost:,} more {'file lies' if lost == 1 else 'files lie'} in this zip archive that its "
-                        "directory does not list (an archive put behind another, or a file deleted from it): left "
-                        "out. Pack it again if it should be read.",
+                        f"{lost:,} more {'file lies' if lost == 1 else 'files lie'} in this zip archive than its "
+                        "directory lists: left out. Either it was put behind another archive, or a file was deleted "
+                        "from it. Pack it again if it should be read.",
                     )
 
     def _zip_member(self, archive: zipfile.ZipFile, info: zipfile.ZipInfo, name: str, depth: int) -> Iterator[Member]:

@@ -5,7 +5,6 @@ followed.
 from __future__ import annotations
 
 import itertools
-import math
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from typing import Final
@@ -208,13 +207,13 @@ def _spread(roots: Sequence[LogEvent]) -> str:
 
 
 def lead_of(writers: Sequence[LineRef]) -> float | None:
-    """The seconds by which the first of these writers was earlier than the second; None if the clocks cannot tell."""
-    times = [writer.at for writer in writers if writer.at is not None]
-    if len(times) < 2:
-        return None
-    tick_s = 1.0 if all(at == math.floor(at) for at in times) else 0.0
+    """The seconds by which the first of these writers was earlier than the second; None if the
+    clocks cannot tell.
+    """
+    times = [writer.at or 0.0 for writer in writers] or [0.0, 0.0]
+    is_coarse = all(map(float.is_integer, times))
     lead_s = times[1] - times[0]
-    return lead_s if lead_s > max(tick_s, THRESHOLDS.lead_s) else None
+    return lead_s if lead_s > max(float(is_coarse), THRESHOLDS.lead_s) else None
 
 
 def _lead_text(seconds: float) -> str:

@@ -214,8 +214,8 @@ class NodeEventsView(CollectorView):
         operation_id="node_events_push",
         tags=TAGS,
         summary="What health monitors say about nodes",
-        description="A webhook of Alertmanager, CloudEvents of NVSentinel, or an object with a list `events` of "
-        "objects with `node`, `at`, `severity`, `source` and `message`. Each becomes evidence of the jobs of the "
+        description="A webhook of Alertmanager, CloudEvents of NVSentinel, or an object with a list `events`. An "
+        "event has `node`, `at`, `severity`, `source` and `message`. Each becomes evidence of the jobs of the "
         "cluster (`Faultline-Cluster`) that ran on the node then.",
         request={"application/json": OpenApiTypes.OBJECT},
         parameters=[one for one in _PARAMETERS if one.name == "Faultline-Cluster"],

@@ -99,8 +99,8 @@ class JobView(ApiView):
         operation_id="jobs_read",
         tags=TAGS,
         summary="A job, its progress, the problems of its evidence, its verdict and incident",
-        description="`wait` answers as soon as all evidence that came is diagnosed or could not be, at the latest "
-        "after so many seconds. If `progress.is_active` is still true, ask again.",
+        description="`wait` answers as soon as all evidence is diagnosed or was refused. It waits for at most so many "
+        "seconds. If `progress.is_active` is still true, ask again.",
     )
     @asks(OpenApiParameter("wait", {"type": "integer", "minimum": 0, "maximum": MAX_WAIT_S}))
     def get(self, request: Request, slug: str) -> Response:

@@ -315,8 +315,8 @@ _TOO_MUCH = (
     "parts, or give readings more memory and retry."
 )
 _ABORTED = (
-    "A library aborted on this, because it needs more than the {size} that one reading may take or because it is "
-    "malformed: it was left out. Send it in smaller parts or as text, or give readings more memory and retry."
+    "A library aborted on this: it was left out. It needs more than the {size} that one reading may take, or it is "
+    "malformed. Send it in smaller parts or as text, or give readings more memory and retry."
 )
 _KILLED = (
     "Something outside ended the process that read this, again and again: it was left out. Look into the log of the "

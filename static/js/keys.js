@@ -39,8 +39,8 @@ const KEYS = [
   {
     key: "c",
     group: "Review",
-    help: "Confirm the category (of the row, of the selection)",
-    run: () => Cursor.act("confirm"),
+    help: "Confirm the category and go to the next incident (in a list: of the row, of the selection)",
+    run: () => confirmAndGoOn() || Cursor.act("confirm"),
   },
   {
     key: "C",
@@ -95,6 +95,17 @@ const KEYS = [
   { key: "K", group: "Logs", help: "Mark one line less", run: () => dispatch("logextend", -1) },
   { key: "w", group: "Logs", help: "The same instant in all logs", run: () => press('[data-act="instant"]') },
 ];
+
+/** The form of this page's verdict says where to go after it; the next incident is where the link beside it leads. */
+const confirmAndGoOn = () => {
+  const form = one('button[data-act="confirm"]')?.closest("form"),
+    next = one('[data-act="next"]')?.getAttribute("href");
+  if (!form || !next) return false;
+  const field = one('input[name="next"]', form) ?? document.createElement("input");
+  form.append(Object.assign(field, { type: "hidden", name: "next", value: next }));
+  form.requestSubmit();
+  return true;
+};
 
 /** @param {string} selector */
 const focus = (selector) => {

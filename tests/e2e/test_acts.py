@@ -47,7 +47,7 @@ def test_acts_that_follow_each_other_faster_than_the_answers_are_all_shown(engin
     open_sample(page)
     waiting = int(page.locator("#queue-count").inner_text())
     held = hold_first(page, r"/incidents/\d+/decide/$")
-    page.keyboard.press("c")
+    page.get_by_test_id("confirm-category").click()
     wait_for(page, held)
     page.keyboard.press("j")
     page.keyboard.press("s")

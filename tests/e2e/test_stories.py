@@ -141,7 +141,11 @@ def test_the_whole_review_with_the_keyboard_alone(engineer: Page, samples_ready:
     page.keyboard.press("o")
     expect(page.get_by_test_id("incident-headline")).to_be_visible()
     page.wait_for_load_state()  # keys work once the page's scripts have run
+    judged = page.url
     page.keyboard.press("c")
+    expect(page.locator("#toasts")).to_contain_text("Confirmed the category")
+    expect(page).not_to_have_url(judged)
+    page.goto(judged)
     expect(verdict_chip(page)).to_have_text("reviewed")
     expect(page.get_by_test_id("activity").locator("li").last).to_contain_text("confirmed the category")
     page.keyboard.press("u")

@@ -147,6 +147,13 @@ def test_an_incident_is_assigned_only_to_somebody_who_may_see_it(client, people)
     assert said == {"blue-eve": (True, None), "nobody-at-all": (True, None), "red-max": (False, "red-max")}
 
 
+def test_those_who_may_see_and_review_an_incident_are_offered_to_hand_it_over(client, people):
+    incident = make_incident(make_job("secret", cluster=make_cluster("private")))
+    client.force_login(people["red"])
+    choice = page_text(client.get(reverse("incident-assignees", args=[incident.pk])))
+    assert '<option value="red-max"' in choice and "blue-eve" not in choice
+
+
 def test_many_incidents_are_offered_and_given_to_people_who_may_see_all_of_them(client, people):
     numbers = [make_incident(make_job(cluster=make_cluster(slug))).pk for slug in ("private", "default")]
     client.force_login(people["red"])

@@ -59,11 +59,29 @@ def test_whoever_works_through_the_queue_is_told_how_many_are_left(client, ada, 
     other = make_incident()
     url = reverse("decide", args=[incident.pk])
     page = page_text(client.post(url, {"claim": "category", "word": "confirm"}, follow=True))
-    assert f"Confirmed the category of #{incident.pk}. 1 more awaits review: n opens the next." in page
+    assert f"Confirmed the category of #{incident.pk}. 1 more awaits review." in page
     page = page_text(
         client.post(reverse("decide", args=[other.pk]), {"claim": "category", "word": "reject"}, follow=True)
     )
     assert "Nothing else awaits review." in page
+
+
+def test_whoever_confirms_by_key_goes_on_to_the_next_of_the_queue(client, ada, incident):
+    other = make_incident()
+    page = page_text(client.get(reverse("incident", args=[incident.pk])))
+    assert "2 left" in page.partition('data-testid="left"')[2][:20]
+    said = {"claim": "category", "word": "confirm", "next": reverse("incident-next", args=[incident.pk])}
+    answer = client.post(reverse("decide", args=[incident.pk]), said, headers={"HX-Request": "true"})
+    assert (answer.status_code, answer.headers["HX-Redirect"]) == (200, said["next"])
+    page = page_text(client.get(said["next"], follow=True))
+    assert f"<title>#{other.pk}" in page
+    assert f"Confirmed the category of #{incident.pk}. 1 more awaits review." in page
+
+
+def test_a_decision_that_was_not_saved_leaves_its_page_open(client, ada, incident):
+    said = {"claim": "category", "word": "nonsense", "next": reverse("incident-next", args=[incident.pk])}
+    answer = client.post(reverse("decide", args=[incident.pk]), said, headers={"HX-Request": "true"})
+    assert answer.headers["Location"] == reverse("incident", args=[incident.pk])
 
 
 def test_a_rejection_gets_its_reason_in_one_click(client, ada, incident):

@@ -146,8 +146,8 @@ DESTINATION = Destination(
         "In PagerDuty open the service, Integrations, Add integration, and choose “Events API V2”.",
         "Copy the integration key into the field below.",
         "For the way back, when the route exists: Integrations, Generic Webhooks (v3), New Webhook. Enter the address "
-        "that the route's page shows, choose the service and the events acknowledged, reopened and resolved, and copy "
-        "the secret that PagerDuty shows once into the route's settings.",
+        "that the route's page shows. Choose the service and the events acknowledged, reopened and "
+        "resolved. PagerDuty shows a secret once: copy it into the route's settings.",
     ),
     fields=(
         Field("secret", "Integration key", "Never shown again", "32 characters", is_secret=True),

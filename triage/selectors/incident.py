@@ -118,6 +118,14 @@ class IncidentView:
         return list(dict.fromkeys([*ranked, *sorted({name for row in self.findings for name in row.node_names})]))
 
     @property
+    def standing_accused(self) -> list[str]:
+        """Who is at fault after review: whom nobody rejected, and those whom people named."""
+        words = {one.row.entity: one.word.word for one in self.suspects if one.word}
+        names = [one.row.entity for one in self.suspects]
+        left = [name for name in names if words.get(name) != Decision.Word.REJECT]
+        return [*left, *(word.value or word.subject for word in self.added)]
+
+    @property
     def checks(self) -> list[dict[str, Any]]:
         """The checks that would decide it, cheapest first."""
         return list((self.report.get("conclusion") or {}).get("checks") or [])

@@ -113,8 +113,8 @@ def target_of(url: str) -> Target:
                 "is not a public address" if is_tls or not _is_public(ipaddress.ip_address(address)) else "needs https"
             )
             raise ForbiddenAddress(
-                f"{host} ({address}) {why}: use a public https address, or ask the operator of this site to add the "
-                "host or its network to FAULTLINE_ROUTES_ALLOW."
+                f"{host} ({address}) {why}: use a public https address. Or ask the operator of this site to "
+                "add the host or its network to FAULTLINE_ROUTES_ALLOW."
             )
     return Target(host, port, path, is_tls, addresses[0])
 

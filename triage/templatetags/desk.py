@@ -63,7 +63,7 @@ def icon(name: str, size: int = 16) -> SafeString:
 
 
 #: what an act on an incident may change outside of ``#judged``
-_CHANGED = ("#toasts", "#activity-said", "#queue-count", "#evictions")
+_CHANGED = ("#toasts", "#activity-said", "#queue-count", "#queue-left", "#evictions")
 
 
 @register.simple_tag

@@ -33,9 +33,10 @@ def figure_value(figure: Figure) -> str:
 
 _MEANINGS = {
     "incidents": "Failed, hung or slow episodes that happened in the period, and imported faults, with any verdict.",
-    "gpu_hours": "What incidents cost, in three parts: lost from the last progress to the end of the attempt (of slow "
-    "steps the time beyond the usual), waited for from there until training ran again, and repeated steps; times the "
-    "GPUs of the job. A wait of more than a day does not count: then others had the machines. GPUs are those that are "
+    "gpu_hours": "What incidents cost, in three parts, times the GPUs of the job. Lost: from the last progress to "
+    "the end of the attempt; of slow steps the time beyond the usual. Waited for: from there until training ran "
+    "again. Repeated: steps that had to run again. A wait of more than a day does not count: then others had the "
+    "machines. GPUs are those that are "
     "stated, else the ranks, else the devices seen, else an assumed number for each node.",
     "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the number of "
     "diagnosed incidents. Unknown below a day of observed run time, and without a failure. Imported faults have no "
@@ -43,8 +44,9 @@ _MEANINGS = {
     "mttd": "Mean time from the failure in the evidence to the first diagnosis. Evidence that was uploaded more than a "
     "day after the end of its attempt is left out: its age is no time to detection.",
     "mttr": "Mean time from the failure to “resolved”, of the diagnosed incidents that are resolved.",
-    "ettr": "Effective training time ratio: GPU time whose steps count in the end, of all GPU time from the first step "
-    "of each job to its end. The same as in Planning and, of one job, on its Cost tab. Unknown below a day.",
+    "ettr": "Effective training time ratio: the share of GPU time whose steps count in the end. All GPU time is from "
+    "the first step of each job to its end. The same as in Planning and, of one job, on its Cost tab. Unknown "
+    "below a day.",
     "right": "The share of confirmed categories among those that the machine named and people judged. Imported faults "
     "and incidents without a category of the machine do not count.",
 }

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.exceptions import BadRequest
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import get_object_or_404, redirect, render
 from django.urls import reverse
 from django.utils import timezone
@@ -23,6 +23,7 @@ from triage.domain.standing import LATER_STATES
 from triage.export import markdown
 from triage.models import Decision, Incident
 from triage.selectors.advice import advice_view
+from triage.selectors.assignees import MAX_PEOPLE, assignees_of
 from triage.selectors.demonstration import notice_of_job
 from triage.selectors.grouping import grouping_of
 from triage.selectors.incident import frequent_categories, incident_view
@@ -31,6 +32,7 @@ from triage.selectors.neighbours import neighbour_in_list, neighbour_in_queue
 from triage.services import reviewing, summarising
 from triage.services.grouping import incidents_merge, incidents_split
 from triage.services.reviewing import ReviewError
+from triage.share_picture import card_of, draw
 from triage.views.common import ability_required, back, complain, demonstration, incident_or_404, say
 
 _LATER_ACTS = (("actioned", "Action taken"), ("resolved", "Resolved"))
@@ -132,6 +134,17 @@ def incident_markdown(request: HttpRequest, number: int) -> HttpResponse:
     return HttpResponse(markdown(view, base), content_type="text/markdown; charset=utf-8")
 
 
+@require_GET
+def incident_picture(request: HttpRequest, number: int) -> HttpResponse:
+    """The incident as a picture, for a chat or ticket: as people left it."""
+    found = incident_or_404(request, number)
+    view = incident_view(request.user, found)
+    advice = advice_view(found, view.report, view.activities, view.decisions).advice
+    url = request.build_absolute_uri(reverse("incident", args=[number]))
+    card = card_of(found, view.strip, accused=view.standing_accused, advice=advice, url=url)
+    return HttpResponse(draw(card), content_type="image/png")
+
+
 @require_POST
 @ability_required("review")
 def decide(request: HttpRequest, number: int) -> HttpResponse:
@@ -150,6 +163,7 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
             decision = reviewing.decision_make(claim=claim, subject=subject, **arguments)
     except ReviewError as error:
         complain(request, str(error))
+        return redirect("incident", number)
     else:
         what = f"suspect {subject}" if claim == Decision.Claim.SUSPECT else f"the {claim}"
         what += f" and suspect {suspect}" if suspect else ""
@@ -158,7 +172,14 @@ def decide(request: HttpRequest, number: int) -> HttpResponse:
         else:
             left = _left_words(request.user) if claim != Decision.Claim.SUSPECT else ""
             say(request, f"{_DECISION_VERBS[decision.word]} {what} of #{number}.{left}", undo=request_id)
-    return back(request, reverse("incident", args=[number]))
+    return _whole_page(request, back(request, reverse("incident", args=[number])))
+
+
+def _whole_page(request: HttpRequest, to: HttpResponseRedirect) -> HttpResponse:
+    """A redirect away from the page of the act: htmx would put that page into a part of it."""
+    if "next" in request.POST and request.headers.get("HX-Request"):
+        return HttpResponse(headers={"HX-Redirect": to.url})
+    return to
 
 
 def _left_words(user: Any) -> str:
@@ -167,7 +188,7 @@ def _left_words(user: Any) -> str:
     if count == 0:
         return " Nothing else awaits review."
     more = f"{count}+" if count == MAX_LEFT else str(count)
-    return f" {more} more {'awaits' if count == 1 else 'await'} review: n opens the next."
+    return f" {more} more {'awaits' if count == 1 else 'await'} review."
 
 
 @require_POST
@@ -210,6 +231,17 @@ def _day(request: HttpRequest) -> datetime | None:
         return datetime.fromisoformat(request.POST.get("until", "")).replace(tzinfo=UTC)
     except ValueError:
         return None
+
+
+@require_GET
+@ability_required("review")
+def assignees(request: HttpRequest, number: int) -> HttpResponse:
+    """The people who may have it, as a choice: a fragment of its page."""
+    found = incident_or_404(request, number)
+    people = assignees_of(found)
+    if len(people) > MAX_PEOPLE:
+        return HttpResponse(status=204)
+    return render(request, "triage/incident/assignees.html", {"incident": found, "people": people})
 
 
 @require_POST

@@ -77,8 +77,8 @@ def _exception_sentence(exception: Any, default: str) -> str:
 
 
 _TOO_MUCH = (
-    "The form holds more than is taken in one request. Choose fewer rows or files, pack the files into an archive, "
-    "or upload with JavaScript switched on, which sends them one after the other."
+    "The form holds more than is taken in one request. Choose fewer rows or files, or pack the "
+    "files into an archive. With JavaScript switched on they are sent one after the other."
 )
 
 

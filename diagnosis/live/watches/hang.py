@@ -15,7 +15,7 @@ from diagnosis.live.watches.unannounced import round_units, unannounced_s
 from diagnosis.model import HANG_ALARM
 
 id: Final = HANG_ALARM
-why: Final = "a job that waits for a rank that never comes prints nothing more, and its own pauses say what is normal"
+why: Final = "a job that waits for a lost rank prints nothing more; its own pauses say what is normal"
 category: Final = "unknown"
 record: Final = HangState
 

@@ -31,7 +31,7 @@ THRESHOLDS: Final = thresholds.of("slow")
 LIMITS: Final = thresholds.limits("slow")
 
 id: Final = "slow"
-why: Final = "a throttled GPU or a lossy link slows every step from one moment on, and the sum of small signs shows it"
+why: Final = "a throttled GPU or a lossy link slows every step from one moment on; many small signs show it together"
 category: Final = "performance.step"
 
 #: Steps that give the usual one, and from how many on.

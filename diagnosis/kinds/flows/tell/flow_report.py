@@ -287,7 +287,7 @@ def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> l
     if capture.resolution_s >= BLIND_RESOLUTION_S:
         said.append(
             "Whole seconds do not show simultaneous transfers: the types of pairs (gradients or activations) and "
-            "the sizes of groups come from byte counts alone, and are left out if these do not recur."
+            "the sizes of groups come from byte counts alone. They are left out if these counts do not recur."
         )
     sending = capture.flows.different("src", len(capture.names))
     if len(sending) == 1:
@@ -310,7 +310,7 @@ def _limits(capture: Capture, jobs: list[JobAnalysis], *, is_one_way: bool) -> l
     if capture.clocks:
         worst = max(abs(o.seconds) for o in capture.clocks)
         said.append(
-            f"The collectors' clocks were up to {_offset(worst)} off and were put on one time axis by collectives, "
+            f"The collectors' clocks were up to {_offset(worst)} off. They were put on one time axis by collectives, "
             "whose parts end together. Synchronise the exporters (PTP or NTP)."
         )
     if any(a.rough for a in jobs):

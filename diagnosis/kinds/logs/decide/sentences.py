@@ -33,8 +33,8 @@ _NO_PROGRESS: Final = (
     "No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs."
 )
 _CUT: Final = (
-    "The logs hold more different messages than can be compared: of those without a code, a warning or an "
-    "error the {most:,} with most lines were, and as many of the others. Leave out the files that are no logs."
+    "The logs hold more different messages than can be compared. Of those with a code, a warning or an error "
+    "{most:,} were, and as many of the others: those with most lines. Leave out the files that are no logs."
 )
 
 

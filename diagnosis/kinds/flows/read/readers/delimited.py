@@ -195,8 +195,8 @@ def read_delimited(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWr
         )
     if header is None and is_aws_custom(head):
         raise UnusableFlows(
-            "AWS flow logs in an order of their own need their header line: add the line of the log's format "
-            "(version … srcaddr dstaddr … bytes packets start end …), as files in S3 have it."
+            "AWS flow logs in an order of their own need their header line: add the line of the log's format, "
+            "as files in S3 have it: version … srcaddr dstaddr … bytes packets start end …"
         )
     if header is not None and len(header.separator) != 1:
         raise UnusableFlows(f"The columns are divided by '{header.separator}'. Export with one sign, such as a tab.")
