@@ -18,13 +18,10 @@ from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
-from scipy.sparse import csr_matrix
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.isotonic import IsotonicRegression
-from sklearn.model_selection import KFold
 from threadpoolctl import threadpool_limits
 
 from diagnosis import taxonomy
@@ -33,6 +30,9 @@ from diagnosis.classify_model import Level, Model, Record, digest, dumps, featur
 from diagnosis.kinds.logs.meaning import signatures
 from diagnosis.kinds.logs.meaning.signatures import Signature, SignatureSet, Strength
 from diagnosis.model import Role
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_matrix
 
 FOLDS = 5
 #: Human-confirmed incidents count this many times as much as an example of a rule.
@@ -281,6 +281,8 @@ def admit(
         scores = evaluate(confirmed, None, rules)
         reason = f"Only {len(confirmed)} incidents are confirmed; {FOLDS} are needed to hold some out."
         return Admission(starter(), False, scores, scores, reason)
+    from sklearn.model_selection import KFold  # heavy: takes a second, and few processes train
+
     with_model, rules_alone = [], []
     for learned, held_out in KFold(FOLDS, shuffle=True, random_state=0).split(np.zeros(len(confirmed))):
         part = train([confirmed[i] for i in learned], base)
@@ -301,6 +303,8 @@ def _tf_idf(texts: Sequence[Sequence[str]]) -> tuple[dict[str, float], csr_matri
 
     Pairs and beginnings that occur once are dropped: they would only memorise their text.
     """
+    from sklearn.feature_extraction.text import TfidfVectorizer  # heavy, see above
+
     seen = Counter(chain.from_iterable(map(set, texts)))
     kept = sorted(feature for feature, count in seen.items() if count > 1 or feature.isalnum())
     vectoriser = TfidfVectorizer(analyzer=list, vocabulary=kept, sublinear_tf=True).fit(texts)
@@ -315,6 +319,8 @@ def _calibration(records: Sequence[Record]) -> tuple[tuple[float, float], ...]:
     ]
     if len(known) < MIN_CALIBRATION_RECORDS:
         return ()
+    from sklearn.isotonic import IsotonicRegression  # heavy, see above
+
     raw, right = zip(*known, strict=True)
     curve = IsotonicRegression(y_min=0.02, y_max=0.98, out_of_bounds="clip").fit(raw, right)
     points = zip(curve.X_thresholds_, curve.y_thresholds_, strict=True)

@@ -8,6 +8,7 @@ from typing import Any
 import polars as pl
 
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
+from diagnosis.kinds.logs.meaning import event_words
 from diagnosis.kinds.logs.meaning.catalogue import Catalogue
 from diagnosis.kinds.logs.pace import progress
 from diagnosis.kinds.logs.pace.pacing import NONE, Pace
@@ -61,7 +62,7 @@ def facts_of(*events: dict[str, Any], nodes: tuple[str, ...] = NODES, **more: An
         writer = {"source": cell["file"], "rank": None}
         lines = {"first_line": row["first_line"], "last_line": row["first_line"]} | writer
         cells += [cell | lines | {"node": node} for node in event.get("on") or (None,)]
-    table = pl.DataFrame(rows, schema_overrides=_TYPES)
+    table = event_words.with_words(pl.DataFrame(rows, schema_overrides=_TYPES))
     of = table.select(masked=pl.col("event").cast(pl.UInt64), event="event")
     catalogue = Catalogue(
         table, of, pl.DataFrame(cells, schema_overrides={"event": pl.UInt32, "node": pl.String}), nodes

@@ -16,16 +16,11 @@ import polars as pl
 
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.causes.temporal import ILL, TOLERATED
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.model import Level, Role
 
 THRESHOLDS: Final = thresholds.of("candidates")
-#: A line of source that a traceback quotes below its frame: recognised by its indentation, after
-#: any prefix.
-QUOTED_CODE: Final = words.pattern("phrases", "quoted_code")
 #: An event of Kubernetes, whose worst level is a warning.
 CLUSTER_EVENT: Final = words.pattern("phrases", "cluster_event")
 
@@ -35,7 +30,7 @@ _IS_CAUSE: Final = pl.col("own_role") == Role.ROOT
 _IS_UNNAMED: Final = pl.col("role").is_null()
 _IS_RAISED: Final = pl.col("is_exception")
 _IS_LOUD: Final = _IS_UNNAMED & (_IS_RAISED | (_LEVEL >= Level.ERROR))
-_IS_SIGN: Final = _IS_UNNAMED & _EXAMPLE.str.contains(ILL)
+_IS_SIGN: Final = _IS_UNNAMED & pl.col("is_ill")
 #: Lines of kernels and of Kubernetes, which call no failure an error.
 _IS_OF_MACHINES: Final = pl.col("is_system") | _EXAMPLE.str.contains(CLUSTER_EVENT)
 _CLAIMS: Final = (Role.ROOT, Role.CASCADE, Role.TEARDOWN, Role.CONFIRMATION)
@@ -52,8 +47,8 @@ OF_WORDS: Final[Mapping[str, pl.Expr]] = {
     "end": pl.col("own_role") == Role.TEARDOWN,
     "confirmation": pl.col("own_role") == Role.CONFIRMATION,
     "error": (_LEVEL >= Level.ERROR) | _IS_OF_MACHINES,
-    "mild": (_LEVEL.is_between(Level.DEBUG, Level.WARNING) & ~_IS_OF_MACHINES) | _EXAMPLE.str.contains(TOLERATED),
-    "problem_word": _EXAMPLE.str.contains(ILL),
+    "mild": (_LEVEL.is_between(Level.DEBUG, Level.WARNING) & ~_IS_OF_MACHINES) | pl.col("is_tolerated"),
+    "problem_word": pl.col("is_ill"),
 }
 
 #: All measures, in the order of the columns.
@@ -74,8 +69,8 @@ def candidates(facts: FailureFacts) -> pl.DataFrame:
     """The events that may begin a failure: ``event`` and a column of floats for each of
     :data:`NAMES`. O(cells).
     """
-    is_quoted = _IS_UNNAMED & ~_IS_RAISED & _EXAMPLE.str.contains(QUOTED_CODE)
-    is_message = (pl.col("template") != "") & ~pl.col("template").str.contains(STRUCTURE) & ~is_quoted
+    is_quoted = _IS_UNNAMED & ~_IS_RAISED & pl.col("is_quoted_code")
+    is_message = (pl.col("template") != "") & ~pl.col("is_structure") & ~is_quoted
     is_claim = pl.col("role").is_in(_CLAIMS) | _IS_LOUD | _IS_SIGN
     measured = dict(OF_WORDS) | _of_job(facts)
     events = facts.events.with_columns(**measured, is_message=is_message)

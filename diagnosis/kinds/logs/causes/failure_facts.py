@@ -16,7 +16,7 @@ from diagnosis.budgets import Budgets
 from diagnosis.classify_model import Model, starter
 from diagnosis.history import History, Pool
 from diagnosis.inventory import Inventory
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue, EventRow
+from diagnosis.kinds.logs.meaning.catalogue import Catalogue, EventRow
 from diagnosis.kinds.logs.meaning.roster import Roster
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures import load as load_signatures
@@ -140,7 +140,7 @@ class FailureFacts(Facts):
         """Events of these roles (default: of the role cascade) that no healthy job prints and training did not survive,
         without frames of errors.
         """
-        is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("template").str.contains(STRUCTURE)
+        is_new = (pl.col("jobs_with_it") == 0) & ~pl.col("is_structure")
         is_of_these = pl.col("role").is_in([role.value for role in roles or (Role.CASCADE,)])
         return self.events.filter(is_of_these & is_new & ~self.is_survived)
 

@@ -155,11 +155,7 @@ def _launcher_stopped(facts: FailureFacts, weights: pl.Series) -> pl.Series | No
     events = facts.events.with_columns(weight=weights, at=event_starts(facts.catalogue))
     if _stop_received(facts, events) is None:
         return None
-    is_told = (
-        (pl.col("role") == Role.TEARDOWN)
-        & pl.col("example").str.contains(lifecycles.STOP_RECEIVED)
-        & ~facts.is_survived
-    )
+    is_told = (pl.col("role") == Role.TEARDOWN) & pl.col("is_told_to_stop") & ~facts.is_survived
     is_order = facts.catalogue.has("decision") & (pl.col("role") == Role.TEARDOWN) & ~is_told
     stops = _with_order(facts, events).filter((is_told | is_order) & pl.col("at").is_not_null())
     if not stops.sort("at", is_order).select(is_told.alias("is")).to_series().head(1).all():

@@ -15,8 +15,7 @@ import numpy.typing as npt
 import polars as pl
 
 from diagnosis import stats, thresholds
-from diagnosis.kinds.logs.causes.candidates import QUOTED_CODE
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, UNKNOWN_EXCEPTION, Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import UNKNOWN_EXCEPTION, Catalogue
 from diagnosis.kinds.logs.pace.progress import Progress
 from diagnosis.model import Level, Role
 
@@ -129,7 +128,7 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
     kinds = events.select(
         "event",
         is_end=UNKNOWN_EXCEPTION | is_root,
-        is_plain=is_plain & ~pl.col("template").str.contains(STRUCTURE) & ~pl.col("example").str.contains(QUOTED_CODE),
+        is_plain=is_plain & ~pl.col("is_structure") & ~pl.col("is_quoted_code"),
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
     return (

@@ -25,8 +25,6 @@ from diagnosis.model import Role
 THRESHOLDS: Final = thresholds.of("lifecycles")
 #: A launcher's message that a worker ended with a code or by a signal.
 WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
-#: A program's or launcher's message that it was told to stop.
-STOP_RECEIVED: Final = words.pattern("phrases", "told_to_stop")
 _ENDED_WELL: Final = words.pattern("phrases", "ended_well")
 
 
@@ -92,7 +90,7 @@ def is_stop(facts: FailureFacts) -> pl.Expr:
     """Events that tell that somebody stopped the job: a decision of a person or a scheduler, a
     signal received.
     """
-    return facts.catalogue.has("decision") | pl.col("example").str.contains(STOP_RECEIVED)
+    return facts.catalogue.has("decision") | pl.col("is_told_to_stop")
 
 
 def _first_after_progress(facts: FailureFacts, told: pl.DataFrame) -> int | None:

@@ -15,7 +15,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes import roots
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
-from diagnosis.kinds.logs.causes.lifecycles import STOP_RECEIVED, WORKER_ENDED, Lifecycles
+from diagnosis.kinds.logs.causes.lifecycles import WORKER_ENDED, Lifecycles
 from diagnosis.kinds.logs.causes.roots import Roots
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import words
@@ -157,7 +157,7 @@ def _without_launcher_stops(catalogue: Catalogue, bad: pl.DataFrame, cancelled: 
     their file, the worker's end is told before. O(cells).
     """
     is_end = (pl.col("role") == Role.TEARDOWN) & pl.col("example").str.contains(WORKER_ENDED)
-    ends = bad.filter(is_end & ~pl.col("example").str.contains(STOP_RECEIVED))["event"]
+    ends = bad.filter(is_end & ~pl.col("is_told_to_stop"))["event"]
     cells = catalogue.cells.select("file", "masked", "event", "first_line")
     ended = cells.filter(pl.col("event").is_in(ends.implode())).group_by("file").agg(since=pl.col("first_line").min())
     cancel_cells = cells.filter(pl.col("masked").is_in(pl.Series(cancelled, dtype=pl.UInt64).implode()))

@@ -11,7 +11,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis.history import MIN_POOL_JOBS
-from diagnosis.kinds.logs.causes.candidates import CLUSTER_EVENT, QUOTED_CODE
+from diagnosis.kinds.logs.causes.candidates import CLUSTER_EVENT
 from diagnosis.kinds.logs.causes.failure_facts import FailureFacts
 from diagnosis.kinds.logs.causes.roots import (
     CANCELLED,
@@ -19,9 +19,7 @@ from diagnosis.kinds.logs.causes.roots import (
     THRESHOLDS,
     has_wide_echo,
 )
-from diagnosis.kinds.logs.causes.temporal import ILL, TOLERATED
 from diagnosis.kinds.logs.meaning import words
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Level, Role
@@ -50,11 +48,10 @@ def _base_weight(facts: FailureFacts) -> pl.Expr:
     by_strength = {strength: getattr(THRESHOLDS, strength) for strength in Strength}
     strength = pl.col("strength")
     of_rule = strength.replace_strict(by_strength, default=THRESHOLDS.weak, return_dtype=pl.Float64)
-    is_quoted = _ROLE.is_null() & ~pl.col("is_exception") & _EXAMPLE.str.contains(QUOTED_CODE)
-    is_structure = pl.col("template").str.contains(STRUCTURE)
+    is_quoted = _ROLE.is_null() & ~pl.col("is_exception") & pl.col("is_quoted_code")
     is_unknown_exception = pl.col("is_exception") & (_LEVEL >= Level.NONE)
     return (
-        pl.when(is_structure | is_quoted)
+        pl.when(pl.col("is_structure") | is_quoted)
         .then(0.0)
         .when(_IS_ROOT)
         .then(of_rule)
@@ -93,7 +90,7 @@ def _is_unknown_sign(facts: FailureFacts) -> pl.Expr:
     latest_at = pl.when(is_stamped).then("first_at").otherwise(pl.col("until_at").fill_null(_NEVER))
     is_loud = (_LEVEL >= Level.WARNING) & facts.is_few & is_stamped
     # a line without level and time must at least contain a word for a problem
-    has_problem_word = _EXAMPLE.str.contains(ILL) & _is_of_few_or_no_nodes(facts)
+    has_problem_word = pl.col("is_ill") & _is_of_few_or_no_nodes(facts)
     is_of_system = pl.col("is_system") & _is_of_few_or_no_nodes(facts) & is_stamped
     is_new = pl.col("jobs_with_it") == 0
     is_conspicuous = is_loud | has_problem_word | is_of_system
@@ -104,7 +101,7 @@ def _warning_factor() -> pl.Expr:
     """The share that a rule's weight keeps in a message that its program calls a warning, or less:
     it goes on.
     """
-    is_tolerated = _EXAMPLE.str.contains(TOLERATED)
+    is_tolerated = pl.col("is_tolerated")
     is_own_program = ~pl.col("is_system") & ~_EXAMPLE.str.contains(CLUSTER_EVENT)
     is_mild = _LEVEL.is_between(Level.DEBUG, Level.WARNING) | is_tolerated
     # an exception has the level of the record that it continues, unless its own line states one

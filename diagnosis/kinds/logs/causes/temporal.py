@@ -10,15 +10,13 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.causes.failure_facts import Facts
 from diagnosis.kinds.logs.meaning import stages, words
-from diagnosis.kinds.logs.meaning.catalogue import STRUCTURE, Catalogue
+from diagnosis.kinds.logs.meaning.catalogue import Catalogue
 from diagnosis.model import Level
 
 THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for the first line of a traceback.
 TRACEBACK: Final = "code.traceback"
 #: Words for problems; a message of a program that it goes on in spite of one.
-ILL: Final = words.pattern("phrases", "ill")
-TOLERATED: Final = words.pattern("phrases", "tolerated")
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
 
@@ -97,7 +95,7 @@ def caught_errors(catalogue: Catalogue) -> set[int]:
     """
     is_warning = pl.col("level").is_between(Level.DEBUG, Level.WARNING) & ~pl.col("is_system")
     is_warned_exception = is_warning & pl.col("is_exception") & pl.col("is_stamped")
-    is_notice = (is_warning | pl.col("example").str.contains(TOLERATED)) & ~pl.col("is_exception")
+    is_notice = (is_warning | pl.col("is_tolerated")) & ~pl.col("is_exception")
     is_logged = pl.col("event").is_in(_logged_exceptions(catalogue))
     says_why = pl.col("role").is_null() & pl.col("is_stamped") & is_logged.any()
     events = catalogue.events
@@ -108,7 +106,7 @@ def caught_errors(catalogue: Catalogue) -> set[int]:
 def _goes_on(catalogue: Catalogue, events: pl.DataFrame) -> pl.Series:
     """For each event whether its file has several new ordinary lines after its last line. O(cells)."""
     is_plain = pl.col("role").is_null() & (pl.col("level") < Level.WARNING) & ~pl.col("is_exception")
-    is_bad = pl.col("template").str.contains(STRUCTURE) | pl.col("example").str.contains(f"{ILL}|{EXIT_NOTICE}")
+    is_bad = pl.col("is_structure") | pl.col("is_ill") | pl.col("example").str.contains(EXIT_NOTICE)
     is_work = is_plain & ~is_bad & (pl.col("template") != "")
     plain = catalogue.cells.filter(pl.col("event").is_in(events.filter(is_work)["event"].implode()))
     lines = plain.select("file", "first_line", "n").sort("file", "first_line", descending=[False, True])

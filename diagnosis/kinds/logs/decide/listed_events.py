@@ -14,7 +14,7 @@ from diagnosis import quotes, thresholds
 from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.decide.first_writers import first_lines
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
-from diagnosis.kinds.logs.meaning import words
+from diagnosis.kinds.logs.meaning import event_words, words
 from diagnosis.kinds.logs.meaning.catalogue import EventRow, rows_of
 from diagnosis.kinds.logs.pace import dating
 from diagnosis.kinds.logs.read import physical, raw_lines
@@ -77,7 +77,7 @@ def list_events(case: Case, roots: Sequence[int], roles: dict[int, str], accused
 
 
 def _is_frame(row: EventRow) -> bool:
-    return re.search(catalogues.STRUCTURE, row.template) is not None
+    return re.search(event_words.STRUCTURE, row.template) is not None
 
 
 def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:

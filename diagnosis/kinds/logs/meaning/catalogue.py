@@ -13,9 +13,10 @@ import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.history import Pool
-from diagnosis.kinds.logs.meaning import crossjob, hosts, words
+from diagnosis.kinds.logs.meaning import crossjob, event_words, hosts, words
 from diagnosis.kinds.logs.meaning.signatures import SignatureSet
 from diagnosis.kinds.logs.meaning.signatures.model import Strength
+from diagnosis.kinds.logs.read import patterns
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, Role
 
@@ -24,7 +25,6 @@ EXCEPTION: Final = words.pattern("phrases", "exception")
 RAISED: Final = words.pattern("phrases", "raised")
 SYSTEM: Final = words.pattern("phrases", "system")
 INNER: Final = words.pattern("phrases", "inner_cause")
-STRUCTURE: Final = "|".join(words.pattern("phrases", row) for row in ("frame", "source_line"))
 
 
 #: Exceptions that no rule knows.
@@ -122,13 +122,14 @@ def build(
 
     Columns of ``events``: ``event``, ``template``, ``example``, ``signature``, ``role``, ``strength``, ``category``,
     ``level``, ``n``, ``n_nodes``, ``first_at``, ``last_at``, ``until_at``, ``is_exception``,
-    ``jobs_with_it``, ``is_ordinary``, ``novelty``.
+    ``jobs_with_it``, ``is_ordinary``, ``novelty``, and those of :func:`event_words.with_words`.
     Cost: O(messages × rules that may match) plus O(cells).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
     matched = _with_inner_causes(rules.match(without_hosts), table.messages, rules)
     template_of = mined()
     messages = table.messages.with_columns(text=without_hosts["text"])
+    of_example, of_text = (patterns.form_for(messages[name]) for name in ("example", "text"))
     joined = messages.join(
         matched.select("masked", "signature", "role", "strength", "category"),
         on="masked",
@@ -136,10 +137,10 @@ def build(
         maintain_order="left",
     ).with_columns(
         template=pl.col("text").replace_strict(template_of, default=pl.col("text"), return_dtype=pl.String),
-        is_system=pl.col("example").str.contains(SYSTEM),
-        is_frame=pl.col("text").str.contains(STRUCTURE),
+        is_system=pl.col("example").str.contains(of_example(SYSTEM)),
+        is_frame=pl.col("text").str.contains(of_text(event_words.STRUCTURE)),
     )
-    is_named = pl.col("text").str.contains(EXCEPTION) | pl.col("masked").is_in(_traceback_ends(joined, cells))
+    is_named = pl.col("text").str.contains(of_text(EXCEPTION)) | pl.col("masked").is_in(_traceback_ends(joined, cells))
     joined = joined.with_columns(is_exception=is_named & ~pl.col("is_frame"))
     keys = (
         joined.select("template", "signature")
@@ -172,14 +173,15 @@ def build(
     )
     found = crossjob.frequencies(template_of, pool)
     events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), _node_hours(table))
-    return Catalogue(events, of, placed, nodes)
+    return Catalogue(event_words.with_words(events), of, placed, nodes)
 
 
 def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:
     """Messages that begin with a class and end a traceback, whatever the class is called: ``masked``. At most a line of
     source and its markers are between the last frame and the exception.
     """
-    raised = cells.join(messages.filter(pl.col("text").str.contains(RAISED)), on="masked", how="semi")
+    form = patterns.form_for(messages["text"])
+    raised = cells.join(messages.filter(pl.col("text").str.contains(form(RAISED))), on="masked", how="semi")
     frames = cells.join(messages.filter("is_frame"), on="masked", how="semi").select("file", line="first_line")
     after = pl.concat([frames.with_columns(first_line=pl.col("line") + lines) for lines in (1, 2, 3)])
     return raised.join(after, on=["file", "first_line"], how="semi")["masked"].unique().implode()
@@ -197,7 +199,8 @@ def _with_inner_causes(matched: pl.DataFrame, messages: pl.DataFrame, rules: Sig
     inner cause counts, not the wrapper. O(messages).
     """
     role = dict(matched.select("masked", "role").iter_rows())
-    quoting = messages.select("masked", inner=pl.col("example").str.extract(INNER, 1)).drop_nulls("inner")
+    inner_cause = patterns.form_for(messages["example"])(INNER)
+    quoting = messages.select("masked", inner=pl.col("example").str.extract(inner_cause, 1)).drop_nulls("inner")
     quoting = quoting.filter(~pl.col("masked").is_in([m for m, r in role.items() if r == Role.ROOT]))
     found = []
     for masked, rule_id in zip(quoting["masked"], rules.match_texts(quoting["inner"].to_list()), strict=True):

@@ -288,13 +288,16 @@ def _messages_with_statements(messages: pl.DataFrame) -> list[int]:
     rank below may be without one.
     """
     known = statements().every
-    words = tuple(dict.fromkeys(word for one in known for word in one.needs))
-    sought = [(one.needs, one.pattern) for one in known] + [(words, one.rank_below) for one in known if one.rank_below]
-    texts = messages.select("masked", "example", lower=pl.col("example").str.to_lowercase())
-    told: set[int] = set()
-    for needs, pattern in sought:
-        candidates = texts.filter(pl.col("lower").str.contains_any(list(needs))).select("masked", "example")
-        told.update(masked for masked, text in candidates.iter_rows() if pattern.search(text))
+    words = list(dict.fromkeys(word for one in known for word in one.needs))
+    sought = [(frozenset(one.needs), one.pattern) for one in known]
+    sought += [(frozenset(words), one.rank_below) for one in known if one.rank_below]
+    held = pl.col("example").str.to_lowercase().str.extract_many(words, overlapping=True)
+    texts = messages.select("masked", "example", held=held).filter(pl.col("held").list.len() > 0)
+    told: list[int] = []
+    for masked, text, words_held in texts.iter_rows():
+        patterns = (pattern for needs, pattern in sought if not needs.isdisjoint(words_held))
+        if any(pattern.search(text) for pattern in patterns):
+            told.append(masked)
     return sorted(told)
 
 

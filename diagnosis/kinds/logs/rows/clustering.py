@@ -252,7 +252,7 @@ def _divide(  # noqa: PLR0912, PLR0915
     words: Words, order: Numbers, group: Numbers, is_word: Flags, is_name: Flags, opened: Words
 ) -> bool:
     """Divides each group of ``order`` by its words and opens the positions that vary within the parts; whether any was.
-    O(words x depth x log rows).
+    O(words x depth); sorting would take the compiler four seconds.
     """
     size, length = words.shape
     low, high, level = np.empty(size + 1, np.int64), np.empty(size + 1, np.int64), np.empty(size + 1, np.int64)
@@ -264,6 +264,9 @@ def _divide(  # noqa: PLR0912, PLR0915
             waiting += 1
             begin = at
     is_varied = np.empty(length, np.bool_)
+    # of each word, in which turn it was met last, and where its rows begin
+    met, place = np.zeros(len(is_word), np.int64), np.zeros(len(is_word), np.int64)
+    turn = 0
     has_opened = False
     while waiting:
         waiting -= 1
@@ -277,16 +280,15 @@ def _divide(  # noqa: PLR0912, PLR0915
             head = words[order[begin], position]
             if not is_word[head]:
                 continue
-            column = np.empty(rows, np.int32)
-            for at in range(rows):
-                column[at] = words[order[begin + at], position]
-            column.sort()
-            values, names = 1, 1 if is_name[column[0]] else 0
-            for at in range(1, rows):
-                if column[at] != column[at - 1]:
+            turn += 1
+            values, names = 0, 0
+            for at in range(begin, end):
+                word = words[order[at], position]
+                if met[word] != turn:
+                    met[word] = turn
                     values += 1
-                    names += 1 if is_name[column[at]] else 0
-            has_wild = column[0] == _WILDCARD_NUMBER
+                    names += 1 if is_name[word] else 0
+            has_wild = met[_WILDCARD_NUMBER] == turn
             if values == 1:
                 fixed += 0 if has_wild else 1
                 continue
@@ -308,16 +310,23 @@ def _divide(  # noqa: PLR0912, PLR0915
             has_opened = True
             continue
         part = order[begin:end].copy()
-        column = np.empty(rows, np.int32)
+        turn += 1
         for at in range(rows):
-            column[at] = words[part[at], best]
-        sorting = np.argsort(column, kind="mergesort")
+            word = words[part[at], best]
+            if met[word] != turn:
+                met[word], place[word] = turn, 0
+            place[word] += 1
+        turn += 1
         first = begin
         for at in range(rows):
-            order[begin + at] = part[sorting[at]]
-            if at + 1 == rows or column[sorting[at + 1]] != column[sorting[at]]:
-                if begin + at + 1 - first >= _MIN_LOOSE_ROWS:
-                    low[waiting], high[waiting], level[waiting] = first, begin + at + 1, depth + 1
+            word = words[part[at], best]
+            if met[word] != turn:
+                count = place[word]
+                met[word], place[word] = turn, first
+                if count >= _MIN_LOOSE_ROWS:
+                    low[waiting], high[waiting], level[waiting] = first, first + count, depth + 1
                     waiting += 1
-                first = begin + at + 1
+                first += count
+            order[place[word]] = part[at]
+            place[word] += 1
     return has_opened
