@@ -11,6 +11,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 DAY_S = 86_400.0
 HOUR_S = 3_600.0
@@ -135,8 +136,7 @@ def _overlap_s(intervals: Sequence[tuple[float, float]], begin: float, end: floa
     return sum(max(0.0, min(b, end) - max(a, begin)) for a, b in intervals)
 
 
-@dataclass(frozen=True, slots=True)
-class Run:
+class Run(NamedTuple):
     """One job for the fleet's ratio: its GPUs, when it ran (UTC seconds) and its productive stretches."""
 
     gpus: float
@@ -202,15 +202,10 @@ class _Integral:
         return max(0.0, self._upto(end) - self._upto(begin)) if end > begin else 0.0
 
 
-def mttr_s(outages: Iterable[Outage]) -> float | None:
+def recovery_s(outages: Iterable[Outage]) -> float | None:
     """Mean seconds from failure until training runs again, recomputation left out; open outages do not count."""
     done = [o.resumed_at - o.failed_at for o in outages if o.resumed_at is not None and o.resumed_at >= o.failed_at]
     return sum(done) / len(done) if done else None
-
-
-def mtbf_h(run_s: float, failures: int) -> float | None:
-    """Mean hours between failures: hours that jobs ran over the failures they had; None without a failure."""
-    return run_s / HOUR_S / failures if failures else None
 
 
 def failures_per_1000_node_days(failures: int, node_days: float) -> float | None:
@@ -219,7 +214,10 @@ def failures_per_1000_node_days(failures: int, node_days: float) -> float | None
 
 
 def rate_interval_per_1000_node_days(failures: int, node_days: float, level: float = 0.9) -> tuple[float, float] | None:
-    """Exact confidence interval of the same for failures that come independently (Poisson; Garwood)."""
+    """Exact confidence interval of the same for independent failures (Poisson; Garwood).
+
+    Costs some hundred times the square root of ``failures``.
+    """
     if node_days <= 0:
         return None
     tail = (1.0 - level) / 2.0
@@ -229,15 +227,23 @@ def rate_interval_per_1000_node_days(failures: int, node_days: float, level: flo
 
 
 def _poisson_cdf(count: int, mean: float) -> float:
-    if mean <= 0:
-        return 1.0
-    return math.fsum(math.exp(k * math.log(mean) - mean - math.lgamma(k + 1)) for k in range(count + 1))
+    """Probability of at most ``count``, for a ``mean`` within ten standard deviations of it: far
+    terms, which add nothing, are left out.
+    """
+    term = math.exp(count * math.log(mean) - mean - math.lgamma(count + 1))
+    terms = int(25.0 * math.sqrt(count + 1.0)) + 25
+    total = 0.0
+    for k in range(count, max(-1, count - terms), -1):
+        total += term
+        term *= k / mean
+    return min(1.0, total)
 
 
 def _solve(rising: Callable[[float], float], about: float) -> float:
-    """Root of a rising function between 0 and well above ``about``, by bisection."""
-    low, high = 0.0, about + 10.0 * math.sqrt(about + 1.0) + 10.0
-    for _ in range(80):
+    """Root of a rising function within ten standard deviations of ``about``, by bisection."""
+    reach = 10.0 * math.sqrt(about + 1.0) + 10.0
+    low, high = max(0.0, about - reach), about + reach
+    for _ in range(50):
         middle = (low + high) / 2.0
         low, high = (middle, high) if rising(middle) < 0 else (low, middle)
     return (low + high) / 2.0

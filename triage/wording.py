@@ -66,6 +66,11 @@ def percent(value: float | None) -> str:
     return "–" if value is None else plain.percent(value)
 
 
+def ratio(value: float | None) -> str:
+    """A ratio in which tenths of a per cent matter, as all pages show it."""
+    return "–" if value is None else plain.percent(value, 1)
+
+
 #: A probability in words, from these on: what a reader who sees no figure may rely on.
 _SURETY = ((0.9, "almost sure"), (0.7, "likely"), (0.505, "more likely than not"))
 

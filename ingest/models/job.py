@@ -9,6 +9,11 @@ from ingest.models.access import Cluster, Team
 from ingest.models.outcome import ENDS, Outcome, is_contradicted, outcome_note
 
 
+def pool_of(family: str, framework: str, model: str) -> str:
+    """The name under which jobs are comparable: the family, else the stated framework and model."""
+    return family or "/".join(part for part in (framework, model) if part)
+
+
 class Job(models.Model):
     """A training run. ``family`` names the pool of comparable jobs; if empty, framework and model do."""
 
@@ -53,7 +58,7 @@ class Job(models.Model):
     @property
     def pool(self) -> str:
         """The name of the job's family, given or derived from the stated framework and model."""
-        return self.family or "/".join(part for part in (self.declared_framework, self.model) if part)
+        return pool_of(self.family, self.declared_framework, self.model)
 
     @property
     def has_ended(self) -> bool:

@@ -40,6 +40,16 @@ PAGES = {
     "jobs": "/jobs/",
     "nodes": "/nodes/",
     "node": "/nodes/{node}/",
+    "planning": "/statistics/planning/",
+    "planning, a year": "/statistics/planning/?span=365d",
+    "compare": "/jobs/{job}/compare/",
+    "cost": "/jobs/{job}/cost/",
+    "events": "/jobs/{job}/events/",
+    "files": "/jobs/{job}/files/",
+    "work": "/jobs/{job}/work/",
+    "running": "/running/",
+    "routes": "/routes/",
+    "rules": "/rules/",
 }
 SEARCHES = (
     "category:hardware is:unreviewed opened:<30d",

@@ -96,6 +96,7 @@ def _batch(
                 started_at=ended_at - timedelta(seconds=ran_s),
                 ended_at=ended_at,
                 ran_s=ran_s,
+                **_training(rng, ended_at, ran_s),
             )
         )
         number[job.pk] += 1
@@ -162,6 +163,17 @@ def _batch(
         for row in rows
         if row.state in words
     )
+
+
+def _training(rng: random.Random, ended_at: datetime, ran_s: float) -> dict[str, Any]:
+    """What the evidence of an attempt shows of its steps: they begin late and end before it ends."""
+    first = rng.randrange(50_000)
+    return {
+        "training_at": ended_at - timedelta(seconds=0.97 * ran_s),
+        "trained_until": ended_at - timedelta(seconds=0.05 * ran_s),
+        "first_step": first,
+        "last_step": first + 1 + int(ran_s / 6),
+    }
 
 
 def events(count: int) -> list[dict[str, Any]]:

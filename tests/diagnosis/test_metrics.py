@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import math
+from functools import partial
 
 import pytest
 from scipy.stats import binom
 
 from diagnosis import metrics
 from diagnosis.metrics import Attempt, Outage
+from tests.patience import steps_of
 
 
 @pytest.mark.parametrize(("machines", "expected"), [(128, 2), (256, 2), (512, 3), (1024, 4)])
@@ -41,7 +43,6 @@ def test_mean_time_to_failure_of_16384_gpus_is_the_published_1_8_hours():
 def test_a_rate_of_zero_has_no_mean_time():
     assert metrics.mttf_h(128, 0.0) is None
     assert metrics.checkpoint_interval_s(60, 128, 0.0) is None
-    assert metrics.mtbf_h(3600, 0) is None
 
 
 def test_the_checkpoint_interval_balances_writing_against_losing():
@@ -72,9 +73,9 @@ def test_without_recorded_phases_the_whole_outage_is_fail_over():
 
 
 def test_mean_time_to_recovery_leaves_open_outages_out():
-    assert metrics.mttr_s([Outage(0, resumed_at=100), Outage(0, resumed_at=300), Outage(500)]) == 200
-    assert metrics.mttr_s([Outage(500)]) is None
-    assert metrics.mttr_s([Outage(0, resumed_at=100), Outage(500, resumed_at=400)]) == 100  # clocks that disagree
+    assert metrics.recovery_s([Outage(0, resumed_at=100), Outage(0, resumed_at=300), Outage(500)]) == 200
+    assert metrics.recovery_s([Outage(500)]) is None
+    assert metrics.recovery_s([Outage(0, resumed_at=100), Outage(500, resumed_at=400)]) == 100  # clocks that disagree
 
 
 def test_steps_that_were_computed_again_were_not_productive():
@@ -135,6 +136,14 @@ def test_the_written_out_distributions_are_those_of_scipy():
     low, high = metrics.rate_interval_per_1000_node_days(13, 1000)
     assert low == pytest.approx(chi2.ppf(0.05, 26) / 2)
     assert high == pytest.approx(chi2.ppf(0.95, 28) / 2)
+    low, high = metrics.rate_interval_per_1000_node_days(25_000, 1000)
+    assert low == pytest.approx(chi2.ppf(0.05, 50_000) / 2)
+    assert high == pytest.approx(chi2.ppf(0.95, 50_002) / 2)
+
+
+def test_the_interval_of_a_rate_costs_the_square_root_of_the_failures():
+    steps = [steps_of(partial(metrics.rate_interval_per_1000_node_days, n, 1000)) for n in (1_000, 100_000)]
+    assert steps[1] < 12 * steps[0]
 
 
 HOUR = 3600.0

@@ -71,7 +71,7 @@ def test_steps_done_twice_and_the_wait_between_attempts_are_lost():
     assert row.phases["recompute"] == pytest.approx(HOUR / 2)
     assert cost.gpu_hours == pytest.approx(16 * 1.5)
     assert cost.ettr == pytest.approx((0.5 + 1) / 3)
-    assert cost.mttr_s == pytest.approx(HOUR)
+    assert cost.recovery_s == pytest.approx(HOUR)
 
 
 def test_a_review_after_training_ran_again_delayed_nothing():
@@ -91,7 +91,7 @@ def test_a_slowdown_costs_what_its_incident_says_and_is_no_outage():
     run(job, 1, 90_000, 1, 8640)
     cost = cost_after(job)
     assert (set(cost.outages[0].phases.values()), cost.gpu_hours) == ({None}, 2)
-    assert (cost.mttr_s, cost.mtbf_h) == (None, None)
+    assert (cost.recovery_s, cost.mtbf_s) == (None, None)
 
 
 def test_a_phase_that_nobody_recorded_is_not_known(client):
@@ -101,7 +101,7 @@ def test_a_phase_that_nobody_recorded_is_not_known(client):
     make_incident(job, attempt=run(job, 0, 0, 1, 2, ended_s=60))
     cost = job_cost(job)
     detect, *others = cost.outages[0].phases.values()
-    assert (detect, others, cost.mtbf_h) == (pytest.approx(40), [None] * 3, None)
+    assert (detect, others, cost.mtbf_s) == (pytest.approx(40), [None] * 3, None)
     row = page_text(client.get(reverse("job-cost", args=["short"]))).partition('data-testid="outages"')[2]
     assert "40 s" in row and "0 s</td>" not in row.replace("40 s</td>", "")
 

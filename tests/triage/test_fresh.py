@@ -217,6 +217,20 @@ def test_what_is_mine_is_counted_for_each_person(client, ada, incident):
     assert facet(page_text(client.get(page)), "unreviewed") == 0
 
 
+@pytest.mark.parametrize(
+    ("name", "given", "budget"),
+    [("planning", {}, 9), ("job-compare", {"slug": "llama"}, 13), ("job-cost", {"slug": "llama"}, 10)],
+)
+def test_a_page_of_figures_keeps_its_budget(client, ada, name, given, budget, django_assert_max_num_queries):
+    """Not one query more with many candidates, attempts or diagnoses."""
+    for n in range(6):
+        job = make_job("llama" if n == 0 else f"llama-{n}", family="llama")
+        for number in range(3):
+            make_incident(attempt=make_attempt(job, number=number))
+    with django_assert_max_num_queries(budget):
+        assert client.get(reverse(name, kwargs=given)).status_code == 200
+
+
 def test_a_page_keeps_its_budget_also_when_nothing_is_remembered(client, ada, django_assert_max_num_queries):
     later = make_incident(attempt=make_attempt(make_job("llama"), number=1), accused=("gpu-1", "gpu-2"))
     pages = [reverse(name) for name in PAGES] + [f"/incidents/{later.pk}/", "/jobs/llama/", "/nodes/gpu-1/"]

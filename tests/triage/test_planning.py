@@ -1,5 +1,6 @@
 """The planning page: from a failure rate to checkpoint interval and standbys."""
 
+import re
 from datetime import UTC, datetime, timedelta
 
 import pytest
@@ -10,6 +11,7 @@ from ingest.models import Attempt
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.pages import page_text
 from triage import search
+from triage.models import Activity
 from triage.selectors.cost_fleet import fleet_cost
 from triage.selectors.sums import Period
 
@@ -99,7 +101,7 @@ def test_the_fleets_hour_weighs_each_job_by_its_gpus():
     by_hour = {(at - DAY).total_seconds() / 3600: value for at, value in found.hours}
     assert by_hour == {1: pytest.approx(1.0), 2: pytest.approx(8 / 32), 3: pytest.approx(1.0)}
     assert found.worst == (DAY + timedelta(hours=2), pytest.approx(0.25))
-    assert found.ettr == pytest.approx((16 + 48) / (16 + 72))
+    assert found.effective.ettr == pytest.approx((16 + 48) / (16 + 72))
     assert [(w.week.weekday(), w.ettr) for w in found.weeks] == [(0, pytest.approx(64 / 88))]
 
 
@@ -116,7 +118,7 @@ def test_the_fleet_waits_with_a_job_that_hangs_after_its_last_step():
     trained(job, 0, DAY, 360)
     job.attempts.update(ended_at=DAY + timedelta(hours=2))
     found = fleet_cost(user=make_user("boss", "manager"), **asked())
-    assert found.ettr == pytest.approx(0.5)
+    assert found.effective.ettr == pytest.approx(0.5)
     assert [value for _, value in found.hours] == [pytest.approx(1.0), pytest.approx(0.0)]
 
 
@@ -138,11 +140,11 @@ def test_the_page_draws_the_fleet_and_tells_it_in_a_table(client, django_assert_
     trained(make_job("shown"), 0, DAY, 720)
     client.force_login(make_user("boss", "manager"))
     days = {"since": DAY.date().isoformat(), "until": DAY.date().isoformat()}
-    with django_assert_max_num_queries(9):
+    with django_assert_max_num_queries(10):
         shown = page_text(client.get(reverse("planning"), days))
     part = shown.partition('data-testid="fleet"')[2]
     assert 'id="fleet-ettr"' in part
-    assert "100 %" in part or "100%" in part
+    assert figure(shown, "fleet") == "100.0 %"
     assert "Worst hour" in part
 
 
@@ -153,3 +155,91 @@ def test_a_rate_out_of_minutes_of_run_time_is_not_called_measured(page):
     shown = page()
     assert "less than a node-day of run time is known" in shown
     assert "published rate" in shown
+
+
+def plain_words(page):
+    """What stands between the tags, with normal spaces."""
+    return " ".join(re.sub(r"<[^>]+>", " ", page).replace("&nbsp;", " ").split())
+
+
+def figure(page, testid):
+    """The first share within the element of that id."""
+    part = plain_words(page.partition(f'data-testid="{testid}"')[2])
+    return re.search(r"\d[\d.,]* %", part)[0]
+
+
+def test_the_effective_training_time_is_one_figure_on_every_page_and_in_the_api(client):
+    job = make_job("two-days")
+    trained(job, 0, DAY, 9_500)
+    trained(job, 1, DAY + timedelta(seconds=95_000 + 1_700), 3_000, first=9_501)
+    make_incident(job, attempt=job.attempts.get(number=1), at=DAY)
+    client.force_login(make_user("boss", "manager"))
+    days = {"since": DAY.date().isoformat(), "until": (DAY + timedelta(days=3)).date().isoformat()}
+    exact = 125_000 / 126_700
+    told = {
+        "statistics": figure(page_text(client.get(reverse("statistics"), days)), "figure-ettr"),
+        "planning": figure(page_text(client.get(reverse("planning"), days)), "planning-ettr"),
+        "cost": figure(page_text(client.get(reverse("job-cost", args=["two-days"]))), "cost-ettr"),
+    }
+    assert set(told.values()) == {"98.7 %"}
+    figures = {row["key"]: row for row in client.get(reverse("api-statistics"), days).json()["figures"]}
+    assert figures["ettr"]["value"] == pytest.approx(exact)
+
+
+def test_a_ratio_of_less_than_a_day_is_unknown_on_both_pages(client):
+    trained(make_job("short"), 0, DAY, 720)
+    client.force_login(make_user("boss", "manager"))
+    days = {"since": DAY.date().isoformat(), "until": DAY.date().isoformat()}
+    for page in ("statistics", "planning"):
+        assert "2.0 h with known steps, 24 h needed" in page_text(client.get(reverse(page), days))
+
+
+def ratio(user):
+    return fleet_cost(user=user, **asked()).effective.ettr
+
+
+def test_a_diagnosis_reads_the_attempts_of_its_job_alone(django_assert_num_queries):
+    boss = make_user("boss", "manager")
+    job, other = make_job("job"), make_job("other")
+    trained(job, 0, DAY, 360)
+    trained(other, 0, DAY, 360)
+    assert ratio(boss) == 1.0
+    job.attempts.update(ended_at=DAY + timedelta(hours=2))
+    other.attempts.update(ended_at=DAY + timedelta(hours=5))
+    assert ratio(boss) == 1.0
+    # the changes are told one by one, so that the second one shows only then
+    Activity.objects.create(job=job, kind="diagnosed", data={})
+    assert ratio(boss) == pytest.approx(2 / 3)
+    Activity.objects.create(job=other, kind="diagnosed", data={})
+    assert ratio(boss) == pytest.approx(2 / 7)
+    with django_assert_num_queries(1):
+        ratio(boss)
+    other.delete()
+    Activity.objects.create(kind="job_deleted", data={})
+    assert ratio(boss) == pytest.approx(1 / 2)
+
+
+def test_a_decision_on_an_incident_leaves_the_ratio_as_it_is_kept(django_assert_num_queries):
+    boss = make_user("boss", "manager")
+    trained(make_job("job"), 0, DAY, 360)
+    ratio(boss)
+    Activity.objects.create(incident=make_incident(make_job("failed")), kind="confirmed", data={})
+    with django_assert_num_queries(1):
+        ratio(boss)
+
+
+def test_each_family_has_its_ratio_and_what_cost_it_most(page):
+    now = timezone.now()
+    begin = now - timedelta(days=3)
+    good, bad = make_job("good", family="llama"), make_job("bad", family="moe")
+    trained(good, 0, begin, 8_640)
+    trained(bad, 0, begin, 4_320)
+    bad.attempts.update(ended_at=begin + timedelta(days=1))
+    make_incident(bad, category="hardware.gpu.off_bus", at=begin, gpu_hours=96.0)
+    shown = page().partition('data-testid="families"')[2]
+    rows = [plain_words(row) for row in shown.split("<tr>")[2:]]
+    assert [row.split()[0] for row in rows] == ["llama", "moe"]
+    assert "100.0 % 100.0 % no incident with a known cost" in rows[0]
+    assert "50.0 % 50.0 %" in rows[1]
+    assert "96 h" in rows[1]
+    assert "family%3Amoe" in shown

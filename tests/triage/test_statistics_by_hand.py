@@ -139,7 +139,7 @@ def test_the_figures_and_what_they_rest_on(shown):
     assert {one.key: (figure_value(one), one.basis) for one in shown.figures} == {
         "incidents": ("20", "5 of them imported"),
         "gpu_hours": ("166 h", "of 16 of 20 incidents, 5 of them with an assumed number of GPUs"),
-        "mtbf": ("20 h", "15 failures in 300 h"),
+        "mtbf": ("20 h", "15 incidents in 300 h"),
         "mttd": ("20 min", "of 3 incidents; 12 uploaded late or without times left out"),
         "mttr": ("3.0 h", "of 2 resolved ones"),
         "ettr": ("98.0\u00a0%", "of 300 h with known steps"),
@@ -283,7 +283,7 @@ def test_the_page_shows_each_figure_with_its_basis_and_the_api_the_same(twenty, 
     page = html.unescape(page_text(client.get(reverse("statistics"), asked)))
     figures = client.get("/api/v1/statistics/", asked).json()["figures"]
     told = {one["key"]: (one["value"], one["basis"]) for one in figures}
-    assert told["mtbf"] == (72_000, "15 failures in 300 h")
+    assert told["mtbf"] == (72_000, "15 incidents in 300 h")
     assert told["ettr"] == (pytest.approx(0.98), "of 300 h with known steps")
     for words in ("166 h", "20 h", "20 min", "3.0 h", "98.0 %", "55.6 %", *(basis for _, basis in told.values())):
         assert words in page
@@ -318,7 +318,7 @@ def test_the_ratio_is_that_of_planning_and_of_the_job(twenty, client):
     asked = {"since": "2026-11-01", "until": "2026-11-20", "q": "job:trained"}
     told = {one["key"]: one["value"] for one in client.get("/api/v1/statistics/", asked).json()["figures"]}
     fleet = fleet_cost(user=make_user("boss", "manager"), query=search.parse("job:trained"), period=PERIOD, now=NOW)
-    assert told["ettr"] == fleet.ettr == job_cost(Job.objects.get(slug="trained")).ettr == pytest.approx(0.98)
+    assert told["ettr"] == fleet.effective.ettr == job_cost(Job.objects.get(slug="trained")).ettr == pytest.approx(0.98)
 
 
 def test_a_ratio_needs_steps_with_times():

@@ -10,6 +10,16 @@ from diagnosis.plain import percent
 
 #: points of a job's curve
 POINTS = 240
+#: moments and ratios; None where no job ran
+type Points = list[tuple[datetime, float | None]]
+#: color and dash of each line, so that it can be told without its color too
+_LINES = (
+    ("#4f86c6", "solid"),
+    ("#b9872f", "dash"),
+    ("#7d6bb0", "dot"),
+    ("#3d8f87", "dashdot"),
+    ("#a8577e", "longdash"),
+)
 _AXES = {
     "xaxis": {"type": "date", "ticks": "outside", "ticklen": 6},
     "yaxis": {
@@ -52,7 +62,29 @@ def job_chart(productive: list[tuple[float, float]], started_at: float, ended_at
     return {"data": data, "layout": layout, "label": "Effective training time ratio over time"}
 
 
-def fleet_chart(hours: list[tuple[datetime, float | None]]) -> dict[str, Any]:
+def families_chart(families: list[tuple[str, Points]]) -> dict[str, Any]:
+    """A line for each of the first families: (name, its ratio by day); gaps where no job ran."""
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines",
+            "name": name or "no family stated",
+            "x": [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in points],
+            "y": [None if value is None else round(value, 4) for _, value in points],
+            "line": {"color": color, "dash": dash, "width": 1.5},
+            "hovertemplate": "%{y:.1%}<extra>%{fullData.name}</extra>",
+        }
+        for (name, points), (color, dash) in zip(families, _LINES, strict=False)
+    ]
+    layout = _AXES | {
+        "legend": {"orientation": "h", "y": 1.02, "yanchor": "bottom", "x": 0},
+        "margin": {"l": 52, "r": 12, "t": 24, "b": 32},
+    }
+    label = "Effective training time ratio of job families by day"
+    return {"data": data, "layout": layout, "label": label}
+
+
+def fleet_chart(hours: Points) -> dict[str, Any]:
     """The ratio of each last hour, by the end of the hour; gaps where no job ran."""
     x = [at.strftime("%Y-%m-%dT%H:%M:%S") for at, _ in hours]
     y = [None if value is None else round(value, 4) for _, value in hours]

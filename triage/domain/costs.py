@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, Protocol
 
 from diagnosis import metrics
 from diagnosis.gpu_count import GpuCount, GpuEvidence, Source, count_gpus
@@ -33,7 +33,28 @@ class Cost:
     is_assumed: bool = False
 
 
-def gpus_of(attempt: Attempt, usual_per_node: int) -> GpuCount | None:
+class AttemptFacts(Protocol):
+    """What costs need of an attempt: the row of the model, or a tuple with columns of that name."""
+
+    @property
+    def number(self) -> int: ...
+    @property
+    def node_count(self) -> int | None: ...
+    @property
+    def gpus(self) -> int | None: ...
+    @property
+    def gpus_from(self) -> str: ...
+    @property
+    def training_at(self) -> datetime | None: ...
+    @property
+    def trained_until(self) -> datetime | None: ...
+    @property
+    def first_step(self) -> int | None: ...
+    @property
+    def last_step(self) -> int | None: ...
+
+
+def gpus_of(attempt: AttemptFacts, usual_per_node: int) -> GpuCount | None:
     """The GPUs that the attempt's evidence shows, else nodes times those that a node of the cluster
     usually has.
     """
@@ -57,7 +78,7 @@ def training_of(timeline: Mapping[str, Any]) -> metrics.Attempt | None:
     return metrics.Attempt(begin, last["t"], int(first["n"]), int(last["n"]))
 
 
-def training_of_attempt(attempt: Attempt) -> metrics.Attempt | None:
+def training_of_attempt(attempt: AttemptFacts) -> metrics.Attempt | None:
     """The same as the attempt's row has it."""
     first, last = attempt.first_step, attempt.last_step
     begin, end = attempt.training_at, attempt.trained_until

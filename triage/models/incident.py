@@ -196,7 +196,8 @@ class Incident(models.Model):
                 fields=(
                     *("week", "standing_category", "happened_at", "cluster", "is_withdrawn", "category", "state"),
                     *("gpu_hours", "waited_gpu_hours", "repeated_gpu_hours", "is_cost_assumed", "node_hours"),
-                    *("lost_s", "detected_s", "repaired_s", "is_imported", "duplicate_of", "id"),
+                    *("lost_s", "detected_s", "repaired_s", "is_imported", "duplicate_of"),
+                    *("confidence", "id"),
                 ),
                 name="incident_statistics",
             ),

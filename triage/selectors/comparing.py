@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-from django.db.models import Exists, OuterRef, Q
+from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from ingest.models import Job, Outcome
 from ingest.selectors import lost_evidence
@@ -53,8 +53,9 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
 
     Similarity order: same layout and world size, then one of them, then a healthy run, then the latest.
     """
-    family = jobs_visible_to(user).exclude(pk=job.pk).filter(comparable_rows(job.cluster.slug), diagnoses__isnull=False)
-    family = family.distinct()
+    is_diagnosed = Exists(Diagnosis.objects.filter(job=OuterRef("pk")))
+    others = jobs_visible_to(user).exclude(pk=job.pk)
+    family = others.filter(is_diagnosed, comparable_rows(job.cluster.slug))
     if job.family:
         similar = Q(family=job.family)
     else:
@@ -63,7 +64,7 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
     healthy = _healthy_of(candidates)
     requested = [row for row in candidates if row.slug == other_slug]
     other, why = (requested[0], "") if requested else _most_similar(job, here, candidates, healthy)
-    there = Diagnosis.objects.filter(job=other).select_related("attempt").first() if other else None
+    there = _newest(other.pk).select_related("attempt").first() if other else None
     if here is None or there is None:
         return Comparison(candidates, None, [], [], [], [], healthy=healthy)
     our_events, their_events = _by_template(here), _by_template(there)
@@ -77,6 +78,13 @@ def comparison(user: Any, job: Job, here: Diagnosis | None, other_slug: str = ""
         why,
         healthy,
     )
+
+
+def _newest(job: int | OuterRef) -> QuerySet[Diagnosis]:
+    """The last diagnosis of a job. By number, which an index has: a row holds the whole report and
+    is slow to read.
+    """
+    return Diagnosis.objects.filter(job=job).order_by("-pk")[:1]
 
 
 def _healthy_of(candidates: list[Job]) -> set[int]:
@@ -94,7 +102,9 @@ def _most_similar(job: Job, here: Diagnosis | None, candidates: list[Job], healt
     """The candidate (latest first) that is most similar to the job, and why."""
     if here is None or not candidates:
         return None, ""
-    diagnoses = Diagnosis.objects.filter(job__in=candidates).order_by("created_at", "pk")
+    own_rows = Job.objects.filter(pk__in=[row.pk for row in candidates]).order_by()
+    newest = own_rows.values(newest=Subquery(_newest(OuterRef("pk")).values("pk")))
+    diagnoses = Diagnosis.objects.filter(pk__in=newest).order_by()
     shapes: dict[int, tuple[str, str]] = {
         pk: (_layout_words(layout), str(size or ""))
         for pk, layout, size in diagnoses.values_list("job", "report__job__layout", "report__job__world_size")

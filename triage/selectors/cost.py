@@ -8,7 +8,7 @@ from diagnosis import metrics
 from ingest.models import Attempt, Job
 from triage.domain.costs import repeated_s, training_of_attempt, waited_s
 from triage.models import Incident
-from triage.selectors.period_figures import MIN_RUN_S
+from triage.selectors.period_figures import mtbf_s
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,8 +41,9 @@ class JobCost:
     productive_s: float
     recompute_s: float
     outages: list[OutageRow]
-    mttr_s: float | None
-    mtbf_h: float | None
+    #: mean seconds from failure until training ran again
+    recovery_s: float | None
+    mtbf_s: float | None
     productive: list[tuple[float, float]]
 
     @property
@@ -66,7 +67,8 @@ def job_cost(job: Job) -> JobCost | None:
     incidents = list(job.incidents.filter(is_withdrawn=False).select_related("attempt").order_by("happened_at"))
     outages = [OutageRow(one, _outage(one, attempts)) for one in incidents]
     failures = [row.outage for row in outages if row.outage is not None]
-    ran_s = sum(row.ended_at - row.training_at for row in launches)
+    diagnosed = [one for one in incidents if not one.is_imported and one.duplicate_of_id is None]
+    ran_s = sum(row.ran_s or 0.0 for row in attempts.values() if row.duplicate_of_id is None)
     return JobCost(
         started_at=started_at,
         ended_at=ended_at,
@@ -74,8 +76,8 @@ def job_cost(job: Job) -> JobCost | None:
         productive_s=sum(b - a for a, b in productive),
         recompute_s=metrics.recompute_s(launches),
         outages=outages,
-        mttr_s=metrics.mttr_s(failures),
-        mtbf_h=metrics.mtbf_h(ran_s, len(failures)) if ran_s >= MIN_RUN_S else None,
+        recovery_s=metrics.recovery_s(failures),
+        mtbf_s=mtbf_s(ran_s, len(diagnosed)),
         productive=productive,
     )
 

@@ -10,7 +10,7 @@ from typing import Any
 
 from django.contrib.auth import get_user_model
 from django.core.cache import cache
-from django.db.models import CharField, Count, Subquery, Value
+from django.db.models import CharField, Count, Q, QuerySet, Subquery, Value
 from django.db.models.functions import Cast, Coalesce, Concat, Now
 from redis.exceptions import RedisError
 
@@ -25,16 +25,18 @@ CACHED_S = 3600
 OVERLAP_ROWS = 1000
 
 
-def data_version() -> Concat:
+def data_version(acts: QuerySet[Activity] | None = None) -> Concat:
     """The data version: a text that changes whenever the pages would change; an expression to annotate with.
+    With ``acts`` it changes only with these.
 
     Every act and every diagnosis writes an Activity row in its own transaction. The first part is the highest number,
     the second the count of the latest rows, because a concurrent transaction may commit later. A snoozed incident wakes
     without an act: the third part is the last time at which one woke.
     """
-    acts = Activity.objects.order_by()
-    last = Subquery(Activity.objects.order_by("-pk").values("pk")[:1])
-    latest = acts.filter(pk__gt=last - OVERLAP_ROWS).values(one=Value(1)).annotate(n=Count("pk")).values("n")
+    acts = Activity.objects.all() if acts is None else acts
+    last = Subquery(acts.order_by("-pk").values("pk")[:1])
+    newest = acts.order_by().filter(pk__gt=last - OVERLAP_ROWS)
+    latest = newest.values(one=Value(1)).annotate(n=Count("pk")).values("n")
     woken = Incident.objects.filter(snoozed_until__lte=Now()).order_by("-snoozed_until").values("snoozed_until")[:1]
     parts = (last, Subquery(latest), Subquery(woken))
     texts = [Coalesce(Cast(part, CharField()), Value("-")) for part in parts]
@@ -61,6 +63,35 @@ def cached_result[T](
 
     parts = (_version(user), *parts)
     return updated_result(name, user=user, parts=parts, now=now, renew=compute_if_missing, is_personal=is_personal)
+
+
+def cached_evidence[T](
+    name: str,
+    *,
+    user: Any,
+    parts: tuple[Any, ...],
+    now: datetime,
+    compute: Callable[[], T],
+    is_personal: bool = False,
+) -> T:
+    """As :func:`cached_result`, for what depends on jobs and attempts alone: what people decide
+    about an incident leaves the result as it is. One small query.
+    """
+    of_evidence = Activity.objects.filter(Q(incident=None) | Q(kind="diagnosed"))
+    person = get_user_model().objects.filter(pk=user.pk).order_by()
+    versions = person.annotate(version=data_version(of_evidence)).values_list("version", flat=True)
+
+    def compute_if_missing(cached: T | None) -> T:
+        return compute() if cached is None else cached
+
+    return updated_result(
+        name,
+        user=user,
+        parts=(str(versions.first()), *parts),
+        now=now,
+        renew=compute_if_missing,
+        is_personal=is_personal,
+    )
 
 
 def updated_result[T](

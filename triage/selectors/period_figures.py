@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from triage.selectors.sums import Sums
 
@@ -39,16 +40,22 @@ class Figure:
         return None if not self.change else (self.change > 0) == self.is_more_better
 
 
+class Effective(NamedTuple):
+    """The fleet's ratio of effective training time in a period, and the seconds that its jobs
+    lasted in it from their first steps to their ends.
+    """
+
+    ettr: float | None = None
+    lasted_s: float = 0.0
+
+
 @dataclass(frozen=True, slots=True)
 class Exposure:
-    """How long jobs ran in a period: the denominator of failure rates. ``ettr``: the fleet's, of
-    jobs that ``lasted_s`` seconds from their first step to their end.
-    """
+    """How long jobs ran in a period, the denominator of failure rates, and what was effective."""
 
     wall_s: float
     node_days: float
-    ettr: float | None = None
-    lasted_s: float = 0.0
+    effective: Effective
 
 
 def _ratio(numerator: float, denominator: float) -> float | None:
@@ -104,11 +111,16 @@ def _too_short(ran: Exposure) -> str:
     return f"{hours} run time observed, {MIN_RUN_S / 3600:.0f} h needed" if ran.wall_s < MIN_RUN_S else ""
 
 
+def mtbf_s(ran_s: float, diagnosed: float) -> float | None:
+    """Seconds that attempts ran for each diagnosed incident; None without one, and below a day."""
+    return _ratio(ran_s, diagnosed) if ran_s >= MIN_RUN_S else None
+
+
 def _mtbf(part: Sums, ran: Exposure) -> _ValueAndBasis:
     if missing := _too_short(ran):
         return None, missing
-    basis = f"{_count(part.diagnosed, 'failure')} in {ran.wall_s / 3600:,.0f} h"
-    return _ratio(ran.wall_s, part.diagnosed), basis if part.diagnosed else f"no failure in {ran.wall_s / 3600:,.0f} h"
+    failures = _count(part.diagnosed, "incident") if part.diagnosed else "no incident"
+    return mtbf_s(ran.wall_s, part.diagnosed), f"{failures} in {ran.wall_s / 3600:,.0f} h"
 
 
 def _mttd(part: Sums, _: Exposure) -> _ValueAndBasis:
@@ -126,12 +138,22 @@ def _mttr(part: Sums, _: Exposure) -> _ValueAndBasis:
 
 
 def _ettr(_: Sums, ran: Exposure) -> _ValueAndBasis:
-    if ran.ettr is None:
+    return _known_ettr(ran.effective)
+
+
+def _known_ettr(found: Effective) -> _ValueAndBasis:
+    if found.ettr is None:
         return None, "no logs show steps with times"
-    if ran.lasted_s < MIN_RUN_S:
+    if found.lasted_s < MIN_RUN_S:
         needed = f"{MIN_RUN_S / 3600:.0f} h needed"
-        return None, f"{ran.lasted_s / 3600:,.1f} h with known steps, {needed}"
-    return ran.ettr, f"of {ran.lasted_s / 3600:,.0f} h with known steps"
+        return None, f"{found.lasted_s / 3600:,.1f} h with known steps, {needed}"
+    return found.ettr, f"of {found.lasted_s / 3600:,.0f} h with known steps"
+
+
+def ettr_figure(found: Effective) -> Figure:
+    """The same figure as among :func:`figures_of`, without the period before."""
+    value, basis = _known_ettr(found)
+    return Figure("ettr", "ETTR", value, None, "%", True, basis)
 
 
 def _right_share(part: Sums, _: Exposure) -> _ValueAndBasis:

@@ -19,11 +19,10 @@ from ingest.models import Attempt, Job
 from triage.models import Incident, Suspect
 from triage.search import Query, parse
 from triage.selectors.access import visible_cluster_ids, visible_clusters
-from triage.selectors.calibration import COLUMNS as CALIBRATION
-from triage.selectors.calibration import calibration_of
-from triage.selectors.cost_fleet import fleet_ettr
+from triage.selectors.calibration import COLUMNS, calibration_of
+from triage.selectors.fleet_runs import fleet_runs
 from triage.selectors.incidents import incidents_visible_to
-from triage.selectors.memory import updated_result
+from triage.selectors.memory import cached_evidence, updated_result
 from triage.selectors.period_figures import Exposure, Figure, figures_of
 from triage.selectors.sums import Period, Pieces, Sums, Values, in_period, pieces_of, sum_weeks, total
 
@@ -106,6 +105,7 @@ class Statistics:
         return frame
 
 
+type Spans = list[tuple[datetime, datetime]]
 TABLES = ("weeks", "pareto", "verdicts", "precision", "calibration", "dimension", "offenders", "backlog")
 
 
@@ -129,12 +129,12 @@ def statistics_of(*, user: Any, query: Query, period: Period, by: str = "cluster
         priced=int(now_sums.priced),
         rejected=int(now_sums.rejected),
         imported=int(now_sums.incidents - now_sums.diagnosed),
-        figures=figures_of((now_sums, former_sums), _exposure(user, query, period)),
+        figures=figures_of((now_sums, former_sums), _exposure(user, query, period, now)),
         weeks=_weeks(weeks),
         pareto=_pareto(categories),
         verdicts=_verdicts(weeks),
         precision=_precision(categories, sum_weeks(piece.otherwise for piece in pieces.now.values())),
-        calibration=_frame(calibration_of(in_period(incidents, period.starts_at, period.ends_at)), CALIBRATION),
+        calibration=_calibration(pieces),
         dimension=_dimension(sum_weeks(piece.dimension for piece in pieces.now.values()), by, visible_clusters(user)),
         offenders=_offenders(incidents, period),
         backlog=_backlog(incidents, now),
@@ -147,7 +147,7 @@ def _pieces(user: Any, query: Query, period: Period, by: str, now: datetime) -> 
     if query.job_condition() or key.startswith("job__"):
         return pieces_of(incidents, period, key)
     return updated_result(
-        "pieces",
+        "weekly sums",
         user=user,
         parts=(query, period, by),
         now=now,
@@ -183,38 +183,62 @@ def _hide_unknown_costs(frame: pd.DataFrame) -> pd.DataFrame:
     return frame.assign(**frame[costs].astype("float64").where(frame.priced > 0))
 
 
-def _exposure(user: Any, query: Query, period: Period) -> tuple[Exposure, ...]:
-    """Run time of the attempts that ended in this period and in the one before, of the query's jobs.
+def _exposure(user: Any, query: Query, period: Period, now: datetime) -> tuple[Exposure, ...]:
+    """Run time and effective training time in this period and in the one before, of the query's
+    jobs; remembered until a job or its evidence changes. One small query, and three if it does.
+    """
+    return cached_evidence(
+        "exposure",
+        user=user,
+        parts=(query, period),
+        now=now,
+        is_personal=query.is_personal,
+        compute=lambda: _exposure_now(user, query, period),
+    )
 
-    Healthy jobs count, too: terms about incidents do not filter it. One query of two sums, and two
-    of attempts.
+
+def _exposure_now(user: Any, query: Query, period: Period) -> tuple[Exposure, ...]:
+    spans = _spans(period)
+    run_times = _run_times(user, query, spans)
+    known = fleet_runs(user, query, period)
+    pairs = zip(run_times, spans, strict=True)
+    return tuple(Exposure(*ran, known.effective(*span)) for ran, span in pairs)
+
+
+def _spans(period: Period) -> Spans:
+    """The period, and the one before."""
+    return [(period.starts_at, period.ends_at), (period.before_at, period.starts_at)]
+
+
+def _run_times(user: Any, query: Query, spans: Spans) -> list[tuple[float, float]]:
+    """Seconds that attempts ran that ended in each span, and their node-days.
+
+    Healthy jobs count, too: terms about incidents do not filter it. One query of a sum for each
+    span.
     """
     visible, condition = Q(cluster__in=visible_cluster_ids(user)), query.job_condition()
     # most people see most jobs: testing for an excluded job is faster
     other_jobs = Job.objects.exclude(visible).order_by().values("pk")
     matching_jobs = Job.objects.filter(condition, visible).order_by().values("pk")
     jobs = Q(job__in=matching_jobs) if condition else ~Q(job__in=other_jobs)
-    spans = ((0, period.starts_at, period.ends_at), (1, period.before_at, period.starts_at))
     parts = [
         Attempt.objects.filter(jobs, ended_at__gte=low, ended_at__lt=high, duplicate_of=None)
         .order_by()
         .values(which=Value(which))
         .annotate(wall_s=Sum("ran_s"), node_s=Sum(F("ran_s") * F("node_count")))
         .values_list("which", "wall_s", "node_s")
-        for which, low, high in spans
+        for which, (low, high) in enumerate(spans)
     ]
-    rows = parts[0].union(parts[1], all=True).order_by()
+    rows = parts[0].union(*parts[1:], all=True).order_by()
     sums = {which: (wall_s or 0.0, (node_s or 0.0) / 86_400) for which, wall_s, node_s in rows}
-    return tuple(
-        Exposure(*sums.get(which, (0.0, 0.0)), *fleet_ettr(user=user, query=query, low=low, high=high))
-        for which, low, high in spans
-    )
+    return [sums.get(which, (0.0, 0.0)) for which in range(len(spans))]
 
 
 def exposure_of(*, user: Any, query: Query, period: Period, now: datetime) -> tuple[int, float]:
-    """How many diagnosed incidents happened in the period, and the node-days at risk. Three queries."""
+    """How many diagnosed incidents happened in the period, and the node-days at risk; two queries."""
     incidents = query.apply(incidents_visible_to(user), user=user, now=now).filter(is_imported=False)
-    return in_period(incidents, period.starts_at, period.ends_at).count(), _exposure(user, query, period)[0].node_days
+    (_, node_days), *_ = _run_times(user, query, _spans(period)[:1])
+    return in_period(incidents, period.starts_at, period.ends_at).count(), node_days
 
 
 def _weeks(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:
@@ -243,6 +267,10 @@ def _pareto(groups: dict[str, Sums]) -> pd.DataFrame:
     share = ranked[weight].fillna(0) / (ranked[weight].sum() or 1)
     titled = ranked.assign(title=ranked.category.map(_title), share=share, cumulative=share.cumsum())
     return _round_columns(titled[["category", "title", "incidents", "gpu_hours", "node_hours", "share", "cumulative"]])
+
+
+def _calibration(pieces: Pieces) -> pd.DataFrame:
+    return _frame(calibration_of(sum_weeks(piece.bins for piece in pieces.now.values())), COLUMNS)
 
 
 def _verdicts(weeks: dict[date, dict[str, Values]]) -> pd.DataFrame:

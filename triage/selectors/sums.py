@@ -14,7 +14,19 @@ from itertools import chain
 from operator import add
 from typing import Any, NamedTuple
 
-from django.db.models import CharField, Count, F, FloatField, Q, QuerySet, Subquery, Sum, Value
+from django.db.models import (
+    Case,
+    CharField,
+    Count,
+    F,
+    FloatField,
+    Q,
+    QuerySet,
+    Subquery,
+    Sum,
+    Value,
+    When,
+)
 from django.db.models.functions import Cast
 
 from diagnosis import taxonomy
@@ -25,6 +37,8 @@ from triage.selectors.memory import OVERLAP_ROWS
 MAX_DAYS = 366 * 5
 #: far enough from the ends of the calendar for the period before, and for the day after
 _FIRST_DAY, _LAST_DAY = date(1000, 1, 1), date(9000, 1, 1)
+#: lower edges of the bins of confidence; the last one holds 1
+CONFIDENCE_EDGES = (0.0, 0.5, 0.7, 0.8, 0.9)
 INVALID_DATES = "The dates cannot be used: give since and until as 2026-11-01, since first, five years at most."
 
 
@@ -119,6 +133,8 @@ class Sums(NamedTuple):
     waited_gpu_hours: float = 0.0
     repeated_gpu_hours: float = 0.0
     assumed: float = 0.0
+    #: the confidences that the machine stated for the judged ones
+    claimed: float = 0.0
 
     @property
     def lost_gpu_hours(self) -> float:
@@ -161,6 +177,7 @@ def _aggregates(*names: str) -> dict[str, Any]:
         "waited": Sum("waited_gpu_hours"),
         "repeated": Sum("repeated_gpu_hours"),
         "assumed": Count("pk", filter=Q(is_cost_assumed=True)),
+        "claimed": Sum("confidence", filter=judged),
     }
     nothing = Value(0.0, FloatField())
     return {name: aggregate if name in names else nothing for name, aggregate in aggregates.items()}
@@ -179,6 +196,8 @@ class Piece(NamedTuple):
     otherwise: dict[str, Values]
     #: costs by a dimension
     dimension: dict[str, Values]
+    #: judged verdicts by the number of their bin of confidence
+    bins: dict[str, Values]
 
 
 @dataclass(slots=True)
@@ -225,6 +244,13 @@ def pieces_of(incidents: QuerySet[Incident], period: Period, by: str, former: Pi
     return pieces
 
 
+def _bin() -> Case:
+    """The number of the bin of an incident's confidence, as text."""
+    low_to_high = enumerate(CONFIDENCE_EDGES[1:])
+    cases = [When(confidence__lt=high, then=Value(str(n))) for n, high in low_to_high]
+    return Case(*cases, default=Value(str(len(CONFIDENCE_EDGES) - 1)), output_field=CharField())
+
+
 def _may_change_many(kind: str, job: int | None, week: date | None, _more: list[str] | None) -> bool:
     """Whether an act on a whole job may have changed many incidents; a diagnosis without an incident changes none."""
     return kind in {"job_deleted", "demonstration_removed"} or (
@@ -235,7 +261,7 @@ def _may_change_many(kind: str, job: int | None, week: date | None, _more: list[
 def _add_up(
     pieces: Pieces, incidents: QuerySet[Incident], period: Period, by: str, weeks: Collection[date] | None = None
 ) -> None:
-    """Add the sums of these incidents to the pieces: one query of four parts."""
+    """Add the sums of these incidents to the pieces: one query of five parts."""
     current = in_period(incidents, period.starts_at, period.ends_at, weeks)
     before = in_period(incidents, period.before_at, period.starts_at, weeks)
     otherwise = current.exclude(category=F("standing_category"))
@@ -243,6 +269,7 @@ def _add_up(
         ("cells", current, F("standing_category"), (*_COSTS, *_VERDICTS, *_TIMES, "rejected")),
         ("otherwise", otherwise, F("category"), ("judged",)),
         ("dimension", current, Cast(by, CharField()), _COSTS),
+        ("bins", current.filter(is_judged()), _bin(), ("judged", "right", "claimed")),
         ("before", before, Value("", CharField()), (*_COSTS, "diagnosed", "judged", "right", *_TIMES)),
     )
     first, *more_queries = (
@@ -256,7 +283,7 @@ def _add_up(
         if kind == "before":
             pieces.before[week] = values
             continue
-        piece = pieces.now.get(week) or pieces.now.setdefault(week, Piece({}, {}, {}))
+        piece = pieces.now.get(week) or pieces.now.setdefault(week, Piece({}, {}, {}, {}))
         part: dict[str, Values] = getattr(piece, kind)
         group = key or ""  # no team and a team without a name are the same
         part[group] = add_values(part[group], values) if group in part else values

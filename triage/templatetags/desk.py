@@ -20,11 +20,11 @@ from triage.charts import chart_json
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
-from triage.wording import ago, amount, duration, elapsed, number, percent, score, size
+from triage.wording import ago, amount, duration, elapsed, number, percent, ratio, score, size
 from triage.wording import surety as surety_words
 
 register = template.Library()
-for _filter in (amount, duration, number, percent, score, size):
+for _filter in (amount, duration, number, percent, ratio, score, size):
     register.filter(_filter.__name__, _filter)
 
 _STATE = {

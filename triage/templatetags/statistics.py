@@ -14,7 +14,7 @@ from diagnosis.plain import percent
 from ingest.roles import can
 from triage.selectors.period_figures import Figure
 from triage.selectors.sums import Period, Sums
-from triage.wording import amount, duration, money, number
+from triage.wording import amount, duration, money, number, ratio
 
 register = template.Library()
 
@@ -27,7 +27,7 @@ def figure_value(figure: Figure) -> str:
     if figure.unit == "s":
         return duration(figure.value)
     if figure.unit == "%":
-        return percent(figure.value, 1)
+        return ratio(figure.value)
     return f"{amount(figure.value)} {figure.unit}" if figure.unit else number(figure.value)
 
 
@@ -39,11 +39,12 @@ _MEANINGS = {
     "machines. GPUs are those that are "
     "stated, else the ranks, else the devices seen, else an assumed number for each node.",
     "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the number of "
-    "diagnosed incidents. Unknown below a day of observed run time, and without a failure. Imported faults have no "
-    "run time and do not count.",
+    "diagnosed incidents, as on a job's Cost tab. Unknown below a day of observed run time, and without a "
+    "failure. Imported faults have no run time and do not count.",
     "mttd": "Mean time from the failure in the evidence to the first diagnosis. Evidence that was uploaded more than a "
     "day after the end of its attempt is left out: its age is no time to detection.",
-    "mttr": "Mean time from the failure to “resolved”, of the diagnosed incidents that are resolved.",
+    "mttr": "Mean time from the failure until a person called the incident resolved. When training ran again "
+    "stands on a job's Cost tab.",
     "ettr": "Effective training time ratio: the share of GPU time whose steps count in the end. All GPU time is from "
     "the first step of each job to its end. The same as in Planning and, of one job, on its Cost tab. Unknown "
     "below a day.",

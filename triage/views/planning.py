@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 import math
+from datetime import timedelta
 from typing import Any
 
 from django.core.exceptions import PermissionDenied
 from django.http import HttpRequest, HttpResponse
 from django.shortcuts import render
+from django.urls import reverse
 from django.utils import timezone
+from django.utils.http import urlencode
 from django.views.decorators.http import require_safe
 
 from diagnosis import metrics
 from ingest.roles import can
 from triage import search
-from triage.charts.cost import fleet_chart
+from triage.charts.cost import families_chart, fleet_chart
 from triage.selectors.cost_fleet import FleetCost, fleet_cost
 from triage.selectors.demonstration import notice_of_figures
-from triage.selectors.memory import cached_result
+from triage.selectors.family_goodput import ROLLING_DAYS, Cause, Family, family_goodput
+from triage.selectors.memory import cached_evidence, cached_result
+from triage.selectors.period_figures import ettr_figure
 from triage.selectors.statistics import Period, exposure_of
 from triage.views.common import demonstration
 from triage.views.statistics import page_state
@@ -51,9 +56,14 @@ def planning(request: HttpRequest) -> HttpResponse:
         for nodes in _SIZES
     ]
     fleet = _fleet(request, state["query"], state["period"])
+    families = _families(request, state["query"], state["period"]) if fleet else []
     context = {
         "nav": "statistics",
         "fleet": fleet,
+        "families": [(one, _cause_links(one, state["query"], state["period"])) for one in families],
+        "families_drawn": families_chart([(one.name, one.rolling) for one in families]),
+        "rolling_days": ROLLING_DAYS,
+        "ettr": ettr_figure(fleet.effective) if fleet else None,
         "drawn": fleet_chart(fleet.hours) if fleet and len(fleet.hours) > 1 else None,
         "q": state["q"],
         "problem": problem or rate_problem or write_problem,
@@ -78,9 +88,9 @@ def _failures_and_node_days(request: HttpRequest, query: search.Query, period: P
 
 
 def _fleet(request: HttpRequest, query: search.Query, period: Period) -> FleetCost | None:
-    """Cached until the data changes: reading the ends of all attempts is slow in a large fleet."""
+    """Remembered until a job or its evidence changes: a large fleet has many attempts."""
     now = timezone.now()
-    return cached_result(
+    return cached_evidence(
         "fleet cost",
         user=request.user,
         parts=(query, period),
@@ -88,6 +98,29 @@ def _fleet(request: HttpRequest, query: search.Query, period: Period) -> FleetCo
         now=now,
         compute=lambda: fleet_cost(user=request.user, query=query, period=period, now=now),
     )
+
+
+def _families(request: HttpRequest, query: search.Query, period: Period) -> list[Family]:
+    now = timezone.now()
+    return cached_result(
+        "family goodput",
+        user=request.user,
+        parts=(query, period),
+        is_personal=query.is_personal,
+        now=now,
+        compute=lambda: family_goodput(user=request.user, query=query, period=period, now=now),
+    )
+
+
+def _cause_links(family: Family, query: search.Query, period: Period) -> list[tuple[Cause, str]]:
+    """Each cause with the address of its incidents."""
+    of_family = str(search.Query().plus("family", family.name)) if family.is_stated else ""
+    since = max(period.start, period.end - timedelta(days=ROLLING_DAYS - 1))
+    terms = (str(query), of_family, f"happened:{since}..{period.end}")
+    shared = " ".join(term for term in terms if term)
+    base = reverse("incidents")
+    queries = [urlencode({"q": f"{shared} category:{cause.category}"}) for cause in family.causes]
+    return [(cause, f"{base}?{found}") for cause, found in zip(family.causes, queries, strict=True)]
 
 
 def _number(request: HttpRequest, name: str, meaning: str) -> tuple[float | None, str]:
