@@ -45,50 +45,10 @@ ON_SQLITE_ALONE = frozenset(
     for name in names.split()
 )
 #: Single tests of the same kind in files that run on both: what thousands of files cost, readers and brokers that end,
-#: real workers whose queries other tests send, deliveries, Django's own checks; and costly ones whose statements others
-#: send, too (`tests/statements.py` lists them), if they are about no lock, no order and no limit of a value.
-TESTS_ON_SQLITE_ALONE = frozenset(
-    {
-        "ingest/test_bad_input.py::test_a_bomb_is_left_out_and_its_neighbours_are_read",
-        "ingest/test_bad_input.py::test_thousands_of_members_are_read_in_few_units_of_work",
-        "ingest/test_changed_evidence.py::test_a_changed_log_is_shown_on_its_page_and_on_the_jobs_files",
-        "ingest/test_changed_evidence.py::test_changed_column_files_are_noticed_and_made_again",
-        "ingest/test_collectors.py::test_as_many_files_as_a_request_has_are_written_at_once",
-        "ingest/test_collectors_hostile.py::test_a_decompression_bomb_costs_no_more_than_the_limit",
-        "ingest/test_collectors_hostile.py::test_thirty_thousand_sources_get_a_sentence_and_the_limit_of_files",
-        "ingest/test_ends.py::test_a_file_that_ends_each_worker_is_left_out_alone_with_its_sentence",
-        "ingest/test_ends.py::test_a_reader_that_is_killed_again_and_again_costs_no_file",
-        "ingest/test_ends.py::test_a_worker_that_is_killed_while_it_reads_or_stores_costs_no_file",
-        "ingest/test_live_uploads.py::test_any_cuts_and_repeats_end_as_the_bytes_sent_at_once",
-        "ingest/test_pages.py::test_a_wrong_field_is_reported_next_to_it_and_nothing_is_made",
-        "ingest/test_parts.py::test_a_worker_alone_does_all_parts_itself",
-        "ingest/test_parts.py::test_real_workers_do_parts",
-        "ingest/test_watching.py::test_a_job_begins_with_what_is_known_of_its_earlier_pauses",
-        "ingest/test_watching.py::test_a_progress_bar_that_stops_is_a_hang",
-        "ingest/test_watching.py::test_logs_whose_lines_are_not_plain_text_have_a_step_time_in_every_range",
-        "ingest/test_workers.py::test_files_that_libraries_cannot_handle_cost_themselves_alone",
-        "ingest/test_workers.py::test_what_was_uploaded_while_the_broker_was_away_is_read_when_it_is_back",
-        "triage/test_apart.py::test_a_word_alone_makes_no_job_healthy_whose_log_has_an_unexplained_error",
-        "triage/test_deriving.py::test_parts_and_then_the_whole_leave_what_the_whole_alone_leaves",
-        "triage/test_doctor.py::test_workers_tell_which_queues_they_serve",
-        "triage/test_fresh.py::test_a_correction_moves_the_incident_to_its_category",
-        "triage/test_fresh.py::test_a_later_diagnosis_changes_the_row",
-        "triage/test_fresh.py::test_a_note_on_a_node_shows_in_the_fleet",
-        "triage/test_fresh.py::test_a_verdict_shows_on_every_page_at_once_and_so_does_taking_it_back",
-        "triage/test_fresh.py::test_an_assignment_shows_in_the_row",
-        "triage/test_fresh.py::test_what_one_person_may_see_is_not_told_to_another",
-        "triage/test_hostile_corpus.py::test_an_upload_of_all_of_them_is_settled_and_diagnosed",
-        "triage/test_retention.py::test_of_an_old_job_the_telling_lines_stay_and_its_pages_say_so",
-        "triage/test_routes.py::test_a_real_worker_delivers_and_tries_again",
-        "triage/test_second_step_needed.py::test_djangos_check_of_deployments_has_nothing_to_say_without_a_mail_server",
-        "triage/test_statistics.py::test_a_mistake_in_the_address_is_explained_and_the_page_still_shows",
-        "triage/test_statistics_by_hand.py::test_no_file_has_more_digits_than_the_figures_have",
-        "triage/test_statistics_by_hand.py::test_the_page_shows_each_figure_with_its_basis_and_the_api_the_same",
-        "triage/test_summaries.py::test_an_answer_that_is_cut_or_of_another_shape_is_a_sentence",
-        "triage/test_summaries.py::test_what_the_evidence_does_not_hold_is_left_out_and_counted",
-        "triage/test_tickets.py::test_a_ticket_is_made_by_hand_and_shown_with_its_state",
-    }
-)
+#: real workers whose queries other tests send, deliveries, Django's own checks; and all others that are rolled back and
+#: whose statements others send, too, if they are about no lock, no order and no limit of a value: `tests/statements.py`
+#: finds and writes them. A test that is new or changed runs on both until it does so again.
+TESTS_ON_SQLITE_ALONE = frozenset((ROOT / "tests" / "on_sqlite_alone.txt").read_text().split())
 SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 

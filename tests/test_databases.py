@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import ast
 import contextlib
-import re
 import sqlite3
 from pathlib import Path
 
@@ -12,15 +10,9 @@ import pytest
 
 from tests import migrated
 from tests.conftest import ON_SQLITE_ALONE, TESTS_ON_SQLITE_ALONE
+from tests.statements import SENSITIVE, source_of
 
 TESTS = Path(__file__).parent
-#: Transactions, locks, constraints, budgets of queries, SQL of one's own, aggregates, and values that a column of one
-#: database takes and one of the other refuses: a NUL in a text, not in bytes, which no column holds. Real transactions
-#: alone are none: work on uploads begins at a commit.
-SENSITIVE = re.compile(
-    r"atomic|num_queries|IntegrityError|OperationalError|DataError|vendor|cursor\(|select_for_update|"
-    r"\bCount\(|\bannotate\(|aggregate\(|RawSQL|SearchVector|test_query|(?<![\"\w])\"[^\"\n]*\\(?:x00|0)"
-)
 
 
 @pytest.mark.parametrize("name", sorted(ON_SQLITE_ALONE))
@@ -28,17 +20,10 @@ def test_a_file_that_runs_on_sqlite_alone_asks_nothing_that_depends_on_the_datab
     assert sorted(set(SENSITIVE.findall((TESTS / name).read_text()))) == []
 
 
-@pytest.mark.parametrize("name", sorted(TESTS_ON_SQLITE_ALONE))
-def test_a_test_that_runs_on_sqlite_alone_is_there_and_asks_nothing_that_depends_on_the_database(name: str) -> None:
-    path, _, test = name.partition("::")
-    code = (TESTS / path).read_text()
-    source = next(
-        ast.get_source_segment(code, part)
-        for part in ast.parse(code).body
-        if isinstance(part, ast.FunctionDef) and part.name == test
-    )
-    assert source
-    assert sorted(set(SENSITIVE.findall(source))) == []
+def test_tests_that_run_on_sqlite_alone_are_there_and_ask_nothing_that_depends_on_the_database() -> None:
+    words = {test: sorted(set(SENSITIVE.findall(source_of(test)))) for test in TESTS_ON_SQLITE_ALONE}
+    assert {test: found for test, found in words.items() if found} == {}
+    assert [test for test in TESTS_ON_SQLITE_ALONE if not source_of(test)] == []
 
 
 def test_a_kept_database_serves_equal_code_and_equal_apps_alone(

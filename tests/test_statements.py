@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from django.db import connection
 
@@ -23,8 +25,8 @@ def test_of_tests_that_send_the_same_one_stays() -> None:
 
 
 @pytest.mark.django_db
-def test_what_a_test_sends_is_noted() -> None:
-    noting = _Statements(1)
+def test_what_a_test_sends_is_noted(tmp_path: Path) -> None:
+    noting = _Statements(tmp_path / "listed.txt")
     loop = noting.pytest_runtestloop()
     next(loop)
     with connection.cursor() as cursor:
