@@ -198,7 +198,7 @@ def _differences(
     """Nodes compared with nodes and with the last healthy job, and places in the same steps. Where
     the logs name the cause of a failure, these are remarks that accuse nobody.
     """
-    found = [*(logs.behind if logs else ()), *setups.compare_nodes(stated)]
+    found = [*(logs.shown if logs else ()), *setups.compare_nodes(stated)]
     if healthy is not None:
         found += setups.compare_with_healthy(stated, healthy.setup, healthy.job_id)
     measures = [*kind_table.measures(parsed), *(logs.measures if logs else ())]

@@ -126,7 +126,7 @@ class LogDiagnosis:
     (of `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis.
     ``progress_files``: paths of the logs whose lines count iterations or epochs. ``stated``: what
     its nodes state of their set-up, with the path; ``measures``: what they say of their steps;
-    ``behind``: ranks that launched fewer collectives.
+    ``shown``: what they show of a job that did not fail, such as ranks that are behind.
     """
 
     is_failure: bool
@@ -159,7 +159,7 @@ class LogDiagnosis:
     slow_phase: tuple[int, int, float] | None = None
     stated: tuple[tuple[str, Fact], ...] = ()
     measures: tuple[Measure, ...] = ()
-    behind: tuple[Result, ...] = ()
+    shown: tuple[Result, ...] = ()
 
     @property
     def has_evidence(self) -> bool:

@@ -124,6 +124,11 @@ class Situation:
         return [result for result in self.results if result.is_fault]
 
     @property
+    def doubts(self) -> list[Result]:
+        """The results that speak against a part, but do not alone show that it is broken."""
+        return [result for result in self.results if result.outcome.adds and not result.is_fault]
+
+    @property
     def has_recovered(self) -> bool:
         """An earlier launch failed, the diagnosed one ended well."""
         earlier = [a.outcome for a in self.logs.attempts if a.number < self.logs.attempt]

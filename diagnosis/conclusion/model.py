@@ -168,8 +168,8 @@ class Answer(msgspec.Struct, frozen=True):
 def symptom_of(answer: Answer, otherwise: str) -> str:
     """The symptom that a conclusion implies; ``otherwise`` if it implies none.
 
-    A degraded job is slow, unless only alarms of other kinds say that it is degraded: a full disk
-    slows no step yet. A job that was ended did not crash.
+    A degraded job is slow, unless only alarms of other kinds or checks say that it is degraded: a
+    full disk slows no step yet. A job that was ended did not crash.
     """
     if answer.condition == "hung":
         return "hang"
@@ -179,6 +179,6 @@ def symptom_of(answer: Answer, otherwise: str) -> str:
         return otherwise
     sources = {link.source for link in answer.chain}
     is_slow = bool(answer.slowdowns) or "slow" in {link.what for link in answer.chain}
-    if is_slow or "watch" not in sources:
+    if is_slow or sources.isdisjoint(("watch", "check")):
         return "slow"
     return otherwise or "none"

@@ -82,9 +82,11 @@ def _fault_beside_job(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _reports_sentence(known: Situation, fault: Sequence[Fault]) -> str:
-    """What was read where there are only reports of machines, and nothing in them is known to be
-    bad.
+    """What was read where there are only reports of machines, and nothing in them alone shows a
+    broken part.
     """
+    if known.doubts:
+        return f"{known.doubts[0].headline} This alone does not show a failure. Logs would show how the job went."
     return f"Only reports of machines were read: {_facts_text(known.facts)} Logs would show how the job went."
 
 

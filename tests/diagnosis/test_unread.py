@@ -110,3 +110,16 @@ def test_reports_alone_are_named_and_not_called_nothing(tmp_path: Path, capsys: 
         "Only reports of machines were read: 5 facts of 1 place. None of them is known to be bad. "
         "Logs would show how the job went."
     )
+
+
+def test_a_weak_sign_of_a_report_is_named_before_what_it_does_not_show(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    port = "\tPort 1:\n\t\tState: Active\n\t\tPhysical state: LinkUp\n\t\tRate: {rate}\n"
+    adapters = [f"CA '{name}'\n{port.format(rate=rate)}" for name, rate in [("mlx5_0", 400), ("mlx5_1", 100)]]
+    path = tmp_path / "ibstat.txt"
+    path.write_text("".join(adapters))
+    headline = told(path, capsys)["headline"]
+    assert "port runs at a lower rate than another port of the machine" in headline
+    assert "does not show a failure" in headline
+    assert "None of them is known to be bad" not in headline

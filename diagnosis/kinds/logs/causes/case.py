@@ -22,6 +22,7 @@ from diagnosis.kinds.logs.causes import (
     launches,
     lifecycles,
     mentions,
+    not_finite,
     outcome,
     root_weights,
     roots,
@@ -201,4 +202,7 @@ def _survived(facts: Facts) -> tuple[frozenset[int], frozenset[int]]:
         is_near = pl.col("first_at").is_between(pace.slow_at - near, pace.slow_at + near)
         since = events.filter(is_near | pl.col("event").is_in(sorted(undated)))
         survived -= set(since["event"].to_list())
+    if facts.is_complete:
+        # a loss that is not a number ends no training that came to its planned end
+        survived |= not_finite.lasting_events(facts)
     return frozenset(survived | over), frozenset(undated)

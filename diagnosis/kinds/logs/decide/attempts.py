@@ -20,6 +20,7 @@ from typing import Final
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, Measure, Result
+from diagnosis.kinds.logs.causes import not_finite
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.compare import launched, stated_setups
@@ -210,7 +211,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
         world_size=_world_size(case),
         protocol=_protocol(case) if result.is_failure else (),
         stated=_stated_setup(case),
-        behind=() if result.is_failure else _ranks_behind(case),
+        shown=() if result.is_failure else _shown(case),
         measures=_measures(case),
     )
 
@@ -219,9 +220,11 @@ def _protocol(case: Case) -> tuple[watchdogs.State, ...]:
     return case.budgets.run("watchdogs", lambda: tuple(watchdogs.states(case)), ())
 
 
-def _ranks_behind(case: Case) -> tuple[Result, ...]:
+def _shown(case: Case) -> tuple[Result, ...]:
     nothing: tuple[Result, ...] = ()
-    return case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
+    behind = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
+    lost = case.budgets.run("losses", lambda: not_finite.lost_numbers(case), nothing)
+    return (*behind, *lost)
 
 
 def _measures(case: Case) -> tuple[Measure, ...]:

@@ -1,0 +1,55 @@
+"""A training that went on with a loss that is not a number.
+
+Nothing ends such a job: it counts to its last iteration and leaves well, and each iteration since
+the first such loss trained nothing. One such line is no sign, because loss scaling skips a step and
+goes on; here the last line of progress still shows it.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import polars as pl
+
+from diagnosis import thresholds
+from diagnosis.evidence import Check, Outcome, Result
+from diagnosis.kinds.logs.causes.failure_facts import Facts
+
+THRESHOLDS: Final = thresholds.of("not_finite")
+
+CATEGORY: Final = "user.numerics"
+_SIGNATURE: Final = "numerics.nan_progress"
+_CHECK: Final = Check("not_finite", "Lines of progress", "", "", 0.0, "node", (), (), ())
+
+
+def lasting_events(facts: Facts) -> frozenset[int]:
+    """The events whose lines show a loss that is not a number up to the last line of progress of a
+    file. O(cells).
+    """
+    return frozenset(_last_cells(facts)["event"].to_list())
+
+
+def lost_numbers(facts: Facts) -> tuple[Result, ...]:
+    """That the loss was not a number to the end, and from where on; empty if it was one."""
+    cells = _last_cells(facts)
+    first = cells.sort("first_line", "file").head(1)
+    if first.is_empty():
+        return ()
+    file, line = int(first["file"][0]), int(first["first_line"][0])
+    beats = facts.progress.beats
+    begun = beats.filter((pl.col("file") == file) & (pl.col("line") == line))["n"]
+    since = f" from iteration {begun[0]:,} on" if len(begun) else ""
+    says = f"the loss was not finite (NaN or infinite){since}, to the last iteration shown"
+    odds = THRESHOLDS.odds
+    outcome = Outcome("not-finite", says, odds, categories={CATEGORY: odds}, adds=CATEGORY)
+    return (Result(_CHECK, outcome, facts.table.files[file], line, ""),)
+
+
+def _last_cells(facts: Facts) -> pl.DataFrame:
+    """The cells of such lines that hold the last line of progress of their file."""
+    shows_it = facts.catalogue.events.filter(pl.col("signature") == _SIGNATURE).select("event")
+    cells = facts.catalogue.cells.join(shows_it, on="event", how="semi")
+    last = facts.progress.beats.group_by("file").agg(beat=pl.col("line").max())
+    joined = cells.join(last, on="file", how="inner")
+    is_last = pl.col("last_line") >= pl.col("beat")
+    return joined.filter(is_last & (pl.col("n") >= THRESHOLDS.lines))
