@@ -1,0 +1,1 @@
+"""An exam of incident diagnosis that any tool can take; README.md says how."""
