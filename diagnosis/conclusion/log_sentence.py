@@ -42,6 +42,7 @@ _CONTRADICTED: Final = {
     ("failed", False): "Reported as failed, but the logs show no failure: ",
     ("cancelled", False): "Reported as cancelled, but the logs show no failure: ",
 }
+_NO_EVENT: Final = LogEvent(id="", template="", role="")
 _ENDING_ROLES: Final = (Role.TEARDOWN, Role.CASCADE)
 
 
@@ -198,8 +199,8 @@ def _some_names(names: Sequence[str]) -> str:
 
 def _spread(roots: Sequence[LogEvent]) -> str:
     """On how many nodes the quoted line was seen, and who printed it first, if one node clearly did."""
-    quoted = next(iter(roots), None)
-    if quoted is None or quoted.nodes < 2:
+    quoted = next(iter(roots), _NO_EVENT)
+    if quoted.nodes < 2:
         return ""
     seen = f" on {quoted.nodes:,} of {quoted.of_nodes:,} nodes"
     lead = lead_of(quoted.writers)
@@ -210,9 +211,9 @@ def lead_of(writers: Sequence[LineRef]) -> float | None:
     """The seconds by which the first of these writers was earlier than the second; None if the
     clocks cannot tell.
     """
-    times = [writer.at or 0.0 for writer in writers] or [0.0, 0.0]
+    times = list(filter(None, [writer.at for writer in writers]))
     is_coarse = all(map(float.is_integer, times))
-    lead_s = times[1] - times[0]
+    lead_s = sum(times[1:2]) - sum(times[:1])
     return lead_s if lead_s > max(float(is_coarse), THRESHOLDS.lead_s) else None
 
 
