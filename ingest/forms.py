@@ -15,6 +15,9 @@ from ingest.parameters import MAX_LAYOUT_BYTES, layout_problem, whole
 from ingest.refusals import Refused
 from ingest.services import cluster_choose
 
+#: characters of the name of a job
+MAX_NAME = 200
+
 
 class ManyFilesInput(forms.ClearableFileInput):
     allow_multiple_selected = True
@@ -32,7 +35,9 @@ class ManyFilesField(forms.FileField):
 class DescriptionForm(forms.Form):
     """The description of a job, for a new job or a later change. ``teams``: the teams that the user may choose."""
 
-    name = forms.CharField(max_length=200, label="Name", widget=forms.TextInput(attrs={"autocomplete": "off"}))
+    name = forms.CharField(
+        label="Name", widget=forms.TextInput(attrs={"autocomplete": "off", "maxlength": str(MAX_NAME)})
+    )
     outcome = forms.ChoiceField(
         choices=Outcome.choices,
         required=False,
@@ -80,6 +85,13 @@ class DescriptionForm(forms.Form):
         name = " ".join(self.cleaned_data["name"].split())
         if not name and self.fields["name"].required:
             raise forms.ValidationError("Give the job a name.")
+        if len(name) > MAX_NAME:
+            self.data = self.data.copy()
+            self.data["name"] = f"{name[: MAX_NAME - 1]}…"
+            raise forms.ValidationError(
+                f"The name has {len(name):,} characters, and {MAX_NAME} fit. "
+                "A shorter one is proposed: change it, or send it."
+            )
         return name
 
     def clean_time_zone(self) -> str:

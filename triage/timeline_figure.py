@@ -7,7 +7,7 @@ cells.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import groupby
 from operator import itemgetter
 from typing import Any
@@ -26,6 +26,10 @@ SILENT, NO_PROGRESS = "silent", "no_progress"
 STATES = (SILENT, *STAGES, NO_PROGRESS)
 #: a missing step means something only after this many usual step times
 PATIENCE = 2.0
+#: a timeline that is longer than this many seconds opens where it becomes interesting: so long
+#: before the failure, or as long as what comes after it
+LONG_S = 1800.0
+BEFORE_S = 600.0
 #: the lane of logs without a node name
 NAMELESS = "all logs"
 _NUMBER = {name: n for n, name in enumerate(STATES)}
@@ -43,10 +47,13 @@ def timeline_figure(
     t0: float | None = None,
     t1: float | None = None,
     rows: int = MAX_ROWS,
+    pinned: Sequence[str] = (),
+    moment: float | None = None,
 ) -> dict[str, Any] | None:
     """The data of the chart between ``t0`` and ``t1`` (seconds since the epoch); None if there is nothing to draw.
 
-    Lanes with root marks come first, one per row. If there are more lanes than rows, the others share rows.
+    The ``pinned`` nodes come first, then lanes with root marks, one per row. If there are more lanes than rows, the
+    others share rows. Without ``t0`` a long timeline begins shortly before the ``moment`` of the failure.
     """
     begin, end = timeline.get("t0"), timeline.get("t1")
     if begin is None or end is None:
@@ -55,11 +62,11 @@ def timeline_figure(
         return None
     # logs without a node name have stages and iterations, too: one lane for all of them
     lanes: list[Lane] = timeline.get("lanes") or [{"node": NAMELESS}]
-    first = max(begin, t0) if t0 is not None else begin
+    first = max(begin, t0) if t0 is not None else _opening(begin, end, moment)
     last = min(end, t1) if t1 is not None else end
     if last <= first:
         first, last = begin, max(end, begin + 1)
-    groups = _groups(lanes, max(4, min(rows, MAX_ROWS)))
+    groups = _groups(lanes, max(4, min(rows, MAX_ROWS)), pinned)
     stages = timeline.get("stages") or [{"stage": "training", "t0": begin, "t1": end}]
     ends = _ends_of_progress(timeline, [lane for _, members in groups for lane in members], stages, end)
     grid = _grid([members for _, members in groups], stages, np.linspace(first, last, COLUMNS + 1), end, ends)
@@ -78,12 +85,22 @@ def timeline_figure(
     }
 
 
-def _groups(lanes: list[Lane], rows: int) -> list[tuple[str, list[Lane]]]:
-    """Lanes as rows, troubled ones first. The others share the remaining rows equally."""
+def _opening(begin: float, end: float, moment: float | None) -> float:
+    """Where a timeline begins at first: at its begin, if it is short or most of it is of interest."""
+    if moment is None or end - begin < LONG_S:
+        return begin
+    first = moment - max(BEFORE_S, end - moment)
+    return first if first - begin > (end - begin) / 2 else begin
 
-    def key(lane: Lane) -> tuple[int, str]:
+
+def _groups(lanes: list[Lane], rows: int, pinned: Sequence[str]) -> list[tuple[str, list[Lane]]]:
+    """Lanes as rows, pinned and troubled ones first. The others share the remaining rows equally."""
+    places = {name: place for place, name in enumerate(pinned)}
+
+    def key(lane: Lane) -> tuple[int, int, str]:
         roles = [_ROLE_ORDER.get(mark.get("role", ""), 9) for mark in lane.get("marks") or []]
-        return (0 if 0 in roles else 1, str(lane.get("node") or ""))
+        name = str(lane.get("node") or "")
+        return places.get(name, len(places)), 0 if 0 in roles else 1, name
 
     ordered = sorted(lanes, key=key)
     if len(ordered) <= rows:

@@ -4,7 +4,7 @@ import { inZone } from "./clock.js";
 import { all, one } from "./dom.js";
 import { BREADTHS, frame, themed } from "./chart/look.js";
 import { timeline } from "./chart/timeline.js";
-import { followLinks, zoomable } from "./chart/zoom.js";
+import { followLinks, showReset, zoomable } from "./chart/zoom.js";
 
 const source = one("script[data-plotly]")?.dataset.plotly ?? "";
 /** @type {Promise<void> | undefined} */
@@ -40,7 +40,7 @@ function urlOf(box, range) {
   if (t0 && t1 && "keys" in box.dataset) {
     at.searchParams.set("t0", t0);
     at.searchParams.set("t1", t1);
-  }
+  } else if (range) at.searchParams.set("whole", "1");
   return at;
 }
 
@@ -82,6 +82,7 @@ async function draw(box, range) {
     }
     box.dataset.wired = "1";
     drawn.whole = data.whole;
+    if ("keys" in box.dataset && data.whole) showReset(drawn, data.t0 > data.whole[0] || data.t1 < data.whole[1]);
     box.dataset.breadth = breadth(box);
     resized.observe(box);
     box.setAttribute("role", "img");

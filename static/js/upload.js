@@ -2,8 +2,9 @@
 // where they stopped. Without this script the form posts everything in one request.
 /** @import { Entry } from "./upload/chosen.js" */
 import { Chosen, wire } from "./upload/chosen.js";
-import { Failure, PENDING, SIGNED_OUT, Sending, remember, remembered } from "./upload/sending.js";
-import { count, element, left, size, visible } from "./upload/words.js";
+import { Kept, choiceOf } from "./upload/kept.js";
+import { Failure, SIGNED_OUT, Sending } from "./upload/sending.js";
+import { count, element, left, shortened, size, visible } from "./upload/words.js";
 
 const form = /** @type {HTMLFormElement} */ (document.querySelector("[data-upload]"));
 /** @type {(selector: string) => any} */
@@ -16,6 +17,9 @@ const total = part("[data-total]"),
   name = part("[name=name]"),
   token = part("[name=csrfmiddlewaretoken]").value,
   choose = part("[data-choose]");
+const kept = new Kept(form.dataset.person ?? "");
+/** The name of the note on the upload that did not end: its job, and which files were chosen. */
+const PENDING = "pending";
 /** @type {{slug: string, url: string} | null} */
 let job = form.dataset.slug ? { slug: form.dataset.slug, url: form.dataset.url ?? "" } : null;
 let isNamed = false; // the name was typed, not guessed
@@ -28,10 +32,11 @@ const chosen = new Chosen({
   tally: part("[data-tally]"),
   choose,
   onAdded: (path) => {
-    if (name && !isNamed && !name.value)
-      name.value = visible(path)
-        .split("/")[0]
-        .replace(/(\.tar)?\.[a-z0-9]+$/i, "");
+    if (!name || isNamed || name.value) return;
+    const guess = visible(path)
+      .split("/")[0]
+      .replace(/(\.tar)?\.[a-z0-9]+$/i, "");
+    name.value = shortened(guess, name.maxLength);
   },
 });
 wire(chosen, { form, drop: part("[data-drop]"), input: part("input[type=file]"), isBusy: () => isBusy, tell });
@@ -112,9 +117,21 @@ function setBusy(is) {
 
 // ---- the job, then the files
 
-/** The job that the form describes; rejects with a Failure, or with what is wrong with its fields. */
-async function makeJob() {
-  const data = new FormData(form);
+/** The job of an upload of the same files that did not end, if it is still there. */
+async function unendedJob() {
+  const pending = kept.of(PENDING);
+  if (!pending || pending.choice !== choiceOf(chosen.entries())) return null;
+  const answer = await fetch(`${form.dataset.jobs}${encodeURIComponent(pending.slug)}/`, {
+    credentials: "same-origin",
+  }).catch(() => null);
+  return answer?.ok ? { slug: pending.slug, url: pending.url } : null;
+}
+
+/**
+ * The job that the form describes; rejects with a Failure, or with what is wrong with its fields.
+ * @param {FormData} data
+ */
+async function makeJob(data) {
   data.delete("files");
   const response = await fetch(window.location.href, {
     method: "POST",
@@ -138,6 +155,7 @@ function newSending(slug) {
     address: form.dataset.tus ?? "",
     token,
     chunkBytes: Number(form.dataset.chunk),
+    kept,
     onSent: showSent,
     onEnded: (entry) => {
       if (entry.problem && entry.state === "refused") entry.item?.append(element("span", "problem", entry.problem));
@@ -156,10 +174,10 @@ form.addEventListener("submit", async (event) => {
     return;
   }
   tell([]);
-  const data = job ? null : makeJob(); // before its fields are disabled: those are not sent
+  const fields = new FormData(form); // before they are disabled: those are not sent
   setBusy(true);
   try {
-    job ??= await data;
+    job ??= (await unendedJob()) ?? (await makeJob(fields));
   } catch (/** @type {any} */ error) {
     if (error.rows) showErrors(error.rows);
     else tell([error.isFinal ? error.message : `The server cannot be reached: ${error.message}`]);
@@ -168,7 +186,8 @@ form.addEventListener("submit", async (event) => {
   }
   if (!job) return;
   setBusy(true); // the job stays: its fields are not asked again
-  remember(PENDING, { slug: job.slug, name: name?.value ?? form.dataset.name });
+  const choice = choiceOf(chosen.entries());
+  kept.note(PENDING, { slug: job.slug, url: job.url, name: name?.value ?? form.dataset.name, choice });
   /** @param {Event} unload */
   const leave = (unload) => unload.preventDefault();
   window.addEventListener("beforeunload", leave);
@@ -186,7 +205,7 @@ form.addEventListener("submit", async (event) => {
       headers: { "X-CSRFToken": token, "Content-Type": "application/json" },
     }).catch(() => null); // it is diagnosed by itself when nothing more comes
     if (!chosen.entries("refused").length) {
-      remember(PENDING, null);
+      kept.note(PENDING, null);
       window.location.assign(job.url);
       return;
     }
@@ -213,20 +232,20 @@ function tellRest(isStopped, url) {
 
 stop.addEventListener("click", () => sending?.stop());
 
-// ---- an upload that a reload interrupted
+// ---- an upload that a reload or a closed tab interrupted
 
-const pending = remembered(PENDING),
+const pending = kept.of(PENDING),
   /** @type {any} */ offer = document.querySelector("[data-upload-resume]");
 if (pending && offer) {
   const isHere = job?.slug === pending.slug;
   offer.querySelector("[data-said]").textContent = isHere
     ? "The upload into this job did not end. Choose the same files again: what has arrived is not sent twice."
-    : `The upload into “${pending.name}” did not end.`;
+    : `The upload into “${pending.name}” did not end. Choose the same files again, and it goes on in the same job.`;
   const go = offer.querySelector("a");
   go.href = `?job=${encodeURIComponent(pending.slug)}`;
   go.hidden = isHere;
   offer.querySelector("button").addEventListener("click", () => {
-    remember(PENDING, null);
+    kept.note(PENDING, null);
     offer.hidden = true;
   });
   offer.hidden = false;

@@ -183,6 +183,9 @@ def test_an_upload_that_a_reload_broke_off_is_offered_again(engineer: Page, tmp_
     expect(page.locator("[data-status]")).to_contain_text("0 of 1 file")
     page.on("dialog", lambda dialog: dialog.accept())
     page.reload()
+    page.close()
+    page = page.context.new_page()  # the tab was closed, too
+    page.goto("/upload/")
     expect(page.get_by_text("The upload into “Broken off” did not end.")).to_be_visible()
     page.unroute("**/api/v1/uploads/")
     page.get_by_role("link", name="Go on with it").click()

@@ -44,6 +44,13 @@ def test_a_form_without_script_makes_the_job_takes_the_files_and_asks_for_the_di
     assert Run.objects.filter(job=job, kind="diagnose").count() == 1
 
 
+def test_a_name_that_is_too_long_is_proposed_shortened(visitor: Client) -> None:
+    page = page_text(visitor.post("/upload/", form(name="n" * 230)))
+    assert "The name has 230 characters, and 200 fit." in page
+    assert f'value="{"n" * 199}…"' in page
+    assert not Job.objects.exists()
+
+
 def test_one_refused_file_does_not_cost_the_others(visitor: Client, settings: Any) -> None:
     settings.UPLOAD_MAX_BYTES = len(LOG)
     files = [SimpleUploadedFile("b.log", LOG + LOG), SimpleUploadedFile("a.log", LOG)]

@@ -1,5 +1,6 @@
 // Resumable sending of files, against a site that answers as its API does.
 import assert from "node:assert/strict";
+import { Kept } from "../../static/js/upload/kept.js";
 import { Sending } from "../../static/js/upload/sending.js";
 
 /** @typedef {{method: string, url: string, offset: number, size: number}} Call */
@@ -63,7 +64,7 @@ Object.assign(globalThis, { XMLHttpRequest: Request, window: globalThis });
  */
 const send = async (answers) => {
   [planned, calls, stored] = [answers, [], 0];
-  sessionStorage.clear();
+  localStorage.clear();
   /** @type {any} */
   const entry = { file: new File(["0123456789"], "a.log"), path: "a.log", sent: 0, state: "", problem: "" };
   /** @type {string[]} */
@@ -73,6 +74,7 @@ const send = async (answers) => {
     address: "/uploads/",
     token: "t",
     chunkBytes: 4,
+    kept: new Kept("7"),
     onSent: (one, sent) => (one.sent = sent),
     onEnded: () => {},
     onTrouble: (words) => troubles.push(words),
@@ -84,7 +86,7 @@ const offsets = () => calls.filter((call) => call.method === "PATCH").map((call)
 
 Deno.test("a file goes up in pieces until all its bytes have arrived", async () => {
   const { entry } = await send({});
-  assert.deepEqual([offsets(), entry.state, entry.sent, sessionStorage.length], [[0, 4, 8], "done", 10, 0]);
+  assert.deepEqual([offsets(), entry.state, entry.sent, localStorage.length], [[0, 4, 8], "done", 10, 0]);
 });
 
 Deno.test("after a broken connection it continues at the byte that the site has", async () => {

@@ -1,6 +1,6 @@
 // Sizes, counts and names on the upload page.
 import assert from "node:assert/strict";
-import { count, left, size, visible } from "../../static/js/upload/words.js";
+import { count, left, shortened, size, visible } from "../../static/js/upload/words.js";
 
 Deno.test("a size has a unit and one decimal from a kilobyte on", () => {
   assert.deepEqual([0, 999, 1000, 1_234_567, 5e15].map(size), ["0 B", "999 B", "1.0 kB", "1.2 MB", "5000.0 TB"]);
@@ -8,6 +8,13 @@ Deno.test("a size has a unit and one decimal from a kilobyte on", () => {
 
 Deno.test("one thing is singular, and thousands are separated", () => {
   assert.deepEqual([count(1, "file"), count(12_345, "file")], ["1 file", "12,345 files"]);
+});
+
+Deno.test("a name that is too long is proposed shortened, and a field without a limit takes all", () => {
+  assert.deepEqual(
+    [shortened("abcdef", 6), shortened("abcdef", 5), shortened("abcdef", -1)],
+    ["abcdef", "abcd…", "abcdef"],
+  );
 });
 
 Deno.test("the time left is rounded to seconds, minutes and hours", () => {

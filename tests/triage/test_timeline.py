@@ -26,6 +26,26 @@ def test_a_troubled_node_comes_first_and_is_silent_after_its_last_line():
     assert "silent" not in [STATES[v] for v in drawn["z"][1] if v >= 0]
 
 
+def test_the_accused_are_the_first_rows_of_any_number_of_nodes():
+    lanes = [a_lane(f"node-{n:04}") for n in range(1000)]
+    lanes[7]["marks"] = [{"t": T0 + 5, "role": "root", "event": "e"}]
+    drawn = figure({"t0": T0, "t1": T0 + 100, "lanes": lanes}, rows=16, pinned=["node-0839", "node-0002"])
+    assert drawn["nodes"][:3] == ["node-0839", "node-0002", "node-0007"]
+    assert len(drawn["nodes"]) == 16
+
+
+def test_a_long_timeline_opens_shortly_before_the_failure_and_a_short_one_whole():
+    def opening(seconds, moment):
+        drawn = figure({"t0": T0, "t1": T0 + seconds, "lanes": [a_lane("a")]}, moment=moment)
+        return drawn["t0"] / 1000 - T0
+
+    assert opening(36_000, T0 + 35_900) == 35_300
+    assert opening(36_000, T0 + 33_000) == 30_000
+    assert opening(36_000, T0 + 9_000) == 0
+    assert opening(36_000, None) == 0
+    assert opening(600, T0 + 590) == 0
+
+
 def states(drawn, row):
     """What a row shows, each state once, in order."""
     return [name for name, _ in groupby(STATES[v] for v in drawn["z"][row] if v >= 0)]

@@ -189,6 +189,19 @@ def node_count_of(report: dict[str, Any]) -> int | None:
     return len(lanes) or None
 
 
+def nodes_in_question(report: dict[str, Any]) -> list[str]:
+    """The nodes that the conclusion accuses, then those where it was seen."""
+    conclusion = report.get("conclusion") or {}
+    rows = [*(conclusion.get("fault") or ()), *(conclusion.get("seen") or ())]
+    return list(dict.fromkeys(str(row["name"]) for row in rows if row.get("kind") == "node"))
+
+
+def moment_of(report: dict[str, Any]) -> float | None:
+    """When the failure began, in seconds since the epoch, if that is known."""
+    at = ((report.get("conclusion") or {}).get("moment") or {}).get("t")
+    return None if at is None else float(at)
+
+
 def node_names_of(report: dict[str, Any]) -> list[str]:
     """Every node that the evidence names, once, sorted."""
     logs = report.get("logs") or {}

@@ -19,6 +19,7 @@ from ingest.selectors import artifacts_of
 from ingest.services import artifact_delete, diagnosis_request
 from triage.charts import chart_response
 from triage.charts.iterations import iteration_curves
+from triage.domain.report_facts import moment_of, nodes_in_question
 from triage.export import csv_lines
 from triage.selectors.access import visible_clusters
 from triage.selectors.deletion import deleted_job_words, deletion_refusal, losses_of
@@ -195,9 +196,12 @@ def file_delete(request: HttpRequest, slug: str, pk: int) -> HttpResponse:
 
 @require_GET
 def job_timeline(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
-    """The timeline's picture as JSON for the range ``t0``–``t1`` (seconds), at most ``rows`` rows."""
+    """The timeline's picture as JSON for the range ``t0``–``t1`` (seconds), at most ``rows`` rows; with ``whole`` from
+    its begin, else from where it becomes interesting.
+    """
     view = job_view(job_or_404(request, slug), attempt=attempt, with_timeline=True)
     timeline = view.diagnosis.timeline if view.diagnosis else {}
+    is_whole = "whole" in request.GET
     figure = timeline_figure(
         timeline,
         slug=slug,
@@ -205,6 +209,8 @@ def job_timeline(request: HttpRequest, slug: str, attempt: int) -> HttpResponse:
         t0=seconds(request.GET.get("t0")),
         t1=seconds(request.GET.get("t1")),
         rows=whole(request.GET.get("rows"), MAX_ROWS),
+        pinned=nodes_in_question(view.report),
+        moment=None if is_whole else moment_of(view.report),
     )
     if figure is None:
         sentence = "The logs of this attempt have no times, or only one: there is no timeline."

@@ -47,25 +47,31 @@ export function followLinks(box) {
   });
 }
 
+/** @type {(box: HTMLElement) => HTMLElement | null | undefined} */
+const resetOf = (box) => box.closest(".panel")?.querySelector("[data-chart-reset]");
+
+/**
+ * The button that shows all is there while the chart shows a part.
+ * @param {HTMLElement} box
+ * @param {boolean} isPart
+ */
+export function showReset(box, isPart) {
+  const reset = resetOf(box);
+  if (reset) reset.hidden = !isPart;
+}
+
 /**
  * Lets a drawn chart be zoomed; `redraw` draws the range that it gets, in seconds as texts, null for all of it.
  * @param {Drawn} box
  * @param {(range: [string | null, string | null]) => void} redraw
  */
 export function zoomable(box, redraw) {
-  const reset = /** @type {HTMLElement | null | undefined} */ (
-    box.closest(".panel")?.querySelector("[data-chart-reset]")
-  );
-  if (reset) {
-    reset.hidden = !new URLSearchParams(location.search).get("t0");
-    reset.addEventListener("click", () => {
-      go(null, null);
-      box.focus();
-    });
-  }
+  resetOf(box)?.addEventListener("click", () => {
+    go(null, null);
+    box.focus();
+  });
   /** @type {(t0: number | null, t1: number | null) => void} */
   const go = (t0, t1) => {
-    if (reset) reset.hidden = t0 === null;
     const at = new URL(location.href);
     if (t0 === null || t1 === null) {
       at.searchParams.delete("t0");

@@ -1,10 +1,11 @@
-// Files go up in chunks by tus 1.0 and go on where they stopped: after a broken connection, "Stop" or a reload.
+// Files go up in chunks by tus 1.0 and go on where they stopped: after a broken connection, "Stop", a reload or in
+// another tab.
 /** @import { Entry } from "./chosen.js" */
+/** @import { Kept } from "./kept.js" */
 
 const RETRIES = 8,
   AT_ONCE = 3,
   AGAIN = [409, 423, 429, 502, 503, 504];
-export const PENDING = "faultline-upload";
 export const SIGNED_OUT = "You are signed out: sign in in another tab, then try again here.";
 
 /** A sentence why something was not sent. `isFinal`: trying again does not help; else `seconds` to wait, if known. */
@@ -19,27 +20,6 @@ export class Failure extends Error {
     this.seconds = seconds;
   }
 }
-
-/** What survives a reload; storage may be switched off.
- * @param {string} name
- * @returns {any}
- */
-export const remembered = (name) => {
-  try {
-    return JSON.parse(sessionStorage.getItem(name) ?? "null");
-  } catch {
-    return null;
-  }
-};
-/** @type {(name: string, value: unknown) => void} null forgets it */
-export const remember = (name, value) => {
-  try {
-    if (value === null) sessionStorage.removeItem(name);
-    else sessionStorage.setItem(name, JSON.stringify(value));
-  } catch {
-    /* it is sent from the beginning after a reload */
-  }
-};
 
 /** @param {string} text */
 const base64 = (text) => btoa(String.fromCharCode(...new TextEncoder().encode(text)));
@@ -58,6 +38,7 @@ export class Sending {
    * @param {string} to.address of the site's uploads
    * @param {string} to.token against forged requests
    * @param {number} to.chunkBytes
+   * @param {Kept} to.kept the addresses of what was begun
    * @param {(entry: Entry, sent: number) => void} to.onSent
    * @param {(entry: Entry) => void} to.onEnded
    * @param {(words: string) => void} to.onTrouble it tries again
@@ -121,7 +102,7 @@ export class Sending {
         }
       });
     }
-    remember(begun.key, null);
+    this.#to.kept.note(begun.key, null);
     onSent(entry, entry.file.size);
   }
 
@@ -130,9 +111,9 @@ export class Sending {
    * @param {Entry} entry
    */
   async #begin(entry) {
-    const { slug, address, chunkBytes } = this.#to;
-    const key = `${PENDING}:${slug}:${entry.path}:${entry.file.size}:${entry.file.lastModified}`;
-    const known = remembered(key);
+    const { slug, address, chunkBytes, kept } = this.#to;
+    const key = `${slug}:${entry.path}:${entry.file.size}:${entry.file.lastModified}`;
+    const known = kept.of(key);
     if (known) {
       const head = await this.#send("HEAD", known).catch((error) => {
         if (error.isFinal) return null;
@@ -146,7 +127,7 @@ export class Sending {
       "Upload-Metadata": `job ${base64(slug)},path ${base64(entry.path)}`,
     });
     const url = made.getResponseHeader("Location") ?? "";
-    if (entry.file.size > chunkBytes) remember(key, url);
+    if (entry.file.size > chunkBytes) kept.note(key, url);
     return { url, offset: 0, key };
   }
 

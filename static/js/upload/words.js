@@ -15,6 +15,12 @@ export const size = (bytes) => {
 /** @type {(n: number, what: string) => string} */
 export const count = (n, what) => `${n.toLocaleString("en")} ${what}${n === 1 ? "" : "s"}`;
 
+/**
+ * A text that fits; what is cut off ends with an ellipsis. A field without a limit has the limit -1.
+ * @type {(text: string, most: number) => string}
+ */
+export const shortened = (text, most) => (most < 1 || text.length <= most ? text : `${text.slice(0, most - 1)}…`);
+
 /** @param {number} seconds */
 export function left(seconds) {
   if (seconds < 90) return `about ${Math.max(1, Math.round(seconds))} s left`;
