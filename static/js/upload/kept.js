@@ -1,4 +1,4 @@
-// What the upload page remembers of uploads that have not ended: it survives a reload, a closed tab and a restart of the
+// What the upload page remembers of uploads that have not ended: it survives a reload, a closed tab and the end of the
 // browser. Without storage an upload begins again.
 
 /** The site keeps the bytes of an upload without its end for two days. */
