@@ -1,4 +1,6 @@
-"""Phase 4, the stages of a pipeline: which one computed longer than before, and which has more work than the others."""
+"""Phase 4, the stages of a pipeline: which one computed longer than before, and which has more work
+than the others.
+"""
 
 from __future__ import annotations
 
@@ -21,15 +23,30 @@ from diagnosis.kinds.flows.steps.pipeline_stages import (
 )
 from diagnosis.kinds.flows.steps.steps import Steps
 from diagnosis.plain import times_as_long
+from diagnosis.stats import is_minority
 
 THRESHOLDS: Final = thresholds.of("slow_stages")
+
+
+def without_explained(found: list[SlowReport], workers: list[SlowReport], layout: Layout) -> list[SlowReport]:
+    """The late members that waited for no slow worker of their own replica at the same time."""
+    replica = group_numbers(layout.pp_groups)
+
+    def is_explained(slow: SlowReport) -> bool:
+        explained: set[int | None] = set()
+        for worker in workers:
+            if worker.t0 < slow.t1 and worker.t1 > slow.t0:
+                explained.update(map(replica.get, worker.culprits))
+        return {replica.get(member) for member in slow.culprits} <= explained
+
+    return [slow for slow in found if not is_explained(slow)]
 
 
 def narrow_to_stage(
     found: list[SlowReport], times: StageTimes, steps: Steps, layout: Layout, capture: Capture
 ) -> list[SlowReport]:
-    """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that computed longer than
-    before, among the late ones and those that they wait for.
+    """In a pipeline a slow stage delays all stages of its replica: the culprit is the member that
+    computed longer than before, among the late ones and those that they wait for.
     """
     replica = group_numbers(layout.pp_groups)
     for slow in found:
@@ -55,7 +72,9 @@ def narrow_to_stage(
 
 
 def uneven_stages(times: StageTimes, steps: Steps, capture: Capture) -> list[SlowReport]:
-    """Stages slower than the others in every step: an uneven split of the model rather than a broken machine."""
+    """Stages slower than the others in every step: an uneven split of the model rather than a
+    broken machine.
+    """
     found: list[SlowReport] = []
     for stage, seconds, others in unbalanced_stages(times):
         members = [int(m) for m in times.nodes[times.stage == stage]]
@@ -93,7 +112,7 @@ def lasting_slow_stages(
         if last - first + 1 < slowness.THRESHOLDS.steps or explained or times is None:
             continue
         guilty = slower_than_before(times, first, last)
-        if guilty:
+        if is_minority(len(guilty), len(times.nodes)):  # if all are slower, none of them is at fault
             members = [m for m, _ in guilty]
             nodes, who = names_of(members, capture)
             reason = f"{who} computed {times_as_long(guilty[0][1])} as before in steps {first + 1} to {last + 1}."

@@ -36,10 +36,11 @@ MAX_ROUNDS = 20
 
 @dataclass(slots=True)
 class SlowReport:
-    """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members and culprits are
-    address ids or names. ``measure``: its evidence: ``late`` (a member computes or loads longer), ``transfers``,
-    or ``uneven``: the work is split unevenly, which is nobody's fault. ``shares``: the probability of each candidate.
-    ``link``: the path between the only two leaves, if it is a candidate; ``candidates`` are then these leaves.
+    """One finding: ``kind`` slow_step, slow_group or slow_switch; times in capture seconds; members
+    and culprits are address ids or names. ``measure``: its evidence: ``late`` (a member computes or
+    loads longer), ``transfers``, or ``uneven``: the work is split unevenly, which is nobody's
+    fault. ``shares``: the probability of each candidate. ``link``: the path between the only two
+    leaves, if it is a candidate; ``candidates`` are then these leaves.
     """
 
     kind: str
@@ -74,10 +75,10 @@ class Episode:
 def slow_steps(steps: Steps) -> tuple[Bools, float, float]:
     """Which steps are slow, the median and the limit in seconds.
 
-    Steps within the noise are slow too if many in a row are longer, so that their running median is beyond its own
-    noise: else a long stretch hides itself, because it widens the noise. A step is not slow if a neighbour is shorter
-    by most of its excess: their common boundary was detected too early or too late (lost or sampled records), and
-    nobody waited.
+    Steps within the noise are slow too if many in a row are longer, so that their running median is
+    beyond its own noise: else a long stretch hides itself, because it widens the noise. A step is
+    not slow if a neighbour is shorter by most of its excess: their common boundary was detected too
+    early or too late (lost or sampled records), and nobody waited.
     """
     seconds = steps.normalised_s
     middle, scatter = median_and_spread(seconds)
@@ -100,7 +101,7 @@ def _lasting_rise(seconds: Floats, single: Bools, middle: float, scatter: float)
     if raised.any():
         middle, scatter = median_and_spread(seconds[~raised])
     high = raised & (seconds > middle + max(scatter, THRESHOLDS.higher * middle))
-    for first, last in runs(_close_holes(high)):
+    for first, last in runs(close_holes(high)):
         inside = slice(first, last + 1)
         if (
             last - first + 1 >= THRESHOLDS.median_steps
@@ -112,8 +113,9 @@ def _lasting_rise(seconds: Floats, single: Bools, middle: float, scatter: float)
 
 
 def _clearly_beyond(running: Floats) -> Bools:
-    """Which values are clearly beyond the level and noise of the others, at most half: a long stretch would widen the
-    noise that it is judged by. Begun with the upper half, which then gives back what the rest explains.
+    """Which values are clearly beyond the level and noise of the others, at most half: a long
+    stretch would widen the noise that it is judged by. Begun with the upper half, which then gives
+    back what the rest explains.
     """
     high = np.asarray(running > np.median(running))
     for _ in range(MAX_ROUNDS):
@@ -126,7 +128,9 @@ def _clearly_beyond(running: Floats) -> Bools:
 
 
 def is_significant(steps: Steps, first: int, last: int) -> bool:
-    """True if the steps first..last took longer than the others, significantly and by 1.5 %: else nobody waited."""
+    """True if the steps first..last took longer than the others, significantly and by 1.5 %: else
+    nobody waited.
+    """
     seconds = steps.normalised_s
     inside = np.zeros(len(seconds), dtype=bool)
     inside[first : last + 1] = True
@@ -147,11 +151,11 @@ def slow_transfers(transfers: Transfers, steps: Steps, number: int) -> list[Epis
         units = np.unique(part["unit"].to_numpy())
         table = np.full((len(units), len(steps)), np.nan)
         table[np.searchsorted(units, part["unit"].to_numpy()), part["step"].to_numpy()] = part["slow"].to_numpy()
-        episodes.extend(_episodes(_running_median(table), units, steps, number))
+        episodes.extend(_episodes(running_median(table), units, steps, number))
     return episodes
 
 
-def _running_median(table: Floats) -> Floats:
+def running_median(table: Floats) -> Floats:
     """Running median over three steps; single long transfers are no episode."""
     padded = np.concatenate([table[:, :1], table, table[:, -1:]], axis=1)
     three = np.sort(np.stack([padded[:, :-2], padded[:, 1:-1], padded[:, 2:]]), axis=0)  # NaN comes last
@@ -160,12 +164,12 @@ def _running_median(table: Floats) -> Floats:
 
 
 def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> list[Episode]:
-    """Common slowness (even the faster quarter is slow) and slowness of some units against the others, each as runs
-    of steps.
+    """Common slowness (even the faster quarter is slow) and slowness of some units against the
+    others, each as runs of steps.
     """
     found: list[Episode] = []
     calm = np.nan_to_num(table, nan=1.0)
-    scatter = _scatter(calm)
+    scatter = scatter_of(calm)
     common = np.quantile(calm, THRESHOLDS.faster, axis=0) if len(units) > 1 else np.ones(len(steps))
     noise = float(np.median(scatter))
     for first, last in runs(common > max(THRESHOLDS.factor, 1 + THRESHOLDS.common_deviations * noise)):
@@ -176,7 +180,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     high = relative > np.maximum(THRESHOLDS.factor, 1 + THRESHOLDS.own_deviations * scatter)[:, None]
     spans: dict[tuple[int, int], list[int]] = defaultdict(list)
     for row in np.flatnonzero(high.any(axis=1)).tolist():
-        for first, last in runs(_close_holes(high[row])):
+        for first, last in runs(close_holes(high[row])):
             if last - first + 1 >= THRESHOLDS.steps and is_significant(steps, first, last):
                 near = next(
                     (s for s in spans if abs(s[0] - first) <= THRESHOLDS.begin and abs(s[1] - last) <= THRESHOLDS.end),
@@ -204,7 +208,7 @@ def _episodes(table: Floats, units: np.ndarray, steps: Steps, number: int) -> li
     return found
 
 
-def _close_holes(mask: Bools) -> Bools:
+def close_holes(mask: Bools) -> Bools:
     """The mask without holes of one step: slow before and after means slow in between."""
     out = mask.copy()
     out[1:-1] |= mask[:-2] & mask[2:]
@@ -219,12 +223,14 @@ def lateness_by_step(late: pl.DataFrame, members: Ints, column: str, steps: int)
 
 
 def _is_throughout(transfers: Transfers, usual: float) -> bool:
-    """True if a unit's collectives are spread over most of the step rather than gathered at its end."""
+    """True if a unit's collectives are spread over most of the step rather than gathered at its
+    end.
+    """
     spread = transfers.cells.filter(pl.col("kind") == DP).select(pl.col("last") - pl.col("first"))["last"].median()
     return isinstance(spread, float) and spread > THRESHOLDS.throughout * usual
 
 
-def _scatter(table: Floats) -> Floats:
+def scatter_of(table: Floats) -> Floats:
     """1.4826·MAD of each row."""
     return np.asarray(MAD_TO_SIGMA * np.median(np.abs(table - np.median(table, axis=1, keepdims=True)), axis=1))
 
@@ -232,27 +238,29 @@ def _scatter(table: Floats) -> Floats:
 def late_members(
     transfers: Transfers, steps: Steps, layout: Layout, capture: Capture, usual: float
 ) -> list[SlowReport]:
-    """Members that begin their part of the collectives late for several steps in a row: the others wait for them."""
+    """Members that begin their part of the collectives late for several steps in a row: the others
+    wait for them.
+    """
     late = transfers.late
     if late.is_empty():
         return []
     members = np.unique(late["src"].to_numpy())
     calm, added = (
-        np.nan_to_num(_running_median(lateness_by_step(late, members, column, len(steps))), nan=0.0)
+        np.nan_to_num(running_median(lateness_by_step(late, members, column, len(steps))), nan=0.0)
         for column in ("behind", "added")
     )
     least = max(THRESHOLDS.late * usual, THRESHOLDS.stamps * capture.resolution_s)
-    limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(_scatter(calm)))
+    limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(calm)))
     # Small delays for each of many layers add up if all wait at each of them (weights gathered through the whole step).
     # If this holds in nearly all steps, it is no change.
     throughout = _is_throughout(transfers, usual)
-    added_limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(_scatter(added)))
+    added_limit = np.maximum(least, THRESHOLDS.late_deviations * np.median(scatter_of(added)))
     spans: list[tuple[int, int, int]] = []
     is_late = (calm > limit).any(axis=1) | (throughout & (added > added_limit).any(axis=1))
     for row in np.flatnonzero(is_late).tolist():
-        plain = runs(_close_holes(calm[row] > limit))
+        plain = runs(close_holes(calm[row] > limit))
         summed = (
-            [(a, b) for a, b in runs(_close_holes(added[row] > added_limit)) if b - a < THRESHOLDS.most * len(steps)]
+            [(a, b) for a, b in runs(close_holes(added[row] > added_limit)) if b - a < THRESHOLDS.most * len(steps)]
             if throughout
             else []
         )
@@ -261,7 +269,7 @@ def late_members(
                 spans.append((first, last, row))
     found: list[SlowReport] = []
     replica = _replicas(layout, capture)
-    for first, last, rows in _gather_spans(spans, [replica.get(int(m), -1) for m in members]):
+    for first, last, rows in gather_spans(spans, [replica.get(int(m), -1) for m in members]):
         delay = float(np.median(calm[rows, first : last + 1]))
         guilty = [int(members[r]) for r in rows]
         whole = last - first + 1 >= THRESHOLDS.whole * len(steps)
@@ -287,7 +295,9 @@ def late_members(
 
 
 def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
-    """Pipelines by number, if there are any: those on the same machines (of its tensor ranks) are one."""
+    """Pipelines by number, if there are any: those on the same machines (of its tensor ranks) are
+    one.
+    """
     known: dict[frozenset[str], int] = {}
     replica: dict[int, int] = {}
     for number, group in enumerate(layout.pp_groups):
@@ -297,9 +307,9 @@ def _replicas(layout: Layout, capture: Capture) -> dict[int, int]:
     return replica
 
 
-def _gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
-    """Spans (first step, last step, member) with the same begin and end, and overlapping ones of one pipeline: its
-    stages wait for the same one, although not each is late enough in every step.
+def gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list[tuple[int, int, list[int]]]:
+    """Spans (first step, last step, member) with the same begin and end, and overlapping ones of
+    one pipeline: its stages wait for the same one, although not each is late enough in every step.
     """
     out: list[tuple[int, int, list[int]]] = []
     for first, last, row in sorted(spans, key=lambda s: (s[0] - s[1], s)):
@@ -317,8 +327,8 @@ def _gather_spans(spans: list[tuple[int, int, int]], replica: list[int]) -> list
 
 
 def merge_findings(found: list[SlowReport]) -> list[SlowReport]:
-    """Joins findings with the same machines (or addresses, if no machine is known) that overlap or follow each other
-    closely.
+    """Joins findings with the same machines (or addresses, if no machine is known) that overlap or
+    follow each other closely.
     """
     out: list[SlowReport] = []
     for slow in sorted(found, key=lambda s: (s.t0, -s.t1)):

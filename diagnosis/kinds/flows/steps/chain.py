@@ -33,6 +33,8 @@ CLOSE_TOLERANCE = 0.08
 FINEST_TOLERANCE = 0.004
 #: A chain always exists; it is accepted only if its parts are this even.
 MAX_UNEVEN = 0.05
+#: Of as many of the longest pauses as there are steps, at least this share is between steps.
+SURE_SHARE = 0.9
 #: Pauses whose places are compared (the longest ones), each with so many after it.
 MAX_PLACES = 4096
 PLACES_AFTER = 96
@@ -195,7 +197,9 @@ def _best_chain(edge: Floats, gaps: Floats, scatter: float) -> Ints:
     continue elsewhere.
     """
     count = max(3, round(float(edge[-1] - edge[0])))
-    usual = float(np.sort(gaps)[::-1][min(count, len(gaps)) - 1])
+    # The capture may begin and end inside a step, so there may be fewer pauses between steps than steps.
+    surely_between = max(1, int(SURE_SHARE * min(count, len(gaps))))
+    usual = float(np.sort(gaps)[::-1][surely_between - 1])
     gain = np.minimum(gaps / max(usual, 1e-9), 1.0)
     score = gain.copy()
     before = np.full(len(gaps), -1, dtype=np.int64)

@@ -1,10 +1,12 @@
 """The compute time of each pipeline stage, from the times when it receives and sends.
 
-Receiving and sending alone mislead: in the middle of a step micro-batches queue up before a stage. Under
-one-forward-one-backward (1F1B) nothing queues in two cases: the step's first micro-batch on its way forward, and its
-last on its way back. So a stage's forward time is first-out minus first-in, its backward time last-out minus last-in;
-the last stage turns the first micro-batch round at once (forward plus backward). The first stage receives nothing; its
-time stays unknown.
+Receiving and sending alone mislead: in the middle of a step micro-batches queue up before a stage.
+Under one-forward-one-backward (1F1B) the step's first micro-batch never queues on its way forward,
+and its last on its way back only behind the one before it. So a stage's forward time is first-out
+minus first-in; its backward time is last-out minus last-in, or minus the one before out if that was
+later. The last stage turns the first micro-batch round at once (forward plus backward). The first
+stage receives nothing. All replicas begin a step together, so how long it computes forward shows in
+when it first sends: against the first stages of the other replicas, not against other stages.
 """
 
 from __future__ import annotations
@@ -31,19 +33,23 @@ MIN_UNEVEN_FACTOR = 1.25
 
 @dataclass(frozen=True, slots=True)
 class StageTimes:
-    """``seconds[node, step]`` a micro-batch's forward plus backward time (NaN unknown); ``stage[node]`` from 0;
-    ``stages`` their number.
+    """``seconds[node, step]`` a micro-batch's forward plus backward time, of a first stage forward
+    alone (NaN unknown); ``stage[node]`` from 0; ``stages`` their number; ``chain[node]``: the
+    number of its pipeline. ``ended[chain, step]``: the end of each pipeline's last transfer in a
+    step.
     """
 
     nodes: Ints
     stage: Ints
     stages: int
     seconds: Floats
+    chain: Ints
+    ended: Floats
 
 
 def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, capture: Capture) -> StageTimes | None:
-    """Times of all stages of all pipelines that are plain chains; None if there is none. O(n log n) in transfers
-    between stages.
+    """Times of all stages of all pipelines that are plain chains; None if there is none. O(n log n)
+    in transfers between stages.
     """
     count = len(capture.names)
     chosen = pairs.of(PP)
@@ -68,8 +74,9 @@ def stage_times(job: JobFlows, pairs: Pairs, layout: Layout, steps: Steps, captu
         if up < 0.5:
             inside = chain == number
             place[inside] = place[inside].max() - place[inside]
-    seconds = run_parts(flows.disk, _passage_times, [(part, steps, chain, place) for part in parts])
-    return _times(list(seconds), place, len(steps))
+    found = list(run_parts(flows.disk, _passage_times, [(part, steps, chain, place) for part in parts]))
+    passages = pl.concat([seconds for seconds, _ in found])
+    return _times(passages, pl.concat([ended for _, ended in found]), chain, place, len(steps))
 
 
 def _table(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
@@ -80,16 +87,16 @@ def _table(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
 
 @partition
 def _first_directions(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
-    """The direction of the first transfer of each chain and step: a step begins with forward transfers, which show
-    which end of each chain is the first stage.
+    """The direction of the first transfer of each chain and step: a step begins with forward
+    transfers, which show which end of each chain is the first stage.
     """
     table = _table(part, steps, chain, place).sort("start")
     return table.group_by("chain", "step", maintain_order=True).agg(pl.col("up").first())
 
 
 def _chain_order(group: Ints, a: Ints, b: Ints) -> list[int] | None:
-    """The nodes of a group in the order of their chain; None if it is no plain chain (interleaved stages form a
-    ring).
+    """The nodes of a group in the order of their chain; None if it is no plain chain (interleaved
+    stages form a ring).
     """
     inside = {int(m) for m in group}
     near: dict[int, list[int]] = {m: [] for m in inside}
@@ -110,41 +117,69 @@ def _chain_order(group: Ints, a: Ints, b: Ints) -> list[int] | None:
 
 
 @partition
-def _passage_times(part: Flows, steps: Steps, chain: Ints, place: Ints) -> pl.DataFrame:
-    """First-in to first-out forward, last-in to last-out backward, and the turn at the last stage (``up``: forward)."""
+def _passage_times(part: Flows, steps: Steps, chain: Ints, place: Ints) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """First-in to first-out forward, last-in (or the one before out) to last-out backward, and the
+    turn at the last stage (``up``: forward); and the end of each chain's last transfer.
+    """
     table = _table(part, steps, chain, place).rename({"up": "forward"})
+    ended = table.group_by("chain", "step").agg(pl.col("end").max())
     came = table.group_by("dst", "step").agg(
         first_in=pl.col("end").filter("forward").min(), last_back_in=pl.col("end").filter(~pl.col("forward")).max()
     )
     went = table.group_by("src", "step").agg(
         first_out=pl.col("start").filter("forward").min(),
         last_back_out=pl.col("start").filter(~pl.col("forward")).max(),
+        back_out_before=pl.col("start").filter(~pl.col("forward")).top_k(2).min(),
         first_back_out=pl.col("start").filter(~pl.col("forward")).min(),
     )
     both = came.join(went, left_on=["dst", "step"], right_on=["src", "step"]).rename({"dst": "node"})
     last = int(place.max())
     both = both.with_columns(stage=pl.Series(place[both["node"].to_numpy()]))
-    through = (pl.col("first_out") - pl.col("first_in")) + (pl.col("last_back_out") - pl.col("last_back_in"))
+    is_second = pl.col("back_out_before") < pl.col("last_back_out")
+    free_at = pl.when(is_second).then(pl.max_horizontal("last_back_in", "back_out_before")).otherwise("last_back_in")
+    through = (pl.col("first_out") - pl.col("first_in")) + (pl.col("last_back_out") - free_at)
     turned = pl.col("first_back_out") - pl.col("first_in")
     both = both.with_columns(seconds=pl.when(pl.col("stage") == last).then(turned).otherwise(through))
-    return both.filter((pl.col("stage") > 0) & (pl.col("seconds") > 0)).select("node", "step", "seconds")
+    later = both.filter((pl.col("stage") > 0) & (pl.col("seconds") > 0)).select("node", "step", "seconds")
+    return pl.concat([later, _first_stages(table, place)]), ended
 
 
-def _times(parts: list[pl.DataFrame], place: Ints, steps: int) -> StageTimes | None:
-    """The seconds of all parts as nodes × steps."""
-    both = pl.concat(parts)
-    if both.is_empty():
+def _first_stages(table: pl.DataFrame, place: Ints) -> pl.DataFrame:
+    """The forward time of each first stage: the usual time between the first two transfers that it
+    sends, and how much later than the usual first stage it sent the first. Nothing for a single
+    pipeline.
+    """
+    first_nodes = np.flatnonzero(place == 0)
+    sent = table.filter(pl.col("forward") & pl.col("src").is_in(first_nodes))
+    sent = sent.group_by("src", "step").agg(pl.col("start").bottom_k(2).sort())
+    sent = sent.with_columns(first=pl.col("start").list.get(0), second=pl.col("start").list.get(1, null_on_oob=True))
+    usual = (pl.col("second") - pl.col("first")).median().over("step")
+    later = pl.col("first") - pl.col("first").median().over("step")
+    sent = sent.with_columns(seconds=usual + later, replicas=pl.len().over("step"))
+    is_known = (pl.col("replicas") > 1) & (pl.col("seconds") > 0)
+    return sent.filter(is_known).select(pl.col("src").alias("node"), "step", "seconds")
+
+
+def _times(passages: pl.DataFrame, last: pl.DataFrame, chain: Ints, place: Ints, steps: int) -> StageTimes | None:
+    """The seconds of all parts as nodes × steps, and the ends as chains × steps."""
+    if passages.is_empty():
         return None
-    nodes = np.unique(both["node"].to_numpy()).astype(np.int64)
+    nodes = np.unique(passages["node"].to_numpy()).astype(np.int64)
     seconds = np.full((len(nodes), steps), np.nan)
-    seconds[np.searchsorted(nodes, both["node"].to_numpy()), both["step"].to_numpy()] = both["seconds"].to_numpy()
-    return StageTimes(nodes, place[nodes], int(place.max()) + 1, seconds)
+    row = np.searchsorted(nodes, passages["node"].to_numpy())
+    seconds[row, passages["step"].to_numpy()] = passages["seconds"].to_numpy()
+    ended = np.full((int(chain.max()) + 1, steps), np.nan)
+    ended[last["chain"].to_numpy(), last["step"].to_numpy()] = last["end"].to_numpy()
+    return StageTimes(nodes, place[nodes], int(place.max()) + 1, seconds, chain[nodes], ended)
 
 
 def unbalanced_stages(times: StageTimes) -> list[tuple[int, float, float]]:
-    """Stages that compute longer than the others all the time: (stage from 0, its seconds, the others' seconds)."""
+    """Stages that compute longer than the others all the time: (stage from 0, its seconds, the
+    others' seconds).
+    """
     usual = np.nanmedian(times.seconds, axis=1)
-    level = {s: float(np.nanmedian(usual[times.stage == s])) for s in sorted(set(times.stage.tolist()))}
+    later_stages = sorted(set(times.stage.tolist()) - {0})
+    level = {s: float(np.nanmedian(usual[times.stage == s])) for s in later_stages}
     found = []
     for stage, seconds in level.items():
         others = [x for s, x in level.items() if s != stage and np.isfinite(x)]
@@ -172,8 +207,8 @@ def nodes_as_usual(times: StageTimes, first: int, last: int) -> set[int]:
 
 
 def slower_than_before(times: StageTimes, first: int, last: int) -> list[tuple[int, float]]:
-    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the factor; none if no node
-    differs.
+    """Nodes that computed longer in steps first..last than otherwise, the worst first, with the
+    factor; none if no node differs.
     """
     ratio = _factor_against_before(times, first, last)
     worst = float(np.nanmax(ratio)) if np.isfinite(ratio).any() else 0.0

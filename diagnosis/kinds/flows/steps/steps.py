@@ -1,8 +1,8 @@
 """Phase 3b: the steps of a job and of each rank.
 
-The pacing traffic (data parallel where there is any, else pipeline, else everything) gives the job's boundaries; all
-other records are then assigned to a step by their start. A boundary is always the end of the last pacing record of the
-step.
+The pacing traffic (data parallel where there is any, else pipeline, else everything) gives the
+job's boundaries; all other records are then assigned to a step by their start. A boundary is always
+the end of the last pacing record of the step.
 """
 
 from __future__ import annotations
@@ -52,6 +52,8 @@ EXACT_UNEVEN = 0.004
 EVEN_RATIO = 3.0
 #: A cut of a part of the traffic shows more steps if it has this many times as many boundaries.
 MIN_FINER_RATIO = 1.7
+#: The share of a pause after which its step ends: less than the first pass of a pipeline, of which a step has hundreds.
+EDGE_SHARE = 0.001
 #: The bytes of a layer in which a step ends differ from those of the others by this share, at least.
 MIN_LAYER_DIFFERENCE = 0.08
 #: A part holds several steps if its bytes are those of whole ones to this share; a missing boundary lies less than this
@@ -65,9 +67,10 @@ PLACE_TOLERANCE = 0.45
 class Steps:
     """Steps of one job, in seconds of the capture.
 
-    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside the idle gap, which
-    assign any record to a step; ``confidence`` in [0, 1]; ``pace``: their traffic; ``how``: gaps or pattern; ``work``:
-    the expected time of each step as a multiple of the usual, if its sequence length varies.
+    ``start[k]``/``end[k]``: step k; ``edges``: instants between the steps (len = steps + 1), inside
+    the idle gap, which assign any record to a step; ``confidence`` in [0, 1]; ``pace``: their
+    traffic; ``how``: gaps or pattern; ``work``: the expected time of each step as a multiple of the
+    usual, if its sequence length varies.
     """
 
     start: Floats
@@ -89,13 +92,17 @@ class Steps:
 
     @property
     def seconds(self) -> Floats:
-        """The duration of each step, boundary to boundary; NaN if the boundary before it is not in the capture."""
+        """The duration of each step, boundary to boundary; NaN if the boundary before it is not in
+        the capture.
+        """
         lasting = self.end - self.start
         return np.asarray(lasting)
 
     @property
     def normalised_s(self) -> Floats:
-        """The seconds each step would have taken with the usual amount of work: slowness is judged by these."""
+        """The seconds each step would have taken with the usual amount of work: slowness is judged
+        by these.
+        """
         return self.seconds if self.work is None else np.asarray(self.seconds / self.work)
 
 
@@ -125,7 +132,9 @@ def _rare_traffic(traffic: Flows, pairs: Pairs, capture: Capture) -> Flows | Non
 
 
 def _is_finer(finer: Cut, cut: Cut | None) -> bool:
-    """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not find."""
+    """Whether the cut of the rare traffic shows steps that the cut of all traffic joins or does not
+    find.
+    """
     if finer.odd_share > MAX_ODD or finer.uneven_bytes > MAX_FEW_UNEVEN or len(finer.stop) < MIN_BOUNDARIES:
         return False
     return cut is None or len(finer.stop) > MIN_FINER_RATIO * len(cut.stop)
@@ -134,9 +143,9 @@ def _is_finer(finer: Cut, cut: Cut | None) -> bool:
 def _find_cut(traffic: Flows, pairs: Pairs, mask: Bools, capture: Capture) -> Cut | None:
     """The cut of all groups together, unless a single group shows a longer rhythm.
 
-    Stages of a pipeline exchange gradients one after another: together they may look like several steps. One group
-    alone cannot. Its rhythm then gives the bytes of all groups in a step, and the boundaries divide the traffic by
-    them.
+    Stages of a pipeline exchange gradients one after another: together they may look like several
+    steps. One group alone cannot. Its rhythm then gives the bytes of all groups in a step, and the
+    boundaries divide the traffic by them.
     """
     if clocks_disagree(pairs):
         return _best_cut(_busiest_sender(traffic), capture)
@@ -180,8 +189,9 @@ def _part_volumes(flows: Flows, cut: Cut, capture: Capture) -> Floats:
 
 
 def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
-    """Long pauses decide, if there are enough. Otherwise the chain of even bytes or the pattern of bursts: of those
-    without odd parts and with about the best evenness, the finer one, because pairs of steps look even too.
+    """Long pauses decide, if there are enough. Otherwise the chain of even bytes or the pattern of
+    bursts: of those without odd parts and with about the best evenness, the finer one, because
+    pairs of steps look even too.
     """
     plain = cut_by_gaps(traffic, capture.has_bytes)
     is_plain = plain is not None and plain.odd_share <= MAX_ODD
@@ -221,8 +231,9 @@ def _best_cut(traffic: Flows, capture: Capture) -> Cut | None:
 
 
 def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
-    """The cut at the ends of steps, if the parts of ``cut`` are layers: one of every so many moves other bytes, because
-    a step ends in it, at its longest pause. None if these do not recur at one distance, or the steps are uneven.
+    """The cut at the ends of steps, if the parts of ``cut`` are layers: one of every so many moves
+    other bytes, because a step ends in it, at its longest pause. None if these do not recur at one
+    distance, or the steps are uneven.
     """
     moved = _part_volumes(traffic, cut, capture)
     other = np.flatnonzero(np.abs(moved / np.median(moved) - 1.0) > MIN_LAYER_DIFFERENCE)
@@ -239,9 +250,10 @@ def _cut_at_layers(traffic: Flows, cut: Cut, capture: Capture) -> Cut | None:
 
 
 def _fill_boundaries(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) -> Cut:
-    """The cut with the boundaries that are missing in parts of several whole steps: on a busy machine a few records
-    begin after the pause that ends their step, so its bytes differ there. If their places are not found without the
-    longest records, these are transfers that waited, and count. O(gaps · missing boundaries).
+    """The cut with the boundaries that are missing in parts of several whole steps: on a busy
+    machine a few records begin after the pause that ends their step, so its bytes differ there. If
+    their places are not found without the longest records, these are transfers that waited, and
+    count. O(gaps · missing boundaries).
     """
     size = moved / np.median(moved)
     several = np.flatnonzero((size > 1.5) & (np.abs(size - np.round(size)) <= WHOLE_STEPS_TOLERANCE))
@@ -260,8 +272,8 @@ def _fill_boundaries(traffic: Flows, cut: Cut, moved: Floats, capture: Capture) 
 
 
 def _missing_gaps(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int] | None:
-    """The gaps of the missing boundaries in parts of so many ``whole`` steps: each is the longest pause near its place,
-    and as long as others. None if one is not found.
+    """The gaps of the missing boundaries in parts of so many ``whole`` steps: each is the longest
+    pause near its place, and as long as others. None if one is not found.
     """
     stops, begins = used.gaps
     total = used.before(begins)
@@ -281,9 +293,10 @@ def _missing_gaps(used: Bursts, cut: Cut, whole: Mapping[int, int]) -> list[int]
 
 
 def _finest_cut(cuts: list[Cut]) -> Cut:
-    """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to n times less than
-    steps, because errors of boundaries cancel between neighbours. If bytes agree exactly, no chance is left. One with
-    fewer than twice the parts divides no part of the other: of such, the more even one.
+    """The finest of the cuts that are as even as the most even one. Parts of n steps scatter up to
+    n times less than steps, because errors of boundaries cancel between neighbours. If bytes agree
+    exactly, no chance is left. One with fewer than twice the parts divides no part of the other: of
+    such, the more even one.
     """
     scatter = [cut.uneven_bytes / len(cut.stop) for cut in cuts]
     even = [
@@ -297,13 +310,13 @@ def _finest_cut(cuts: list[Cut]) -> Cut:
 
 
 def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: Capture) -> Steps:
-    """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show that it is
-    whole.
+    """Makes whole steps from boundaries; an incomplete first or last part is kept if its bytes show
+    that it is whole.
     """
     moved = np.diff(moved_before(traffic, np.concatenate([[-np.inf], cut.begin, [np.inf]]), capture.has_bytes))
     usual = float(np.median(moved[1:-1]))
     # Directly after the boundary: the next step's other traffic begins long before its pacing traffic.
-    between = cut.stop + 0.01 * (cut.begin - cut.stop)
+    between = cut.stop + EDGE_SHARE * (cut.begin - cut.stop)
     pause = float(np.median(cut.begin - cut.stop))
     start = np.concatenate([[float(flows.start[0])], cut.stop])
     end = np.concatenate([cut.stop, [_last_end(traffic, float(cut.begin[-1]), usual, pause, capture.has_bytes)]])
@@ -325,8 +338,8 @@ def _whole_steps_of(flows: Flows, traffic: Flows, cut: Cut, pace: str, capture: 
 
 
 def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_bytes: bool) -> float:
-    """The end of the last step: before the first long pause after most of a step's bytes. Later traffic is the end of
-    the job (barriers, the last checkpoint).
+    """The end of the last step: before the first long pause after most of a step's bytes. Later
+    traffic is the end of the job (barriers, the last checkpoint).
     """
     tail = bursts_of(traffic, has_bytes, begin)
     if not len(tail.start):
@@ -337,8 +350,9 @@ def _last_end(traffic: Flows, begin: float, usual: float, pause: float, has_byte
 
 
 def rank_ends(flows: Flows, steps: Steps, owner: Ints, owners: int) -> Floats:
-    """The end of the last pacing record of each owner (of a sender) in each step: array [steps, owners], NaN if there
-    was none. Records that reach into the next step (merged ones) do not count.
+    """The end of the last pacing record of each owner (of a sender) in each step: array [steps,
+    owners], NaN if there was none. Records that reach into the next step (merged ones) do not
+    count.
     """
     out = np.full(len(steps) * owners, np.nan)
     for cell, end in flows.each(_last_ends, steps, owner, owners):

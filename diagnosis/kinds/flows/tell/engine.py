@@ -20,9 +20,15 @@ from diagnosis.kinds.flows.jobs.jobs import JobFlows, recognise
 from diagnosis.kinds.flows.jobs.pairs import classify_pairs, clocks_disagree
 from diagnosis.kinds.flows.jobs.parallelism import find_layout
 from diagnosis.kinds.flows.jobs.stated import StatedLayout, statement_of
-from diagnosis.kinds.flows.slow.moving import find_uneven_work
+from diagnosis.kinds.flows.slow.moving import find_uneven_work, that_stay
 from diagnosis.kinds.flows.slow.slow_reasons import explain
-from diagnosis.kinds.flows.slow.slow_stages import lasting_slow_stages, narrow_to_stage, uneven_stages
+from diagnosis.kinds.flows.slow.slow_stages import (
+    lasting_slow_stages,
+    narrow_to_stage,
+    uneven_stages,
+    without_explained,
+)
+from diagnosis.kinds.flows.slow.slow_workers import slow_workers
 from diagnosis.kinds.flows.slow.slowness import (
     Episode,
     SlowReport,
@@ -136,12 +142,14 @@ def _find_slow_members(job: JobAnalysis, capture: Capture) -> None:
     job.transfers = measured()
     if has_one_clock:
         job.slow = late_members(job.transfers, job.steps, job.layout, capture, usual)
-        job.moving = find_uneven_work(job.transfers, job.steps, job.layout, usual)
+        job.moving = find_uneven_work(job.transfers, job.stages, job.steps, job.layout, usual)
     if job.moving is not None:
-        job.slow = []  # members that happened to be late in steps that follow each other
+        job.slow = that_stay(job.slow, job.steps)
     if job.stages is not None:
+        workers = slow_workers(job.stages, job.steps, job.layout, capture, usual)
+        job.slow = without_explained(job.slow, workers, job.layout)
         job.slow = narrow_to_stage(job.slow, job.stages, job.steps, job.layout, capture)
-        job.slow.extend(uneven_stages(job.stages, job.steps, capture))
+        job.slow.extend([*workers, *uneven_stages(job.stages, job.steps, capture)])
     job.slow = merge_findings(job.slow)
     if job.moving is not None:
         job.slow.append(job.moving.slow)

@@ -10,7 +10,7 @@ import pytest
 
 from diagnosis.kinds.flows.capture.capture import Flows
 from diagnosis.kinds.flows.jobs.stars import split_stars
-from diagnosis.kinds.flows.slow.slowness import _gather_spans
+from diagnosis.kinds.flows.slow.slowness import gather_spans
 from diagnosis.kinds.flows.steps.segment import Cut
 from diagnosis.kinds.flows.steps.steps import _finest_cut
 from tests.diagnosis.kinds.flows.helpers import analysed, job_of, wrong_pairs
@@ -82,4 +82,4 @@ def test_stages_that_share_a_point_where_gradients_are_added_up_are_dealt_apart(
 def test_late_stages_of_one_pipeline_are_one_finding() -> None:
     spans = [(14, 22, 0), (14, 18, 1), (19, 22, 1), (15, 17, 2), (30, 35, 1), (15, 18, 5)]
     replica = [0, 0, 0, 1, 1, -1]
-    assert _gather_spans(spans, replica) == [(14, 22, [0, 1, 2]), (30, 35, [1]), (15, 18, [5])]
+    assert gather_spans(spans, replica) == [(14, 22, [0, 1, 2]), (30, 35, [1]), (15, 18, [5])]

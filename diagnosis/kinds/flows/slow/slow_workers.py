@@ -1,0 +1,179 @@
+"""Phase 4, the workers of pipelines: which one computes longer than the same stage of the other
+replicas.
+
+A stage's time is the time of its stage, which all replicas share, times the work of its replica in
+this step, which all of its stages share, times its own. Uneven work is in the second factor and
+changes from step to step; a slow worker is in the third and stays. What all do alike (longer
+sequences, slow clocks) is in neither. O(stages · replicas · steps).
+"""
+
+from __future__ import annotations
+
+import math
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+
+from diagnosis import thresholds
+from diagnosis.kinds.flows.capture.arrays import runs
+from diagnosis.kinds.flows.capture.capture import Bools, Capture, Floats, Ints
+from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.slow.slowness import (
+    SlowReport,
+    close_holes,
+    gather_spans,
+    group_of,
+    is_significant,
+    names_of,
+    running_median,
+    scatter_of,
+)
+from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
+from diagnosis.kinds.flows.steps.steps import Steps
+from diagnosis.plain import times_as_long
+from diagnosis.stats import MAX_WEIGHT, spread
+
+THRESHOLDS: Final = thresholds.of("slow_workers")
+
+
+@dataclass(frozen=True, slots=True)
+class _Stretch:
+    """Steps in which some rows were slow; ``height``: the logarithm of how many times as long they
+    took.
+    """
+
+    first: int
+    last: int
+    rows: list[int]
+    height: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Job:
+    """What all findings of one job need; ``late[chain, step]``: seconds by which a replica ended
+    after the others.
+    """
+
+    times: StageTimes
+    steps: Steps
+    layout: Layout
+    capture: Capture
+    usual: float
+    late: Floats
+
+
+def slow_workers(times: StageTimes, steps: Steps, layout: Layout, capture: Capture, usual: float) -> list[SlowReport]:
+    """Workers, else whole replicas, that computed longer than their peers for several steps and
+    that the others waited for. Nothing for a single pipeline, whose stages have no peers.
+    """
+    late = times.ended - _median_of_others(times.ended)
+    job = _Job(times, steps, layout, capture, usual, late)
+    against_peers = _against_others(np.log(times.seconds), times.stage)
+    own = _against_others(against_peers, times.chain)
+    found = list(_of_workers(own, against_peers, job))
+    return [*found, *_of_replicas(against_peers, found, job)]
+
+
+def _of_workers(own: Floats, against_peers: Floats, job: _Job) -> Iterator[SlowReport]:
+    """Workers that are slow within their replica and against their peers: of two replicas with two
+    stages, the sound worker beside the slow one is slower than the rest of its replica, too.
+    """
+    replica = [int(chain) for chain in job.times.chain]
+    for stretch in _stretches(own, replica, job.steps, len(set(replica))):
+        span = slice(stretch.first, stretch.last + 1)
+        least = THRESHOLDS.peers_part * stretch.height
+        rows = [row for row in stretch.rows if _middle(against_peers[row, span]) > least]
+        if rows:
+            members = [int(member) for member in job.times.nodes[rows]]
+            others = "the same stage of the other replicas"
+            yield from _reported(stretch, job.times.chain[rows], members, others, job)
+
+
+def _of_replicas(against_peers: Floats, found: Sequence[SlowReport], job: _Job) -> Iterator[SlowReport]:
+    """Replicas of which all stages are slow alike, where none of their workers explains it."""
+    chains = np.unique(job.times.chain)
+    table = np.array([_median(against_peers[job.times.chain == chain]) for chain in chains])
+    explained = {member for slow in found for member in slow.culprits}
+    for stretch in _stretches(table, [-1] * len(chains), job.steps, len(chains)):
+        slow_chains = chains[stretch.rows]
+        members = [int(member) for member in job.times.nodes[np.isin(job.times.chain, slow_chains)]]
+        if len(members) > len(slow_chains) and explained.isdisjoint(members):
+            yield from _reported(stretch, slow_chains, members, "the other replicas", job)
+
+
+def _reported(stretch: _Stretch, chains: Ints, members: list[int], others: str, job: _Job) -> Iterator[SlowReport]:
+    """The finding, if the others waited for these replicas."""
+    first, last = stretch.first, stretch.last
+    delays = job.late[np.unique(chains), first : last + 1]
+    delay = _middle(delays)
+    if delay < THRESHOLDS.waited * job.usual:
+        return
+    nodes, who = names_of(members, job.capture)
+    is_always = last - first + 1 >= THRESHOLDS.whole * len(job.steps)
+    when = "in every step" if is_always else f"in steps {first + 1} to {last + 1}"
+    times = times_as_long(math.exp(stretch.height))
+    yield SlowReport(
+        "slow_group",
+        float(job.steps.start[first]),
+        float(job.steps.end[last]),
+        f"{who} computed {times} as {others} {when}, and {delay * 1e3:.0f} ms were lost to it.",
+        members=group_of(members[0], job.layout),
+        culprits=members,
+        nodes=nodes,
+        factor=1.0 + delay / job.usual,
+        measure="late",
+        confidence=min(MAX_WEIGHT, THRESHOLDS.sure + THRESHOLDS.surer * stretch.height / math.log(THRESHOLDS.least)),
+    )
+
+
+def _stretches(table: Floats, replica: list[int], steps: Steps, replicas: int) -> Iterator[_Stretch]:
+    """Stretches in which rows are high: beyond the noise of the steps and beyond how much rows
+    differ anyway. Rows of one ``replica`` that are high at the same time are one.
+    """
+    calm = np.nan_to_num(running_median(table), nan=0.0)
+    noise = float(np.median(scatter_of(calm)))
+    # two replicas differ by as much as one of them is slow
+    usual_spread = spread(np.median(calm, axis=1)) if replicas > 2 else 0.0
+    limit = max(math.log(THRESHOLDS.least), THRESHOLDS.deviations * noise, THRESHOLDS.peers * usual_spread)
+    high: Bools = np.asarray(calm > limit)
+    spans = []
+    for row in np.flatnonzero(high.any(axis=1)).tolist():
+        for first, last in runs(close_holes(high[row])):
+            if last - first + 1 >= THRESHOLDS.steps and is_significant(steps, first, last):
+                spans.append((first, last, row))
+    for first, last, rows in gather_spans(spans, replica):
+        yield _Stretch(first, last, rows, float(np.median(calm[rows, first : last + 1])))
+
+
+def _against_others(table: Floats, label: Ints) -> Floats:
+    """Each row less the median of the other rows of its label in the same step; unchanged where
+    there is no other.
+    """
+    out = table.copy()
+    for one in np.unique(label):
+        own = label == one
+        out[own] -= np.nan_to_num(_median_of_others(table[own]), nan=0.0) if own.sum() > 1 else 0.0
+    return out
+
+
+def _median_of_others(rows: Floats) -> Floats:
+    """Of each row the median of the others in each step. Of many rows one more changes nothing."""
+    if len(rows) > THRESHOLDS.few:
+        return np.broadcast_to(_median(rows), rows.shape)
+    return np.array([_median(np.delete(rows, row, axis=0)) for row in range(len(rows))])
+
+
+def _middle(values: Floats) -> float:
+    """The median of the known values, 0 without any."""
+    known = values[~np.isnan(values)]
+    return float(np.median(known)) if len(known) else 0.0
+
+
+def _median(rows: Floats) -> Floats:
+    """The median of each step; NaN where nothing is known."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", RuntimeWarning)  # a step in which none of them was seen
+        return np.asarray(np.nanmedian(rows, axis=0)) if len(rows) else np.full(rows.shape[1], np.nan)
