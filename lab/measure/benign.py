@@ -1,8 +1,9 @@
 """How often a rule mistakes a line of a healthy run for a cause: `python -m lab.measure benign [--show]`.
 
-Reads the successes of the real jobs, the healthy jobs of the practice set, the healthy recordings of the testbed and
-loghub's general system logs (``FAULTLINE_SHARED``). Prints for each: lines, and lines that match a root rule, by
-strength, per million. Loghub's systems sometimes report real faults; all count as false here.
+Reads the successes of the real jobs, the healthy jobs of the practice set, the healthy recordings of the testbed,
+loghub's general system logs, and of the public jobs of the read part those without a failure and the first half of
+what the others print before their root line (``FAULTLINE_SHARED``). Prints for each: lines, and lines that match a root
+rule, by strength, per million. Loghub's systems sometimes report real faults; all count as false here.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import io
 import json
 import re
 import tarfile
+import tempfile
 import time
 import zipfile
 from collections import Counter
@@ -23,7 +25,8 @@ from pathlib import Path
 import polars as pl
 
 from diagnosis.kinds.logs.meaning import signatures
-from lab.measure.evidence import SHARED
+from lab.measure import public
+from lab.measure.evidence import SHARED, members
 
 DATA = SHARED / "data"
 _NUMBER = re.compile(r"\d+")
@@ -40,6 +43,7 @@ def main() -> None:
         ("real jobs", real_jobs()),
         ("practice", practice()),
         ("testbed", archives(sorted((DATA / "testbed").glob("healthy*.tar.gz")))),
+        ("public", public_starts()),
         ("loghub", archives([DATA / "loghub.tar.gz"], suffix="_2k.log")),
     ):
         counts: Counter[str] = Counter()
@@ -76,6 +80,24 @@ def real_jobs() -> Iterator[str]:
         for member in archive:
             if labels.get(member.name.removeprefix("./"), {}).get("outcome") == "success":
                 yield from _lines(_bytes(archive, member))
+
+
+def public_starts() -> Iterator[str]:
+    """Lines of public jobs without a failure, and of the others long before their root line."""
+    with tempfile.TemporaryDirectory() as folder:
+        with tarfile.open(public.PUBLIC / "logs.tar.xz") as archive:
+            archive.extractall(folder, filter="data")
+        for label in public.jobs("read"):
+            for path, raw in members(Path(folder) / label.name):
+                yield from _start(list(_lines(raw)), label, path)
+
+
+def _start(lines: list[str], label: public.Label, path: str) -> list[str]:
+    """All lines of a job without a failure; else the first half of those before the root line of their file."""
+    if not label.is_failure:
+        return lines
+    roots = [number for file, number in label.root_lines if path.endswith(file)]
+    return lines[: min(roots, default=1) // 2]
 
 
 def practice() -> Iterator[str]:

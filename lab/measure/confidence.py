@@ -1,10 +1,10 @@
-"""Fits the confidence of the classifier: `python -m lab.measure confidence [--jobs SET:SEED…] [--write]`.
+"""Fits the confidence of the classifier: `python -m lab.measure confidence [--write]`.
 
 Reads the wordings that no rule was written from (parts B, C and E of ``measure.wordings``), asks the classifier about
-each message alone, and fits a logistic regression from the features of its votes to whether it was right. ``--jobs``
-adds whole jobs of sets, of which the last vote on the root events counts; all jobs of a set are one part. Prints the
+each message alone, and fits a logistic regression from the features of its votes to whether it was right. Prints the
 Brier score, the mean and the truth of each part with that part left out of the fit, and the same with the constants in
-use. ``--write`` stores the fit on all parts in ``diagnosis/confidence.json``.
+use. ``--write`` stores the fit on all parts in ``diagnosis/confidence.json``. Verdicts of whole jobs:
+``python -m lab.measure calibration``.
 """
 
 from __future__ import annotations
@@ -20,12 +20,8 @@ from sklearn.linear_model import LogisticRegression
 import diagnosis
 from diagnosis import classify
 from diagnosis.classify_model import starter
-from diagnosis.history import History
-from diagnosis.kinds.logs.decide.verdict import THRESHOLDS
 from diagnosis.kinds.logs.meaning import signatures
-from lab.measure import sets, wordings
-from lab.measure.logs import history, report_of
-from lab.measure.sets import JobSet
+from lab.measure import wordings
 
 UNSEEN = ("B", "C", "E")
 NAMES = ("score", "share", "rival")
@@ -53,29 +49,6 @@ def judged_messages() -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
         classify.probability = usual
 
 
-def judged_jobs(of: JobSet, seed: int) -> Iterator[tuple[str, Mapping[str, float], float, bool]]:
-    """The same of each job of a set that failed; without verdicts that do not follow from votes on root events."""
-    known = History() if of.is_alone else history(of.successes(seed))
-    seen: list[Mapping[str, float]] = []
-    usual = classify.probability
-
-    def spy(features: Mapping[str, float]) -> float:
-        seen.append(features)
-        return usual(features)
-
-    classify.probability = spy
-    try:
-        for job in of.jobs(seed):
-            seen.clear()
-            answer = report_of(job, of, known)
-            row, told = of.row(job, answer), (answer["logs"] or {}).get("confidence")
-            is_voted = bool(seen) and told not in (THRESHOLDS.structure, classify.THRESHOLDS.uncaused)
-            if is_voted and row.get("subcategory_ok") is not None:
-                yield of.name, seen[-1], usual(seen[-1]), bool(row["subcategory_ok"])
-    finally:
-        classify.probability = usual
-
-
 def fit(features: np.ndarray, right: np.ndarray) -> LogisticRegression:
     """A regression whose weights have the signs that their meaning demands: features with a wrong sign are left out."""
     kept = np.ones(len(NAMES), bool)
@@ -95,12 +68,9 @@ def bound_confidence(found: np.ndarray, features: np.ndarray) -> np.ndarray:
 def main() -> None:
     """Print the figures of each part left out."""
     options = argparse.ArgumentParser(description=__doc__)
-    options.add_argument("--jobs", nargs="*", default=[], metavar="SET:SEED", help="jobs of these dice, too")
     options.add_argument("--write", action="store_true")
     chosen = options.parse_args()
-    known, rows = sets.load(), list(judged_messages())
-    for name, seed in (job.split(":") for job in chosen.jobs):
-        rows += judged_jobs(known[name], int(seed))
+    rows = list(judged_messages())
     part = np.array([row[0] for row in rows])
     x = np.array([[row[1][name] for name in NAMES] for row in rows])
     used, y = bound_confidence(np.array([row[2] for row in rows]), x), np.array([row[3] for row in rows], float)
@@ -108,16 +78,14 @@ def main() -> None:
         out = part == name
         found = bound_confidence(fit(x[~out], y[~out]).predict_proba(x[out])[:, 1], x[out])
         print(
-            f"{name}: {out.sum()} messages or jobs, Brier {np.mean((found - y[out]) ** 2):.3f} "
+            f"{name}: {out.sum()} messages, Brier {np.mean((found - y[out]) ** 2):.3f} "
             f"(in use {np.mean((used[out] - y[out]) ** 2):.3f}), mean {found.mean():.3f}, truth {y[out].mean():.3f}"
         )
     model = fit(x, y)
     weights = {name: round(float(w), 4) for name, w in zip(NAMES, model.coef_[0], strict=True)}
     stored = {
-        "made_by": " ".join(
-            ["python -m lab.measure confidence", *(["--jobs", *chosen.jobs] if chosen.jobs else []), "--write"]
-        ),
-        "fitted_on": f"{len(rows)} messages and jobs that no rule was written from",
+        "made_by": "python -m lab.measure confidence --write",
+        "fitted_on": f"{len(rows)} messages that no rule was written from",
         "intercept": round(float(model.intercept_[0]), 4),
         "weights": weights,
     }

@@ -41,7 +41,9 @@ def last_launches(catalogue: Catalogue, progress: Progress) -> dict[int, int]:
         early = mine.filter("is_early").head(THRESHOLDS.lines).select("first_line", "last_line", "n").to_numpy()
         beats = progress.beats.filter(pl.col("file") == file).sort("line")
         line = _last_repetition(early)
-        if line is not None and _is_launch(line, mine.filter("is_end"), beats, len(catalogue.nodes) > 1):
+        if line is None or _is_epilogue(line, mine, beats):
+            continue
+        if _is_launch(line, mine.filter("is_end"), beats, len(catalogue.nodes) > 1):
             found[file] = line
     # machines that begin alike begin again together
     theirs = rows.filter("is_early", pl.col("file").is_in(list(found)))["event"].unique()
@@ -59,6 +61,15 @@ def _last_repetition(early: npt.NDArray[Any]) -> int | None:
         if last > first and shown >= max(THRESHOLDS.again, THRESHOLDS.most * is_rare.sum()):
             return int(last)
     return None
+
+
+def _is_epilogue(line: int, events: pl.DataFrame, beats: pl.DataFrame) -> bool:
+    """Whether what is printed again belongs to the end of the same launch: a bad end is told after
+    it, and neither a step nor an error that would explain that end.
+    """
+    later = events.filter(pl.col("last_line") > line)
+    has_own = bool(later["is_end"].any()) or bool((beats["line"] > line).any())
+    return bool(later["is_bad_end"].any()) and not has_own
 
 
 def _is_launch(line: int, ends: pl.DataFrame, beats: pl.DataFrame, has_peers: bool) -> bool:
@@ -129,6 +140,7 @@ def _file_events(catalogue: Catalogue) -> pl.DataFrame:
         "event",
         is_end=UNKNOWN_EXCEPTION | is_root,
         is_plain=is_plain & ~pl.col("is_structure") & ~pl.col("is_quoted_code"),
+        is_bad_end=pl.col("role").eq_missing(Role.TEARDOWN),
         is_command=(pl.col("signature") == _COMMAND).fill_null(False),
     )
     return (

@@ -23,9 +23,11 @@ from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.model import Role
 
 THRESHOLDS: Final = thresholds.of("lifecycles")
+LIMITS: Final = thresholds.limits("lifecycles")
 #: A launcher's message that a worker ended with a code or by a signal.
 WORKER_ENDED: Final = words.pattern("phrases", "worker_ended")
 _ENDED_WELL: Final = words.pattern("phrases", "ended_well")
+_FAILED_CODE: Final = words.pattern("phrases", "failed_code")
 
 
 class End(StrEnum):
@@ -37,17 +39,32 @@ class End(StrEnum):
 
 
 @dataclass(frozen=True, slots=True)
+class Restart:
+    """A process ended badly after counter ``last``, which it reached at ``at`` (ns as written, may
+    be None); then its job counted again from ``first``, which is lower.
+    """
+
+    at: int | None
+    last: int
+    first: int
+
+
+@dataclass(frozen=True, slots=True)
 class Lifecycles:
     """``rows``: one writer that tells of an end: ``file``, ``source``, ``node``, ``rank``, ``end``,
-    ``event`` (that shows it). ``well``: the events of good ends. ``stopped_at``: when the first
-    process was told to stop from outside; ``failed_at``: when a process is first told to have ended
-    badly (ns; None: nobody says so).
+    ``event`` (that shows it). ``has_failed_code``: the last status that a writer tells is that of a
+    program that failed; it outweighs words of success. ``well``: the events of good ends.
+    ``stopped_at``: when the first process was told to stop from outside; ``failed_at``: when a
+    process is first told to have ended badly (ns; None: nobody says so). ``restarts``: in their
+    order.
     """
 
     rows: pl.DataFrame
+    has_failed_code: bool
     well: tuple[int, ...]
     stopped_at: int | None
     failed_at: int | None
+    restarts: tuple[Restart, ...] = ()
 
     @property
     def has_ended_well(self) -> bool:
@@ -76,14 +93,43 @@ def find_lifecycles(facts: FailureFacts) -> Lifecycles:
     is_well = pl.col("example").str.contains(_ENDED_WELL) & ~is_bad
     end = pl.when(is_order).then(pl.lit(End.STOPPED)).when(is_bad).then(pl.lit(End.BADLY))
     told = events.with_columns(end=end.when(is_well).then(pl.lit(End.WELL))).drop_nulls("end")
-    cells = facts.catalogue.cells.join(told.select("event", "end"), on="event")
-    last = cells.sort("last_line", "event").group_by("file", "source", maintain_order=True).last()
+    is_failed = (pl.col("end") == End.BADLY) & pl.col("example").str.contains(_FAILED_CODE)
+    kinds = told.select("event", "end", is_failed=is_failed)
+    cells = facts.catalogue.cells.join(kinds, on="event")
+    last = _last_of_writers(cells)
     return Lifecycles(
         rows=last.select("file", "source", "node", "rank", "end", "event"),
+        has_failed_code=bool(_last_of_writers(cells.filter(pl.col("end") != End.STOPPED))["is_failed"].any()),
         well=tuple(told.filter(pl.col("end") == End.WELL)["event"]),
         stopped_at=_first_after_progress(facts, told.filter(pl.col("end") == End.STOPPED)),
         failed_at=_first_after_progress(facts, told.filter(pl.col("end") == End.BADLY)),
+        restarts=_restarts(facts, events.filter(tells_end & (pl.col("jobs_with_it") == 0))),
     )
+
+
+def _restarts(facts: FailureFacts, bad: pl.DataFrame) -> tuple[Restart, ...]:
+    """Where a writer's counter falls back and a bad end is told between the two lines. O(beats +
+    bad ends).
+    """
+    written = facts.progress.beats.sort("file", "line").with_columns(
+        pl.col("n", "line", "at").shift().over("file", "source").name.suffix("_before")
+    )
+    falls = written.filter(pl.col("n") < pl.col("n_before")).head(LIMITS.restarts)
+    if falls.is_empty():
+        return ()
+    cells = facts.catalogue.cells.join(bad.select("event"), on="event", how="semi")
+    told = cells.unpivot(["first_line", "last_line"], index="file", value_name="bad_line")
+    is_between = pl.col("bad_line").is_between(pl.col("line_before"), pl.col("line"), closed="none")
+    first = falls.join(told, on="file").filter(is_between).sort("file", "line", "bad_line")
+    once = first.unique(["file", "line"], keep="first", maintain_order=True).unique(
+        ["file", "bad_line"], keep="first", maintain_order=True
+    )
+    return tuple(Restart(*row) for row in once.select("at_before", "n_before", "n").iter_rows())
+
+
+def _last_of_writers(cells: pl.DataFrame) -> pl.DataFrame:
+    """The last cell of each writer."""
+    return cells.sort("last_line", "event").group_by("file", "source", maintain_order=True).last()
 
 
 def is_stop(facts: FailureFacts) -> pl.Expr:

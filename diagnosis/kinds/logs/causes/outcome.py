@@ -88,7 +88,8 @@ def find_ending(facts: FailureFacts, chosen: Roots, lives: Lifecycles) -> Ending
     ending_roles = [Role.TEARDOWN, Role.ROOT, *([] if facts.is_complete else [Role.CASCADE])]
     is_end = pl.col("role").is_in(ending_roles)
     success = [*ends["success"], *(catalogue.masked(*lives.well) if lives.has_ended_well else ())]
-    is_outweighed = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
+    is_shut_down = _is_torn_down(bad) and _outweighs_success(catalogue, lead, success)
+    is_outweighed = is_shut_down or lives.has_failed_code
     rows = (
         (bool(success) and not is_outweighed, "succeeded", "the job reports that it completed"),
         (bool(limit), "failed", "the scheduler ended the job at its time limit"),

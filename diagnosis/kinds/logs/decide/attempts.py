@@ -130,7 +130,8 @@ def diagnose_logs(parsed: Sequence[Parsed], given: Given) -> LogDiagnosis | None
             known = replace(given, inventory=own)
         case = open_case(own_logs, known)
         if case is not None:
-            diagnoses.append(_as_attempt(verdict.conclude(case), case, number))
+            told = verdict.conclude(case)
+            diagnoses.append(_as_attempt(told, case, number, has_others=bool(number_of)))
     return _reported(diagnoses, names)
 
 
@@ -147,6 +148,20 @@ def _reported(diagnoses: Sequence[LogDiagnosis], jobs: Sequence[str]) -> LogDiag
         return replace(chosen, attempts=attempts)
     sentence = _several_jobs_sentence(chosen, attempts, jobs)
     return replace(chosen, missing=(sentence, *chosen.missing))
+
+
+def _restarted(case: Case, whole: Attempt) -> tuple[Attempt, ...]:
+    """The launches that one set of logs shows one after another: those that ended badly before the
+    job counted again from an earlier step, and the last one.
+    """
+    begun, first = whole.t0, whole.first
+    found: list[Attempt] = []
+    for restart in case.lives.restarts:
+        ended = None if restart.at is None else restart.at / SECOND
+        found.append(Attempt(whole.number + len(found), begun, ended, "failed", first, restart.last))
+        begun, first = ended, restart.first
+    last = replace(whole, number=whole.number + len(found), t0=begun, first=first)
+    return (*found, last)
 
 
 def _launch(case: Case, number: int) -> Attempt:
@@ -200,11 +215,14 @@ def _several_jobs_sentence(chosen: LogDiagnosis, attempts: Sequence[Attempt], na
     )
 
 
-def _as_attempt(result: LogDiagnosis, case: Case, number: int) -> LogDiagnosis:
+def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bool) -> LogDiagnosis:
+    """``has_others``: directories separate launches or jobs, and number them."""
+    whole = _launch(case, number)
+    launches = (whole,) if has_others else _restarted(case, whole)
     return replace(
         result,
-        attempt=number,
-        attempts=(_launch(case, number),),
+        attempt=launches[-1].number,
+        attempts=launches,
         framework=words.first(case.table.messages["example"], "frameworks") or "unknown",
         scheduler=words.first(case.table.messages["example"], "schedulers"),
         node_names=case.catalogue.nodes,

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from dataclasses import replace
 from itertools import chain
 from typing import Final
 
@@ -15,7 +16,7 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.compare import iterations, mixed
 from diagnosis.kinds.logs.compare.detectors.watchdogs import MISMATCH
-from diagnosis.kinds.logs.decide import explain, listed_events, locate, sentences, timeline
+from diagnosis.kinds.logs.decide import calibration, explain, listed_events, locate, sentences, timeline
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning import catalogue as catalogues
 from diagnosis.kinds.logs.meaning import indicators
@@ -47,7 +48,7 @@ def conclude(case: Case) -> LogDiagnosis:
         return _healthy(case)
     roots = _root_events(case, when)
     classification = _classify(case, roots, is_hang=when.symptom == "hang")
-    verdict = _verdict(case, roots, classification, where, when)
+    verdict = _calibrated(case, _verdict(case, roots, classification, where, when))
     roles = listed_events.event_roles(case, roots)
     accused = {node.node for node in where.nodes if node.is_suspect}
     listed = listed_events.list_events(case, roots, roles, accused)
@@ -96,7 +97,9 @@ def _progress_files(case: Case) -> frozenset[str]:
 
 def _healthy(case: Case) -> LogDiagnosis:
     none = taxonomy.load()["none"]
-    sure = THRESHOLDS.succeeded if case.ending.outcome == "succeeded" else THRESHOLDS.no_failure
+    sure = calibration.probability("no_failure", calibration.of_no_failure(case))
+    if case.ending.outcome == "unknown":
+        sure = min(sure, THRESHOLDS.no_end)
     survived = case.events.filter(pl.col("role") == Role.ROOT, ~pl.col("is_ordinary"))
     roles = dict.fromkeys(survived["event"].to_list(), Role.CONFIRMATION.value)
     return LogDiagnosis(
@@ -219,6 +222,20 @@ def _verdict(case: Case, roots: Sequence[int], found: classify.Classification, w
         runner = (found.runner_up.id, found.runner_up_confidence)
     labels = tuple(category.id for category in found.also)
     return Verdict(leaf.id, leaf.category, leaf.subcategory, found.confidence, runner, labels)
+
+
+def _calibrated(case: Case, verdict: Verdict) -> Verdict:
+    """A verdict with the confidence that such verdicts earned; the runner-up keeps its share of the
+    rest. One of consequences alone stays inconclusive.
+    """
+    if verdict.confidence < classify.THRESHOLDS.conclusive:
+        return verdict
+    sure = calibration.probability("failure", calibration.of_failure(case, verdict.confidence))
+    if verdict.runner_up is None:
+        return replace(verdict, confidence=sure)
+    name, before = verdict.runner_up
+    left = before / (1.0 - verdict.confidence) * (1.0 - sure)
+    return replace(verdict, confidence=sure, runner_up=(name, round(min(sure, left), 4)))
 
 
 def _category_of_end(case: Case, when: Moment) -> str:

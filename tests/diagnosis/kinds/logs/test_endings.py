@@ -146,3 +146,24 @@ def test_connections_that_break_after_the_planned_end_are_its_shutdown() -> None
     assert ending(lost, is_complete=True).outcome == "succeeded"
     assert ending(lost).outcome == "failed"
     assert ending(lost, TORN_DOWN, is_complete=True).outcome == "failed"
+
+
+def code(text: str, **more: Any) -> dict[str, Any]:
+    """A wrapper's message about the code with which a process ended."""
+    return {"example": text, "role": "teardown", "file": 0} | more
+
+
+@pytest.mark.parametrize(
+    ("events", "expected"),
+    [
+        ([SUCCESS, code("process exiting with code: 1", **LATER)], "failed"),
+        ([code("process exiting with code: 1"), SUCCESS | LATER], "failed"),  # the words of another program
+        (
+            [SUCCESS, code("attempt 1 gave status 3", **LATER), code("attempt 2 gave status 0", first_line=12)],
+            "succeeded",
+        ),
+        ([SUCCESS, code("exit code: -9", **LATER)], "succeeded"),  # who was killed did not fail by itself
+    ],
+)
+def test_the_last_status_of_a_process_outweighs_words_of_success(events: list[dict[str, Any]], expected: str) -> None:
+    assert ending(*events).outcome == expected

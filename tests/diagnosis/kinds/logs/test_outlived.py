@@ -13,12 +13,16 @@ from diagnosis.pipeline import diagnose
 
 
 def told(folder: Path, **files: str) -> dict[str, Any]:
+    return dict(told_all(folder, **files)["logs"])
+
+
+def told_all(folder: Path, **files: str) -> dict[str, Any]:
+    """The whole report of a job of these files."""
     kept = {f"{name}.log": text.encode() for name, text in files.items()}
     parsed = [
         parse(io.BytesIO(data), path, ParseHints(kind=Kind.LOG), folder / path) for path, data in sorted(kept.items())
     ]
-    found = report.to_json(diagnose(parsed, read=lambda path, at, size: kept[path][at : at + size]))
-    return dict(found["logs"])
+    return dict(report.to_json(diagnose(parsed, read=lambda path, at, size: kept[path][at : at + size])))
 
 
 def steps(count: int, line: str) -> str:
