@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import hashlib
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from itertools import accumulate, chain
 from pathlib import Path
-from typing import Any, BinaryIO, cast
+from typing import Any, BinaryIO, Final, cast
 from zoneinfo import ZoneInfo
 
 import polars as pl
 
+from diagnosis import thresholds
+from diagnosis.checked_stream import CheckedStream
 from diagnosis.kinds.evidence_kind import EvidenceFile
 from diagnosis.kinds.logs.read import encodings, joined, lines, physical, wrapped
 from diagnosis.kinds.logs.read.described import Log
@@ -24,6 +26,7 @@ from diagnosis.kinds.logs.rows import cells
 from diagnosis.model import Parsed, Part, Source
 from diagnosis.unread_forms import HEAD_BYTES, form_of
 
+LIMITS: Final = thresholds.limits("log_parsing")
 #: A log with more lines than this is counted when it is read, which spares its diagnosis from reading all of them.
 MIN_COUNTED_LINES = 1 << 17
 #: Ranges whose messages and counts are joined at a time.
@@ -32,6 +35,7 @@ _MERGED_MESSAGES = (
     "So many different messages that further ones were counted by their first words only; warnings, errors and codes "
     "were kept longest. All lines can be read."
 )
+_MANY_LINES = "The log has far more lines than text, most of them empty: only the first {count:,} lines were read."
 _LONG_LINES = (
     f"Of lines longer than {lines.LINE_BYTES:,} bytes only the beginning and the end were read. All can be shown."
 )
@@ -51,7 +55,11 @@ def parse_log(file: EvidenceFile) -> Parsed:
     tee.read(mark)
     reader = LogReader([Sources(path, hints.node)], work, time_zone=time_zone(hints.time_zone, notes))
     stream = cast("BinaryIO", tee)
-    reader.read(lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped))
+    blocks = lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped)
+    reader.read(_within_budget(blocks, reader, tee))
+    if next(blocks, None) is not None:
+        notes.append(_MANY_LINES.format(count=reader.logs[0].lines))
+        tee.drain()
     if tee.broke:
         notes.append(tee.broken_off())
     is_range = hints.offset > 0 or (hints.bytes_total or 0) > tee.passed  # is joined without its lines
@@ -65,6 +73,16 @@ def parse_log(file: EvidenceFile) -> Parsed:
     if (parsed.lines < MIN_COUNTED_LINES and not is_range) or not _has_final_times(parsed):
         return parsed
     return cells.store_counts(parsed, cells.counts_of(parsed), work / "cells.parquet")
+
+
+def _within_budget(blocks: Iterator[lines.Block], reader: LogReader, tee: CheckedStream) -> Iterator[lines.Block]:
+    """The blocks up to the one after which the log has more lines than its bytes may make: an empty line costs as much
+    as any other.
+    """
+    for block in blocks:
+        yield block
+        if reader.logs[0].lines > LIMITS.lines + tee.passed // LIMITS.line_bytes:
+            return
 
 
 def _has_final_times(log: Parsed) -> bool:

@@ -134,7 +134,8 @@ def _divide(
 @partition
 def _sort_stretch(stretch: list[_Values], near: float | None, t0: int, is_to_clear: bool) -> _Values:
     """The columns of a stretch in order of time, in seconds from ``t0``, without repeated records if wished."""
-    table = _table(stretch, near).sort("start", maintain_order=True)
+    parts = _tables(stretch, near)
+    table = pl.concat(map(_without_repeats, parts) if is_to_clear else parts).sort("start", maintain_order=True)
     table = _without_repeats(table) if is_to_clear else table
     columns = {name: table[name].to_numpy() for name in _COLUMN_TYPES}
     return list((columns | {name: (columns[name] - t0) / 1e9 for name in _TIMES}).values())
@@ -148,16 +149,19 @@ def _kept_rows(columns: _Values) -> _Values:
 
 @partition
 def _count_different(stretch: list[_Values], near: float | None) -> int:
-    return _first_of_each(_table(stretch, near))
+    return pl.concat(map(_key, _tables(stretch, near))).n_unique()
 
 
-def _table(stretch: list[_Values], near: float | None) -> pl.DataFrame:
-    """The rows of a stretch in the order of the files, without those far from ``near``."""
-    parts = [pl.DataFrame(dict(zip(_COLUMN_TYPES, values, strict=True))) for values in stretch]
-    table = pl.concat(parts) if parts else pl.DataFrame(schema={"start": pl.Int64})
-    if near is None or not parts:
-        return table
-    return table.filter(pl.Series(~_is_far(table["start"].to_numpy(), table["end"].to_numpy(), near)))
+def _tables(stretch: list[_Values], near: float | None) -> list[pl.DataFrame]:
+    """The rows of a stretch in the order of the files, without those far from ``near``: very many may begin at one
+    instant, so what can be left out of each part is not joined first.
+    """
+    tables = [pl.DataFrame(dict(zip(_COLUMN_TYPES, values, strict=True))) for values in stretch]
+    if near is None:
+        return tables
+    return [
+        table.filter(pl.Series(~_is_far(table["start"].to_numpy(), table["end"].to_numpy(), near))) for table in tables
+    ]
 
 
 def _is_far(start: npt.NDArray[Any], end: npt.NDArray[Any], middle: float) -> npt.NDArray[np.bool_]:

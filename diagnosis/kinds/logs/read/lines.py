@@ -23,6 +23,8 @@ from diagnosis.plain import ANSI
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.
 BLOCK_BYTES = 16 << 20
+#: Lines of a block: a row takes some hundred bytes of memory, and an empty line one byte of evidence.
+_BLOCK_LINES = 1 << 20
 #: Of longer lines only the two ends are shown and masked; offset and length still cover the whole line.
 LINE_CHARS = 16_384
 LINE_BYTES = 4 * LINE_CHARS
@@ -261,14 +263,19 @@ def blocks(
     """Yields the lines of ``stream``, whose first byte is byte ``offset`` of the evidence, in blocks.
 
     ``is_wrapped``: lines are JSON objects or records around messages (:mod:`wrapped`). Linear in bytes;
-    memory a small multiple of ``block_bytes``. Errors of ``stream.read`` pass through.
+    memory a small multiple of ``block_bytes``: a block of many short lines is cut into several. Errors of
+    ``stream.read`` pass through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)
     is_last = False
     while not is_last:
         chunk = _read_full(stream, block_bytes)
         is_last = len(chunk) < block_bytes
-        yield from cutter.blocks(chunk, is_last)
+        piece_bytes = _BLOCK_LINES if chunk.count(b"\n") > _BLOCK_LINES else block_bytes
+        pieces = [chunk[at : at + piece_bytes] for at in range(0, len(chunk), piece_bytes)] or [b""]
+        for piece in pieces[:-1]:
+            yield from cutter.blocks(piece, last=False)
+        yield from cutter.blocks(pieces[-1], is_last)
 
 
 def _read_full(stream: BinaryIO, size: int) -> bytes:

@@ -37,7 +37,7 @@ _WORKERS = 2
 _PART_ROWS = 1 << 19
 #: Distinct messages of one artifact without a level or code; further ones are counted by their first words, up to the
 #: same number, and all others as one. Messages with a code, warnings and errors have the same limits of their own.
-MAX_MESSAGES = 100_000
+MAX_MESSAGES = 40_000
 _ORDINARY, _TELLING, _OPENINGS = range(3)
 type Places = npt.NDArray[np.int64]
 

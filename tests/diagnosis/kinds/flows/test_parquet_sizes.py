@@ -61,3 +61,15 @@ def test_columns_that_nest_deeply_are_refused() -> None:
     check_sizes(io.BytesIO(nested_parquet(90)))
     with pytest.raises(Unreadable, match="nest too deeply"):
         check_sizes(io.BytesIO(nested_parquet(5_000)))
+
+
+def test_of_rows_that_take_no_space_only_so_many_are_read_as_the_bytes_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vars(parquet_sizes.LIMITS), "rows", 1_000)
+    out = io.BytesIO()
+    row = {"start_time": 1.0, "duration": 0.5, "src": "10.0.0.1", "dst": "10.0.0.2", "bytes": 9}
+    pl.select(**{name: pl.repeat(value, 200_000) for name, value in row.items()}).write_parquet(out)
+    found = parse(io.BytesIO(out.getvalue()), "flows.parquet", ParseHints(), tmp_path)
+    assert found.lines == 1_000 + len(out.getvalue()) // 2
+    assert found.notes[0].startswith(f"The file states 200,000 rows in {len(out.getvalue()):,} bytes")

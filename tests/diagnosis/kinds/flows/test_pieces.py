@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from polars.testing import assert_frame_equal
 
-from diagnosis.kinds.flows.capture import pieces
+from diagnosis.kinds.flows.capture import pieces, records_in_order
 from diagnosis.kinds.flows.capture.arrays import idle_gaps
 from diagnosis.kinds.flows.capture.capture import Flows, join_group
 from diagnosis.kinds.flows.steps.segment import bursts_of, moved_before
@@ -157,3 +157,16 @@ def test_a_full_disk_is_an_error_of_the_machine(tmp_path: Path, monkeypatch: pyt
     monkeypatch.setattr("os.posix_fallocate", full)
     with pytest.raises(OSError, match="No space left"):
         pieces.Disk(tmp_path).empty(11, np.float64)
+
+
+def test_equal_records_of_one_instant_are_never_all_in_memory(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pieces, "PIECE_ROWS", 100)
+    heights: list[int] = []
+    clear = records_in_order._without_repeats
+    monkeypatch.setattr(
+        records_in_order, "_without_repeats", lambda table: heights.append(table.height) or clear(table)
+    )
+    row = {"start_time": 1.0000001, "duration": 0.5, "src": "10.0.0.1", "dst": "10.0.0.2", "bytes": 9}
+    report_of(pl.select(**{name: pl.repeat(value, 2_000) for name, value in row.items()}), [], tmp_path)
+    assert len(heights) > 10
+    assert max(heights) <= 100

@@ -15,6 +15,7 @@ from hypothesis import strategies as st
 
 from diagnosis.kinds.flows import parse_flow, sniff
 from diagnosis.kinds.flows.capture.capture import load_capture
+from diagnosis.kinds.flows.read.readers import base
 from diagnosis.kinds.flows.read.readers.base import blocks_of_lines
 from diagnosis.model import ParseHints
 from tests.diagnosis.kinds.flows.helpers import parsed, records_of
@@ -352,3 +353,12 @@ def test_a_file_of_one_record_is_not_misread_for_its_summary(tmp_path: Path) -> 
 )
 def test_what_cannot_be_read_is_refused_with_what_to_export(data: bytes, said: str, tmp_path: Path) -> None:
     assert said in str(parsed(data, tmp_path).skipped)
+
+
+def test_an_open_mark_before_very_many_short_lines_costs_one_sentence(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(vars(base.LIMITS), "lines", 100)
+    data = b'start_time,duration,src,dst,bytes\n1772000000,1,"10.0.0.1,10.0.0.2,' + b"x\n" * 5_000
+    told = parse_flow(io.BytesIO(data), "flows.csv", ParseHints(), tmp_path).skipped
+    assert told == "Most of its lines are too short for a record of a flow, and there are 5,000 of them so far."

@@ -3,7 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
+import pytest
+
+from diagnosis import ParseHints, parse
+from diagnosis.kinds.logs import log_parsing
 from diagnosis.kinds.logs.read import lines
 
 
@@ -47,3 +52,30 @@ def test_of_an_overwritten_line_that_ends_with_blanks_the_last_text_is_kept() ->
 
 def test_of_an_overwritten_line_without_any_text_nothing_is_kept() -> None:
     assert lines.overwritten_text("\r \r") == ""
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le"])
+def test_a_block_of_many_empty_lines_is_cut_into_several(monkeypatch: pytest.MonkeyPatch, encoding: str) -> None:
+    monkeypatch.setattr(lines, "_BLOCK_LINES", 1 << 10)
+    data = ("one line\n" + "\n" * 5_000 + "the last").encode(encoding)
+    found = list(lines.blocks(io.BytesIO(data), encoding=encoding))
+    assert b"".join(block.raw for block in found) == data
+    assert max(block.raw.count(b"\n") for block in found) <= 1 << 10
+
+
+def test_of_a_log_of_empty_lines_only_so_many_are_read_as_its_bytes_allow(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lines, "_BLOCK_LINES", 1 << 10)
+    monkeypatch.setitem(vars(log_parsing.LIMITS), "lines", 2_000)
+    parsed = parse(io.BytesIO(b"2026-03-01 08:00:00 begun\n" + b"\n" * 50_000), "a.log", ParseHints(), tmp_path)
+    assert 2_000 < parsed.lines < 10_000
+    assert parsed.bytes == 50_026
+    assert f"only the first {parsed.lines:,} lines were read" in parsed.notes[0]
+
+
+def test_a_long_log_of_usual_lines_is_read_whole(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_BLOCK_LINES", 1 << 10)
+    monkeypatch.setitem(vars(log_parsing.LIMITS), "lines", 100)
+    data = b"2026-03-01 08:00:00 step done\n\n" * 3_000
+    assert parse(io.BytesIO(data), "a.log", ParseHints(), tmp_path).lines == 6_000

@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from diagnosis.kinds.logs.meaning import signatures
+from diagnosis.kinds.logs.meaning.signatures import match
 from diagnosis.kinds.logs.meaning.signatures.load import AREAS
 from diagnosis.kinds.logs.meaning.signatures.validate import validate
 from diagnosis.model import Role
@@ -202,3 +203,12 @@ def test_nothing_matches_nothing() -> None:
 def test_missing_examples_and_long_lines_do_no_harm() -> None:
     frame = uniques("x" * 5_000_000 + " CUDA out of memory", "").with_columns(text=pl.lit(None, dtype=pl.String))
     assert signatures.load().match(frame).is_empty()
+
+
+def test_rules_read_less_of_long_messages_the_more_there_are() -> None:
+    few = pl.Series(["a" * 5_000] * 10)
+    assert set(match.heads_of(few).str.len_bytes()) == {match.MATCHED_BYTES}
+    many = pl.Series([f"{n} " + "out of memory " * 300 for n in range(3_000)] + ["CUDA error: out of memory"])
+    heads = match.heads_of(many)
+    assert heads.str.len_bytes().sum() <= 2 << 20
+    assert heads[-1] == many[-1]

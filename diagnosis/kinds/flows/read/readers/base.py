@@ -4,13 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import BinaryIO
+from typing import BinaryIO, Final
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.port_rates import Bandwidth
 from diagnosis.model import ParseHints
 
+LIMITS: Final = thresholds.limits("base")
 BLOCK_BYTES = 16 << 20
+_MANY_LINES: Final = "Most of its lines are too short for a record of a flow, and there are {lines:,} of them so far."
 
 
 class UnusableFlows(Exception):
@@ -40,7 +43,19 @@ Reader = Callable[[BinaryIO, str, ParseHints, RecordWriter], Reading]
 
 
 def blocks_of_lines(stream: BinaryIO, first: bytes = b"", size: int = BLOCK_BYTES) -> Iterator[bytes]:
-    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut, so memory stays bounded."""
+    """Whole lines in blocks of about ``size`` bytes; a line longer than 8 blocks is cut: memory stays bounded. Raises
+    ``UnusableFlows`` for very many short lines: each becomes a row, which takes far more memory than an empty line.
+    """
+    lines = size_read = 0
+    for block in _blocks(stream, first, size):
+        lines += block.count(b"\n")
+        size_read += len(block)
+        if lines > LIMITS.lines + size_read // LIMITS.line_bytes:
+            raise UnusableFlows(_MANY_LINES.format(lines=lines))
+        yield block
+
+
+def _blocks(stream: BinaryIO, first: bytes, size: int) -> Iterator[bytes]:
     rest = first
     while True:
         block = stream.read(size)

@@ -4,18 +4,24 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from typing import BinaryIO
+from pathlib import Path
+from typing import BinaryIO, Final
 
 import polars as pl
 
+from diagnosis import thresholds
 from diagnosis.kinds.flows.read.flow_records import RecordWriter
 from diagnosis.kinds.flows.read.readers import counters, parquet_sizes
 from diagnosis.kinds.flows.read.readers.base import Reading, UnusableFlows
 from diagnosis.kinds.flows.read.readers.columns import Columns
 from diagnosis.model import ParseHints
 
+LIMITS: Final = thresholds.limits("parquet")
 #: rows that are read at a time: a row of equal values takes no space in the file, and some hundred bytes here
 SLICE_ROWS = 250_000
+_MANY_ROWS: Final = (
+    "The file states {stated:,} rows in {size:,} bytes, so most of them are equal: only the first {total:,} were read."
+)
 
 
 def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWriter) -> Reading:
@@ -30,22 +36,28 @@ def read_parquet(stream: BinaryIO, path: str, hints: ParseHints, out: RecordWrit
         try:
             scan = pl.scan_parquet(spool.name)
             names = scan.collect_schema().names()
-            total = scan.select(pl.len()).collect().item()
+            stated = scan.select(pl.len()).collect().item()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException) as error:
             raise UnusableFlows(f"The Parquet file cannot be read ({_first_line(error)}). Export it again.") from error
-        ports = counters.find_columns(names)
-        if ports is not None:
-            return _counters(scan, ports, total)
+        size = Path(spool.name).stat().st_size
+        total = min(stated, LIMITS.rows + size // LIMITS.row_bytes)
+        reading = _reading(scan.head(total), names, total)
+        if total < stated:
+            reading.notes.append(_MANY_ROWS.format(stated=stated, size=size, total=total))
+        if reading.bandwidth is not None:
+            return reading
         columns = Columns.of(names)
-        reading = Reading("canonical-parquet", lines=total)
         for offset in range(0, total, SLICE_ROWS):
             table = scan.slice(offset, SLICE_ROWS).collect()
             out.add(columns.normalise(table, hints.time_zone, reading))
     return reading
 
 
-def _counters(scan: pl.LazyFrame, ports: dict[str, str], rows: int) -> Reading:
-    """Port counters: no steps, only bandwidth over time."""
+def _reading(scan: pl.LazyFrame, names: list[str], rows: int) -> Reading:
+    """What is known of a file before its records; of port counters all: no steps, only bandwidth over time."""
+    ports = counters.find_columns(names)
+    if ports is None:
+        return Reading("canonical-parquet", lines=rows)
     reading = Reading("port-counters", lines=rows)
     reading.bandwidth = counters.bandwidth(scan, ports)
     reading.notes.append("Switch port counters: they show bandwidth over time, not which machines exchange data.")

@@ -33,6 +33,10 @@ SCHEMA: Mapping[str, pl.DataType] = {
 type _Hit = tuple[str, int, str, str, str]
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 MATCHED_BYTES = 4096
+#: Of messages that have more bytes than this together, rules read less of the longest, but never less than this of one:
+#: a message that holds the words of all rules is tried with each of them.
+_MATCHED_BYTES_IN_ALL = 2 << 20
+_LEAST_MATCHED_BYTES = 256
 #: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
 _TEXTS_AT_A_TIME = 1 << 13
 
@@ -89,14 +93,14 @@ class SignatureSet:
             A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
         """
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
-        heads = uniques.select(pl.coalesce(columns).str.head(MATCHED_BYTES)).to_series()
+        heads = heads_of(uniques.select(pl.coalesce(columns)).to_series())
         found = zip(uniques["masked"], self._known.of(heads), strict=True)
         rows = [(key, *hit) for key, hits in found for hit in (hits if every else hits[:1])]
         return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("masked", "order")
 
     def match_texts(self, texts: Iterable[str]) -> list[str | None]:
         """The id of the deciding rule of each text, or None."""
-        heads = pl.Series(list(texts), dtype=pl.String).str.head(MATCHED_BYTES)
+        heads = heads_of(pl.Series(list(texts), dtype=pl.String))
         return [hits[0][0] if hits else None for hits in self._known.of(heads)]
 
     def resolve(self, present: Iterable[str]) -> dict[str, Role]:
@@ -194,6 +198,15 @@ class SignatureSet:
             else [""] * len(lines)
         )
         return [self.rules[sig.codes.get(code, sig).id] for code in codes]
+
+
+def heads_of(texts: pl.Series) -> pl.Series:
+    """What rules read of each text: its beginning, shorter the more long texts there are. O(characters)."""
+    size, heads = MATCHED_BYTES, texts.str.head(MATCHED_BYTES)
+    while size > _LEAST_MATCHED_BYTES and int(heads.str.len_bytes().sum() or 0) > _MATCHED_BYTES_IN_ALL:
+        size //= 2
+        heads = heads.str.head(size)
+    return heads
 
 
 def _yields(rule: Signature, other: Signature) -> bool:
