@@ -55,7 +55,8 @@ def parse_log(file: EvidenceFile) -> Parsed:
     tee.read(mark)
     reader = LogReader([Sources(path, hints.node)], work, time_zone=time_zone(hints.time_zone, notes))
     stream = cast("BinaryIO", tee)
-    blocks = lines.blocks(stream, encoding=encoding, offset=hints.offset + mark, is_wrapped=is_wrapped)
+    begin = hints.offset + mark
+    blocks = lines.blocks(stream, encoding=encoding, offset=begin, is_wrapped=is_wrapped)
     reader.read(_within_budget(blocks, reader, tee))
     if next(blocks, None) is not None:
         notes.append(_MANY_LINES.format(count=reader.logs[0].lines))
@@ -76,8 +77,8 @@ def parse_log(file: EvidenceFile) -> Parsed:
 
 
 def _within_budget(blocks: Iterator[lines.Block], reader: LogReader, tee: CheckedStream) -> Iterator[lines.Block]:
-    """The blocks up to the one after which the log has more lines than its bytes may make: an empty line costs as much
-    as any other.
+    """The blocks up to the one after which the log has more lines than its bytes may make: an
+    empty line costs as much as any other.
     """
     for block in blocks:
         yield block

@@ -23,7 +23,7 @@ from diagnosis.plain import ANSI
 
 #: Bytes read at a time; the peak memory of parsing is a small multiple of it.
 BLOCK_BYTES = 16 << 20
-#: Lines of a block: a row takes some hundred bytes of memory, and an empty line one byte of evidence.
+#: Lines of a block: a row takes some hundred bytes of memory, an empty line one byte of evidence.
 _BLOCK_LINES = 1 << 20
 #: Of longer lines only the two ends are shown and masked; offset and length still cover the whole line.
 LINE_CHARS = 16_384
@@ -262,9 +262,9 @@ def blocks(
 ) -> Iterator[Block]:
     """Yields the lines of ``stream``, whose first byte is byte ``offset`` of the evidence, in blocks.
 
-    ``is_wrapped``: lines are JSON objects or records around messages (:mod:`wrapped`). Linear in bytes;
-    memory a small multiple of ``block_bytes``: a block of many short lines is cut into several. Errors of
-    ``stream.read`` pass through.
+    ``is_wrapped``: lines are JSON objects or records around messages (:mod:`wrapped`). Linear in
+    bytes; memory a small multiple of ``block_bytes``: a block of many short lines is cut into
+    several. Errors of ``stream.read`` pass through.
     """
     cutter = _Cutter(encoding, offset, is_wrapped)
     is_last = False

@@ -33,8 +33,8 @@ SCHEMA: Mapping[str, pl.DataType] = {
 type _Hit = tuple[str, int, str, str, str]
 #: Number of bytes of a message that rules read; later text rarely names a cause, and lines may have megabytes.
 MATCHED_BYTES = 4096
-#: Of messages that have more bytes than this together, rules read less of the longest, but never less than this of one:
-#: a message that holds the words of all rules is tried with each of them.
+#: Of messages that have more bytes than this together, rules read less of the longest, but never
+#: less than this of one: a message that holds the words of all rules is tried with each of them.
 _MATCHED_BYTES_IN_ALL = 2 << 20
 _LEAST_MATCHED_BYTES = 256
 #: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
