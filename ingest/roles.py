@@ -8,8 +8,10 @@ from typing import Any
 ABILITIES: dict[str, frozenset[str]] = {
     "viewer": frozenset(),
     "engineer": frozenset({"upload", "review", "statistics"}),
-    "manager": frozenset({"review", "statistics", "export", "routes", "demonstration", "move"}),
-    "admin": frozenset({"upload", "review", "statistics", "export", "routes", "demonstration", "move", "administer"}),
+    "manager": frozenset({"review", "statistics", "export", "routes", "demonstration", "move", "organise"}),
+    "admin": frozenset(
+        {"upload", "review", "statistics", "export", "routes", "demonstration", "move", "organise", "administer"}
+    ),
 }
 
 #: scope of a token -> the ability that its user needs, too

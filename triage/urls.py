@@ -95,6 +95,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("triage.urls_knowledge")),
     path("", include("triage.urls_help")),
     path("", include("triage.urls_routes")),
+    path("", include("triage.urls_organisation")),
     path("api/v1/", include("ingest.api.urls")),
     path("api/v1/", include("triage.api.urls")),
     path("api/schema/", SpectacularAPIView.as_view(), name="api-schema"),

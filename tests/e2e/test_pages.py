@@ -44,8 +44,8 @@ FURTHER = {
         "/help/integrations/",
         "/help/?find=retry",
     ),
-    "manager": ("/statistics/planning/",),
-    "admin": ("/account/services/", "/rules/", "/rules/new/"),
+    "manager": ("/statistics/planning/", "/people/", "/people/engineer/", "/teams/", "/clusters/"),
+    "admin": ("/account/services/", "/people/", "/people/engineer/", "/teams/", "/clusters/", "/rules/", "/rules/new/"),
 }
 #: statistics and job draw charts, whose library is loaded only there
 PLAIN = [name for name in PAGES if name not in {"statistics", "job", "incident"}]

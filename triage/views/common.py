@@ -31,6 +31,7 @@ _NEEDS = {
     "export": "Exporting needs the role manager.",
     "demonstration": "Removing the demonstration needs the role manager.",
     "move": "Moving jobs to other clusters needs the role manager.",
+    "organise": "People, teams and clusters need the role manager.",
     "routes": "Routes need the role manager.",
 }
 
