@@ -21,6 +21,7 @@ from diagnosis import thresholds
 from diagnosis.kinds.flows.capture.capture import Bools, Floats
 from diagnosis.kinds.flows.jobs.group_numbers import group_numbers
 from diagnosis.kinds.flows.jobs.parallelism import Layout
+from diagnosis.kinds.flows.slow.slow_workers import shared_share
 from diagnosis.kinds.flows.slow.slowness import SlowReport, lateness_by_step
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
@@ -53,7 +54,7 @@ def find_uneven_work(
     if len(steps) < THRESHOLDS.steps:
         return None
     found = _uneven(_begins(transfers, steps), "began the gradient exchange", steps, layout, usual)
-    if found is None and stages is not None:
+    if found is None and stages is not None and shared_share(stages) >= THRESHOLDS.shared:
         found = _uneven(stages.ended, "ended its last pass", steps, layout, usual)
     return found
 
@@ -113,7 +114,7 @@ def _moving_waits(moments: Floats) -> Floats:
     mean = np.nansum(moments, axis=0) / np.maximum(is_known.sum(axis=0), 1)
     waits = np.nan_to_num(moments - mean)
     moving = waits - np.median(waits, axis=1, keepdims=True)
-    return np.maximum(moving - moving.mean(axis=0), 0.0)
+    return np.asarray(np.maximum(moving - moving.mean(axis=0), 0.0))
 
 
 def _strongest_share(waits: Floats, lost: Floats) -> float:

@@ -77,6 +77,22 @@ def slow_workers(times: StageTimes, steps: Steps, layout: Layout, capture: Captu
     return [*found, *_of_replicas(against_peers, found, job)]
 
 
+def shared_share(times: StageTimes) -> float:
+    """The share of the stages' variation from step to step that all stages of a replica have in
+    common: 1 if the work varies, 0 if each machine varies by itself. 0 if there are no peers.
+    """
+    against_peers = _against_others(np.log(times.seconds), times.stage)
+    varying = against_peers - _median(against_peers.T)[:, None]
+    replicas = [varying[times.chain == chain] for chain in np.unique(times.chain)]
+    stages = min(len(rows) for rows in replicas)
+    means = [_middle_rows(rows) for rows in replicas]
+    own = spread(varying[~np.isnan(varying)]) ** 2
+    common = spread(np.concatenate(means)) ** 2
+    if stages < 2 or own <= 0:
+        return 0.0
+    return (common * stages / own - 1.0) / (stages - 1)
+
+
 def _of_workers(own: Floats, against_peers: Floats, job: _Job) -> Iterator[SlowReport]:
     """Workers that are slow within their replica and against their peers: of two replicas with two
     stages, the sound worker beside the slow one is slower than the rest of its replica, too.
@@ -170,6 +186,12 @@ def _middle(values: Floats) -> float:
     """The median of the known values, 0 without any."""
     known = values[~np.isnan(values)]
     return float(np.median(known)) if len(known) else 0.0
+
+
+def _middle_rows(rows: Floats) -> Floats:
+    """The mean of each step that all rows know."""
+    mean = rows.mean(axis=0)
+    return np.asarray(mean[~np.isnan(mean)])
 
 
 def _median(rows: Floats) -> Floats:

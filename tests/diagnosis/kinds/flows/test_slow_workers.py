@@ -12,7 +12,7 @@ import pytest
 
 from diagnosis.kinds.flows.capture.capture import Floats
 from diagnosis.kinds.flows.slow.moving import _moving_waits, that_stay
-from diagnosis.kinds.flows.slow.slow_workers import slow_workers
+from diagnosis.kinds.flows.slow.slow_workers import shared_share, slow_workers
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
@@ -25,8 +25,15 @@ SLOW_REPLICA, SLOW_STAGE = 2, 1
 
 def find(work: Floats, slow: Floats) -> list[SlowReport]:
     """The findings in a job of 1 s passes; ``work[replica, step]`` of whole replicas, ``slow[step]`` of one worker."""
+    times, steps, capture = job(work, slow)
+    layout = SimpleNamespace(dp_groups=[], pp_groups=[])
+    return slow_workers(times, steps, cast("Any", layout), cast("Any", capture), float(np.median(steps.seconds)))
+
+
+def job(work: Floats, slow: Floats, noise: float = 0.01) -> tuple[StageTimes, Steps, SimpleNamespace]:
+    """The stages' times of such a job, its steps and its capture."""
     rng = np.random.default_rng(5)
-    passes = rng.lognormal(0, 0.01, (REPLICAS, STAGES, STEPS)) * work[:, None, :]
+    passes = rng.lognormal(0, noise, (REPLICAS, STAGES, STEPS)) * work[:, None, :]
     passes[SLOW_REPLICA, SLOW_STAGE] *= slow
     replica, stage = np.divmod(np.arange(REPLICAS * STAGES), STAGES)
     took = passes.sum(axis=1)
@@ -36,9 +43,8 @@ def find(work: Floats, slow: Floats) -> list[SlowReport]:
     seconds = passes.reshape(-1, STEPS)
     times = StageTimes(np.arange(len(seconds)), stage, STAGES, seconds, replica, ended)
     steps = Steps(begin, end, np.append(begin, end[-1]), np.ones(STEPS), "DP", "gaps")
-    layout = SimpleNamespace(dp_groups=[], pp_groups=[])
     capture = SimpleNamespace(places={}, names=[f"r{d} s{p}" for d, p in zip(replica, stage, strict=True)])
-    return slow_workers(times, steps, cast("Any", layout), cast("Any", capture), float(np.median(end - begin)))
+    return times, steps, capture
 
 
 def uneven(spread: float) -> Floats:
@@ -98,6 +104,11 @@ def test_a_worker_that_is_slow_from_the_first_step_on_is_named_from_its_transfer
     (found,) = [d for d in job_of(report, capture)["diagnoses"] if d["kind"] == "slow_group"]
     assert report["suspects"][0]["entity"] == f"node-{1 + 4 * stage:04d}"
     assert "in every step" in found["reason"]
+
+
+def test_work_varies_for_all_stages_of_a_replica_together_and_machines_vary_by_themselves() -> None:
+    assert shared_share(job(uneven(0.3), SOUND * 1.5)[0]) > 0.8
+    assert shared_share(job(EVEN, SOUND * 1.5, noise=0.3)[0]) < 0.2
 
 
 def test_a_stretch_of_lateness_is_chance_where_the_work_moves_and_half_of_the_steps_are_not() -> None:
