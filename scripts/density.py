@@ -8,13 +8,14 @@ from __future__ import annotations
 
 import argparse
 import ast
+import gc
 import io
 import math
 import re
 import sys
 import tokenize
 import tomllib
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
@@ -55,35 +56,36 @@ class Density:
 
 
 def measure(sources: Mapping[Path, str]) -> Density:
-    """The figures of one package. Reads each tree three times: about 0.1 s for 1,000 lines."""
+    """The figures of one package: about 0.05 s for 1,000 lines."""
     trees = [ast.parse(source) for source in sources.values()]
-    code_lines = sum(map(_count_code_lines, sources.values(), trees))
-    decisions = sum(map(_count_decisions, trees))
+    nodes = [list(ast.walk(tree)) for tree in trees]
+    code_lines = sum(map(_count_code_lines, sources.values(), nodes))
+    decisions = sum(map(_count_decisions, nodes))
     ratings = sorted((rating for tree in trees for rating in _ratings(tree)), reverse=True)
     worst = ratings[: math.ceil(len(ratings) / 10)]
     return Density(
         decisions=1000 * decisions / max(code_lines, 1),
-        nested=sum(map(_count_nested, trees)),
+        nested=sum(map(_count_nested, nodes)),
         complex=sum(rating > MAX_COMPLEXITY for rating in ratings),
         worst_tenth=sum(worst) / max(len(worst), 1),
         long_lines=sum(map(_count_long_lines, sources.values())),
     )
 
 
-def _count_code_lines(source: str, tree: ast.AST) -> int:
+def _count_code_lines(source: str, nodes: Sequence[ast.AST]) -> int:
     code: set[int] = set()
     for token in tokenize.generate_tokens(io.StringIO(source).readline):
         if token.type not in _NO_CODE:
             code.update(range(token.start[0], token.end[0] + 1))
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant):
             code.difference_update(range(node.lineno, (node.end_lineno or node.lineno) + 1))
     return len(code)
 
 
-def _count_decisions(tree: ast.AST) -> int:
+def _count_decisions(nodes: Sequence[ast.AST]) -> int:
     count = 0
-    for node in ast.walk(tree):
+    for node in nodes:
         if isinstance(node, _DECIDES):
             count += 1
         elif isinstance(node, ast.BoolOp):
@@ -93,9 +95,8 @@ def _count_decisions(tree: ast.AST) -> int:
     return count
 
 
-def _count_nested(tree: ast.AST) -> int:
-    found = [node for node in ast.walk(tree) if isinstance(node, _COMPREHENSION)]
-    return sum(_is_nested(node) for node in found)
+def _count_nested(nodes: Sequence[ast.AST]) -> int:
+    return sum(_is_nested(node) for node in nodes if isinstance(node, _COMPREHENSION))
 
 
 def _is_nested(comprehension: ast.ListComp | ast.SetComp | ast.DictComp | ast.GeneratorExp) -> bool:
@@ -162,6 +163,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--tighten", action="store_true", help="lower the limits to what is reached")
     options = parser.parse_args()
+    gc.disable()  # trees have no cycles, and to look for some takes longer than to parse them
     text = LIMITS.read_text(encoding="utf-8")
     limits = {package: Density(**row) for package, row in tomllib.loads(text).items()}
     is_above = False

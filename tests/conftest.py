@@ -53,13 +53,15 @@ SHARED = Path(os.environ.get("FAULTLINE_SHARED", ROOT.parent / "shared"))
 
 
 #: Modules and collected tests live as long as the process. Python's usual search for unreachable objects walks all of
-#: them again and again, which takes a tenth of the processor time of all tests.
+#: them again and again, which takes a tenth of the processor time of all tests, and of what loads them.
 gc.set_threshold(100_000, 50, 100)
+gc.disable()
 
 
 def pytest_collection_finish() -> None:
     gc.collect()
     gc.freeze()
+    gc.enable()
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:

@@ -21,7 +21,7 @@ import polars as pl
 from diagnosis import thresholds
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.pace import counters, durations
-from diagnosis.kinds.logs.read import raw_lines
+from diagnosis.kinds.logs.read import patterns, raw_lines
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level, ReadRange
 
@@ -323,9 +323,13 @@ def _is_closed(progress: Progress, table: LogTable) -> bool:
     is_new = pl.when(is_elsewhere).then(is_later).otherwise(is_below)
     began = cells.group_by("masked").agg(is_new=is_new.all()).filter("is_new")
     new = table.messages.join(began, on="masked", how="semi").filter(pl.col("level") < Level.WARNING)
-    texts = new["text"].filter(~new["text"].str.contains(words.pattern("outcome", "not_success")))
-    is_epilogue = new["example"].str.contains(words.pattern("outcome", "epilogue"))
-    return bool(is_epilogue.any() or texts.str.contains(words.pattern("outcome", "closing")).any())
+    of_example, of_text = (patterns.form_for(new[name]) for name in ("example", "text"))
+    if new["example"].str.contains(of_example(words.pattern("outcome", "epilogue"))).any():
+        return True
+    asked = ("closing", "not_success")
+    closing, denied = (of_text(words.pattern("outcome", name)) for name in asked)
+    closed = new["text"].filter(new["text"].str.contains(closing))
+    return not closed.is_empty() and bool((~closed.str.contains(denied)).any())
 
 
 def _has_ended(beats: pl.DataFrame, interval: int, table: LogTable, read: ReadRange) -> bool:
