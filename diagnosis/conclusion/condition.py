@@ -135,8 +135,12 @@ class Situation:
         return self.logs.outcome == "succeeded" and "failed" in earlier
 
     @property
-    def has_only_flows(self) -> bool:
-        return bool(self.flows.jobs) and not self.logs.has_evidence
+    def has_only_calm_flows(self) -> bool:
+        """Flows without logs, and no member stopped in the middle of an exchange: the job may have
+        died there.
+        """
+        owes = any(member.owes for job in self.flows.jobs for member in job.ceased)
+        return bool(self.flows.jobs) and not self.logs.has_evidence and not owes
 
 
 #: The order decides: an end that a person caused outranks the course before it, and a hang outranks a slowdown. A job
@@ -161,7 +165,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
     ("healthy", lambda s: s.outcome == "succeeded", "the job reports a good end"),
-    ("healthy", lambda s: s.has_only_flows, "the flows show no slow step"),
+    ("healthy", lambda s: s.has_only_calm_flows, "the flows show no slow step"),
 )
 
 

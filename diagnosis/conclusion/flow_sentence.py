@@ -24,10 +24,25 @@ class _Slow(NamedTuple):
 
 
 def headline(flows: FlowFinding) -> str:
-    """One or two sentences for the top of a report that has only flows.
+    """The sentences for the top of a report that has only flows: what is slow, and who stopped in
+    the middle of an exchange.
+    """
+    return _slowness(flows) + _stopped_text(flows)
 
-    A slow switch or group comes before single slow steps; among equals the more certain one, then
-    the slower one.
+
+def _stopped_text(flows: FlowFinding) -> str:
+    """The members that still owed a message when their job's traffic ended."""
+    owing = [member.name for job in flows.jobs for member in job.ceased if member.owes]
+    if not owing:
+        return ""
+    more = len(owing) - MAX_NAMED
+    shown = " and ".join(owing[:MAX_NAMED]) + (f" and {more} more" if more > 0 else "")
+    return f" {shown} stopped in the middle of an exchange, and nothing shows how the job ended."
+
+
+def _slowness(flows: FlowFinding) -> str:
+    """A slow switch or group comes before single slow steps; among equals the more certain one,
+    then the slower one.
     """
     found = [_Slow(row, FlowJob()) for row in flows.fabric]
     for job in flows.jobs:

@@ -332,3 +332,10 @@ def test_a_report_gives_the_first_reason_of_each_accusation() -> None:
         ("node", "n1", None, "it is hot"),
         ("rank", "3", 3, ""),
     ]
+
+
+@pytest.mark.parametrize(("owes", "expected"), [(False, "healthy"), (True, "unknown")])
+def test_flows_alone_show_no_good_end_of_a_job_that_stopped_in_an_exchange(owes: bool, expected: str) -> None:
+    job = {"members": ["n1"], "ceased": [{"name": "n1", "owes": owes}]}
+    flows = decode({"jobs": [job]}, FlowFinding)
+    assert condition(Situation(NO_LOGS, flows, StackFinding(), ()))[0] == expected

@@ -97,6 +97,11 @@ SAID = {
         flows(job(), usable_for_timeline=False, why_not="The times are whole seconds. Export finer ones."),
         "Network flows of 1 job with 2 members, without a timeline of steps. The times are whole seconds.",
     ),
+    "who stopped in the middle of an exchange": (
+        flows(job() | {"ceased": [{"name": "node-b", "owes": True}, {"name": "node-c"}]}),
+        "No slow step in the network flows of 1 job with 2 members and 10 steps. node-b stopped in the middle of an "
+        "exchange, and nothing shows how the job ended.",
+    ),
     "port counters": (
         flows(ports=[{"ports_total": 3}]),
         "Bandwidth of 3 switch ports; add flow records to see jobs, steps and slow groups.",
