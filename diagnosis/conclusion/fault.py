@@ -152,7 +152,9 @@ def _seen_by_logs(logs: LogDiagnosis) -> list[tuple[Place, str]]:
     """
     seen: list[tuple[Place, str]] = []
     for event in logs.roots:
-        writers = [Place("node", name) for name in event.node_names[:MAX_LISTED]]
+        in_order = [line.node for line in event.writers if line.node]
+        names = list(dict.fromkeys([*in_order, *event.node_names]))
+        writers = [Place("node", name) for name in names[:MAX_LISTED]]
         seen += [(place, "wrote a line that states the cause") for place in (*writers, *places_of(event.lines))]
     if not logs.roots:
         seen += [(place, "wrote the first line about the end") for place in places_of(logs.lines)]

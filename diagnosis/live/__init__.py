@@ -13,6 +13,7 @@ from diagnosis.live.observation import Observation
 from diagnosis.live.site_absence import note_judgement
 from diagnosis.live.stored_form import (
     decode_alarms,
+    decode_losses,
     decode_observation,
     decode_state,
     decode_steps,
@@ -25,6 +26,7 @@ __all__ = [
     "JobState",
     "Observation",
     "decode_alarms",
+    "decode_losses",
     "decode_observation",
     "decode_state",
     "decode_steps",

@@ -16,7 +16,8 @@ from diagnosis.live.alarms import AlarmRow
 from diagnosis.live.job_state import JobState
 from diagnosis.live.observation import Observation
 from diagnosis.live.site_time import Moment
-from diagnosis.live.watches import TABLE
+from diagnosis.live.watches import TABLE, losses
+from diagnosis.live.watches.losses import LossState
 from diagnosis.plain import plain
 
 
@@ -47,6 +48,13 @@ def decode_alarms(stored: object) -> list[AlarmRow]:
 def decode_steps(stored: object) -> list[float]:
     """Seconds of the last iterations of a stored state, as :func:`decode_alarms`. Never raises."""
     return _decode(_object(stored).get("steps"), list[float], [])
+
+
+def decode_losses(stored: object) -> list[float]:
+    """The last usual losses of a stored state, of the file that states most. Never raises."""
+    watches = _object(_object(stored).get("watches"))
+    state = _decode(watches.get(losses.id), LossState, LossState())
+    return max((file.usual for file in state.files.values()), key=len, default=[])
 
 
 def decode_observation(sent: object) -> Observation:

@@ -13,7 +13,7 @@ from django.utils import timezone
 
 from ingest.models import Upload, Watch
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
-from triage.selectors.running import sparkline
+from triage.selectors.running import curve
 
 pytestmark = pytest.mark.django_db
 
@@ -113,9 +113,14 @@ def test_the_wall_keeps_its_budget_however_many_run(client: Any) -> None:
 
 
 def test_a_sparkline_shows_the_last_steps_from_zero_up() -> None:
-    assert sparkline([1.0]) == ""
-    assert sparkline([1.0, 2.0]) == "0.0,12.0 120.0,1.0"
-    assert len(sparkline([1.0] * 500).split()) == 48
+    assert curve([1.0], is_from_zero=True) is None
+    assert curve([1.0, 2.0], is_from_zero=True) == ("0.0,12.0 120.0,1.0", 0.0, 2.0)
+    steps = curve([1.0] * 500, is_from_zero=True)
+    assert steps is not None and len(steps.points.split()) == 48
+
+
+def test_a_loss_is_shown_between_its_lowest_and_its_highest_value() -> None:
+    assert curve([2.5, 2.0, 2.5]) == ("0.0,1.0 60.0,23.0 120.0,1.0", 2.0, 2.5)
 
 
 def test_the_page_of_a_running_job_shows_its_progress_alarms_and_silent_files(client: Any) -> None:
@@ -158,3 +163,16 @@ def test_a_job_that_does_not_grow_has_no_such_state(client: Any) -> None:
     attempt = followed("ended")
     Upload.objects.update(size_bytes=10, state=Upload.State.SETTLED)
     assert "running-state" not in client.get(f"/jobs/{attempt.job.slug}/").content.decode()
+
+
+def test_the_alarms_of_a_job_are_on_its_page_after_its_end(client: Any) -> None:
+    client.force_login(make_user("ada", "engineer"))
+    attempt = followed("ended", alarm="hang")
+    hang = {"kind": "hang", "text": "No progress.", "since": 1_790_000_000.0, "until": None}
+    slow = {"kind": "slow", "text": "Steps take 4 s.", "since": 1_780_000_000.0, "until": 1_780_000_300.0}
+    Watch.objects.update(state={"alarms": [hang, slow]})
+    Upload.objects.update(size_bytes=10, state=Upload.State.SETTLED)
+    page = " ".join(client.get(f"/jobs/{attempt.job.slug}/").content.decode().split())
+    alarms = page.partition('data-testid="past-alarms"')[2].partition("</section>")[0]
+    assert alarms.index("No progress.") < alarms.index("Steps take 4 s.")
+    assert ", to its end" in alarms

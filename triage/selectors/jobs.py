@@ -129,7 +129,7 @@ def job_page(user: Any, *, words: str = "", outcome: str = "", page: int = 1) ->
 
 def job_view(job: Job, *, attempt: int | None = None, with_timeline: bool = False) -> JobView:
     """Three queries for any size."""
-    attempts = list(job.attempts.select_related("duplicate_of__job").order_by("number"))
+    attempts = list(job.attempts.select_related("duplicate_of__job", "watch").defer("watch__state").order_by("number"))
     chosen = next((row for row in attempts if row.number == attempt), attempts[-1] if attempts else None)
     diagnoses = Diagnosis.objects.filter(attempt=chosen) if chosen else Diagnosis.objects.none()
     return JobView(

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 
 from django.db.models import Count, Max, Q
 
-from diagnosis.live import AlarmRow, decode_alarms, decode_steps
+from diagnosis.live import AlarmRow, decode_alarms, decode_losses, decode_steps
 from ingest.models import Attempt, Job, Outcome, Upload, Watch
 from triage.models import Incident
 from triage.selectors.access import visible_cluster_ids
@@ -21,6 +21,14 @@ MAX_FORMER = 3
 _POINTS, _WIDTH, _HEIGHT = 48, 120.0, 24.0
 
 
+class Curve(NamedTuple):
+    """The last values of a running job as a line of 120 by 24, and the range that it spans."""
+
+    points: str
+    low: float
+    high: float
+
+
 class RunningAttempt(NamedTuple):
     """One attempt that is followed. ``watch`` is None until its first lines are read."""
 
@@ -30,7 +38,8 @@ class RunningAttempt(NamedTuple):
     files: int
     last_bytes_at: datetime | None
     incident: Incident | None
-    step_points: str
+    steps: Curve | None
+    losses: Curve | None
 
     @property
     def alarm(self) -> str:
@@ -70,7 +79,8 @@ class AttemptState(NamedTuple):
 
     attempt: Attempt
     watch: Watch | None
-    step_points: str
+    steps: Curve | None
+    losses: Curve | None
     alarms: list[ShownAlarm]
     former_alarms: list[ShownAlarm]
     files: int
@@ -87,7 +97,8 @@ def attempt_state(attempt: Attempt) -> AttemptState:
     return AttemptState(
         attempt,
         watch,
-        sparkline(decode_steps(state)),
+        curve(decode_steps(state), is_from_zero=True),
+        curve(decode_losses(state)),
         [alarm for alarm in alarms if alarm.until is None],
         [alarm for alarm in alarms if alarm.until is not None][:MAX_FORMER],
         growing.count(),
@@ -98,6 +109,13 @@ def attempt_state(attempt: Attempt) -> AttemptState:
 def _shown(row: AlarmRow) -> ShownAlarm:
     until = None if row.until is None else datetime.fromtimestamp(row.until, UTC)
     return ShownAlarm(row.kind, row.text, datetime.fromtimestamp(row.since, UTC), until)
+
+
+def alarms_of(attempt: Attempt | None) -> list[ShownAlarm]:
+    """The alarms that a job had while it ran, latest first. One query, none for an attempt that nobody followed."""
+    watch = getattr(attempt, "watch", None)
+    rows = [_shown(row) for row in decode_alarms(watch.state)] if watch is not None else []
+    return sorted(rows, key=lambda row: row.since, reverse=True)
 
 
 def running_jobs(user: Any) -> list[RunningAttempt]:
@@ -118,9 +136,18 @@ def running_jobs(user: Any) -> list[RunningAttempt]:
     out = []
     for row in rows:
         watch = getattr(row, "watch", None)
-        step_points = sparkline(decode_steps(watch.state)) if watch is not None else ""
+        state = watch.state if watch is not None else {}
         out.append(
-            RunningAttempt(row.job, row, watch, row.files, row.last_bytes_at, incidents.get(row.pk), step_points)
+            RunningAttempt(
+                job=row.job,
+                attempt=row,
+                watch=watch,
+                files=row.files,
+                last_bytes_at=row.last_bytes_at,
+                incident=incidents.get(row.pk),
+                steps=curve(decode_steps(state), is_from_zero=True),
+                losses=curve(decode_losses(state)),
+            )
         )
     return sorted(out, key=_sort_key)
 
@@ -130,13 +157,13 @@ def _sort_key(row: RunningAttempt) -> tuple[Any, ...]:
     return not row.alarm, since.timestamp() if since is not None else 0.0, row.job.slug
 
 
-def sparkline(steps: list[float]) -> str:
-    """The points of an SVG polyline of 120 by 24: seconds of the last steps, from zero. Empty below two steps."""
-    last = [float(value) for value in steps[-_POINTS:]]
+def curve(values: list[float], *, is_from_zero: bool = False) -> Curve | None:
+    """The last values from the lowest (or from zero) to the highest; None below two."""
+    last = [float(value) for value in values[-_POINTS:]]
     if len(last) < 2:
-        return ""
-    top = max(last) or 1.0
+        return None
+    low, high = 0.0 if is_from_zero else min(last), max(last)
+    span = (high - low) or 1.0
     distance = _WIDTH / (len(last) - 1)
-    return " ".join(
-        f"{n * distance:.1f},{_HEIGHT - 1 - (value / top) * (_HEIGHT - 2):.1f}" for n, value in enumerate(last)
-    )
+    places = [_HEIGHT - 1 - (value - low) / span * (_HEIGHT - 2) for value in last]
+    return Curve(" ".join(f"{n * distance:.1f},{y:.1f}" for n, y in enumerate(places)), low, high)

@@ -26,7 +26,7 @@ from triage.selectors.deletion import deleted_job_words, deletion_refusal, losse
 from triage.selectors.demonstration import notice_of_job, notice_of_rows
 from triage.selectors.job_facts import CSV_COLUMNS, fact_rows
 from triage.selectors.jobs import DISPUTED, job_for, job_page, job_view
-from triage.selectors.running import attempt_state
+from triage.selectors.running import alarms_of, attempt_state
 from triage.services import moving
 from triage.services.demonstration import demonstration_remove
 from triage.services.samples import FIRST_SAMPLE, sample_load
@@ -87,6 +87,8 @@ def job(request: HttpRequest, slug: str, tab: str = "events") -> HttpResponse:
     }
     if found.is_growing:
         context["running"] = SimpleLazyObject(lambda: attempt_state(view.attempt) if view.attempt else None)
+    else:
+        context["past_alarms"] = SimpleLazyObject(lambda: alarms_of(view.attempt))
     context |= CONTEXTS[tab](request, found, view) | demonstration(request, notice_of_job(found))
     return render(request, "triage/job.html", context)
 
