@@ -86,8 +86,9 @@ class DescriptionForm(forms.Form):
         if not name and self.fields["name"].required:
             raise forms.ValidationError("Give the job a name.")
         if len(name) > MAX_NAME:
-            self.data = self.data.copy()
-            self.data["name"] = f"{name[: MAX_NAME - 1]}…"
+            proposed: Any = self.data
+            self.data = proposed = proposed.copy()
+            proposed["name"] = f"{name[: MAX_NAME - 1]}…"
             raise forms.ValidationError(
                 f"The name has {len(name):,} characters, and {MAX_NAME} fit. "
                 "A shorter one is proposed: change it, or send it."

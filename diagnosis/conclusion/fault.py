@@ -152,10 +152,11 @@ def _seen_by_logs(logs: LogDiagnosis) -> list[tuple[Place, str]]:
     """
     seen: list[tuple[Place, str]] = []
     for event in logs.roots:
-        in_order = [line.node for line in event.writers if line.node]
+        in_order = filter(None, (line.node for line in event.writers))
         names = list(dict.fromkeys([*in_order, *event.node_names]))
         writers = [Place("node", name) for name in names[:MAX_LISTED]]
-        seen += [(place, "wrote a line that states the cause") for place in (*writers, *places_of(event.lines))]
+        places = (*writers, *places_of(event.lines))
+        seen += [(place, "wrote a line that states the cause") for place in places]
     if not logs.roots:
         seen += [(place, "wrote the first line about the end") for place in places_of(logs.lines)]
     for indicator in logs.indicators:

@@ -10,6 +10,7 @@ from datetime import UTC, datetime
 from typing import Final
 
 from diagnosis import quotes, taxonomy, thresholds
+from diagnosis.measure_tables import in_words
 from diagnosis.model import Role
 from diagnosis.plain import times_as_long
 from diagnosis.result import LineRef, LogDiagnosis, LogEvent
@@ -204,7 +205,7 @@ def _spread(roots: Sequence[LogEvent]) -> str:
         return ""
     seen = f" on {quoted.nodes:,} of {quoted.of_nodes:,} nodes"
     lead = lead_of(quoted.writers)
-    return f"{seen}, first on {quoted.writers[0].node} by {_lead_text(lead)}" if lead else seen
+    return f"{seen}, first on {quoted.writers[0].node} by {in_words(lead, 's')}" if lead else seen
 
 
 def lead_of(writers: Sequence[LineRef]) -> float | None:
@@ -215,7 +216,3 @@ def lead_of(writers: Sequence[LineRef]) -> float | None:
     is_coarse = all(map(float.is_integer, times))
     lead_s = sum(times[1:2]) - sum(times[:1])
     return lead_s if lead_s > max(float(is_coarse), THRESHOLDS.lead_s) else None
-
-
-def _lead_text(seconds: float) -> str:
-    return f"{seconds * 1000:.0f} ms" if seconds < 1 else f"{seconds:,.1f} s"
