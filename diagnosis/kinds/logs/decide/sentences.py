@@ -14,6 +14,7 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.fallbacks import line_to_read
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.decide.locate import Place
+from diagnosis.kinds.logs.meaning.signatures import Strength
 from diagnosis.kinds.logs.rows import messages
 from diagnosis.plain import times_as_long
 from diagnosis.result import LogEvent
@@ -24,6 +25,8 @@ THRESHOLDS: Final = thresholds.of("sentences")
 
 _SCOPES: Final = {"family": "the same family", "framework": "the same framework", "all": "all families"}
 _KERNEL_LINE: Final = r"\bkernel: |\bdmesg: |^\[[A-Z ][^\]]{10,26}\] \w"
+#: Beginnings of the categories that people mend without a change of machines.
+_MENDED: Final = ("user.", "platform.")
 _ONE_NODE: Final = "Logs of one node only: nodes cannot be compared. Upload the logs of the other nodes."
 _NO_NODE: Final = (
     "The logs do not say which node wrote them: nodes cannot be compared. Give an inventory or one file a node."
@@ -147,7 +150,18 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
         out.append("It is a hang: progress stopped long before anything ended, and no process had died by then.")
     if not roots:
         out.append(f"No line of the logs names a cause; {_basis_without_cause(case)}.")
-    return (*out, *_history(case))
+    return (*out, *_known_help(case, roots), *_history(case))
+
+
+def _known_help(case: Case, roots: Sequence[LogEvent]) -> list[str]:
+    """What the rules of the root lines advise, where people mend the cause themselves: a setting, code, a quota. The
+    advice about machines comes from the ladder alone (``diagnosis.advice``).
+    """
+    rules = [case.rules.rules[event.signature] for event in roots if event.signature]
+    settled = [
+        rule.advice for rule in rules if rule.strength is Strength.DECISIVE and rule.category.startswith(_MENDED)
+    ]
+    return [f"What usually helps: {text}" for text in dict.fromkeys(settled)][: LIMITS.meanings]
 
 
 def _basis_without_cause(case: Case) -> str:

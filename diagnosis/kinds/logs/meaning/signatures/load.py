@@ -33,10 +33,27 @@ def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) ->
         SignatureError: TOML is malformed, a key is unknown or missing, or a table is missing.
     """
     try:
-        rows = tomllib.loads(text).get("signature", [])
+        content = tomllib.loads(text)
     except tomllib.TOMLDecodeError as error:
         raise SignatureError(f"the file is not TOML: {error}") from error
+    rows = [_with_pattern(row, content) for row in content.get("signature", [])]
     return tuple(_signature(row, area, tables or {}) for row in rows)
+
+
+def _with_pattern(row: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
+    """A rule that names an error of the operating system and its ``object`` (see ``system_errors.toml``) gets the
+    pattern of both in one line, in either order; any other rule is as it is written.
+    """
+    if "error" not in row:
+        return row
+    try:
+        error, thing = content["errors"][row["error"]], content["objects"][row["object"]]
+    except KeyError as missing:
+        name = row.get("id", "a rule without id")
+        raise SignatureError(f"{name}: the file states no error or object {missing.args[0]!r}") from missing
+    gap = ".{0,200}?"
+    pattern = f"(?i)(?:{error}){gap}(?:{thing})|(?:{thing}){gap}(?:{error})"
+    return {"pattern": pattern, **{key: value for key, value in row.items() if key not in ("error", "object")}}
 
 
 def _signature(row: Mapping[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
