@@ -76,12 +76,12 @@ def _with_score(row: Suspect, score: float, reason: str) -> Suspect:
     return msgspec.structs.replace(row, score=round(score, 4), is_suspect=is_suspect, reasons=reasons, sources=sources)
 
 
-def update_categories(rows: Sequence[tuple[str, float]], results: Iterable[Result]) -> list[tuple[str, float]]:
+def update_categories(rows: Sequence[tuple[str, float]], results: Sequence[Result]) -> list[tuple[str, float]]:
     """Categories after the results, most probable first; the rest counts as a further category."""
     weights = {name: p for name, p in rows if name != taxonomy.UNKNOWN}
     rest = max(1.0 - sum(weights.values()), THRESHOLDS.prior)
     is_changed = False
-    for result in results:
+    for result in _telling(results):
         for head, ratio in result.outcome.categories.items():
             matching = _matching(weights, head)
             if not matching and ratio > 1.0:
@@ -93,6 +93,14 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Iterable[Resul
     total = sum(weights.values()) + rest
     shares = [(name, round(weight / total, 4)) for name, weight in weights.items()]
     return sorted(shares, key=lambda row: (-row[1], row[0]))
+
+
+def _telling(results: Sequence[Result]) -> list[Result]:
+    """The results that tell of the cause: what a check found on one machine is no less likely because it finds
+    nothing on the others.
+    """
+    found = {result.check.id for result in results if result.outcome.ratio > 1.0}
+    return [result for result in results if result.outcome.ratio > 1.0 or result.check.id not in found]
 
 
 def _matching(weights: Iterable[str], head: str) -> list[str]:

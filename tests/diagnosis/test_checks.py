@@ -88,6 +88,13 @@ def test_categories_move_with_a_check_and_stay_shares_of_one_whole():
     assert weigh.update_categories(rows, []) == rows
 
 
+def test_a_fault_that_a_check_finds_on_one_machine_is_no_less_likely_because_others_are_sound():
+    rows = [("hardware.gpu.ecc", 0.2)]
+    sound = [one for node in ("node-1", "node-2", "node-4") for one in result(PASSED, f"checks/{node}/x")]
+    assert weigh.update_categories(rows, [*result(FAILED), *sound]) == weigh.update_categories(rows, result(FAILED))
+    assert weigh.update_categories(rows, sound)[0][1] < 0.2
+
+
 def test_the_cheapest_check_of_a_doubtful_culprit_is_offered_with_what_it_would_say():
     fault = (Fault(Place("node", "node-3"), 0.6), Fault(Place("node", "node-7"), 0.5))
     offered = next_check.choose_checks(checks.load(), "failed", [("hardware.gpu.ecc", 0.5)], fault, (), ())

@@ -15,7 +15,7 @@ SIGN_BYTES: Final = 4_096
 #: The shapes that a report can have; each is a function of :mod:`diagnosis.kinds.states.shapes`.
 SHAPES: Final = (
     *("pairs", "xml", "json", "exposition"),
-    *("columns", "aligned", "csv", "tokens", "rows", "matrix", "records"),
+    *("columns", "aligned", "csv", "tokens", "rows", "matrix", "records", "profile"),
 )
 
 
@@ -31,7 +31,7 @@ class ObjectHeader:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A quantity that each record of a report states: ``field`` is its path, ``node`` and ``part``
+    """A quantity that a report states many times: ``field`` is its path in a record, ``node`` and ``part``
     those of its place, ``of`` those that name what was measured. ``sense`` and ``unit`` as in
     :class:`diagnosis.evidence.Measure`.
     """
@@ -59,12 +59,14 @@ class Format:
     concludes: str
     objects: tuple[ObjectHeader, ...] = ()
     rows: tuple[re.Pattern[str], ...] = ()
+    #: the name of what a pattern of ``rows`` finds that names nothing
+    property: str = ""
     example: str = ""
     #: id of the check whose output this is; empty: of none
     check: str = ""
     #: whether it is of a run that ended so, such as a test of the network
     is_run: bool = False
-    #: what its records measure, for the shape ``records``
+    #: what it measures, for the shapes ``records`` and ``profile``
     series: tuple[Series, ...] = ()
 
 
@@ -91,6 +93,7 @@ def _format(row: Mapping[str, Any]) -> Format:
         concludes=row["concludes"],
         objects=headers,
         rows=tuple(re.compile(pattern) for pattern in row.get("rows", ())),
+        property=row.get("property", row["id"]),
         example=row.get("example", ""),
         check=row.get("check", ""),
         is_run=row.get("run", False),
@@ -99,6 +102,6 @@ def _format(row: Mapping[str, Any]) -> Format:
 
 
 def _series(row: Mapping[str, Any]) -> Series:
-    paths = {key: tuple(row[key].split(".")) for key in ("field", "node", "part")}
-    of = tuple(tuple(path.split(".")) for path in row["of"])
+    paths = {key: tuple(row.get(key, "").split(".")) for key in ("field", "node", "part")}
+    of = tuple(tuple(path.split(".")) for path in row.get("of", ()))
     return Series(row["name"], paths["field"], row["sense"], row["unit"], paths["node"], paths["part"], of)

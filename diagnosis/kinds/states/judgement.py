@@ -36,7 +36,7 @@ def _of_report(parsed: Parsed) -> list[Result]:
     rows = _rows_by_name(ids, (fact.name for fact in facts))
     greatest = _greatest(facts)
     bad: dict[tuple[str, str], Result] = {}
-    for fact in facts:
+    for fact in sorted(facts, key=lambda fact: not fact.part):  # what names a part says more
         for row in rows[fact.name]:
             category = _category(row, fact, greatest)
             if category:

@@ -24,6 +24,8 @@ _HEAD_BYTES: Final = 64 << 10
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 #: What a program prints as it ends: a report before it is the beginning of a log.
 _TRACEBACK: Final = re.compile(r"Traceback \(most recent call last\)|\bNCCL (?:INFO|WARN) ")
+#: A prompt with a command: a paste, whose sections are read one by one.
+_COMMAND: Final = re.compile(r"\s{0,20}\$ \w")
 _MAX_LOG_SHARE: Final = 0.5
 _MIN_LOG_LINES: Final = 4
 #: Formats that list pods with their nodes.
@@ -34,9 +36,14 @@ _NOT_NEWLINE: Final = re.compile(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
 _INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]\d+){0,4}")
+#: The shortest names of machines: "n7", "n0123".
+_NUMBERED_NODE: Final = re.compile(r"n\d{1,5}")
+#: How PyTorch's profiler names its files: the machine, the process, the time.
+_PROFILE_NAME: Final = re.compile(r"([\w.\-]{1,80})_\d{1,10}\.\d{10,20}\.pt\.trace\.json")
 _WORD: Final = re.compile(r"[^\W_]+")
 _HOST: Final = re.compile(
-    r"(?mi)^\s*(?:host ?name|host|node|nodename)\s*[:=]\s*([\w.\-]{1,80})(?:/[\da-f.:]{3,45})?\s*$"
+    r"(?mi)^(?:\s*(?:host ?name|host|node|nodename)\s*[:=]|Name:(?=\s+\S+\nRoles:))"
+    r"\s*([\w.\-]{1,80})(?:/[\da-f.:]{3,45})?\s*$"
 )
 
 
@@ -196,7 +203,8 @@ def _text(data: bytes) -> str | None:
 
 def _is_log(text: str) -> bool:
     lines = [line for line in text.splitlines()[:400] if line.strip()]
-    if any(_TRACEBACK.search(line) for line in lines):
+    is_paste = _COMMAND.match(text) is not None
+    if not is_paste and any(_TRACEBACK.search(line) for line in lines):
         return True
     clocks = sum(_CLOCK.search(line) is not None for line in lines)
     return clocks >= _MIN_LOG_LINES and clocks > _MAX_LOG_SHARE * len(lines)
@@ -206,11 +214,12 @@ def _host(text: str, path: str) -> str:
     """The machine that a report is of: as it says, else what is left of the name of its file or
     folder without the words of tools ("ibstat-gpu-19.txt", "gpu-19/ibstat.txt").
     """
-    if found := _HOST.search(text[:_HEAD_BYTES]):
+    if found := _HOST.search(text[:_HEAD_BYTES]) or _PROFILE_NAME.search(path):
         return found[1]
     for part in reversed(PurePosixPath(path).parts):
-        if name := _machine_in(part.split(".")[0]):
-            return name
+        for stem in part.split("."):
+            if name := _machine_in(stem):
+                return name
     return ""
 
 
@@ -231,6 +240,7 @@ def _is_machine(name: str) -> bool:
     interface's.
     """
     looks_so = len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
+    looks_so = looks_so or _NUMBERED_NODE.fullmatch(name) is not None
     return looks_so and _INTERFACE.fullmatch(name) is None
 
 

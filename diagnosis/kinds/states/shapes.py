@@ -16,6 +16,7 @@ from xml.parsers import expat
 
 from diagnosis.evidence import MAX_FACTS
 from diagnosis.json_values import Json
+from diagnosis.kinds.states import profiles
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
 #: Levels of nesting that are followed.
@@ -212,7 +213,7 @@ def _rows(text: str, form: Format) -> Iterator[Entry]:
         elif kind:
             part = name
         for found in _matches(form.rows, line):
-            said = {"name": form.id, "part": part, "node": node, **_stated(found)}
+            said = {"name": form.property, "part": part, "node": node, **_stated(found)}
             yield Entry((said["name"],), said["value"], number, said["part"], said["node"])
 
 
@@ -324,6 +325,14 @@ def _records(text: str, form: Format) -> Iterator[Entry]:
                 yield Entry((row.name, what), value, number, part, _at(record, row.node))
 
 
+def _profile(text: str, form: Format) -> Iterator[Entry]:
+    """A profiler's trace: the format's series, computing first, for each step."""
+    part, steps = profiles.read(text)
+    for times in steps:
+        for row, value in zip(form.series, (times.computed_us, times.communicated_us), strict=True):
+            yield Entry((row.name,), f"{value:.0f}", 0, part)
+
+
 def _at(record: Any, path: Sequence[str]) -> str:
     """The text or number at a path of an object; empty where there is none."""
     for key in path:
@@ -357,4 +366,5 @@ _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
     "xml": _xml,
     "json": _json,
     "records": _records,
+    "profile": _profile,
 }

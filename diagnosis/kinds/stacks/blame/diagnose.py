@@ -85,14 +85,15 @@ def diagnose_stacks(
         source.
     :param nodes: names of nodes that paths may hold.
     :param protocol: the state of each rank and process group from watchdog lines in the logs.
-    :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; None without stack evidence.
+    :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; None without stack evidence
+        of a hang.
         Deterministic.
 
     Linear in processes and distinct frames; the wait-for graph is linear in ranks times distinct stacks per group.
     """
     every = list(parsed)
     artifacts = [p for p in every if p.kind == Kind.STACK]
-    if not artifacts:
+    if all(map(_shows_no_hang, artifacts)):
         return None
     on_stage("stacks: identify ranks", 0, len(artifacts))
     items = _dumps_of(artifacts)
@@ -121,6 +122,12 @@ def diagnose_stacks(
         _compare_collectives(found, states, recorded)
     _accuse_by_ras(found, artifacts)
     return report_of(found)
+
+
+def _shows_no_hang(artifact: Parsed) -> bool:
+    """Whether a file is a report of NCCL in which all is well."""
+    stored = artifact.facts.get("ras")
+    return bool(stored) and msgspec.convert(stored, RasReport).is_sound()
 
 
 def _dumps_of(artifacts: Iterable[Parsed]) -> list[tuple[str, list[Dump]]]:

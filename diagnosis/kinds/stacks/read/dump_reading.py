@@ -55,11 +55,17 @@ def sniff(head: bytes, path: str) -> str | None:
         return "py-spy json"
     if start[0] == "{":
         return _json_format(start)
-    if recorder_analysis.TEXT.match(start):
+    if _is_analysis(start[:_HEAD_CHARS]):
         return "flight_recorder analysis"
-    if ras.TEXT.search(start[:_RAS_CHARS]) and "Communicators" in text:
+    if ras.TEXT.search(start[:_HEAD_CHARS]) and "Communicators" in text:
         return "ras"
     return _text_format(text, path)
+
+
+def _is_analysis(start: str) -> bool:
+    """Whether a text is the output of torchfrtrace, perhaps behind what it says of its files."""
+    found = recorder_analysis.TEXT.search(start)
+    return found is not None and not _looks_like_log(start[: found.start()].splitlines())
 
 
 def _json_format(start: str) -> str | None:
@@ -73,7 +79,11 @@ def _json_format(start: str) -> str | None:
 
 
 def _text_format(text: str, path: str) -> str | None:
-    """The format of the first line that begins a dump, if no log stands before it."""
+    """The format of the first line that begins a dump, if no log stands before it. Who died waits for nobody: what gdb
+    says of a core file is a report.
+    """
+    if _CORE.search(text):
+        return None
     lines = _head_lines(text)
     formats = [(at, bundles.format_of(line)) for at, line in enumerate(lines)]
     for at, name in formats:
@@ -95,8 +105,9 @@ def _head_lines(text: str) -> list[str]:
     return [_without_label(line, labels) for line in lines] if labels else lines
 
 
-#: Characters in which the head of an NCCL RAS report stands.
-_RAS_CHARS = 4000
+#: Characters in which the head of a report of NCCL or torchfrtrace stands.
+_HEAD_CHARS = 4000
+_CORE = re.compile(r"(?m)^Program terminated with signal SIG")
 _RECORDER_GROUPS = ('"pg_config"', '"pg_status"', '"collective_seq_id"')
 _LOG_LINE = re.compile(r"\d\d:\d\d:\d\d|\b(?:INFO|WARN(?:ING)?|DEBUG|ERROR)\b|\biteration\b|\bloss\b", re.IGNORECASE)
 
@@ -255,6 +266,8 @@ def _read_recorded(kind: str, whole: bytes) -> _Content:
         return content
     if isinstance(read, RasReport):
         content.facts["ras"] = stored
+        if read.is_sound():
+            content.notes.append("All ranks answer, and none is behind: this report shows no hang.")
         return content
     if isinstance(read, RecorderAnalysis):
         content.facts["recorder_analysis"] = stored

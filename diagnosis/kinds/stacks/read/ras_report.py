@@ -48,6 +48,11 @@ class Communicator(msgspec.Struct):
     silent: list[RasProcess] = []
     places: dict[str, RasPlace] = {}
 
+    def is_sound(self) -> bool:
+        """Whether all ranks answer, report no error and have launched as many operations."""
+        is_even = all(counts == self.most for counts in self.counts.values())
+        return is_even and not self.errors and not self.silent
+
     def processes(self) -> set[tuple[str, int, str]]:
         """Node, process and GPU of all ranks whose process is known."""
         every: list[RasPlace | RasProcess] = [*self.places.values(), *self.silent]
@@ -62,6 +67,10 @@ class RasReport(msgspec.Struct):
     comms: list[Communicator] = []
     dead: list[RasProcess] = []
     gpus: int = 0
+
+    def is_sound(self) -> bool:
+        """Whether nobody is dead, silent or behind: a job that runs."""
+        return not self.dead and all(comm.is_sound() for comm in self.comms)
 
     def job_size(self) -> int:
         """Size of the communicator that holds every process of the job; 0 if there is none. Its ranks are the

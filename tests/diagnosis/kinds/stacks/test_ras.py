@@ -6,6 +6,7 @@ import json
 
 import pytest
 
+from diagnosis.kinds.stacks import diagnose_stacks
 from diagnosis.kinds.stacks.blame.ras_accusations import RasAccusation, judge
 from diagnosis.kinds.stacks.read import ras
 from diagnosis.kinds.stacks.read.ras_report import Communicator, RasPlace, RasProcess, RasReport
@@ -148,9 +149,10 @@ def test_the_comma_that_one_release_forgets_is_put_back():
         assert [one.rank for one in ras.read_json(damaged).comms[0].silent] == [2, 3]
 
 
-def test_a_healthy_report_accuses_nobody():
-    got = stacks_json([parse(json.dumps(report([rank(r, 9) for r in range(4)])), "a.json")])
-    assert got["suspect_ranks"] == got["suspect_nodes"] == []
+def test_a_report_in_which_all_is_well_shows_no_hang_and_says_so():
+    artifact = parse(json.dumps(report([rank(r, 9) for r in range(4)])), "a.json")
+    assert diagnose_stacks([artifact]) is None
+    assert artifact.notes == ("All ranks answer, and none is behind: this report shows no hang.",)
 
 
 def test_other_json_is_refused_with_a_sentence():

@@ -25,8 +25,18 @@ def test_the_rank_that_did_not_join_is_accused() -> None:
     assert "all_gather_base #41 of 3:tp_group" in report["reason"]
 
 
+def test_what_the_tool_says_of_its_files_may_stand_before_its_findings() -> None:
+    said = "loaded 4 files in 0.02s\nbuilt groups, memberships\n" + TEXT.replace("collective: seq", "collective, seq")
+    assert stacks_json([parse(said.encode(), "analysis.txt")])["suspect_ranks"] == [2]
+
+
 def test_prose_about_the_tool_is_no_output_of_it() -> None:
     assert sniff(b"2026-03-01 08:00:00 the tool says: Not all ranks joining collective: 41\n", "train.log") is None
+
+
+def test_an_output_in_the_middle_of_a_log_leaves_it_a_log() -> None:
+    log = b"2026-03-01 08:00:00 INFO step 7\n2026-03-01 08:00:01 INFO step 8\n"
+    assert sniff(log + TEXT.encode(), "train.log") is None
 
 
 def test_an_output_without_missing_ranks_is_left_out_with_a_sentence() -> None:
