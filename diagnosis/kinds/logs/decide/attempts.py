@@ -23,7 +23,7 @@ from diagnosis.evidence import Fact, Measure, Result
 from diagnosis.kinds.logs.causes import not_finite
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
-from diagnosis.kinds.logs.compare import launched, stated_setups
+from diagnosis.kinds.logs.compare import launched, stalled, stated_setups
 from diagnosis.kinds.logs.compare.detectors import uneven, watchdogs
 from diagnosis.kinds.logs.decide import verdict
 from diagnosis.kinds.logs.meaning import words
@@ -229,7 +229,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bo
         world_size=_world_size(case),
         protocol=_protocol(case) if result.is_failure else (),
         stated=_stated_setup(case),
-        shown=() if result.is_failure else _shown(case),
+        shown=_ranks_missing(case) if result.is_failure else _shown(case),
         measures=_measures(case),
     )
 
@@ -243,6 +243,11 @@ def _shown(case: Case) -> tuple[Result, ...]:
     behind = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
     lost = case.budgets.run("losses", lambda: not_finite.lost_numbers(case), nothing)
     return (*behind, *lost)
+
+
+def _ranks_missing(case: Case) -> tuple[Result, ...]:
+    nothing: tuple[Result, ...] = ()
+    return case.budgets.run("missing ranks", lambda: stalled.ranks_missing(case), nothing)
 
 
 def _measures(case: Case) -> tuple[Measure, ...]:
