@@ -110,7 +110,10 @@ def diagnose(
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
     unread = {p.path: p for p in unread_files(parsed, logs)}
-    inputs = tuple(_input(p, is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path))
+    read_notes = logs.read_notes if logs else {}
+    inputs = tuple(
+        _input(p, read_notes.get(p.path, ""), is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path)
+    )
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
@@ -319,7 +322,9 @@ def make_advice(
     return advise(evidence)
 
 
-def _input(p: Parsed, *, is_unread: bool) -> InputRow:
+def _input(p: Parsed, read_note: str, *, is_unread: bool) -> InputRow:
+    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was recognised."""
+    notes = (read_note, *p.notes) if read_note and not is_unread else p.notes
     return InputRow(
         path=p.path,
         kind=str(p.kind),
@@ -328,7 +333,7 @@ def _input(p: Parsed, *, is_unread: bool) -> InputRow:
         bytes=p.bytes,
         skipped=p.skipped,
         unread=unread_reason(p) if is_unread else None,
-        notes=list(p.notes),
+        notes=list(notes),
     )
 
 

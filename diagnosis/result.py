@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -124,9 +125,10 @@ class Indicator:
 class LogDiagnosis:
     """The diagnosis of one attempt from its logs. ``protocol``: the `State` of each rank and group
     (of `diagnosis.kinds.logs.compare.detectors.watchdogs`), for the stack analysis.
-    ``progress_files``: paths of the logs whose lines count iterations or epochs. ``stated``: what
+    ``progress_files``: paths of the logs whose lines count iterations or epochs. ``read_notes``: what
+    was read of each log, a sentence by its path. ``stated``: what
     its nodes state of their set-up, with the path; ``measures``: what they say of their steps;
-    ``shown``: what they show of a job that did not fail, such as ranks that are behind.
+    ``shown``: what lines show beside the verdict, such as ranks that are behind or missing.
     """
 
     is_failure: bool
@@ -145,6 +147,7 @@ class LogDiagnosis:
     attempts: tuple[Attempt, ...] = ()
     timeline: Timeline = field(default_factory=Timeline)
     progress_files: frozenset[str] = frozenset()
+    read_notes: Mapping[str, str] = field(default_factory=dict)
     clocks: tuple[ClockRow, ...] = ()
     missing: tuple[str, ...] = ()
     clues: tuple[Clue, ...] = ()

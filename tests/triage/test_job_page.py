@@ -86,11 +86,13 @@ def test_the_files_page_says_what_was_read_and_what_was_not_and_why(client, ada,
     why = "Not recognised: a table of 1,200 lines."
     inputs = [{"path": path, "kind": kind, "skipped": None, "unread": None} for path, kind in kinds.items()]
     inputs[1]["unread"] = why
+    inputs[2]["notes"] = ["Read as a log: 1,200 lines of 2 writers; no progress."]
     diagnosis.report["inputs"] = inputs
     diagnosis.save()
     page = budget(client, "/jobs/llama/files/", 9)
     for words in ("report of a machine", "nvidia-smi -q: 14 facts were read.", "network flows", "1,200 records", why):
         assert words in page
+    assert "Read as a log: 1,200 lines of 2 writers; no progress." in page
     assert page.count("not recognised</span>") == 1
     assert "Nothing was concluded from 1 of 4 files" in page_text(client.get("/jobs/llama/"))
     unused = page_text(client.get("/jobs/llama/files/?state=unused"))

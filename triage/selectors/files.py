@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -38,10 +38,13 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One file. ``state``: its own, or :data:`UNREAD`; ``unread``: why nothing was concluded from it, else empty."""
+    """One file. ``state``: its own, or :data:`UNREAD`; ``unread``: why nothing was concluded from it, else empty;
+    ``notes``: what was read of it, and how.
+    """
 
     artifact: Artifact
     unread: str
+    notes: Sequence[str] = ()
 
     @property
     def state(self) -> str:
@@ -72,10 +75,11 @@ class FilePage:
 
 def file_page(job: Job, view: JobView, *, words: str = "", state: str = "", page: int = 1) -> FilePage:
     """A job's files by path. Two queries, one more for a job with several attempts."""
-    unread = _unread_files(job, view)
+    inputs = _inputs(job, view)
     is_unread = Q(pk__in=())
-    for attempt, paths in unread.items():
-        is_unread |= Q(attempt=attempt, path__in=tuple(paths), state=Artifact.State.PARSED)
+    for attempt, rows in inputs.items():
+        paths = tuple(path for path, row in rows.items() if row.get("unread"))
+        is_unread |= Q(attempt=attempt, path__in=paths, state=Artifact.State.PARSED)
     files = Artifact.objects.filter(attempt__job=job, is_superseded=False)
     if words:
         files = files.filter(path__icontains=words)
@@ -91,18 +95,20 @@ def file_page(job: Job, view: JobView, *, words: str = "", state: str = "", page
         files = files.filter(state=state).exclude(is_unread)
     start = (max(page, 1) - 1) * PAGE_SIZE
     shown = files.select_related("attempt", "blob").order_by("attempt__number", "path")[start : start + PAGE_SIZE]
-    return FilePage([_row(artifact, unread) for artifact in shown], total, tally)
+    return FilePage([_row(artifact, inputs) for artifact in shown], total, tally)
 
 
-def _row(artifact: Artifact, unread: Mapping[int, Mapping[str, str]]) -> FileRow:
+def _row(artifact: Artifact, inputs: Mapping[int, Mapping[str, Any]]) -> FileRow:
     if artifact.state != Artifact.State.REMOVED:
         artifact.problem = _changed_bytes(artifact) or artifact.problem
-    is_parsed = artifact.state == Artifact.State.PARSED
-    return FileRow(artifact, unread.get(artifact.attempt_id, {}).get(artifact.path, "") if is_parsed else "")
+    told = inputs.get(artifact.attempt_id, {}).get(artifact.path, {})
+    if artifact.state != Artifact.State.PARSED:
+        return FileRow(artifact, "", artifact.notes)
+    return FileRow(artifact, told.get("unread") or "", told.get("notes") or artifact.notes)
 
 
-def _unread_files(job: Job, view: JobView) -> dict[int, dict[str, str]]:
-    """Of each attempt the files in which its latest diagnosis recognised nothing, with the reason."""
+def _inputs(job: Job, view: JobView) -> dict[int, dict[str, Any]]:
+    """Of each attempt what its latest diagnosis says of each file, by path."""
     if view.attempt is None:
         return {}
     inputs = {view.attempt.pk: view.report.get("inputs")}
@@ -110,11 +116,7 @@ def _unread_files(job: Job, view: JobView) -> dict[int, dict[str, str]]:
         newest = Diagnosis.objects.filter(attempt=OuterRef("attempt")).values("pk")[:1]
         others = Diagnosis.objects.filter(job=job, pk=Subquery(newest)).exclude(attempt=view.attempt)
         inputs |= dict(others.values_list("attempt_id", "report__inputs"))
-    return {attempt: _reasons(rows or ()) for attempt, rows in inputs.items()}
-
-
-def _reasons(inputs: Any) -> dict[str, str]:
-    return {row["path"]: row["unread"] for row in inputs if row.get("unread")}
+    return {attempt: {row["path"]: row for row in rows or ()} for attempt, rows in inputs.items()}
 
 
 def _changed_bytes(row: Artifact) -> str:

@@ -25,7 +25,7 @@ from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.compare import launched, stalled, stated_setups
 from diagnosis.kinds.logs.compare.detectors import uneven, watchdogs
-from diagnosis.kinds.logs.decide import verdict
+from diagnosis.kinds.logs.decide import read_notes, verdict
 from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows import events
 from diagnosis.kinds.logs.rows.clocks import SECOND
@@ -144,6 +144,8 @@ def _reported(diagnoses: Sequence[LogDiagnosis], jobs: Sequence[str]) -> LogDiag
     failed = [one for one in diagnoses if one.is_failure]
     chosen = (failed or diagnoses)[-1]
     attempts = tuple(itertools.chain.from_iterable(one.attempts for one in diagnoses))
+    notes = {path: note for one in diagnoses for path, note in one.read_notes.items()}
+    chosen = replace(chosen, read_notes=notes)
     if not jobs or len(diagnoses) == 1:
         return replace(chosen, attempts=attempts)
     sentence = _several_jobs_sentence(chosen, attempts, jobs)
@@ -228,6 +230,7 @@ def _as_attempt(result: LogDiagnosis, case: Case, number: int, *, has_others: bo
         node_names=case.catalogue.nodes,
         world_size=_world_size(case),
         protocol=_protocol(case) if result.is_failure else (),
+        read_notes=_read_notes(case),
         stated=_stated_setup(case),
         shown=_ranks_missing(case) if result.is_failure else _shown(case),
         measures=_measures(case),
@@ -243,6 +246,11 @@ def _shown(case: Case) -> tuple[Result, ...]:
     behind = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
     lost = case.budgets.run("losses", lambda: not_finite.lost_numbers(case), nothing)
     return (*behind, *lost)
+
+
+def _read_notes(case: Case) -> dict[str, str]:
+    nothing: dict[str, str] = {}
+    return case.budgets.run("what was read", lambda: read_notes.read_notes(case), nothing)
 
 
 def _ranks_missing(case: Case) -> tuple[Result, ...]:

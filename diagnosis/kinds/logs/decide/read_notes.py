@@ -1,0 +1,80 @@
+"""What was read of each log, in a sentence: lines, writers, times, progress, and messages that rules know."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+from datetime import UTC, datetime, timedelta
+from typing import Any, Final
+
+import polars as pl
+
+from diagnosis.kinds.logs.causes.case import Case
+
+_NS: Final = 1_000_000_000
+#: Times that are further apart are hardly those of one run.
+_LONG: Final = timedelta(days=31)
+
+
+def read_notes(case: Case) -> dict[str, str]:
+    """By the path of each log. O(cells)."""
+    known = case.catalogue.events.filter(pl.col("signature").is_not_null())["event"]
+    own = pl.col("n")
+    rows = (
+        case.catalogue.cells.group_by("file")
+        .agg(
+            lines=own.sum(),
+            writers=pl.col("source").n_unique(),
+            first_at=pl.col("first_at").min(),
+            last_at=pl.col("last_at").max(),
+            untimed=own.filter(~pl.col("is_stamped")).sum(),
+            known=own.filter(pl.col("event").is_in(known)).sum(),
+        )
+        .sort("file")
+    )
+    steps = _steps(case)
+    return {
+        case.table.files[row["file"]]: _sentence(row, steps.get(row["file"], "")) for row in rows.iter_rows(named=True)
+    }
+
+
+def _steps(case: Case) -> dict[int, str]:
+    """By the number of each file, the first and last iteration that it counts."""
+    ends = case.progress.beats.group_by("file").agg(first=pl.col("n").min(), last=pl.col("n").max())
+    kind = case.progress.kind
+    return {
+        file: f"{kind} {last:,}" if first == last else f"{kind}s {first:,} to {last:,}"
+        for file, first, last in ends.select("file", "first", "last").iter_rows()
+    }
+
+
+def _sentence(row: Mapping[str, Any], steps: str) -> str:
+    """The parts that a log has; what it lacks is said, too."""
+    return f"Read as a log: {'; '.join(_parts(row, steps))}."
+
+
+def _parts(row: Mapping[str, Any], steps: str) -> Iterator[str]:
+    writers = "1 writer" if row["writers"] == 1 else f"{row['writers']:,} writers"
+    yield f"{_lines(row['lines'])} of {writers}"
+    if row["first_at"] is None or row["untimed"] >= row["lines"]:
+        yield "no line states a time"
+    else:
+        yield _times(row["first_at"], row["last_at"])
+        if row["untimed"]:
+            yield f"{_lines(row['untimed'])} without a time of their own"
+    yield steps or "no progress"
+    if row["known"]:
+        yield f"{_lines(row['known'])} with a message that a rule knows"
+
+
+def _lines(count: int) -> str:
+    return "1 line" if count == 1 else f"{count:,} lines"
+
+
+def _times(first_at: int, last_at: int) -> str:
+    """From and to, in UTC; the date once if it is the same."""
+    first, last = (datetime.fromtimestamp(at // _NS, UTC) for at in (first_at, last_at))
+    end = f"{last:%H:%M:%S}" if first.date() == last.date() else f"{last:%Y-%m-%d %H:%M:%S}"
+    if first == last:
+        return f"{first:%Y-%m-%d %H:%M:%S} UTC"
+    doubt = ", so far apart that some may be no times of writing" if last - first > _LONG else ""
+    return f"{first:%Y-%m-%d %H:%M:%S} to {end} UTC{doubt}"
