@@ -110,10 +110,10 @@ def diagnose(
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
     unread = {p.path: p for p in unread_files(parsed, logs)}
-    read_notes = logs.read_notes if logs else {}
-    inputs = tuple(
-        _input(p, read_notes.get(p.path, ""), is_unread=p.path in unread) for p in sorted(every, key=lambda p: p.path)
-    )
+    seen = logs or NO_LOGS
+    told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread}
+    ordered = sorted(every, key=lambda p: p.path)
+    inputs = tuple(_input(p, told.get(p.path, ""), is_unread=p.path in unread) for p in ordered)
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
@@ -129,7 +129,6 @@ def diagnose(
         logs = stalls.with_stall(logs, stack_finding, flow_finding)
         logs = localize.with_stacks(logs, stack_finding)
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
-    seen = logs or NO_LOGS
     stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
@@ -323,8 +322,7 @@ def make_advice(
 
 
 def _input(p: Parsed, read_note: str, *, is_unread: bool) -> InputRow:
-    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was recognised."""
-    notes = (read_note, *p.notes) if read_note and not is_unread else p.notes
+    """A file as the report lists it. ``read_note``: what was read of it as a log, if anything was."""
     return InputRow(
         path=p.path,
         kind=str(p.kind),
@@ -333,7 +331,7 @@ def _input(p: Parsed, read_note: str, *, is_unread: bool) -> InputRow:
         bytes=p.bytes,
         skipped=p.skipped,
         unread=unread_reason(p) if is_unread else None,
-        notes=list(notes),
+        notes=[*filter(None, [read_note]), *p.notes],
     )
 
 

@@ -96,11 +96,19 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Sequence[Resul
 
 
 def _telling(results: Sequence[Result]) -> list[Result]:
-    """The results that tell of the cause: what a check found on one machine is no less likely because it finds
-    nothing on the others.
+    """The results that tell of the cause: what a check found on one machine is no less likely
+    because it finds nothing on the others.
     """
-    found = {result.check.id for result in results if result.outcome.ratio > 1.0}
-    return [result for result in results if result.outcome.ratio > 1.0 or result.check.id not in found]
+    strongest: dict[str, float] = {}
+    for result in results:
+        ratio = result.outcome.ratio
+        strongest[result.check.id] = max(ratio, strongest.get(result.check.id, ratio))
+    return [result for result in results if not _is_outdone(result, strongest[result.check.id])]
+
+
+def _is_outdone(result: Result, strongest: float) -> bool:
+    """Whether a result clears its machine, and the strongest of its check accuses another."""
+    return result.outcome.ratio <= 1.0 < strongest
 
 
 def _matching(weights: Iterable[str], head: str) -> list[str]:

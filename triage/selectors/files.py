@@ -38,8 +38,8 @@ _KINDS: Final[Mapping[str, tuple[str, str]]] = {
 
 @dataclass(frozen=True, slots=True)
 class FileRow:
-    """One file. ``state``: its own, or :data:`UNREAD`; ``unread``: why nothing was concluded from it, else empty;
-    ``notes``: what was read of it, and how.
+    """One file. ``state``: its own, or :data:`UNREAD`; ``unread``: why nothing was concluded from
+    it, else empty; ``notes``: what was read of it, and how.
     """
 
     artifact: Artifact

@@ -31,8 +31,8 @@ class ObjectHeader:
 
 @dataclass(frozen=True, slots=True)
 class Series:
-    """A quantity that a report states many times: ``field`` is its path in a record, ``node`` and ``part``
-    those of its place, ``of`` those that name what was measured. ``sense`` and ``unit`` as in
+    """A quantity that a report states many times: ``field`` is its path in a record, ``node`` and
+    ``part`` those of its place, ``of`` those that name what was measured. ``sense`` and ``unit`` as in
     :class:`diagnosis.evidence.Measure`.
     """
 

@@ -17,6 +17,8 @@ import msgspec
 #: Kernels of libraries for collectives, in which a rank also waits for the others.
 _COLLECTIVE: Final = re.compile(r"(?i)nccl|rccl|hccl|oneccl|all_?reduce|all_?gather|reduce_?scatter|all_?to_?all")
 _STEP: Final = "ProfilerStep#"
+#: Larger numbers are no times.
+_MAX_US: Final = 1e18
 
 
 class _Event(msgspec.Struct):
@@ -57,7 +59,8 @@ def read(text: str) -> tuple[str, list[StepTimes]]:
 
 
 def _step_times(events: Sequence[_Event]) -> Iterator[StepTimes]:
-    starts = sorted({_number(event.ts) for event in events if event.name.startswith(_STEP)}) or [0.0]
+    steps = [event for event in events if event.name.startswith(_STEP)]
+    starts = sorted({_number(event.ts) for event in steps}) or [0.0]
     computed = [0.0] * len(starts)
     communicated = [0.0] * len(starts)
     for event in events:
@@ -65,10 +68,10 @@ def _step_times(events: Sequence[_Event]) -> Iterator[StepTimes]:
             step = max(0, bisect_right(starts, _number(event.ts)) - 1)
             sums = communicated if _COLLECTIVE.search(event.name) else computed
             sums[step] += _number(event.dur)
-    for compute, wait in zip(computed, communicated, strict=True):
-        if compute or wait:
-            yield StepTimes(compute, wait)
+    every = map(StepTimes, computed, communicated)
+    yield from (times for times in every if times != StepTimes(0.0, 0.0))
 
 
 def _number(value: float | str) -> float:
-    return float(value) if isinstance(value, (int, float)) and 0.0 <= value < 1e18 else 0.0
+    is_time = isinstance(value, (int, float)) and 0.0 <= value < _MAX_US
+    return float(value) if is_time else 0.0

@@ -1,7 +1,7 @@
 """Ranks that the others name as missing: stall inspectors and barriers say for whom they wait.
 
-Horovod prints ``Missing ranks:`` and a line ``5: [names of tensors]`` for each rank; others name the ranks in one line
-("Ranks 3, 9 failed to reach the barrier").
+Horovod prints ``Missing ranks:`` and a line ``5: [names of tensors]`` for each rank; others name the
+ranks in one line ("Ranks 3, 9 failed to reach the barrier").
 """
 
 from __future__ import annotations
@@ -25,12 +25,13 @@ CATEGORY: Final = "framework.collective.timeout"
 _HEADER: Final = words.pattern("watchdogs", "inspector")
 _NAMED, _LISTED = (words.regex("watchdogs", what) for what in ("missing", "listed"))
 _NUMBER: Final = re.compile(r"\d{1,6}")
-_CHECK: Final = Check("stalled", "Ranks that others name as missing", "", "", 0.0, "node", (), (), ())
+_TITLE: Final = "Ranks that others name as missing"
+_CHECK: Final = Check("stalled", _TITLE, "", "", 0.0, "node", (), (), ())
 
 
 def ranks_missing(case: Case) -> tuple[Result, ...]:
-    """The few ranks that messages name as missing, one result for each; of many none is the one. Reads at most
-    ``LIMITS.lines`` lines.
+    """The few ranks that messages name as missing, one result for each; of many none is the one.
+    Reads at most ``LIMITS.lines`` lines.
     """
     examples = pl.col("example")
     messages = case.table.messages
@@ -43,7 +44,8 @@ def ranks_missing(case: Case) -> tuple[Result, ...]:
     for text, file, line in zip(texts, rows["file"], rows["line"], strict=True):
         for rank in _ranks_in(text):
             first.setdefault(rank, _result(case, rank, text, case.table.files[file], line))
-    world = max((*first, *case.table.sources["rank"].drop_nulls().to_list(), *case.node_of_rank), default=-1) + 1
+    wrote = case.table.sources["rank"].drop_nulls().to_list()
+    world = max((*first, *wrote, *case.node_of_rank), default=-1) + 1
     is_few = len(first) <= LIMITS.ranks or stats.is_minority(len(first), world)
     return tuple(first[rank] for rank in sorted(first))[: LIMITS.results] if is_few else ()
 
@@ -61,6 +63,7 @@ def _result(case: Case, rank: int, text: str, path: str, line: int) -> Result:
     odds = THRESHOLDS.odds
     says = "is missing in a collective in which the others wait"
     outcome = Outcome("named-missing", says, odds, categories={CATEGORY: odds}, adds=CATEGORY)
-    node = case.node_of_rank.get(rank, "")
-    words_ = f"rank {rank}: {text.strip()[: LIMITS.chars]}"
-    return Result(_CHECK, outcome, path, line, words_, node or f"rank {rank}", "node" if node else "rank")
+    told = f"rank {rank}: {text.strip()[: LIMITS.chars]}"
+    node = case.node_of_rank.get(rank)
+    target, kind = (node, "node") if node else (f"rank {rank}", "rank")
+    return Result(_CHECK, outcome, path, line, told, target, kind)

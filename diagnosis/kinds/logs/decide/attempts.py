@@ -144,7 +144,7 @@ def _reported(diagnoses: Sequence[LogDiagnosis], jobs: Sequence[str]) -> LogDiag
     failed = [one for one in diagnoses if one.is_failure]
     chosen = (failed or diagnoses)[-1]
     attempts = tuple(itertools.chain.from_iterable(one.attempts for one in diagnoses))
-    notes = {path: note for one in diagnoses for path, note in one.read_notes.items()}
+    notes = dict(itertools.chain.from_iterable(one.read_notes.items() for one in diagnoses))
     chosen = replace(chosen, read_notes=notes)
     if not jobs or len(diagnoses) == 1:
         return replace(chosen, attempts=attempts)

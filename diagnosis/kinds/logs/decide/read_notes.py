@@ -1,4 +1,4 @@
-"""What was read of each log, in a sentence: lines, writers, times, progress, and messages that rules know."""
+"""What was read of each log, in a sentence: lines, writers, times, progress, and known messages."""
 
 from __future__ import annotations
 
@@ -32,9 +32,11 @@ def read_notes(case: Case) -> dict[str, str]:
         .sort("file")
     )
     steps = _steps(case)
-    return {
-        case.table.files[row["file"]]: _sentence(row, steps.get(row["file"], "")) for row in rows.iter_rows(named=True)
-    }
+    notes = {}
+    for row in rows.iter_rows(named=True):
+        file = row["file"]
+        notes[case.table.files[file]] = _sentence(row, steps.get(file, ""))
+    return notes
 
 
 def _steps(case: Case) -> dict[int, str]:

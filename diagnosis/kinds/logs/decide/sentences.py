@@ -14,7 +14,7 @@ from diagnosis.kinds.logs.causes.case import Case
 from diagnosis.kinds.logs.causes.fallbacks import line_to_read
 from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.decide.locate import Place
-from diagnosis.kinds.logs.meaning.signatures import Strength
+from diagnosis.kinds.logs.meaning.signatures import Signature, Strength
 from diagnosis.kinds.logs.rows import messages
 from diagnosis.plain import times_as_long
 from diagnosis.result import LogEvent
@@ -154,14 +154,16 @@ def inferred_facts(case: Case, when: Moment, roots: Sequence[LogEvent]) -> tuple
 
 
 def _known_help(case: Case, roots: Sequence[LogEvent]) -> list[str]:
-    """What the rules of the root lines advise, where people mend the cause themselves: a setting, code, a quota. The
-    advice about machines comes from the ladder alone (``diagnosis.advice``).
+    """What the rules of the root lines advise, where people mend the cause themselves: a setting,
+    code, a quota. The advice about machines comes from the ladder alone (``diagnosis.advice``).
     """
     rules = [case.rules.rules[event.signature] for event in roots if event.signature]
-    settled = [
-        rule.advice for rule in rules if rule.strength is Strength.DECISIVE and rule.category.startswith(_MENDED)
-    ]
-    return [f"What usually helps: {text}" for text in dict.fromkeys(settled)][: LIMITS.meanings]
+    advice = [rule.advice for rule in rules if _is_mended_by_people(rule)]
+    return [f"What usually helps: {text}" for text in dict.fromkeys(advice)][: LIMITS.meanings]
+
+
+def _is_mended_by_people(rule: Signature) -> bool:
+    return rule.strength is Strength.DECISIVE and rule.category.startswith(_MENDED)
 
 
 def _basis_without_cause(case: Case) -> str:

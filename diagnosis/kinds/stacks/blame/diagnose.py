@@ -85,9 +85,8 @@ def diagnose_stacks(
         source.
     :param nodes: names of nodes that paths may hold.
     :param protocol: the state of each rank and process group from watchdog lines in the logs.
-    :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; None without stack evidence
-        of a hang.
-        Deterministic.
+    :returns: the report's ``stacks`` object plus ``suspects`` for the fusion; None without stack
+        evidence of a hang. Deterministic.
 
     Linear in processes and distinct frames; the wait-for graph is linear in ranks times distinct stacks per group.
     """

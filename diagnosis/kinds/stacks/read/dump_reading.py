@@ -79,8 +79,8 @@ def _json_format(start: str) -> str | None:
 
 
 def _text_format(text: str, path: str) -> str | None:
-    """The format of the first line that begins a dump, if no log stands before it. Who died waits for nobody: what gdb
-    says of a core file is a report.
+    """The format of the first line that begins a dump, if no log stands before it. Who died waits
+    for nobody: what gdb says of a core file is a report.
     """
     if _CORE.search(text):
         return None

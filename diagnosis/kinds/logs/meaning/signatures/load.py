@@ -41,19 +41,20 @@ def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) ->
 
 
 def _with_pattern(row: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A rule that names an error of the operating system and its ``object`` (see ``system_errors.toml``) gets the
-    pattern of both in one line, in either order; any other rule is as it is written.
+    """A rule that names an error of the operating system and its ``object`` (``system_errors.toml``)
+    gets the pattern of both in one line, in either order; any other rule is as it is written.
     """
     if "error" not in row:
         return row
     try:
         error, thing = content["errors"][row["error"]], content["objects"][row["object"]]
     except KeyError as missing:
-        name = row.get("id", "a rule without id")
-        raise SignatureError(f"{name}: the file states no error or object {missing.args[0]!r}") from missing
+        name, absent = row.get("id", "a rule without id"), missing.args[0]
+        raise SignatureError(f"{name}: the file states no error or object {absent!r}") from missing
     gap = ".{0,200}?"
     pattern = f"(?i)(?:{error}){gap}(?:{thing})|(?:{thing}){gap}(?:{error})"
-    return {"pattern": pattern, **{key: value for key, value in row.items() if key not in ("error", "object")}}
+    written = {key: row[key] for key in row.keys() - {"error", "object"}}
+    return {"pattern": pattern, **written}
 
 
 def _signature(row: Mapping[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
