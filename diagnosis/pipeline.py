@@ -110,10 +110,6 @@ def diagnose(
     )
     logs = budgets.run("logs", lambda: attempts.diagnose_logs(parsed, given), None, is_part=True)
     unread = {p.path: p for p in unread_files(parsed, logs)}
-    seen = logs or NO_LOGS
-    told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread}
-    ordered = sorted(every, key=lambda p: p.path)
-    inputs = tuple(_input(p, told.get(p.path, ""), is_unread=p.path in unread) for p in ordered)
     on_stage("stacks", 0, 1)
     stack_report, stack_finding = _run_guarded(
         "stack dumps", lambda: _stacks(parsed, known, logs, on_stage), stacks.finding_of, budgets
@@ -129,6 +125,10 @@ def diagnose(
         logs = stalls.with_stall(logs, stack_finding, flow_finding)
         logs = localize.with_stacks(logs, stack_finding)
     suspects = localize.fuse([*localize.of_logs(logs), *localize.of_flows(flow_finding, logs), *stack_finding.suspects])
+    seen = logs or NO_LOGS
+    told = {path: seen.read_notes[path] for path in seen.read_notes.keys() - unread}
+    ordered = sorted(every, key=lambda p: p.path)
+    inputs = tuple(_input(p, told.get(p.path, ""), is_unread=p.path in unread) for p in ordered)
     stated = [*kind_table.facts(every), *seen.stated]
     layout = stack_report.layout if stack_report else None
     described = describe_job(known, hints, logs, layout, flow_finding, stated)
