@@ -99,10 +99,8 @@ def _telling(results: Sequence[Result]) -> list[Result]:
     """The results that tell of the cause: what a check found on one machine is no less likely
     because it finds nothing on the others.
     """
-    strongest: dict[str, float] = {}
-    for result in results:
-        ratio = result.outcome.ratio
-        strongest[result.check.id] = max(ratio, strongest.get(result.check.id, ratio))
+    weakest_first = sorted(results, key=lambda result: result.outcome.ratio)
+    strongest = {result.check.id: result.outcome.ratio for result in weakest_first}
     return [result for result in results if not _is_outdone(result, strongest[result.check.id])]
 
 
