@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -95,18 +95,17 @@ def update_categories(rows: Sequence[tuple[str, float]], results: Sequence[Resul
     return sorted(shares, key=lambda row: (-row[1], row[0]))
 
 
-def _telling(results: Sequence[Result]) -> list[Result]:
+def _telling(results: Sequence[Result]) -> Iterator[Result]:
     """The results that tell of the cause: what a check found on one machine is no less likely
     because it finds nothing on the others.
     """
     weakest_first = sorted(results, key=lambda result: result.outcome.ratio)
     strongest = {result.check.id: result.outcome.ratio for result in weakest_first}
-    return [result for result in results if not _is_outdone(result, strongest[result.check.id])]
 
+    def tells(result: Result) -> bool:
+        return not result.outcome.ratio <= 1.0 < strongest[result.check.id]
 
-def _is_outdone(result: Result, strongest: float) -> bool:
-    """Whether a result clears its machine, and the strongest of its check accuses another."""
-    return result.outcome.ratio <= 1.0 < strongest
+    return filter(tells, results)
 
 
 def _matching(weights: Iterable[str], head: str) -> list[str]:

@@ -116,7 +116,11 @@ def _inputs(job: Job, view: JobView) -> dict[int, dict[str, Any]]:
         newest = Diagnosis.objects.filter(attempt=OuterRef("attempt")).values("pk")[:1]
         others = Diagnosis.objects.filter(job=job, pk=Subquery(newest)).exclude(attempt=view.attempt)
         inputs |= dict(others.values_list("attempt_id", "report__inputs"))
-    return {attempt: {row["path"]: row for row in rows or ()} for attempt, rows in inputs.items()}
+    return {attempt: _by_path(rows or ()) for attempt, rows in inputs.items()}
+
+
+def _by_path(rows: Any) -> dict[str, Any]:
+    return {row["path"]: row for row in rows}
 
 
 def _changed_bytes(row: Artifact) -> str:
