@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from diagnosis.__main__ import main as engine
 from faultline import main as program
@@ -27,6 +26,7 @@ from faultline.site import Site
 from ingest import services
 from ingest.models import Job as SiteJob
 from ingest.wire.routing import slug_of as site_slug_of
+from tests import yamls
 from tests.client import kube_objects as kube
 from tests.client.told import told
 from tests.patience import PATIENCE_S
@@ -299,11 +299,11 @@ def test_the_manifests_of_the_guide_are_valid_and_give_the_rights_that_are_neede
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
     text = Path("docs/live.md").read_text(encoding="utf-8")
     block = text[text.index("```yaml\napiVersion: v1\nkind: ServiceAccount") :].split("```")[1].removeprefix("yaml\n")
-    documents = list(yaml.safe_load_all(block))
+    documents = yamls.read_all(block)
     for document in documents:
         kubernetes_validate.validate(document, kubernetes_validate.latest_version(), strict=True)
     block = text[text.index("```yaml\napiVersion: v1\nkind: Pod") :].split("```")[1].removeprefix("yaml\n")
-    pod = yaml.safe_load(block)
+    pod = yamls.read(block)
     kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
     (sidecar,) = pod["spec"]["initContainers"]
     asked = options.parser().parse_args([*sidecar["command"][2:], *sidecar["args"]])

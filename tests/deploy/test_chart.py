@@ -14,6 +14,7 @@ import pytest
 import yaml
 from django.urls import URLPattern, get_resolver
 
+from tests import yamls
 from tests.patience import PATIENCE_S
 from triage.places import ROOT
 from triage.serve.parts import PARTS
@@ -50,7 +51,7 @@ ALL: dict[str, Any] = {
 
 def rendered(values: dict[str, Any] | None = None) -> list[dict[str, Any]]:
     texts = [text for name, text in _files(values).items() if name.endswith(".yaml")]
-    return [document for text in texts for document in yaml.safe_load_all(text) if document]
+    return [document for text in texts for document in yamls.read_all(text) if document]
 
 
 def _files(values: dict[str, Any] | None) -> dict[str, str]:
@@ -247,7 +248,7 @@ def test_the_alerts_ask_for_the_job_that_the_monitor_makes(everything: list[dict
     (rule,) = of_kind("PrometheusRule", everything).values()
     asked = {row["alert"]: row["expr"] for group in rule["spec"]["groups"] for row in group["rules"]}
     assert asked["FaultlineDown"] == f'up{{job="{job}",namespace="triage"}} == 0'
-    here = yaml.safe_load((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
+    here = yamls.read((ROOT / "deploy" / "prometheus" / "alerts.yaml").read_text())["groups"][0]["rules"]
     assert list(asked) == [row["alert"] for row in here]
     if promtool := shutil.which("promtool"):
         (tmp_path / "rules.yaml").write_text(yaml.safe_dump({"groups": rule["spec"]["groups"]}))

@@ -9,16 +9,16 @@ import subprocess
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest import figures
 from ingest.figures import ProcessFigures, RouteFigures
+from tests import yamls
 from tests.patience import PATIENCE_S
 from triage.places import ROOT
 from triage.selectors import health
 
 FOLDER = ROOT / "deploy" / "prometheus"
-RULES = yaml.safe_load((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
+RULES = yamls.read((FOLDER / "alerts.yaml").read_text())["groups"][0]["rules"]
 PANELS: list[dict[str, Any]] = json.loads((FOLDER / "dashboard.json").read_text())["panels"]
 EXPRESSIONS = [rule["expr"] for rule in RULES] + [row["expr"] for panel in PANELS for row in panel["targets"]]
 
@@ -32,7 +32,7 @@ def test_prometheus_accepts_the_rules_and_they_alert(act: str, file: str) -> Non
 
 
 def test_each_alert_is_tested_where_it_is_raised_and_where_it_is_silent() -> None:
-    cases = yaml.safe_load((FOLDER / "alerts_test.yaml").read_text())["tests"]
+    cases = yamls.read((FOLDER / "alerts_test.yaml").read_text())["tests"]
     tried = [row for case in cases for row in case["alert_rule_test"]]
     names = {rule["alert"] for rule in RULES}
     assert {row["alertname"] for row in tried if row["exp_alerts"]} == names

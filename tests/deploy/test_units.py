@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
+from tests import yamls
 from tests.patience import PATIENCE_S
 from triage.places import ROOT
 from triage.serve import parts
@@ -75,7 +75,7 @@ def test_the_proxy_sends_where_the_server_listens() -> None:
 
 @pytest.fixture(scope="module")
 def compose() -> dict[str, Any]:
-    loaded: dict[str, Any] = yaml.safe_load((DEPLOY / "compose.yaml").read_text())
+    loaded: dict[str, Any] = yamls.read((DEPLOY / "compose.yaml").read_text())
     return loaded
 
 
@@ -113,7 +113,7 @@ def test_no_log_of_a_container_grows_for_ever(compose: dict[str, Any]) -> None:
 
 @pytest.mark.parametrize("variable", ["FAULTLINE_ALLOWED_HOSTS", "FAULTLINE_SITE_URL", "FAULTLINE_TLS"])
 def test_the_sites_address_can_be_set_in_each_form(compose: dict[str, Any], variable: str) -> None:
-    chart = yaml.safe_load((DEPLOY / "helm" / "values.yaml").read_text())
+    chart = yamls.read((DEPLOY / "helm" / "values.yaml").read_text())
     assert variable in chart["settings"]
     assert compose["services"]["web"]["environment"][variable].startswith(f"${{{variable}:-")
     assert f"\n{variable}=" in (DEPLOY / "systemd" / "faultline.env").read_text()

@@ -21,6 +21,7 @@ from django.test import Client
 from ingest.models import Run
 from ingest.services import artifact_receive, resuming, token_create
 from scripts.openapi import SCHEMA
+from tests import yamls
 from tests.docs.test_addresses import ours
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.triage.report import sample
@@ -235,7 +236,7 @@ RULES: dict[str, Rule] = {
 }
 OPERATIONS = {
     operation["operationId"]: (method.upper(), path)
-    for path, methods in yaml.safe_load(SCHEMA.read_text())["paths"].items()
+    for path, methods in yamls.read(SCHEMA.read_text())["paths"].items()
     for method, operation in methods.items()
 }
 

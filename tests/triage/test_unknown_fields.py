@@ -5,10 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest.models import Run
 from scripts.openapi import SCHEMA
+from tests import yamls
 from tests.factories import api_of, make_attempt, make_job, make_user
 from tests.triage.report import sample
 from triage.destinations import ALL
@@ -22,7 +22,7 @@ pytestmark = pytest.mark.django_db
 def operations_with_json() -> list[tuple[str, str]]:
     """Method and address of each operation that takes a JSON object of known fields, or no body."""
     found = []
-    for address, methods in yaml.safe_load(SCHEMA.read_text())["paths"].items():
+    for address, methods in yamls.read(SCHEMA.read_text())["paths"].items():
         for method, operation in methods.items():
             kinds = operation.get("requestBody", {}).get("content", {"application/json": {}})
             is_free = (
@@ -65,7 +65,7 @@ def test_an_unknown_option_of_a_route_is_refused_with_those_that_there_are(names
 
 
 def test_the_description_of_the_api_lists_the_options_of_every_kind_of_route() -> None:
-    schema = yaml.safe_load(SCHEMA.read_text())["components"]["schemas"]["RouteIn"]
+    schema = yamls.read(SCHEMA.read_text())["components"]["schemas"]["RouteIn"]
     options = {name: row["description"] for name, row in schema["properties"]["options"]["properties"].items()}
     assert options["format"] == "webhook: Format (optional; one of standard, cloudevents)."
     for kind in ALL.values():
@@ -75,7 +75,7 @@ def test_the_description_of_the_api_lists_the_options_of_every_kind_of_route() -
 
 
 def test_the_description_of_the_api_says_that_bodies_have_no_other_fields_and_answers_may() -> None:
-    schemas = yaml.safe_load(SCHEMA.read_text())["components"]["schemas"]
+    schemas = yamls.read(SCHEMA.read_text())["components"]["schemas"]
     closed = {name for name, schema in schemas.items() if schema.get("additionalProperties") is False}
     changes = {"PatchedJobChange", "PatchedRouteIn"}
     bodies = {"DecisionIn", "DiagnoseIn", "JobIn", "JobMove", "JobPut", "RouteIn", "TicketIn"}

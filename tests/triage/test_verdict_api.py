@@ -8,12 +8,12 @@ from collections.abc import Collection
 from typing import Any
 
 import pytest
-import yaml
 
 from ingest import services
 from ingest.models import Run
 from ingest.selectors import busy_jobs
 from scripts.openapi import SCHEMA
+from tests import yamls
 from tests.factories import api_of, make_attempt, make_job, make_user
 from tests.ingest.conftest import LOG
 from tests.patience import PATIENCE_S
@@ -129,7 +129,7 @@ def test_who_leaves_or_is_one_too_many_waits_no_longer(monkeypatch):
 
 
 def test_the_description_of_the_api_names_its_version_and_where_it_is_served():
-    schema = yaml.safe_load(SCHEMA.read_text())
+    schema = yamls.read(SCHEMA.read_text())
     assert schema["info"]["version"] == version()
     assert schema["servers"][0]["url"] == "/"
     assert json.dumps(schema["paths"]["/api/v1/jobs/{slug}/"]["get"]["parameters"]).count('"wait"') == 1
