@@ -295,7 +295,17 @@ def lemon_score(*, confirmed: int, unreviewed: float, alone: float = 0, suspende
     an accusation with others (a switch, a rack) counts less than one alone, and one accusation is
     never enough.
     """
+    parts = lemon_parts(confirmed=confirmed, unreviewed=unreviewed, alone=alone, suspended=suspended)
+    return 1.0 - math.exp(-min(sum(parts.values()), 30.0))
+
+
+def lemon_parts(*, confirmed: int, unreviewed: float, alone: float, suspended: int) -> dict[str, float]:
+    """The summands of ``x`` in :func:`lemon_score`, by the name of each."""
     if min(confirmed, unreviewed, alone, suspended) < 0:
         raise ValueError("counts must not be negative")
-    weight = 0.5 * confirmed + 0.15 * unreviewed + 0.2 * min(alone, confirmed + unreviewed) + 0.25 * suspended
-    return 1.0 - math.exp(-min(weight, 30.0))
+    return {
+        "confirmed": 0.5 * confirmed,
+        "unreviewed": 0.15 * unreviewed,
+        "alone": 0.2 * min(alone, confirmed + unreviewed),
+        "suspended": 0.25 * suspended,
+    }

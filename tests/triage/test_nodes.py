@@ -1,7 +1,7 @@
 """The fleet table and a node's page."""
 
 import random
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from django.urls import reverse
@@ -17,6 +17,7 @@ from triage.selectors.nodes import fleet_page, node_page
 from triage.services.diagnosing import diagnosis_store
 from triage.services.importing import Fault, faults_import
 from triage.services.reviewing import decision_make, decision_undo
+from triage.templatetags.statistics import lemon_bar
 
 pytestmark = pytest.mark.django_db
 
@@ -208,8 +209,45 @@ def test_the_pages_need_few_queries(client, engineer, django_assert_max_num_quer
         make_incident(accused=(f"n{n}", "n0"))
     with django_assert_max_num_queries(8):
         assert client.get(reverse("nodes")).status_code == 200
-    with django_assert_max_num_queries(8):
+    with django_assert_max_num_queries(10):
         assert client.get(reverse("node", args=["n0"])).status_code == 200
+
+
+def test_a_years_accusations_show_by_month_with_the_confirmed_ones_apart(client, engineer, time_machine):
+    time_machine.move_to(datetime(2026, 11, 20, tzinfo=UTC), tick=False)
+    for month, is_confirmed in ((11, True), (11, False), (2, False)):
+        found = make_incident(accused=("n1",), at=datetime(2026, month, 3, tzinfo=UTC))
+        if is_confirmed:
+            decision_make(incident=found, claim="suspect", subject="n1", word="confirm", by=engineer)
+    make_incident(accused=("n1",), at=datetime(2025, 11, 30, tzinfo=UTC))
+    months = node_page(engineer, "n1", now=timezone.now()).year
+    assert [one.month.isoformat() for one in months][::11] == ["2025-12-01", "2026-11-01"]
+    counted = {one.month.month: (one.accused, one.confirmed) for one in months if one.accused}
+    assert counted == {2: (1, 0), 11: (2, 1)}
+    assert "1 of 2 confirmed" in page_text(client.get(reverse("node", args=["n1"])))
+
+
+def test_the_parts_of_a_lemon_score_add_up_to_it(client, engineer):
+    for word in ("confirm", ""):
+        found = make_incident(accused=("n1",))
+        if word:
+            decision_make(incident=found, claim="suspect", subject="n1", word=word, by=engineer)
+    row = node_page(engineer, "n1", now=timezone.now()).row
+    bar = lemon_bar(row)
+    assert [part["name"] for part in bar] == ["confirmed", "unreviewed", "alone"]
+    assert sum(part["width"] for part in bar) == pytest.approx(100 * row.lemon, abs=0.05)
+    assert "confirmed by people" in page_text(client.get(reverse("node", args=["n1"])))
+
+
+def test_earlier_drains_stay_with_their_reasons_and_not_on_a_namesake(client, engineer):
+    make_incident(accused=("n1",))
+    make_incident(make_job("other", cluster=make_cluster("north")), accused=("n1",))
+    url = reverse("node", args=["n1"]) + "?cluster="
+    client.post(f"{url}north", {"note": "bad riser", "drained": "1"})
+    client.post(f"{url}north", {"note": "riser changed"})
+    notes = page_text(client.get(f"{url}north")).partition('data-testid="notes"')[2].partition("</ol>")[0]
+    assert notes.index("put it back") < notes.index("drained it: bad riser")
+    assert 'data-testid="notes"' not in page_text(client.get(f"{url}default"))
 
 
 def test_an_empty_fleet_says_why(client, engineer):

@@ -72,6 +72,7 @@ class Activity(models.Model):
     class Meta:
         ordering = ("at", "id")
         verbose_name_plural = "activities"
+        indexes = (models.Index(fields=("at",), condition=models.Q(kind="node_noted"), name="activity_noted"),)
 
     def __str__(self) -> str:
         return self.kind

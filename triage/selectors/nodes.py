@@ -2,23 +2,24 @@
 
 from __future__ import annotations
 
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Collection
 from dataclasses import dataclass, field
-from datetime import datetime, timedelta
+from datetime import UTC, date, datetime, timedelta
 from typing import Any, NamedTuple
 
 from django.db.models import Count, Exists, Max, OuterRef, Q, QuerySet, Sum
 
-from diagnosis.metrics import LEMON_DAYS, lemon_score
+from diagnosis.metrics import LEMON_DAYS, lemon_parts, lemon_score
 from diagnosis.numbers import natural_key
 from ingest.models import Node
-from triage.models import Decision, Incident, Suspect
+from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.access import visible_cluster_ids
 
 PAGE_SIZE = 100
 #: the latest ones; the link to its incidents has all
 MAX_ACCUSATIONS = 100
+MAX_NOTES = 20
 
 #: sort name → label
 SORTS = {
@@ -40,6 +41,8 @@ class FleetRow:
     gpu_hours: float | None
     last_at: datetime | None
     lemon: float
+    #: what the score is made of (``diagnosis.metrics.lemon_parts``)
+    lemon_parts: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,6 +202,12 @@ def _sole_accusations(nodes: list[int], since: datetime) -> defaultdict[int, flo
 
 
 def _fleet_row(node: Node, tally: _Tally, alone: float) -> FleetRow:
+    weights: dict[str, Any] = {
+        "confirmed": tally.recent_confirmed,
+        "unreviewed": tally.recent_unreviewed or 0.0,
+        "alone": alone,
+        "suspended": tally.recent_imported,
+    }
     return FleetRow(
         node=node,
         accusations=tally.accusations,
@@ -206,19 +215,25 @@ def _fleet_row(node: Node, tally: _Tally, alone: float) -> FleetRow:
         confirmed=tally.confirmed,
         gpu_hours=tally.gpu_hours,
         last_at=tally.last_at,
-        lemon=lemon_score(
-            confirmed=tally.recent_confirmed,
-            unreviewed=tally.recent_unreviewed or 0.0,
-            alone=alone,
-            suspended=tally.recent_imported,
-        ),
+        lemon=lemon_score(**weights),
+        lemon_parts=lemon_parts(**weights),
     )
+
+
+class MonthOfNode(NamedTuple):
+    """How often a machine was accused in a month (its first day) and that stands; ``confirmed`` of
+    these by a person.
+    """
+
+    month: date
+    accused: int
+    confirmed: int
 
 
 @dataclass(frozen=True, slots=True)
 class NodePage:
-    """One node's page: its row of the fleet table, the categories that stand against it, and the latest incidents in
-    which it was ranked.
+    """One node's page: its row of the fleet table, the categories that stand against it, the latest
+    incidents in which it was ranked, a year by months, and what people noted of it.
     """
 
     row: FleetRow
@@ -226,6 +241,8 @@ class NodePage:
     has_more: bool
     categories: list[tuple[str, int]]
     namesakes: list[Node] = field(default_factory=list)
+    year: list[MonthOfNode] = field(default_factory=list)
+    notes: list[Activity] = field(default_factory=list)
 
 
 def nodes_by_name(user: Any, name: str, *, cluster: str = "") -> list[Node]:
@@ -247,7 +264,9 @@ def standing_accusations(node: Node) -> QuerySet[Suspect]:
 
 
 def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> NodePage | None:
-    """The node of this name and its history, newest first; None if the person sees none. Five queries."""
+    """The node of this name and its history, newest first; None if the person sees none. Seven
+    queries.
+    """
     same_name = nodes_by_name(user, name, cluster=cluster)
     if not same_name:
         return None
@@ -263,7 +282,35 @@ def node_page(user: Any, name: str, *, cluster: str = "", now: datetime) -> Node
         has_more=len(suspects) > MAX_ACCUSATIONS,
         categories=_categories(node),
         namesakes=namesakes,
+        year=_year(node, now),
+        notes=list(_notes(node)),
     )
+
+
+def _year(node: Node, now: datetime) -> list[MonthOfNode]:
+    """The last twelve months, the oldest first. One query."""
+    months = [_month_before(now.date(), back) for back in range(11, -1, -1)]
+    start = datetime(months[0].year, months[0].month, 1, tzinfo=UTC)
+    accusations = _valid_accusations([node.pk]).filter(incident__happened_at__gte=start)
+    accused, confirmed = Counter[date](), Counter[date]()
+    for happened_at, word in accusations.values_list("incident__happened_at", "word"):
+        month = happened_at.date().replace(day=1)
+        accused[month] += 1
+        confirmed[month] += word == Decision.Word.CONFIRM
+    return [MonthOfNode(month, accused[month], confirmed[month]) for month in months]
+
+
+def _month_before(day: date, months: int) -> date:
+    """The first day of the month so many months before the one of ``day``."""
+    number = day.year * 12 + day.month - 1 - months
+    return date(number // 12, number % 12 + 1, 1)
+
+
+def _notes(node: Node) -> QuerySet[Activity]:
+    """The latest notes and drains. Old ones do not name the cluster: they may be of a namesake."""
+    of_cluster = Q(data__cluster=node.cluster.slug) | Q(data__cluster__isnull=True)
+    noted = Activity.objects.filter(of_cluster, kind="node_noted", data__subject=node.name)
+    return noted.select_related("actor").order_by("-at")[:MAX_NOTES]
 
 
 def _categories(node: Node) -> list[tuple[str, int]]:

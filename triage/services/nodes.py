@@ -24,7 +24,6 @@ def node_note(*, node: Node, user: Any, note: str, is_drained: bool) -> Node:
     node.save(update_fields=["note", "drained_at"])
     after = {"note": node.note, "is_drained": is_drained}
     if after != before:
-        Activity.objects.create(
-            kind="node_noted", actor=user, data={"subject": node.name, "before": before, "after": after}
-        )
+        data = {"subject": node.name, "cluster": node.cluster.slug, "before": before, "after": after}
+        Activity.objects.create(kind="node_noted", actor=user, data=data)
     return node

@@ -12,6 +12,7 @@ from django.utils.safestring import SafeString
 
 from diagnosis.plain import percent
 from ingest.roles import can
+from triage.selectors.nodes import FleetRow, MonthOfNode
 from triage.selectors.period_figures import Figure
 from triage.selectors.sums import Period, Sums
 from triage.wording import amount, duration, money, number, ratio
@@ -67,6 +68,45 @@ def cost_parts(sums: Sums) -> list[dict[str, Any]]:
         parts.append({"name": name, "hours": value, "begin": round(begin, 2), "width": round(width, 2)})
         begin += width
     return parts
+
+
+_LEMON_WORDS = {
+    "confirmed": "confirmed by people",
+    "unreviewed": "not judged",
+    "alone": "accused alone",
+    "suspended": "out of service",
+}
+
+
+@register.filter
+def lemon_bar(row: FleetRow) -> list[dict[str, Any]]:
+    """The parts of a lemon score, with the place of each in a bar of 100 units for a score of 1."""
+    total = sum(row.lemon_parts.values()) or 1.0
+    shares = {name: row.lemon * value / total for name, value in row.lemon_parts.items() if value}
+    parts, begin = [], 0.0
+    for name, share in shares.items():
+        place = {"begin": round(100 * begin, 2), "width": round(100 * share, 2)}
+        parts.append({"name": name, "words": f"{share:.2f} {_LEMON_WORDS[name]}", **place})
+        begin += share
+    return parts
+
+
+#: height of a bar of a month, in units of its picture
+_BAR = 40
+
+
+@register.filter
+def year_bars(months: list[MonthOfNode]) -> list[dict[str, Any]]:
+    """The months with the places of their bars; the highest fills its picture."""
+    most = max((one.accused for one in months), default=0) or 1
+    bars = []
+    for one in months:
+        confirmed = round(_BAR * one.confirmed / most, 2)
+        alone = round(_BAR * (one.accused - one.confirmed) / most, 2)
+        tops = {"confirmed_top": _BAR - confirmed, "accused_top": _BAR - confirmed - alone}
+        heights = {"confirmed_height": confirmed, "accused_height": alone}
+        bars.append({**one._asdict(), **tops, **heights})
+    return bars
 
 
 @register.filter
