@@ -56,7 +56,7 @@ document.addEventListener("click", (event) => {
     all("details.menu[open]")
       .filter((menu) => !menu.contains(target))
       .forEach((menu) => menu.removeAttribute("open"));
-  const copy = hit(event, "[data-copy], [data-copy-url]");
+  const copy = hit(event, "[data-copy], [data-copy-url], [data-copy-of]");
   if (copy) copyFrom(copy);
   close(hit(event, "[data-close]")?.closest("details"));
   // Whoever opens an editor goes on by typing, and letters that no field takes are keys of the page. A finger gets no
@@ -89,7 +89,8 @@ const boxes = () => /** @type {HTMLInputElement[]} */ (all("[data-cursor] input[
 
 /** @param {HTMLElement} button */
 async function copyFrom(button) {
-  const text = button.dataset.copy ?? (await (await fetch(button.dataset.copyUrl ?? "")).text());
+  const shown = button.dataset.copyOf && one(button.dataset.copyOf)?.textContent;
+  const text = button.dataset.copy ?? (shown || (await (await fetch(button.dataset.copyUrl ?? "")).text()));
   try {
     await navigator.clipboard.writeText(text);
     say("Copied.");

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 from django.urls import reverse
 
-from tests.factories import make_incident, make_user
+from tests.factories import make_incident, make_job, make_user
 from tests.pages import budget, page_text
 
 pytestmark = pytest.mark.django_db
@@ -14,7 +14,15 @@ pytestmark = pytest.mark.django_db
 def test_the_queue_teaches_when_nothing_awaits(client, ada):
     page = budget(client, "/")
     assert "Nothing awaits review" in page
-    assert "faultline.pyz upload" in page
+    for step in ("Load a sample job", "my-job/diagnose/", "faultline.pyz run --job my-job"):
+        assert step in page
+
+
+def test_the_first_steps_stand_on_an_empty_site_alone(client, ada, incident):
+    make_job("quiet")
+    incident.delete()
+    for url in ("/", "/jobs/"):
+        assert 'data-testid="first-steps"' not in page_text(client.get(url))
 
 
 def test_the_queue_shows_what_awaits_and_hides_what_was_judged(client, ada, incident):

@@ -13,6 +13,7 @@ from django.http import HttpRequest, HttpResponse, JsonResponse, StreamingHttpRe
 from django.shortcuts import redirect, render
 from django.urls import reverse
 from django.utils import timezone
+from django.utils.functional import SimpleLazyObject
 from django.utils.http import urlencode
 from django.views.decorators.http import require_GET, require_POST
 
@@ -59,6 +60,7 @@ def queue(request: HttpRequest) -> HttpResponse:
     sections = queue_sections(request.user, timezone.now())
     context = {"nav": "queue", "sections": sections, "total": sum(len(rows) for _, rows in sections)}
     context["limit"] = QUEUE_SIZE
+    context["is_new"] = SimpleLazyObject(lambda: not jobs_visible_to(request.user).exists())
     context |= _demonstration_notice(request, [row for _, rows in sections for row in rows])
     return render(request, "triage/queue.html", context)
 
