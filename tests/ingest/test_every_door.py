@@ -176,3 +176,26 @@ def test_equal_records_have_one_conclusion_by_every_door(shape: Callable[..., di
     assert uploaded[:2] == ("hardware.gpu.ecc", ["gpu-19"])
     assert ERROR in uploaded[2]
     assert "hardware.gpu.ecc" in followed
+
+
+def lines_of_a_container_runtime(record: Record) -> list[str]:
+    """A record as the runtime of containers writes it: each line with its time, its stream and a mark."""
+    at, _, level, text, trace = record
+    return [f"{_iso(at)} stderr F {level} {line}" for line in _whole(text, trace).splitlines()]
+
+
+def test_lines_of_a_container_runtime_have_one_conclusion_by_every_door(tmp_path: Path) -> None:
+    files = {"gpu-18/output.log": b"", "gpu-19/output.log": b""}
+    batch = ""
+    for record in records():
+        node = record[1]
+        for line in lines_of_a_container_runtime(record):
+            files[f"{node}/output.log"] += f"{line}\n".encode()
+            batch += json.dumps({"log": f"{line}\n", "host": node}) + "\n"
+    uploaded = conclusion_of(files, tmp_path / "uploaded")
+    pushed = conclusion_of(pushed_files(batch.encode()), tmp_path / "pushed")
+    ranges = [Range(path, data, data) for path, data in files.items()]
+    followed = [error.category for seen in observe(ranges) for error in seen.errors]
+    assert uploaded == pushed
+    assert uploaded[:2] == ("hardware.gpu.ecc", ["gpu-19"])
+    assert "hardware.gpu.ecc" in followed

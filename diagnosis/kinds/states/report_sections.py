@@ -36,6 +36,8 @@ _NOT_NEWLINE: Final = re.compile(rb"[^\n]")
 #: Words by which machines are called, although a tool is called so, too.
 _MACHINE_WORDS: Final = frozenset({"gpu", "node"})
 _INTERFACE: Final = re.compile(r"(?:eth|ens|enp|eno|ib|mlx|bond|roce|rdma)\d+(?:[a-z_]\d+){0,4}")
+#: The name of a process, not of its machine.
+_RANK: Final = re.compile(r"(?i)(?:rank|worker|proc)[-_]?\d+")
 #: The shortest names of machines: "n7", "n0123".
 _NUMBERED_NODE: Final = re.compile(r"n\d{1,5}")
 #: How PyTorch's profiler names its files: the machine, the process, the time.
@@ -237,11 +239,11 @@ def _machine_in(stem: str) -> str:
 
 def _is_machine(name: str) -> bool:
     """Whether a name begins with two letters and ends with a number, and is no network
-    interface's.
+    interface's and no process's.
     """
     looks_so = len(name) > 2 and name[:2].isalpha() and name[-1].isdigit()
     looks_so = looks_so or _NUMBERED_NODE.fullmatch(name) is not None
-    return looks_so and _INTERFACE.fullmatch(name) is None
+    return looks_so and not any(one.fullmatch(name) for one in (_INTERFACE, _RANK))
 
 
 @cache

@@ -118,6 +118,7 @@ CA 'mlx5_0'
         ("trn7_lspci.txt", "trn7"),
         ("lspci.gpu-19.txt", "gpu-19"),
         ("n7/lspci.txt", "n7"),
+        ("rank2.lspci.txt", ""),
         ("lspci.txt", ""),
         ("2026-03-02/lspci.txt", ""),
         ("f17-lspci.txt", ""),

@@ -19,8 +19,11 @@ def read_notes(case: Case) -> dict[str, str]:
     """By the path of each log. O(cells)."""
     known = case.catalogue.events.filter(pl.col("signature").is_not_null())["event"]
     own = pl.col("n")
+    # of a file with reports, their lines are blank to the log
+    blank = case.table.messages.filter(pl.col("text").str.strip_chars() == "")["masked"]
     rows = (
-        case.catalogue.cells.group_by("file")
+        case.catalogue.cells.filter(~pl.col("masked").is_in(blank))
+        .group_by("file")
         .agg(
             lines=own.sum(),
             writers=pl.col("source").n_unique(),

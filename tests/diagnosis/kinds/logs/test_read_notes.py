@@ -25,6 +25,10 @@ def test_lines_writers_times_progress_and_known_messages_are_told(tmp_path: Path
     )
 
 
+def test_lines_of_reports_in_a_file_are_no_lines_of_its_log(tmp_path: Path) -> None:
+    assert "Read as a log: 9 lines of 1 writer" in note_of(tmp_path, ["   ", "", *STEPS, " "])
+
+
 @pytest.mark.parametrize(
     ("lines", "told"),
     [
