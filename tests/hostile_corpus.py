@@ -22,7 +22,7 @@ import numpy as np
 import polars as pl
 import zstandard
 
-from tests import hostile_more
+from tests import hostile_counts, hostile_more
 from tests.archives import gz_of, tar_of, zip_of
 from tests.fuzz.archives import SEEDS, tar
 from tests.hostile_files import PANICKING_PARQUET, nested_parquet
@@ -86,6 +86,8 @@ def classes() -> dict[str, dict[str, bytes]]:
     makers = (
         *(_damaged, _tars, _zips, _bombs, _names, _logs, _lines, _json_logs, _tables, _captures, _stacks, _facts),
         *(hostile_more.packers, hostile_more.expansions, hostile_more.records, hostile_more.texts),
+        *(hostile_counts.counted, hostile_counts.spelled, hostile_counts.archived),
+        *(hostile_counts.listed, hostile_counts.dumped),
     )
     return {make.__name__.strip("_"): dict(make()) for make in makers}
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
+from itertools import islice
 from typing import Final
 
 from diagnosis import quotes, taxonomy, thresholds
@@ -23,7 +24,7 @@ def clues(
 ) -> tuple[Clue, ...]:
     """About the root events, the nodes and the category, each heaviest first."""
     return (
-        *list(_of_events(case, roots))[: LIMITS.listed],
+        *islice(_of_events(case, roots), LIMITS.listed),
         *_of_nodes(where)[: LIMITS.listed],
         *_of_category(classification, where, verdict),
     )

@@ -138,3 +138,24 @@ def test_a_job_of_nothing_but_different_messages_is_diagnosed_and_says_so(
     told = diagnose(parsed, read=lambda path, offset, length: logs[path][offset : offset + length])
     assert any("more different messages" in sentence for sentence in told.missing)
     assert "illegal memory access" in told.headline
+
+
+def test_three_times_as_many_different_errors_ask_the_tables_no_more_questions(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    asked = [0]
+    choose = pl.DataFrame.filter
+
+    def counted(table: pl.DataFrame, *chosen: pl.Expr) -> pl.DataFrame:
+        asked[-1] += 1
+        return choose(table, *chosen)
+
+    rng = random.Random(4)
+    vocabulary = [line.split()[4] for line in different(400).splitlines()]
+    monkeypatch.setattr(pl.DataFrame, "filter", counted)
+    for count in (100, 300):
+        data = b"".join(b"ERROR " + b" ".join(rng.choices(vocabulary, k=12)) + b"\n" for _ in range(count))
+        parsed, _, _ = read(data, tmp_path / str(count))
+        diagnose([parsed], read=lambda path, at, size, data=data: data[at : at + size])
+        asked.append(0)
+    assert asked[1] < asked[0] + 40
