@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
+from itertools import chain
 from typing import Final
 
 import polars as pl
@@ -113,7 +114,7 @@ class Catalogue:
 
     def nodes_of(self, events: Collection[int]) -> set[str]:
         """The nodes that print any of these events. O(cells) once, then O(nodes)."""
-        return set().union(*(self._nodes.get(event, set()) for event in events))
+        return set(chain.from_iterable(self._nodes.get(event, ()) for event in events))
 
 
 def nameless(table: LogTable) -> pl.DataFrame:
