@@ -47,8 +47,8 @@ def artifacts_parse(work: Work) -> None:
 def _artifacts_parse(work: Work, folder: Path) -> None:
     todo = [artifact for artifact in _artifacts(work) if artifact.settled_at is None]
     done = 0
-    if todo and work.run.tries > 1:  # what a worker stored that was killed before it recorded it
-        column_files_free_left(parse_results.key_together(todo[0], work.run, work.run.tries - 1))
+    if todo:
+        _free_left_of_claims(todo[0], work.run)
     while done < len(todo):
         batch = _batch_of(todo, done)
         former_keys = {artifact.parsed_key for artifact in batch}
@@ -57,6 +57,14 @@ def _artifacts_parse(work: Work, folder: Path) -> None:
             _batch_parse(batch, key, work, folder, done, len(todo))
         column_files_free(former_keys)
         done += len(batch)
+
+
+def _free_left_of_claims(first: Artifact, run: Run) -> None:
+    """Delete what workers stored that were killed before they recorded it: also those before the last
+    one, which may have been killed before it came here.
+    """
+    for tries in range(1, run.tries):
+        column_files_free_left(parse_results.key_together(first, run, tries))
 
 
 def _batch_of(artifacts: Sequence[Artifact], begin: int) -> list[Artifact]:

@@ -181,18 +181,22 @@ def test_sentences_about_members_are_there_once_after_several_turns(job: Job, mo
     assert Upload.objects.get().problem.startswith("6 of 40")
 
 
-def test_what_a_killed_worker_stored_and_did_not_record_is_deleted_by_the_next_one(sent: Run, tmp_path: Path) -> None:
+def test_what_killed_workers_stored_and_did_not_record_is_deleted_by_the_next_one(sent: Run, tmp_path: Path) -> None:
     services.run_do(sent.pk, unpacking.upload_unpack)
     run = Run.objects.filter(kind=Run.Kind.PARSE).earliest("pk")
-    left = parse_results.key_together(run.artifacts.earliest("pk"), run, 1)
-    (tmp_path / "columns.parquet").write_bytes(b"half")
-    storage.directory_take(left, tmp_path, storage.PARSED_FILES)
-    Run.objects.filter(pk=run.pk).update(tries=1)
-    assert storage.directory_names(left)
+    first = run.artifacts.earliest("pk")
+    left = [parse_results.key_together(first, run, tries) for tries in (1, 2)]
+    for key in left:
+        folder = tmp_path / Path(key).name
+        folder.mkdir()
+        (folder / "columns.parquet").write_bytes(b"half")
+        storage.directory_take(key, folder, storage.PARSED_FILES)
+    Run.objects.filter(pk=run.pk).update(tries=2)
+    assert all(map(storage.directory_names, left))
 
     services.run_do(run.pk, artifacts_parse)
 
-    assert not storage.directory_names(left)
+    assert not any(map(storage.directory_names, left))
     assert not run.artifacts.filter(settled_at=None).exists()
 
 
