@@ -40,7 +40,7 @@ _MEANINGS = {
     "machines. GPUs are those that are "
     "stated, else the ranks, else the devices seen, else an assumed number for each node.",
     "mtbf": "Run time of all attempts that ended in the period, healthy ones too, divided by the number of "
-    "diagnosed incidents, as on a job's Cost tab. Unknown below a day of observed run time, and without a "
+    "diagnosed incidents. A job's Cost tab counts the same. Unknown below a day of observed run time, and without a "
     "failure. Imported faults have no run time and do not count.",
     "mttd": "Mean time from the failure in the evidence to the first diagnosis. Evidence that was uploaded more than a "
     "day after the end of its attempt is left out: its age is no time to detection.",

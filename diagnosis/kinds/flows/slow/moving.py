@@ -77,8 +77,8 @@ def _uneven(moments: Floats | None, what: str, steps: Steps, layout: Layout, usu
         return None
     reason = (
         f"In each step another of {number} replicas {what} last; the others waited, "
-        f"{percent(share)} of a step on average. The work is split unevenly between them (for example sequences of "
-        "different lengths), and no machine is at fault for that."
+        f"{percent(share)} of a step on average. The work is split unevenly between them, for example sequences of "
+        "different lengths. No machine is at fault for that."
     )
     members = sorted(group_numbers(layout.dp_groups or layout.pp_groups))
     factor = 1.0 / max(1.0 - share, THRESHOLDS.useful)

@@ -361,4 +361,4 @@ def test_an_open_mark_before_very_many_short_lines_costs_one_sentence(
     monkeypatch.setitem(vars(base.LIMITS), "lines", 100)
     data = b'start_time,duration,src,dst,bytes\n1772000000,1,"10.0.0.1,10.0.0.2,' + b"x\n" * 5_000
     told = parse_flow(io.BytesIO(data), "flows.csv", ParseHints(), tmp_path).skipped
-    assert told == "Most of its lines are too short for a record of a flow, and there are 5,000 of them so far."
+    assert told == "Most of its 5,000 lines so far are too short for a record of a flow."

@@ -13,7 +13,7 @@ from diagnosis.model import ParseHints
 
 LIMITS: Final = thresholds.limits("base")
 BLOCK_BYTES = 16 << 20
-_MANY_LINES: Final = "Most of its lines are too short for a record of a flow, and there are {lines:,} of them so far."
+_MANY_LINES: Final = "Most of its {lines:,} lines so far are too short for a record of a flow."
 
 
 class UnusableFlows(Exception):
