@@ -6,6 +6,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass
+from itertools import chain
 from typing import Final
 
 from diagnosis.conclusion.log_sentence import STATED_ENDS
@@ -139,7 +140,8 @@ class Situation:
         """Flows without logs, and no member stopped in the middle of an exchange: the job may have
         died there.
         """
-        owes = any(member.owes for job in self.flows.jobs for member in job.ceased)
+        ceased = chain.from_iterable(job.ceased for job in self.flows.jobs)
+        owes = any(member.owes for member in ceased)
         return bool(self.flows.jobs) and not self.logs.has_evidence and not owes
 
 

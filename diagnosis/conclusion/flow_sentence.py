@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from itertools import chain
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
@@ -32,7 +33,8 @@ def headline(flows: FlowFinding) -> str:
 
 def _stopped_text(flows: FlowFinding) -> str:
     """The members that still owed a message when their job's traffic ended."""
-    owing = [member.name for job in flows.jobs for member in job.ceased if member.owes]
+    ceased = chain.from_iterable(job.ceased for job in flows.jobs)
+    owing = [member.name for member in ceased if member.owes]
     if not owing:
         return ""
     more = len(owing) - MAX_NAMED

@@ -1,6 +1,6 @@
-"""The events of a job: its messages joined with templates, signatures and history, one row an event, with its nodes and
-times. An event is a template together with the rule that matched its messages: if two rules match different messages of
-one template, these are two events.
+"""The events of a job: its messages joined with templates, signatures and history, one row an
+event, with its nodes and times. An event is a template together with the rule that matched its
+messages: if two rules match different messages of one template, these are two events.
 """
 
 from __future__ import annotations
@@ -35,8 +35,9 @@ UNKNOWN_EXCEPTION: Final = pl.col("is_exception") & pl.col("role").is_null()
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EventRow:
-    """One row of :attr:`Catalogue.events`. ``signature``, ``role``, ``strength`` and ``category`` None: no rule knows
-    it. ``first_at``, ``last_at``, ``until_at``: ns; None: not known. ``weight``: as a root, where it was weighed.
+    """One row of :attr:`Catalogue.events`. ``signature``, ``role``, ``strength`` and ``category``
+    None: no rule knows it. ``first_at``, ``last_at``, ``until_at``: ns; None: not known.
+    ``weight``: as a root, where it was weighed.
     """
 
     event: int
