@@ -115,8 +115,25 @@ class Delays:
         shares = self.shares(stretch)
         if shares is None:
             return None
-        voices = float(np.sqrt(min(len(self._rows(stretch)), MAX_COUNTED_STEPS)))
+        voices = float(np.sqrt(min(self._counted_steps(stretch), MAX_COUNTED_STEPS)))
         return np.asarray(shares * np.array([1.0 if name == "silent" else voices for name in EVIDENCE]))
+
+    def _counted_steps(self, stretch: Iterable[int]) -> float:
+        """As how many equally slow steps the stretch counts: if one of them lost most of the time,
+        what delayed that one is no evidence of the others.
+        """
+        lost = np.maximum(self.excess[self._rows(stretch)], self.min_excess)
+        return float(lost.sum() ** 2 / (lost**2).sum())
+
+    def _weights(self, rows: Sequence[int]) -> Floats:
+        """The weight of each step, 1 or less, so that none outweighs the others of its stretch: who
+        is slow delays most of them.
+        """
+        lost = np.maximum(self.excess[rows], self.min_excess)
+        slow = lost[lost > self.min_excess]
+        if not len(slow):
+            return np.ones(len(lost))
+        return np.minimum(1.0, THRESHOLDS.outweighs * float(np.median(slow)) / lost)
 
     def shares(self, stretch: Iterable[int]) -> Floats | None:
         """Candidates × evidence as shares of the time that the stretch lost."""
@@ -125,11 +142,13 @@ class Delays:
             return None
         counted = EVIDENCE.index("lost")
         most = THRESHOLDS.most * np.maximum(self.excess[rows], self.min_excess)[:, None, None]
-        capped = np.clip(self.seconds[rows], -most, most)
+        weights = self._weights(rows)
+        capped = np.clip(self.seconds[rows], -most, most) * weights[:, None, None]
         capped[:, :, counted] = self.seconds[rows][:, :, counted]
         noise = np.maximum(self.scatter, _scatter(capped))
         beyond = capped.mean(axis=0) - THRESHOLDS.noise_errors * noise / np.sqrt(len(rows))
-        lost = np.full(len(EVIDENCE), max(float(self.excess[rows].mean()), self.min_excess))
+        lost_s = float((self.excess[rows] * weights).mean())
+        lost = np.full(len(EVIDENCE), max(lost_s, self.min_excess))
         lost[counted] = 1.0
         shares = np.clip(beyond / lost, 0.0, THRESHOLDS.most)
         for at, pairs in self.pairs.items():

@@ -232,6 +232,16 @@ def test_what_one_machine_lost_in_few_of_many_steps_counts_in_full() -> None:
     assert shares[1, 0] == 0.0
 
 
+def test_what_delayed_one_long_step_does_not_outweigh_the_other_slow_steps_of_its_stretch() -> None:
+    excess = dict.fromkeys(range(10, 20), 0.1)
+    steady, accident = made(excess), made(excess | {15: 1.0})
+    accident.seconds[10:20, 0] = 0.0
+    accident.seconds[15, 0, EVIDENCE.index("late")] = 1.0  # late in the long step alone
+    evidence = [held.evidence(range(10, 20)) for held in (steady, accident)]
+    usual, outweighed = (rows[0, 0] for rows in evidence if rows is not None)
+    assert outweighed < 0.2 * usual
+
+
 def test_evidence_that_cannot_separate_two_gives_both_the_same_probability() -> None:
     evidence = np.zeros((3, len(EVIDENCE)))
     evidence[:2, 0] = 2.0
