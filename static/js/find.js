@@ -71,6 +71,32 @@ function search(form, box, words) {
     part("progress").hidden = part("stop").hidden = !isGoing;
     part("more").hidden = isGoing || state.cursor === null;
   };
+  // within one log: the next and the last hit from the marked line, round and round, and all of them on the map
+  /** @type {(act: string, line: number | undefined) => void} */
+  const point = (act, line) => {
+    const link = one(`[data-act="${act}"]`, box);
+    if (!link) return;
+    link.hidden = line === undefined;
+    link.setAttribute("href", `${base}?line=${line}${searchQuery({ line: line ?? 0, text: "" })}#L${line}`);
+  };
+  const lead = () => {
+    const lines = state.hits.map((hit) => hit.line);
+    const here = Number(/^#L(\d+)/.exec(location.hash)?.[1] ?? 0);
+    point("next-hit", lines.find((line) => line > here) ?? lines[0]);
+    point("previous-hit", lines.findLast((line) => line < here) ?? lines.at(-1));
+    const map = one("#log-map[data-lines]");
+    const picture = map?.querySelector("svg");
+    if (!map || !picture) return;
+    const total = Number(map.dataset.lines);
+    const height = picture.viewBox.baseVal.height;
+    const path = picture.querySelector(".found") ?? document.createElementNS("http://www.w3.org/2000/svg", "path");
+    path.setAttribute("class", "found");
+    path.setAttribute("d", lines.map((line) => `M${(1000 * (line - 1)) / total} 0v${height}`).join(""));
+    picture.append(path);
+  };
+  const mapWait = one(".log-map-wait");
+  if (mapWait) new MutationObserver(lead).observe(mapWait, { childList: true });
+  addEventListener("hashchange", lead);
   const keep = () => {
     try {
       sessionStorage.setItem(key, JSON.stringify(state));
@@ -98,6 +124,7 @@ function search(form, box, words) {
         state.hits.push(...fresh);
         Object.assign(state, { cursor: answer.next, done: answer.done, size: answer.size });
         keep();
+        lead();
       }
       showProgress(false);
     } catch (/** @type {any} */ error) {
@@ -114,6 +141,7 @@ function search(form, box, words) {
   });
   part("lines").replaceChildren(); // what the server showed for want of JavaScript is walked here
   add(state.hits);
+  lead();
   if (already) showProgress(false);
   else go();
 }

@@ -27,8 +27,14 @@ const KEYS = [
   {
     key: "n",
     group: "Review",
-    help: "Next incident of the queue or list (in a log: next evidence)",
-    run: () => press('[data-act="next"], [data-act="next-evidence"]'),
+    help: "Next incident of the queue or list (in a log: next hit of the search, else next evidence)",
+    run: () => press('[data-act="next-hit"]') || press('[data-act="next"], [data-act="next-evidence"]'),
+  },
+  {
+    key: "N",
+    group: "Review",
+    help: "Previous hit of the search in a log",
+    run: () => press('[data-act="previous-hit"]'),
   },
   {
     key: "p",

@@ -38,7 +38,11 @@ const mark = (isScrolled = true) => {
     return;
   }
   rows.forEach((row) => row.classList.add("is-marked"));
-  if (isScrolled) rows[0].scrollIntoView({ block: "center" });
+  if (isScrolled) {
+    rows[0].scrollIntoView({ block: "center" });
+    // a row may be wider than the page: its beginning is never cut off
+    rows[0].closest(".table-wrap")?.scrollTo({ left: 0 });
+  }
   offer(lines, rows);
 };
 // what can be done with the marked lines: taken along as a file or as words, looked at in all logs

@@ -217,6 +217,15 @@ def test_a_log_is_read_searched_marked_and_compared_with_the_others_by_key(engin
     assert found >= 1
     page.reload()
     expect(page.locator("[data-find-lines] li")).to_have_count(found)
+    # from hit to hit, each in the middle of the text, with the results beside it and every hit on the map
+    line = page.locator("[data-find-lines] li").first.get_attribute("data-line")
+    page.goto(f"{page.url.partition('#')[0]}#L1")
+    page.keyboard.press("n")
+    page.wait_for_url(re.compile(f"#L{line}$"))
+    text, beside = page.locator(f"#L{line}").bounding_box(), page.locator("[data-find-results]").bounding_box()
+    assert text and beside and 150 < text["y"] < 800
+    assert page.locator(".table-wrap").first.evaluate("e => e.getBoundingClientRect().right") <= beside["x"]
+    expect(page.locator("#log-map path.found")).to_have_attribute("d", re.compile(r"^M"))
     page.locator("#log-map").focus()
     page.keyboard.press("End")
     page.keyboard.press("Enter")
