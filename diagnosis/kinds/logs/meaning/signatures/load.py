@@ -41,8 +41,8 @@ def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) ->
 
 
 def _with_pattern(row: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
-    """A rule that names an error of the operating system and its ``object`` (``system_errors.toml``)
-    gets the pattern of both in one line, in either order; any other rule is as it is written.
+    """A rule that names an error of the system and its ``object`` (``system_errors.toml``) gets
+    the pattern of both in one line, in either order; any other rule is as it is written.
     """
     if "error" not in row:
         return row
@@ -76,7 +76,8 @@ def _texts(value: str | list[str]) -> tuple[str, ...]:
     return (value,) if isinstance(value, str) else tuple(value)
 
 
-#: How the keys of a rule are read, other than as text; those that each rule needs, and the fields of other names.
+#: How the keys of a rule are read, other than as text; those that each rule needs, and the fields
+#: of other names.
 _READ: Mapping[str, Callable[[Any], Any]] = {
     **{"role": Role, "strength": Strength, "is_form": bool},
     **dict.fromkeys(("example", "counter", "yields_to", "also", "ends"), _texts),
