@@ -177,7 +177,9 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
         title = f"{kind} group {groups[0]}" if len(groups) == 1 else f"{len(groups)} {kind} groups"
         rows.append(row(title, [node_of[r] for r in ranks if r in node_of], candidate.get("coverage")))
     # of two names for the same machines the advice's own one is kept
-    rows = [*rows, *alone] if advice.get("action") == "over_evict" else [*alone, *rows]
+    if advice.get("action") == "over_evict" and any(eviction.is_advised for eviction in rows):
+        alone = [eviction for eviction in alone if not eviction.is_advised]
+    rows = [*alone, *rows]
     if advised and not any(eviction.is_advised for eviction in rows):
         rows.insert(0, row("As advised", sorted(advised)))
     by_nodes: dict[frozenset[str], Eviction] = {}
