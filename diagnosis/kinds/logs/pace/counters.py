@@ -15,6 +15,7 @@ from typing import Final
 import polars as pl
 
 from diagnosis import thresholds
+from diagnosis.kinds.logs.meaning import words
 from diagnosis.kinds.logs.rows.clocks import SECOND
 from diagnosis.kinds.logs.rows.events import LogTable
 from diagnosis.model import Level
@@ -26,10 +27,26 @@ THRESHOLDS: Final = thresholds.of("counters")
 _OTHER_MASK: Final = re.compile(r"<(?!NUM>)[A-Z]+>")
 #: What may stand between the digits of one number.
 _MARKS: Final = ".,"
+#: A step within an epoch and their number: "[300/2028]". Samples state their share, too: "[300/2028 (15%)]".
+_STEP_OF_EPOCH: Final = re.compile(r"[\[(](\d{1,15})/\d{1,15}[\])]")
+#: A checkpoint that was saved at a counter.
+_SAVED: Final = words.regex("phrases", "saved_at")
 #: The place of the first number: no later digit of one is tried.
 _FIRST: Final = r"(?<!\d)(?<!\d[.,])"
 type Counted = Callable[[str], tuple[str, int, int] | None]
 type Lines = Callable[[pl.DataFrame], Sequence[str]]
+
+
+def saved_counter(text: str) -> tuple[str, int, int] | None:
+    """The counter at which a line says that a checkpoint was saved: kind, number, position."""
+    found = _SAVED.search(text)
+    return ("iteration", int((found[1] or found[2])[:15]), found.start()) if found else None
+
+
+def step_of_epoch(text: str) -> tuple[str, int, int] | None:
+    """The step within its epoch that a line states: kind, number, position in the line."""
+    found = _STEP_OF_EPOCH.search(text)
+    return ("iteration", int(found[1]), found.start()) if found else None
 
 
 def find_counters(table: LogTable, read: Lines, not_a_beat: str) -> tuple[tuple[int, ...], Counted]:

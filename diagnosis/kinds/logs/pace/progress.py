@@ -75,14 +75,10 @@ _PLANNED_STEPS: Final = re.compile(
     r"(?i)(?<![a-z])(?:(?:max|num|n|total|train|training)[_-]){0,2}"
     r"(?:steps|iters|iterations|updates)[= ](\d{1,15})(?![.\d])"
 )
-#: A checkpoint that was saved at a counter. The number of an iteration that a line names; a loaded
-#: checkpoint.
-_SAVED: Final = words.regex("phrases", "saved_at")
+#: The number of an iteration that a line names; a loaded checkpoint.
 _NAMED: Final = words.regex("phrases", "iteration")
 _LOADED: Final = r"(?i)(?:load|resum|restor)"
 _NOT_LOADED: Final = r"(?i)fail|error|unable|could not|cannot|shard"
-#: Number of lines of one message without a duration after which the search stops: its words are
-#: always the same. Files of each of these machines, at most.
 
 
 @dataclass(frozen=True)
@@ -162,10 +158,20 @@ def _counters_by_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFra
     good = _growing_messages(beats) or _measuring_messages(table, beats)
     for kind in ("iteration", "bar", "epoch"):
         trusted = beats.filter(pl.col("masked").is_in([m for m in good if kinds[m] == kind]))
+        if kind == "epoch" and not (steps := _steps_of_epoch(table, trusted, read)).is_empty():
+            return "iteration", steps
         if not trusted.is_empty():
             is_epoch = kind == "epoch" and trusted["n"].n_unique() < THRESHOLDS.short_epochs
             return "epoch" if is_epoch else "iteration", trusted
     return "none", _NO_BEATS
+
+
+def _steps_of_epoch(table: LogTable, epochs: pl.DataFrame, read: ReadRange) -> pl.DataFrame:
+    """The steps within the only epoch of a job."""
+    if epochs["n"].n_unique() != 1:
+        return _NO_BEATS
+    beats = _beats(table, sorted(epochs["masked"].unique()), read, counters.step_of_epoch)
+    return beats.filter(pl.col("masked").is_in(_growing_messages(beats)))
 
 
 def _counters_without_word(table: LogTable, read: ReadRange) -> tuple[str, pl.DataFrame]:
@@ -180,12 +186,7 @@ def _counters_of_checkpoints(table: LogTable, read: ReadRange) -> tuple[str, pl.
     """The counters at which checkpoints were saved."""
     is_saved = (pl.col("example").str.contains(words.pattern("phrases", name)) for name in ("saved_at", "not_saved"))
     masked = table.messages.filter(next(is_saved) & ~next(is_saved))["masked"]
-    return "iteration", _beats(table, sorted(masked), read, _saved_counter)
-
-
-def _saved_counter(text: str) -> tuple[str, int, int] | None:
-    found = _SAVED.search(text)
-    return ("iteration", int((found[1] or found[2])[:15]), found.start()) if found else None
+    return "iteration", _beats(table, sorted(masked), read, counters.saved_counter)
 
 
 _NO_BEATS: Final = pl.DataFrame(

@@ -50,6 +50,18 @@ def test_a_loop_of_many_short_epochs_counts_in_them(tmp_path: Path) -> None:
     assert told(tmp_path, rank_0=steps(40, "finished outer epoch #{}, loss = 9.1") + end)["iteration"] == 41
 
 
+@pytest.mark.parametrize(
+    ("line", "iteration"),
+    [
+        ("Epoch: [0][{0}00/2028]\tTime 3.0s\tLoss 0.2", 2000),
+        ("Epoch 2 ({0}/90) loss 0.2", 20),
+        ("Train Epoch: 2 [{0}/128 (3%)] loss 0.2", 2),  # samples are no steps
+    ],
+)
+def test_the_steps_within_the_only_epoch_are_progress(line: str, iteration: int, tmp_path: Path) -> None:
+    assert told(tmp_path, rank_0=steps(20, line))["iteration"] == iteration
+
+
 def test_stamps_of_month_and_day_in_brackets_are_times(tmp_path: Path) -> None:
     text = "".join(f"[04/24 16:{k:02d}:51 libai]: iteration {k} loss 2.1\n" for k in range(10, 50))
     kept = {"rank_0.log": text.encode()}
