@@ -50,6 +50,16 @@ FURTHER = {
 #: statistics and job draw charts, whose library is loaded only there
 PLAIN = [name for name in PAGES if name not in {"statistics", "job", "incident"}]
 WEIGHT_BYTES = 150_000
+#: how far what is shown may move while a page loads: Chromium's sum of shares of the window
+MAX_SHIFT = 0.05
+#: the page of a job, whose timeline comes later than its frame, is not there yet
+MAX_SHIFT_OF_JOB = 0.1
+_SHIFT = """() => new Promise((told) => {
+  let shift = 0;
+  new PerformanceObserver((list) => { for (const entry of list.getEntries()) shift += entry.value; })
+    .observe({ type: "layout-shift", buffered: true });
+  requestAnimationFrame(() => requestAnimationFrame(() => told(shift)));
+})"""
 
 
 def address_of(page: Page, name: str) -> str:
@@ -88,6 +98,7 @@ def test_a_page_is_light_self_contained_and_readable_in_every_form(
     if name in PLAIN:
         weights = {request.url: weight(request) for request in asked.copy()}
         assert 0 < sum(weights.values()) <= WEIGHT_BYTES, weights
+    assert quiet.evaluate(_SHIFT) < (MAX_SHIFT_OF_JOB if name == "job" else MAX_SHIFT)
     check_readable(quiet)
     photograph(quiet, name)
 
