@@ -221,7 +221,7 @@ def test_what_its_writer_calls_a_warning_yields_to_an_error(tmp_path: Path) -> N
     found = logs_of(
         tmp_path,
         "[WARNING] adapter.cc:47: The environment variable MODE is not set",
-        "[ERROR] store.cc:91: write /ckpt/step_4: No space left on device",
+        "[ERROR] store.cc:91: write /local/step_4: No space left on device",
     )
     assert (found["subcategory"], found["lines"][0]["line"]) == ("disk_full", 2)
 

@@ -22,7 +22,7 @@ def read_notes(case: Case) -> dict[str, str]:
     # of a file with reports, their lines are blank to the log
     blank = case.table.messages.filter(pl.col("text").str.strip_chars() == "")["masked"]
     rows = (
-        case.catalogue.cells.filter(~pl.col("masked").is_in(blank))
+        case.catalogue.cells.filter(~pl.col("masked").is_in(blank.to_list()))
         .group_by("file")
         .agg(
             lines=own.sum(),
@@ -30,7 +30,7 @@ def read_notes(case: Case) -> dict[str, str]:
             first_at=pl.col("first_at").min(),
             last_at=pl.col("last_at").max(),
             untimed=own.filter(~pl.col("is_stamped")).sum(),
-            known=own.filter(pl.col("event").is_in(known)).sum(),
+            known=own.filter(pl.col("event").is_in(known.to_list())).sum(),
         )
         .sort("file")
     )
