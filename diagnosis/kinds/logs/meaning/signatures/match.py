@@ -36,7 +36,7 @@ MATCHED_BYTES = 4096
 #: Of messages that have more bytes than this together, rules read less of the longest, but never
 #: less than this of one: a message that holds the words of all rules is tried with each of them.
 _MATCHED_BYTES_IN_ALL = 2 << 20
-_LEAST_MATCHED_BYTES = 256
+_LEAST_MATCHED_BYTES = 1024
 #: Messages whose literals are looked for at a time: those of all would take some hundred megabytes.
 _TEXTS_AT_A_TIME = 1 << 13
 
