@@ -133,7 +133,8 @@ class Delays:
         slow = lost[lost > self.min_excess]
         if not len(slow):
             return np.ones(len(lost))
-        return np.minimum(1.0, THRESHOLDS.outweighs * float(np.median(slow)) / lost)
+        weights: Floats = np.minimum(1.0, THRESHOLDS.outweighs * float(np.median(slow)) / lost)
+        return weights
 
     def shares(self, stretch: Iterable[int]) -> Floats | None:
         """Candidates × evidence as shares of the time that the stretch lost."""
