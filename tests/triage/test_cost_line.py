@@ -97,7 +97,7 @@ def test_planning_counts_the_same_incidents(client, mara):
         make_incident(at=at, state=state)
     days = "?since=2026-11-01&until=2026-11-10"
     assert "<b>2 incidents</b>" in line(client, days)
-    assert "<dt>Incidents</dt><dd>2</dd>" in page_text(client.get(reverse("planning") + days))
+    assert "<dt>Diagnosed incidents</dt><dd>2</dd>" in page_text(client.get(reverse("planning") + days))
 
 
 def test_the_month_is_one_click_away_and_marked(client, mara):

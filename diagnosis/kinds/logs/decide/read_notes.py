@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
-from typing import Any, Final
+from typing import Final, NamedTuple
 
 import polars as pl
 
@@ -13,6 +13,18 @@ from diagnosis.kinds.logs.causes.case import Case
 _NS: Final = 1_000_000_000
 #: Times that are further apart are hardly those of one run.
 _LONG: Final = timedelta(days=31)
+
+
+class _Read(NamedTuple):
+    """What was read of one log: times in ns, None where no line states one."""
+
+    file: int
+    lines: int
+    writers: int
+    first_at: int | None
+    last_at: int | None
+    untimed: int
+    known: int
 
 
 def read_notes(case: Case) -> dict[str, str]:
@@ -36,9 +48,8 @@ def read_notes(case: Case) -> dict[str, str]:
     )
     steps = _steps(case)
     notes = {}
-    for row in rows.iter_rows(named=True):
-        file = row["file"]
-        notes[case.table.files[file]] = _sentence(row, steps.get(file, ""))
+    for read in map(_Read._make, rows.select(_Read._fields).iter_rows()):
+        notes[case.table.files[read.file]] = _sentence(read, steps.get(read.file, ""))
     return notes
 
 
@@ -52,23 +63,23 @@ def _steps(case: Case) -> dict[int, str]:
     }
 
 
-def _sentence(row: Mapping[str, Any], steps: str) -> str:
+def _sentence(read: _Read, steps: str) -> str:
     """The parts that a log has; what it lacks is said, too."""
-    return f"Read as a log: {'; '.join(_parts(row, steps))}."
+    return f"Read as a log: {'; '.join(_parts(read, steps))}."
 
 
-def _parts(row: Mapping[str, Any], steps: str) -> Iterator[str]:
-    writers = "1 writer" if row["writers"] == 1 else f"{row['writers']:,} writers"
-    yield f"{_lines(row['lines'])} of {writers}"
-    if row["first_at"] is None or row["untimed"] >= row["lines"]:
+def _parts(read: _Read, steps: str) -> Iterator[str]:
+    writers = "1 writer" if read.writers == 1 else f"{read.writers:,} writers"
+    yield f"{_lines(read.lines)} of {writers}"
+    if read.first_at is None or read.last_at is None or read.untimed >= read.lines:
         yield "no line states a time"
     else:
-        yield _times(row["first_at"], row["last_at"])
-        if row["untimed"]:
-            yield f"{_lines(row['untimed'])} without a time of their own"
+        yield _times(read.first_at, read.last_at)
+        if read.untimed:
+            yield f"{_lines(read.untimed)} without a time of their own"
     yield steps or "no progress"
-    if row["known"]:
-        yield f"{_lines(row['known'])} with a message that a rule knows"
+    if read.known:
+        yield f"{_lines(read.known)} with a message that a rule knows"
 
 
 def _lines(count: int) -> str:

@@ -21,6 +21,9 @@ _ORDER = resources.files("diagnosis").joinpath("knowledge", "areas.toml")
 #: Areas in the order in which their rules are tried.
 AREAS: tuple[str, ...] = tuple(tomllib.loads(_ORDER.read_text(encoding="utf-8"))["areas"])
 
+#: A table of a TOML file, as it is written.
+type _Row = Mapping[str, Any]
+
 
 class SignatureError(ValueError):
     """A rule cannot be read; the message names the rule and the error."""
@@ -40,7 +43,7 @@ def parse(text: str, area: str = "", tables: Mapping[str, str] | None = None) ->
     return tuple(_signature(row, area, tables or {}) for row in rows)
 
 
-def _with_pattern(row: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping[str, Any]:
+def _with_pattern(row: _Row, content: _Row) -> _Row:
     """A rule that names an error of the system and its ``object`` (``system_errors.toml``) gets
     the pattern of both in one line, in either order; any other rule is as it is written.
     """
@@ -57,7 +60,7 @@ def _with_pattern(row: Mapping[str, Any], content: Mapping[str, Any]) -> Mapping
     return {"pattern": pattern, **written}
 
 
-def _signature(row: Mapping[str, Any], area: str, tables: Mapping[str, str]) -> Signature:
+def _signature(row: _Row, area: str, tables: Mapping[str, str]) -> Signature:
     name, table = str(row.get("id", "a rule without id")), row.get("codes")
     if table is not None and table not in tables:
         raise SignatureError(f"{name}: there is no code table {table!r}")
