@@ -102,7 +102,7 @@ def _is_late(row: CountRow, counter: CounterState) -> bool:
 def _grow(job: JobState, counter: CounterState, rows: Sequence[CountRow], now: float) -> _Growth:
     """Advance the counter by these counts."""
     growth = _Growth()
-    waiting = job.marks  # the stages that were announced before the first of them
+    waiting = _announced_before(job.marks, rows)
     for row in rows:
         if row.number == counter.number:
             continue
@@ -112,6 +112,16 @@ def _grow(job: JobState, counter: CounterState, rows: Sequence[CountRow], now: f
         waiting = []
     counter.advances += growth.advances
     return growth
+
+
+def _announced_before(marks: list[StageEntry], rows: Sequence[CountRow]) -> list[StageEntry]:
+    """The stages that were announced before the first of these counts. Another file may already
+    have announced one that comes after it.
+    """
+    first = next((row.at for row in rows if row.at is not None), None)
+    if first is None:
+        return marks
+    return [mark for mark in marks if mark.latest_stamp is None or mark.latest_stamp <= first]
 
 
 def _note_pause(job: JobState, growth: _Growth, pause: Pause, distance: int) -> None:

@@ -15,6 +15,7 @@ from diagnosis.live.observation import Count, Stage, Stamp
 from diagnosis.live.site_time import Moment, Seconds
 
 TRAINING: Final = "training"
+_SECOND_NS: Final = 1_000_000_000
 
 
 class CounterState(msgspec.Struct):
@@ -39,6 +40,13 @@ class StageEntry(msgspec.Struct, frozen=True, array_like=True):
     stage: Stage
     stamp: Stamp | None
     seen_at: Moment
+
+    @property
+    def latest_stamp(self) -> int | None:
+        """The latest moment of its line: a time of whole seconds may be any moment of its second."""
+        if self.stamp is None or self.stamp % _SECOND_NS:
+            return self.stamp
+        return self.stamp + _SECOND_NS - 1
 
 
 class JobState(msgspec.Struct, kw_only=True):

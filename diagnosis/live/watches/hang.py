@@ -6,6 +6,7 @@ from typing import Final
 
 from diagnosis.live.alarms import Alarm
 from diagnosis.live.job_state import JobState
+from diagnosis.live.meanings import SHUTDOWN
 from diagnosis.live.range_effect import Pause, RangeEffect
 from diagnosis.live.site_absence import line_silence_s, may_progress_wait, silence_s
 from diagnosis.live.step_time import count_interval_s, step_s
@@ -42,7 +43,9 @@ def _learn_stages(
 ) -> None:
     """Remember a pause in which stages were announced."""
     is_longer = False
-    for stage, seconds in pause.parts:
+    # a count after the announced end of a job shows that it did not end
+    parts = [(stage, seconds) for stage, seconds in pause.parts if stage != SHUTDOWN]
+    for stage, seconds in parts:
         known = state.of_stage(stage)
         if known and seconds > rhythm.limit_s(known, pause.after, job.interval):
             is_longer = True

@@ -123,6 +123,12 @@ def test_a_stage_that_another_range_announced_has_its_time_on_the_clock_of_the_s
     )
 
 
+def test_a_stage_that_another_file_announced_later_has_no_part_of_the_pause(job: JobState) -> None:
+    counts(job, *rows(1, 3))
+    job.marks = [StageEntry("shutdown", 11 * S, 100.0)]
+    assert counts(job, *rows(4, 5)).pauses == (Pause(3, 2.0, "training"), Pause(4, 2.0, "training"))
+
+
 def test_a_stage_whose_line_states_no_time_has_all_of_the_pause(job: JobState) -> None:
     counts(job, CountRow(1), CountRow(2), now=100.0)
     (pause,) = counts(job, CountRow(3, None, (StageMark("evaluation"),)), now=130.0).pauses

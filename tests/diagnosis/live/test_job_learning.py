@@ -7,8 +7,12 @@ import pytest
 from diagnosis.live import JobState, Observation, learn, new_state
 from diagnosis.live.job_learning import MAX_SOURCES
 from diagnosis.live.job_state import StageEntry
+from diagnosis.live.meanings import SHUTDOWN
 from diagnosis.live.observation import CountRow, StageMark
+from diagnosis.live.watches import hang
+from diagnosis.live.watches.pause_history import HangState
 
+S = 1_000_000_000
 SAVE = "checkpoint_save"
 
 
@@ -92,3 +96,30 @@ def test_a_stage_that_is_announced_again_is_no_news_but_its_end_is() -> None:
     learn(job, "log", Observation(lines=6, announced=tuple(announced)), 20.0)
     assert [mark.stage for mark in job.marks] == [SAVE, "training", "evaluation", "training"]
     assert job.marks[0] == StageEntry(SAVE, 1, 20.0)
+
+
+def ending(at: int) -> JobState:
+    """A job of which one file says that it ends, in this moment."""
+    job = new_state(0.0)
+    learn(job, "other", Observation(lines=1, stage=SHUTDOWN, stage_at=at), 10.0)
+    return job
+
+
+@pytest.mark.parametrize(("count_ms", "stage"), [(4_700, SHUTDOWN), (5_400, SHUTDOWN), (6_100, "training")])
+def test_an_end_told_in_whole_seconds_is_not_taken_back_by_a_count_of_that_second(count_ms: int, stage: str) -> None:
+    job = ending(5 * S)
+    learn(job, "log", counting(1, count_ms * S // 1_000), 10.0)
+    assert job.stage == stage
+
+
+def test_a_file_that_saves_beside_the_end_of_another_one_does_not_take_it_back() -> None:
+    job = ending(5 * S + 1)
+    learn(job, "log", Observation(lines=1, stage=SAVE, stage_at=6 * S), 12.0)
+    assert (job.stage, [mark.stage for mark in job.marks]) == (SHUTDOWN, [SHUTDOWN])
+
+
+def test_an_end_after_which_the_job_went_on_teaches_nothing_of_ends() -> None:
+    job = ending(5 * S + 1)
+    learn(job, "log", counting(1, 8 * S), 12.0)
+    learn(job, "log", counting(2, 9 * S), 14.0)
+    assert job.watch_state(hang.id, HangState).of_stage(SHUTDOWN) == []
