@@ -102,26 +102,18 @@ def _is_late(row: CountRow, counter: CounterState) -> bool:
 def _grow(job: JobState, counter: CounterState, rows: Sequence[CountRow], now: float) -> _Growth:
     """Advance the counter by these counts."""
     growth = _Growth()
-    waiting = _announced_before(job.marks, rows)
+    waiting = job.marks  # the stages that were announced before the first of them
     for row in rows:
         if row.number == counter.number:
             continue
-        pause = _pause(counter, waiting, row, now)
+        # another file may be ahead, and announce one that comes later
+        announced = [mark for mark in waiting if not mark.is_after(row.at)]
+        pause = _pause(counter, announced, row, now)
         _note_pause(job, growth, pause, row.number - counter.number)
         counter.number, counter.last_stamp, counter.last_at = row.number, row.at, now
         waiting = []
     counter.advances += growth.advances
     return growth
-
-
-def _announced_before(marks: list[StageEntry], rows: Sequence[CountRow]) -> list[StageEntry]:
-    """The stages that were announced before the first of these counts. Another file may already
-    have announced one that comes after it.
-    """
-    first = next((row.at for row in rows if row.at is not None), None)
-    if first is None:
-        return marks
-    return [mark for mark in marks if mark.latest_stamp is None or mark.latest_stamp <= first]
 
 
 def _note_pause(job: JobState, growth: _Growth, pause: Pause, distance: int) -> None:

@@ -6,8 +6,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from diagnosis.live.counting import learn_counts
-from diagnosis.live.job_state import TRAINING, JobState, StageEntry
-from diagnosis.live.meanings import SHUTDOWN
+from diagnosis.live.job_state import SHUTDOWN, TRAINING, JobState, StageEntry
 from diagnosis.live.observation import Observation, StageMark
 from diagnosis.live.range_effect import RangeEffect
 from diagnosis.live.site_absence import note_lines
@@ -59,9 +58,8 @@ def _learn_stage(job: JobState, effect: RangeEffect) -> None:
         _add_mark(job, mark, effect.now)
     if observation.stage is not None:
         _add_mark(job, StageMark(observation.stage, observation.stage_at), effect.now)
-    ends = [mark for mark in job.marks if mark.stage == SHUTDOWN]
-    if ends:
-        job.stage, job.stage_stamp = SHUTDOWN, ends[0].stamp
+    if job.is_ending:  # nothing is announced after it
+        job.stage, job.stage_stamp = SHUTDOWN, job.marks[-1].stamp
     elif observation.stage is not None:
         job.stage, job.stage_stamp = observation.stage, observation.stage_at
     elif effect.has_advanced and not _is_before(last_count, job.stage_stamp):
@@ -76,7 +74,7 @@ def _last_count_stamp(observation: Observation) -> int | None:
 
 def _marks_after(marks: Sequence[StageEntry], stamp: int | None) -> list[StageEntry]:
     """The stages that may have been announced after a count; none if a time is not known."""
-    return [mark for mark in marks if _is_before(stamp, mark.latest_stamp)]
+    return [mark for mark in marks if mark.is_after(stamp)]
 
 
 def _is_before(one: int | None, other: int | None) -> bool:
@@ -88,9 +86,9 @@ def _add_mark(job: JobState, mark: StageMark, now: float) -> None:
     """Add an announced stage. One that comes again is no news, so that lines which repeat hide no
     hang; nor is one beside a file that says that the job ends: a count would show that it goes on.
     """
-    known = [entry.stage for entry in job.marks]
-    if SHUTDOWN in known:
+    if job.is_ending:
         return
+    known = [entry.stage for entry in job.marks]
     is_end = mark.stage == TRAINING and known[-1:] != [TRAINING]
     if is_end or mark.stage not in known:
         job.marks.append(StageEntry(mark.stage, mark.at, now))

@@ -15,6 +15,8 @@ from diagnosis.live.observation import Count, Stage, Stamp
 from diagnosis.live.site_time import Moment, Seconds
 
 TRAINING: Final = "training"
+#: The stage after a message with which a program or a launcher says that it ends well.
+SHUTDOWN: Final = "shutdown"
 _SECOND_NS: Final = 1_000_000_000
 
 
@@ -41,12 +43,14 @@ class StageEntry(msgspec.Struct, frozen=True, array_like=True):
     stamp: Stamp | None
     seen_at: Moment
 
-    @property
-    def latest_stamp(self) -> int | None:
-        """The latest moment of its line: a time of whole seconds may be any moment of its second."""
-        if self.stamp is None or self.stamp % _SECOND_NS:
-            return self.stamp
-        return self.stamp + _SECOND_NS - 1
+    def is_after(self, stamp: int | None) -> bool:
+        """Whether its line may come after a moment; no where a time is not known. A time of whole
+        seconds may be any moment of its second.
+        """
+        if stamp is None or self.stamp is None:
+            return False
+        is_whole = self.stamp % _SECOND_NS == 0
+        return stamp < self.stamp + is_whole * (_SECOND_NS - 1)
 
 
 class JobState(msgspec.Struct, kw_only=True):
@@ -94,6 +98,11 @@ class JobState(msgspec.Struct, kw_only=True):
     def stage_now(self) -> str:
         """The stage that it is in: training if no line named one."""
         return self.stage or TRAINING
+
+    @property
+    def is_ending(self) -> bool:
+        """Whether a file said that the job ends, and no count came after it."""
+        return SHUTDOWN in [mark.stage for mark in self.marks]
 
     @property
     def last_progress_at(self) -> float:

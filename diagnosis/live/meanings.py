@@ -17,6 +17,7 @@ from diagnosis.kinds.logs.meaning import signatures, stages, words
 from diagnosis.kinds.logs.pace import progress
 from diagnosis.kinds.logs.read.prepared import Prepared
 from diagnosis.kinds.logs.read.tables import EXAMPLE_CHARS
+from diagnosis.live.job_state import SHUTDOWN
 from diagnosis.model import Role
 
 #: Number of messages that a process keeps, and that are searched at a time.
@@ -39,8 +40,6 @@ class Meaning(NamedTuple):
     is_disk: bool = False
 
 
-#: The stage of a job that ends.
-SHUTDOWN: Final = "shutdown"
 _NO_MEANING: Final = Meaning()
 _cache: dict[int, Meaning] = {}
 

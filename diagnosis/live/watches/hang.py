@@ -5,8 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from diagnosis.live.alarms import Alarm
-from diagnosis.live.job_state import JobState
-from diagnosis.live.meanings import SHUTDOWN
+from diagnosis.live.job_state import SHUTDOWN, JobState
 from diagnosis.live.range_effect import Pause, RangeEffect
 from diagnosis.live.site_absence import line_silence_s, may_progress_wait, silence_s
 from diagnosis.live.step_time import count_interval_s, step_s
@@ -87,10 +86,15 @@ def find_alarm(state: HangState, job: JobState, now: float) -> Alarm | None:
         return _find_silence(state, job, now)
     if job.advanced_at is None and _are_lines_usual(job, now):
         return None  # its lines have no counter that grows, but they go on
-    where = " yet" if job.iteration is None else f" after iteration {job.iteration:,}"
+    where = _after_iteration(job, " yet")
     usual_s = step_s(job)
     usual = "" if usual_s is None else f"; a step usually takes {usual_s:.1f} s"
     return Alarm(id, f"No progress{where}{usual}.", job.last_progress_at, category)
+
+
+def _after_iteration(job: JobState, unknown: str) -> str:
+    """Where the job is, in words; ``unknown`` if no line counts iterations."""
+    return unknown if job.iteration is None else f" after iteration {job.iteration:,}"
 
 
 def _are_lines_usual(job: JobState, now: float) -> bool:
@@ -104,7 +108,7 @@ def _find_silence(state: HangState, job: JobState, now: float) -> Alarm | None:
     usual_s = hang_limits.line_silence_allowed_s(state, job)
     if usual_s is None or job.last_line_at is None or line_silence_s(job, now) <= usual_s:
         return None
-    where = "" if job.iteration is None else f" after iteration {job.iteration:,}"
+    where = _after_iteration(job, "")
     text = f"No line any more in the pause{where}; earlier ones were never silent for so long."
     return Alarm(id, text, job.last_line_at, category)
 

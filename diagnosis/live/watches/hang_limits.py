@@ -7,8 +7,7 @@ from itertools import chain
 from typing import Final
 
 from diagnosis import thresholds
-from diagnosis.live.job_state import TRAINING, JobState
-from diagnosis.live.meanings import SHUTDOWN
+from diagnosis.live.job_state import SHUTDOWN, TRAINING, JobState
 from diagnosis.live.step_time import count_interval_s, spread
 from diagnosis.live.watches import rhythm
 from diagnosis.live.watches.pause_history import HangState, PauseRow

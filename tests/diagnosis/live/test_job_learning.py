@@ -6,8 +6,7 @@ import pytest
 
 from diagnosis.live import JobState, Observation, learn, new_state
 from diagnosis.live.job_learning import MAX_SOURCES
-from diagnosis.live.job_state import StageEntry
-from diagnosis.live.meanings import SHUTDOWN
+from diagnosis.live.job_state import SHUTDOWN, StageEntry
 from diagnosis.live.observation import CountRow, StageMark
 from diagnosis.live.watches import hang
 from diagnosis.live.watches.pause_history import HangState
