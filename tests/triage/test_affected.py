@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from triage.domain.report_facts import FindingFacts
+from triage.domain.finding_facts import FindingFacts
 from triage.models import Incident
 from triage.selectors.affected import affected_words
 

@@ -21,7 +21,7 @@ from triage.api.serializers import (
     IncidentDetailSerializer,
     IncidentSerializer,
 )
-from triage.domain.report_facts import findings_of
+from triage.domain.finding_facts import findings_of
 from triage.models import Decision, Incident
 from triage.selectors.incidents import incidents_visible_to
 from triage.selectors.saved_views import saved_view_query

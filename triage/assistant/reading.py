@@ -16,7 +16,8 @@ from ingest import selectors as evidence
 from ingest.models import Artifact, Attempt
 from triage import search
 from triage.assistant.bounds import UNTRUSTED, clip, limit_size
-from triage.domain.report_facts import FindingFacts, findings_of, suspects_of
+from triage.domain.finding_facts import FindingFacts, findings_of
+from triage.domain.report_facts import suspects_of
 from triage.models import Diagnosis, Incident
 from triage.selectors.advice import advice_now, tried_acts
 from triage.selectors.comparing import comparison

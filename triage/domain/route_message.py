@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from diagnosis import taxonomy
-from triage.domain.report_facts import findings_of
+from triage.domain.finding_facts import findings_of
 from triage.wording import amount, duration, percent
 
 type Fact = tuple[str, str]

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections.abc import Sequence
 
-from triage.domain.report_facts import FindingFacts
+from triage.domain.finding_facts import FindingFacts
 from triage.models import Incident
 
 

@@ -10,7 +10,8 @@ from django.db.models import Exists, OuterRef, Q, QuerySet, Subquery
 
 from ingest.models import Job, Outcome
 from ingest.selectors import lost_evidence
-from triage.domain.report_facts import FindingFacts, findings_of, node_count_of
+from triage.domain.finding_facts import FindingFacts, findings_of
+from triage.domain.report_facts import node_count_of
 from triage.models import Diagnosis, Incident
 from triage.selectors.demonstration import comparable_rows
 from triage.selectors.jobs import jobs_visible_to

@@ -8,7 +8,7 @@ from typing import Any
 
 from django.db.models import F
 
-from triage.domain.report_facts import FindingFacts, findings_of
+from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.models import Diagnosis
 
 #: minimum level of the listed events

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from triage.domain.report_facts import FindingFacts, findings_of
+from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.models import GroupRule, Incident
 from triage.selectors.incidents import incidents_visible_to
 

@@ -15,8 +15,8 @@ from django.utils import timezone
 from diagnosis import taxonomy
 from ingest.models import DEMONSTRATION
 from triage.domain import standing
+from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.domain.judged import judged_report
-from triage.domain.report_facts import FindingFacts, findings_of
 from triage.models import Activity, Decision, Incident, Suspect
 from triage.selectors.advice import TRIED_KINDS, tried_words
 from triage.selectors.affected import affected_words

@@ -58,11 +58,9 @@ def cached_result[T](
     the version (``triage.auth``), else a small one. Without a cache it is computed.
     """
 
-    def compute_if_missing(cached: T | None) -> T:
-        return compute() if cached is None else cached
-
+    renew = _if_missing(compute)
     parts = (_version(user), *parts)
-    return updated_result(name, user=user, parts=parts, now=now, renew=compute_if_missing, is_personal=is_personal)
+    return updated_result(name, user=user, parts=parts, now=now, renew=renew, is_personal=is_personal)
 
 
 def cached_evidence[T](
@@ -80,18 +78,13 @@ def cached_evidence[T](
     of_evidence = Activity.objects.filter(Q(incident=None) | Q(kind="diagnosed"))
     person = get_user_model().objects.filter(pk=user.pk).order_by()
     versions = person.annotate(version=data_version(of_evidence)).values_list("version", flat=True)
+    renew = _if_missing(compute)
+    parts = (str(versions.first()), *parts)
+    return updated_result(name, user=user, parts=parts, now=now, renew=renew, is_personal=is_personal)
 
-    def compute_if_missing(cached: T | None) -> T:
-        return compute() if cached is None else cached
 
-    return updated_result(
-        name,
-        user=user,
-        parts=(str(versions.first()), *parts),
-        now=now,
-        renew=compute_if_missing,
-        is_personal=is_personal,
-    )
+def _if_missing[T](compute: Callable[[], T]) -> Callable[[T | None], T]:
+    return lambda cached: compute() if cached is None else cached
 
 
 def updated_result[T](

@@ -10,8 +10,8 @@ from typing import Any
 from ingest.models import DEMONSTRATION, Attempt, Job, Node
 from ingest.models.outcome import standing_outcome
 from triage.domain import standing
+from triage.domain.finding_facts import FindingFacts
 from triage.domain.report_facts import (
-    FindingFacts,
     IncidentFacts,
     evidence_digest_of,
     incident_of,

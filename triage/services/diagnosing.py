@@ -19,9 +19,7 @@ from ingest.services.engine_calls import engine_call, input_bytes_of
 from ingest.services.history import history_for, history_learn
 from ingest.services.rereading import artifacts_reread
 from triage.diagnosis_tables import tables_store
-from triage.domain.report_facts import (
-    is_steady,
-)
+from triage.domain.report_facts import is_steady
 from triage.lanes import fold
 from triage.models import Activity, Diagnosis
 from triage.services.deriving import rows_derive

@@ -9,8 +9,8 @@ from django.conf import settings
 from django.core.cache import cache
 
 from triage.destinations import Request
+from triage.domain.finding_facts import findings_of
 from triage.domain.model_summary import MAX_LINE, MAX_LINES, Line, Sentence, UnusableAnswer, request_body, sentences_of
-from triage.domain.report_facts import findings_of
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.services import outbound

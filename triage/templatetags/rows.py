@@ -23,7 +23,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from diagnosis import taxonomy
-from triage.domain.report_facts import FindingFacts
+from triage.domain.finding_facts import FindingFacts
 from triage.models import Incident
 from triage.selectors.incidents import FacetValue
 from triage.selectors.memory import updated_result
