@@ -126,8 +126,10 @@ class Situation:
 
     @property
     def doubts(self) -> list[Result]:
-        """The results that speak against a part, but do not alone show that it is broken."""
-        return [result for result in self.results if result.outcome.adds and not result.is_fault]
+        """The results that speak against a part. Without one of ``faults_shown`` among them, none
+        shows alone that it is broken.
+        """
+        return [result for result in self.results if result.outcome.adds]
 
     @property
     def has_recovered(self) -> bool:

@@ -34,8 +34,7 @@ pytestmark = pytest.mark.django_db
 OPEN, ALL, TEAM, OWNER = "open", "all", "team", "owner"
 #: statuses that say "you may not", "there is nothing for you", "not like that", "it broke"
 _CLOSED = {401, 403, 404, 405, 500}
-#: Who may what is decided above the database: on the second one, one who may and two who may not show that each
-#: address works there.
+#: on the second database: who may what is decided above it, so these show that each address works there
 _FEW = ("owner", "stranger", "nobody")
 #: words that only the team's people may read
 _SECRETS = ("gpu-secret", "secret-job", "Secret view")

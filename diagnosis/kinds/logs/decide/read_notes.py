@@ -71,7 +71,7 @@ def _sentence(read: _Read, steps: str) -> str:
 def _parts(read: _Read, steps: str) -> Iterator[str]:
     writers = "1 writer" if read.writers == 1 else f"{read.writers:,} writers"
     yield f"{_lines(read.lines)} of {writers}"
-    if read.first_at is None or read.last_at is None or read.untimed >= read.lines:
+    if read.first_at is None or read.last_at is None:
         yield "no line states a time"
     else:
         yield _times(read.first_at, read.last_at)
