@@ -26,3 +26,13 @@ def test_one_node_reports_its_port_and_the_others_time_out(tmp_path: Path) -> No
     assert [node for node, text in texts.items() if "Link down" in text] == ["gpu-0002"]
     assert sum("Watchdog caught" in text for text in texts.values()) == 5
     assert not [text for text in texts.values() if "@" in text.replace("user@host", "")]
+
+
+def test_a_drawn_job_is_the_same_for_its_name_and_differs_from_others(tmp_path: Path) -> None:
+    folders = [tmp_path / name for name in ("one", "again", "other")]
+    for folder, draw in zip(folders, ("a", "a", "b"), strict=True):
+        write(folder, 2, 300, draw=draw)
+    one, again, other = map(lines_of, folders)
+    assert one == again
+    assert one != other
+    assert "Link down" in "".join(one)

@@ -13,7 +13,6 @@ from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -141,8 +140,8 @@ class LogTable:
         """At most ``most`` of the lines of these messages in one file, as :meth:`rows` has them.
 
         If there are more: the last ones, half of them, and a few in each of :data:`MAX_PLACES_READ` places of the
-        file, evenly spread. The lines that are read are about as large a share of the file as the returned ones are
-        of these messages' lines.
+        file, evenly spread. Of a log in which these places are near each other all lines are read, once, and little
+        more than their messages is looked at; of a longer one the lines of the places alone.
         """
         wanted = pl.Series(sorted(set(masked)), dtype=pl.UInt64)
         mine = self.cells.filter(pl.col("masked").is_in(wanted.implode()) & (pl.col("file") == file))
@@ -153,11 +152,16 @@ class LogTable:
         apart = (high + 1 - low) / count
         last = self._last(file, low, high, wanted, most // 2, apart)
         each = max(1, (most - most // 2) // MAX_PLACES_READ)
-        edges = np.linspace(low, int(last["line"][0]), MAX_PLACES_READ + 1).astype(np.int64).tolist()
+        edges = np.linspace(low, int(last["line"][0]), MAX_PLACES_READ + 1).astype(np.int64)
         wide = math.ceil(2 * each * apart)
-        found = [
-            self.around(file, begin, min(end, begin + wide) - 1, wanted).head(each) for begin, end in pairwise(edges)
-        ]
+        spacing = max(1, int(edges[-1] - edges[0]) // MAX_PLACES_READ)
+        is_near = spacing <= tables.ROWS_PER_GROUP
+        together = max(1, cells.MAX_LINES // spacing) if is_near else 1
+        found = [self._rows([])]
+        for place in range(0, MAX_PLACES_READ, together):
+            own = edges[place : place + together + 1]
+            end = own[-1] if is_near else min(own[-1], own[0] + wide)
+            found.append(_firsts(self.around(file, int(own[0]), int(end) - 1, wanted), own, wide, each))
         return pl.concat([*found, last], rechunk=True)
 
     def _last(self, file: int, low: int, high: int, wanted: pl.Series, count: int, apart: float) -> pl.DataFrame:
@@ -212,6 +216,15 @@ class LogTable:
         at = line_counts.own_time(self.year_at).forward_fill().over("file")
         rows = stored_rows.read(lines, tuple(tables.COLUMNS))
         return rows.with_columns(file=file, source=pl.col("source") + base).with_columns(at=at).select(_ROW)
+
+
+def _firsts(rows: pl.DataFrame, edges: line_counts.Places, wide: int, each: int) -> pl.DataFrame:
+    """Of rows in order of their lines the first ``each`` behind each of these lines, at most ``wide`` lines away."""
+    line = rows["line"].to_numpy()
+    place = np.searchsorted(edges, line, side="right") - 1
+    is_near = line < edges[place] + wide
+    near = rows.filter(pl.Series(is_near))
+    return near.filter(pl.int_range(pl.len()).over(pl.Series("place", place[is_near])) < each)
 
 
 def log_artifacts(parsed: Sequence[Parsed]) -> list[Parsed]:
