@@ -120,18 +120,21 @@ def _diagnose(options: argparse.Namespace, work: Path) -> int:
         found = gathering.gather([*options.paths, *extra], work, hints=hints, on_stage=progress, meanwhile=_load_engine)
         if not any(gathering.is_readable(parsed) for parsed in found.parsed):
             raise UsageError(_nothing_found(found))
-        from diagnosis import budgets, pipeline, report
+        from diagnosis import budgets, pipeline, report, runners
 
-        diagnosis = pipeline.diagnose(
-            found.parsed,
-            history=history,
-            as_of=options.as_of,
-            read=found.read,
-            rules=rules,
-            on_stage=progress,
-            aside=parse_pool.aside,
-            alarm=budgets.CpuAlarm(),
-        )
+        with runners.Processes(parse_pool.processes()) as runner:
+            diagnosis = pipeline.diagnose(
+                found.parsed,
+                history=history,
+                as_of=options.as_of,
+                read=found.read,
+                rules=rules,
+                on_stage=progress,
+                scratch=work / "columns",
+                runner=runner,
+                aside=parse_pool.aside,
+                alarm=budgets.CpuAlarm(),
+            )
         found.close()
     data = report.to_json(diagnosis)
     data["inputs"] += [

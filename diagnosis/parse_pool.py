@@ -95,7 +95,12 @@ def workers_for(sizes: Sequence[int]) -> int:
     """The number of processes for files of these sizes (bytes); 1: only this one."""
     if sum(sizes) < MIN_PARALLEL_BYTES:
         return 1
-    return min(len(os.sched_getaffinity(0)), MAX_WORKERS, len(sizes))
+    return min(processes(), len(sizes))
+
+
+def processes() -> int:
+    """The number of processes that large evidence may have: one a core that this process may use."""
+    return min(len(os.sched_getaffinity(0)), MAX_WORKERS)
 
 
 def parse_all(

@@ -62,6 +62,7 @@ def diagnose(
     rules: SignatureSet | None = None,
     model: Model | None = None,
     tables: Path | None = None,
+    scratch: Path | None = None,
     min_gpu_s: float = slowdowns.THRESHOLDS.lost_gpu_s,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
@@ -81,6 +82,7 @@ def diagnose(
         model: the learned part of classification; default: the one that ships.
         min_gpu_s: GPU-seconds beyond the usual from which a slowdown is reported.
         tables: directory for tables too large for the report (each rank's phases in each flow step); default: none.
+        scratch: directory for flow records that are too many for memory; default: ``tables``, without these memory.
         runner: does parts of the analysis of many flow records in other processes; default: this one does all.
         without: ids of detectors and fallbacks of the logs, and of mechanisms of the flows (stragglers), that are
         switched off, to measure the contribution of each.
@@ -117,7 +119,7 @@ def diagnose(
     on_stage("flows", 0, 1)
     flow_report, flow_finding = _run_guarded(
         "network flows",
-        lambda: _flows(parsed, known, on_stage, tables, runner, without),
+        lambda: _flows(parsed, known, on_stage, tables=tables, scratch=scratch, runner=runner, without=without),
         lambda report: decode(report, FlowFinding),
         budgets,
     )
@@ -264,7 +266,9 @@ def _flows(
     parsed: Sequence[Parsed],
     known: Inventory,
     on_stage: OnStage,
+    *,
     tables: Path | None,
+    scratch: Path | None,
     runner: Runner | None,
     without: frozenset[str],
 ) -> FlowReport | None:
@@ -283,6 +287,7 @@ def _flows(
         stated=_stated_layouts(parsed, known, home),
         on_stage=on_stage,
         tables=tables,
+        scratch=scratch,
         runner=runner,
         without=without,
     )

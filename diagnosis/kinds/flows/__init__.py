@@ -44,6 +44,7 @@ def diagnose_flows(
     stated: Sequence[StatedLayout] = (),
     on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
+    scratch: Path | None = None,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> FlowReport:
@@ -56,6 +57,7 @@ def diagnose_flows(
         stated=stated,
         on_stage=on_stage,
         tables=tables,
+        scratch=scratch,
         runner=runner,
         without=without,
     )

@@ -25,7 +25,7 @@ import numpy.typing as npt
 from diagnosis.model import Runner
 
 #: Records looked at together. More of them are kept in files.
-PIECE_ROWS = 1 << 21
+PIECE_ROWS = 1 << 20
 #: An answer of a part keeps arrays from this many bytes on in files.
 MIN_FILE_BYTES: Final = 1 << 16
 _SUFFIX: Final = ".column"

@@ -66,13 +66,15 @@ def analyse(
     on_stage: OnStage = ignore_progress,
     *,
     steps: bool = True,
+    has_tables: bool = False,
     stated: Sequence[StatedLayout] = (),
     without: frozenset[str] = frozenset(),
 ) -> tuple[list[JobAnalysis], list[SlowReport], float]:
     """All four phases over a capture: jobs (largest first), findings of the fabric, background share.
 
-    ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``stated``:
-    what is known of the jobs' layouts. ``without``: mechanisms to switch off, to measure the contribution of each.
+    ``steps`` False stops after jobs, pairs and layout, for captures that are too coarse for times. ``has_tables``:
+    each job's rows for a table are begun. ``stated``: what is known of the jobs' layouts. ``without``: mechanisms to
+    switch off, to measure the contribution of each.
     """
     recognition = recognise(capture)
     jobs: list[JobAnalysis] = []
@@ -82,9 +84,10 @@ def analyse(
         parts = split_chapters(seen, capture) if steps else [seen]
         names = [capture.machine(int(m)) for m in seen.members]
         known = statement_of(stated, names, is_largest=number == 0)
-        found = [_analyse_job(part, capture, known, steps=steps) for part in parts]
+        found = [_analyse_job(part, capture, known, steps=steps, has_tables=has_tables) for part in parts]
         if len(parts) > 1 and any(a.steps is None for a in found):
-            found = [_analyse_job(seen, capture, known, steps=steps)]  # not every part is a training job
+            whole = _analyse_job(seen, capture, known, steps=steps, has_tables=has_tables)
+            found = [whole]  # not every part is a training job
         jobs += [
             a for a in found if a.steps is not None or len(a.job.flows) >= THRESHOLDS.part_records * len(capture.flows)
         ]
@@ -93,7 +96,9 @@ def analyse(
     return jobs, fabric, recognition.background
 
 
-def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool) -> JobAnalysis:
+def _analyse_job(
+    seen: JobFlows, capture: Capture, stated: StatedLayout | None, *, steps: bool, has_tables: bool
+) -> JobAnalysis:
     """Phases 2 and 3 of one job, on one clock."""
     pairs = classify_pairs(seen, capture)
     job, offsets = correct_clocks(seen, pairs, capture) if steps else (seen, [])
@@ -109,7 +114,7 @@ def _analyse_job(seen: JobFlows, capture: Capture, stated: StatedLayout | None, 
     if found is not None:
         found, pauses = without_planned(found, job)
         capture.notes += [pauses] if pauses else []
-    rows = None if found is None or job.flows.disk is None else begin_rows(job, pairs, found, capture)
+    rows = begin_rows(job, pairs, found, capture) if found is not None and has_tables else None
     layout = find_layout(job, pairs, capture, known)
     if pairs.type != shown.type:
         sizes = ", ".join(f"{kind} {known[kind]}" for kind in ("tp", "pp", "dp") if kind in known)
@@ -251,6 +256,7 @@ def diagnose_flows(
     stated: Sequence[StatedLayout] = (),
     on_stage: OnStage = ignore_progress,
     tables: Path | None = None,
+    scratch: Path | None = None,
     runner: Runner | None = None,
     without: frozenset[str] = frozenset(),
 ) -> FlowReport:
@@ -258,14 +264,16 @@ def diagnose_flows(
 
     Without ``inventory`` machines stay unknown. ``stated``: what the jobs' own words say of their layouts.
     ``without``: "stragglers" switches these off. With ``tables`` a table of every rank's phases in every
-    step is written there for each job (see ``timeline``); the report names it. ``runner``: does parts of what has more
-    than a piece of records, if there are ``tables``; the report does not depend on it.
+    step is written there for each job (see ``timeline``); the report names it. ``scratch``: where more than a piece of
+    records lie meanwhile; default: ``tables``, and without these memory. ``runner``: does parts of records that lie
+    there; the report depends neither on it nor on where they lie.
     """
     usable = [p for p in parsed if p.skipped is None]
     why_not = why_not_usable(usable)
     panel = capture_panel(parsed)
     usable, twice = drop_double_views(usable)
-    capture = load_capture(usable, inventory, None if tables is None else pieces.Disk(tables, runner))
+    folder = scratch or tables
+    capture = load_capture(usable, inventory, None if folder is None else pieces.Disk(folder, runner))
     if capture is not None and why_not is None:
         capture = align_windows(capture)
     ports = port_captures(parsed, tables)
@@ -274,7 +282,10 @@ def diagnose_flows(
         reasons.append(COUNTERS_ONLY_TEXT if ports else "There are no flow records.")
         return FlowReport(why_not=why_not or reasons[0], captures=panel, ports=ports)
     capture.notes.extend(twice)
-    jobs, fabric, background = analyse(capture, on_stage, steps=why_not is None, stated=stated, without=without)
+    has_tables = tables is not None
+    jobs, fabric, background = analyse(
+        capture, on_stage, steps=why_not is None, has_tables=has_tables, stated=stated, without=without
+    )
     report = describe(capture, jobs, fabric, background=background, panel=panel, why_not=why_not, tables=tables)
     report.ports = ports
     compare_stated(report, stated, {capture.names[m]: capture.machine(m) for m in capture.places})

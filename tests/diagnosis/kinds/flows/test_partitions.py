@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures import Future, ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
 from dataclasses import dataclass, field
-from itertools import repeat
-from multiprocessing import get_context
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +16,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from diagnosis.__main__ import main
 from diagnosis.kinds.flows.capture import capture, packing, partitions, pieces
 from diagnosis.kinds.flows.capture.capture import Flows, sender_values
 from diagnosis.model import Runner
-from diagnosis.runners import Dask
+from diagnosis.runners import Dask, Processes
 from tests.diagnosis.kinds.flows.simulate import Job, noisy, simulate, together
 from tests.diagnosis.kinds.flows.test_pieces import JOBS, assert_same, flows_of, report_of
 
@@ -38,17 +39,6 @@ class Elsewhere:
         for number in [*reversed(range(len(parts)))] * self.times:
             answers[number] = partitions.run_part(function, parts[number], folder)
         return (answers[number] for number in range(len(parts)))
-
-
-@dataclass(frozen=True, slots=True)
-class Processes:
-    """Parts are done by the processes of a pool."""
-
-    pool: ProcessPoolExecutor
-    is_far: bool = False
-
-    def __call__(self, function: str, parts: Sequence[bytes], folder: Path) -> Iterator[bytes]:
-        return self.pool.map(partitions.run_part, repeat(function), parts, repeat(folder))
 
 
 @pytest.mark.parametrize("what", JOBS)
@@ -88,8 +78,42 @@ def of_runner(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, runner: Runner) -
 
 
 def test_processes_of_this_machine_do_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    with ProcessPoolExecutor(2, get_context("spawn")) as pool:
-        of_runner(tmp_path, monkeypatch, Processes(pool))
+    with Processes(2) as runner:
+        of_runner(tmp_path, monkeypatch, runner)
+
+
+def test_this_process_does_what_a_process_that_the_system_ended_did_not(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class NoneLeft(ProcessPoolExecutor):
+        def submit(self, *_: Any, **__: Any) -> Any:
+            raise BrokenProcessPool
+
+    ended: Future[bytes] = Future()
+    ended.set_exception(BrokenProcessPool())
+    for submit in (NoneLeft.submit, lambda *_: ended):
+        with Processes(2) as runner:
+            monkeypatch.setattr(ProcessPoolExecutor, "submit", submit)
+            of_runner(tmp_path, monkeypatch, runner)
+
+
+def test_the_command_keeps_many_records_in_files_and_lets_processes_do_parts(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    capture = simulate(Job(tp=2, pp=2, dp=4, gpus=2, steps=16))
+    capture.records.write_parquet(file := tmp_path / "flows.parquet")
+    monkeypatch.setattr(pieces, "PIECE_ROWS", capture.records.height // 2)
+    asked: list[str] = []
+
+    def in_turn(_: Processes, function: str, parts: Sequence[bytes], folder: Path) -> list[bytes]:
+        asked.append(function.partition(":")[2])
+        return [partitions.run_part(function, part, folder) for part in parts]
+
+    monkeypatch.setattr(Processes, "__call__", in_turn)
+    assert main([str(file), "--json"]) == 0
+    assert {"_divide", "_sort_stretch", "_may_train"} <= set(asked)
+    assert "_phases" not in asked  # the rows of a table that nobody reads
+    assert len(json.loads(capsys.readouterr().out)["flows"]["jobs"]) == 1
 
 
 def test_a_dask_cluster_does_parts(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
