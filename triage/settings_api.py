@@ -37,8 +37,9 @@ SPECTACULAR_SETTINGS = {
         "StepStateEnum": "ingest.api.serializers.STEP_STATES",
     },
     "SWAGGER_UI_DIST": "SIDECAR",
-    # its links would lie inside of buttons, which no reader of screens can tell apart
-    "SWAGGER_UI_SETTINGS": {"deepLinking": False},
+    # Its links would lie inside of buttons, which no reader of screens can tell apart. All operations at once take
+    # seconds to draw and many screens: groups open when they are chosen.
+    "SWAGGER_UI_SETTINGS": {"deepLinking": False, "docExpansion": "none", "defaultModelsExpandDepth": 0},
     "SWAGGER_UI_FAVICON_HREF": "SIDECAR",
     "REDOC_DIST": "SIDECAR",
 }

@@ -24,7 +24,7 @@ _REFUSED = range(400, 500)
 
 def outcomes(files: Sequence[Path]) -> Iterator[Outcome]:
     """The outcome of each file, in order. The CPU seconds are those of the whole site, its pages and sweeps included.
-    Memory is not measured: a reader's limit is the setting's.
+    The memory is the peak of the largest process, seen every tenth of a second.
     """
     with running(FAULTLINE_WORKER_PROCESSES="1") as site:
         api = Api(site.url, site.token)
@@ -46,6 +46,7 @@ def _outcome(site: Site, api: Api, file: Path, slug: str) -> Outcome:
             found.wrong.append(f"not diagnosed after {GIVE_UP_S:.0f} s")
             break
         time.sleep(0.1)
+        found.peak_bytes = max(found.peak_bytes, site.peak_bytes())
         job = _get(api, f"/api/v1/jobs/{slug}/")
     found.cpu_s = site.cpu_s() - cpu_before_s
     if not _is_diagnosed(job):  # what is left of it must not count for the next one

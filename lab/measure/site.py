@@ -19,6 +19,7 @@ from ingest import processes
 from triage.serve.children import free_port, spawn, stop, wait_until
 
 ROOT = Path(__file__).resolve().parents[2]
+_PEAK = re.compile(r"^VmHWM:\s+(\d+) kB", re.M)
 _CAST = """
 from django.contrib.auth import get_user_model
 from django.test import Client
@@ -47,9 +48,21 @@ class Site:
         """Seconds of processor time that all its processes have taken, those that ended included."""
         return sum(filter(None, map(processes.cpu_s, processes.tree(self.pid))))
 
+    def peak_bytes(self) -> int:
+        """The most memory that one of its processes that runs now has ever had; what it shares counts too."""
+        return max(map(_peak_bytes, processes.tree(self.pid)), default=0)
+
     @property
     def url(self) -> str:
         return f"http://localhost:{self.port}"
+
+
+def _peak_bytes(pid: int) -> int:
+    """0 if it has ended."""
+    with suppress(OSError):
+        found = _PEAK.search(Path(f"/proc/{pid}/status").read_text())
+        return int(found[1]) << 10 if found else 0
+    return 0
 
 
 @contextmanager
