@@ -52,8 +52,6 @@ PLAIN = [name for name in PAGES if name not in {"statistics", "job", "incident"}
 WEIGHT_BYTES = 150_000
 #: how far what is shown may move while a page loads: Chromium's sum of shares of the window
 MAX_SHIFT = 0.05
-#: the page of a job, whose timeline comes later than its frame, is not there yet
-MAX_SHIFT_OF_JOB = 0.1
 _SHIFT = """() => new Promise((told) => {
   let shift = 0;
   new PerformanceObserver((list) => { for (const entry of list.getEntries()) shift += entry.value; })
@@ -98,7 +96,7 @@ def test_a_page_is_light_self_contained_and_readable_in_every_form(
     if name in PLAIN:
         weights = {request.url: weight(request) for request in asked.copy()}
         assert 0 < sum(weights.values()) <= WEIGHT_BYTES, weights
-    assert quiet.evaluate(_SHIFT) < (MAX_SHIFT_OF_JOB if name == "job" else MAX_SHIFT)
+    assert quiet.evaluate(_SHIFT) < MAX_SHIFT
     check_readable(quiet)
     photograph(quiet, name)
 

@@ -45,6 +45,14 @@ def test_the_tab_shows_parallelism_steps_quality_and_pairs(client, flow_job):
     assert "drag the file onto the page" in page
 
 
+def test_the_tab_begins_with_who_was_slow_and_ends_with_what_was_read(client, flow_job):
+    page = page_text(client.get(reverse("job-flows", args=["seen"])))
+    heads = ["What is slow", "Step time", "Ranks × time", "Communication map", "Quality of the captures"]
+    places = [page.index(head) for head in heads if head in page]
+    assert places == sorted(places)
+    assert page.index("Who") < page.index("Why")
+
+
 def test_a_window_of_the_timeline_is_bars_of_phases(client, flow_job):
     whole = client.get(data_url(flow_job)).json()
     assert whole["whole"][1] > whole["whole"][0]

@@ -231,7 +231,7 @@ def test_a_job_called_failed_whose_log_ends_well_says_so_first(client, ada):
     assert page.index("Said: failed. Found: succeeded.") < page.index("Events")
     assert "Nothing failed:" not in page
     listed = page_text(client.get(reverse("jobs"), {"outcome": "disputed"}))
-    assert re.search(r"failed</span> <span class=.chip amber.", listed), "the stated outcome stands"
+    assert re.search(r"failed</span> <span class=.chip attention.", listed), "the stated outcome stands"
     assert "found succeeded" in listed
 
 

@@ -13,6 +13,7 @@ from triage.charts import stacks
 from triage.charts.stacks import _OUTLIER, _SUSPECT, icicle_chart, unfold
 from triage.domain.report_facts import incident_of
 from triage.models import Diagnosis
+from triage.selectors.stacks import stacks_view
 
 ICICLE = [
     {"id": 0, "parent": None, "label": "all ranks", "value": 4, "ranks": "0-3", "lacks": ""},
@@ -77,6 +78,23 @@ def test_frames_of_outliers_alone_are_hatched_and_open_their_dump():
     ]
     assert [trace["text"] for trace in hatched] == [["get_batch (<data>.py)"]]
     assert hatched[0]["customdata"] == ["/dump"]
+
+
+def test_rank_and_node_of_a_suspect_stand_beneath_its_frames():
+    names = icicle_chart(ICICLE, {3}, {}, suspects={3}, machines={3: "n<1"})["layout"]["annotations"]
+    assert [(one["text"], one["x"], one["y"]) for one in names] == [("<b>rank 3 on n&lt;1</b>", 3.5, 2.5)]
+
+
+def test_suspects_that_share_frames_are_named_once_and_many_are_counted():
+    wide = [{**row, "ranks": "0-9"} for row in ICICLE[:2]]
+    names = icicle_chart(wide, set(), {}, suspects=set(range(10)))["layout"]["annotations"]
+    assert [one["text"] for one in names] == ["<b>ranks 0, 1, 2, 3 and 6 more</b>"]
+
+
+def test_the_group_of_the_suspect_is_the_first_row():
+    view = stacks_view({"stacks": STACKS}, words="", link=lambda path, line: path)
+    assert view
+    assert [group["folded"] for group in view.groups] == ["3", "0-2"]
 
 
 def test_a_rank_that_only_waits_elsewhere_never_looks_like_the_culprit():

@@ -124,6 +124,11 @@ def map_chart(job: dict[str, Any]) -> dict[str, Any]:
 _MIN_SHARE = 5
 
 
+def ranks_height(lanes: int) -> int:
+    """Pixels of the chart of so many ranks."""
+    return max(220, min(560, 18 * lanes + 90))
+
+
 def ranks_chart(
     view: dict[str, Any], marks: list[dict[str, Any]], found: list[dict[str, Any]] | None = None
 ) -> dict[str, Any]:
@@ -211,7 +216,7 @@ def ranks_chart(
         "dragmode": "zoom",
         "shapes": shapes,
         "annotations": notes,
-        "height": max(220, min(560, 18 * len(names) + 90)),
+        "height": ranks_height(len(names)),
         "xaxis": {"type": "date", "range": [iso(view["t0"]), iso(view["t1"])]},
         "yaxis": {
             "tickvals": ticks,

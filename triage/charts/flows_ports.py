@@ -9,6 +9,11 @@ from triage.charts.flows import iso
 _IN, _OUT = "#4f86c6", "#b9872f"
 
 
+def ports_height(ports: int) -> int:
+    """Pixels of the chart of so many ports."""
+    return max(200, min(520, 14 * ports + 80))
+
+
 def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
     """How busy each port was over time, the busiest at the top; darker is more."""
     names = view["ports"]
@@ -29,7 +34,7 @@ def ports_chart(view: dict[str, Any]) -> dict[str, Any]:
         }
     ]
     layout = {
-        "height": max(200, min(520, 14 * len(names) + 80)),
+        "height": ports_height(len(names)),
         "xaxis": {"type": "date"},
         "yaxis": {
             "tickvals": ticks,

@@ -5,17 +5,24 @@ Drawn with bars, because the plotly bundle of the pages has no icicle chart.
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 #: fill and pattern of a frame that every rank has, that most have, that only outliers have, that only suspects have: a
 #: rank that only waits elsewhere must never look like a suspect
 _COMMON, _SPLIT, _OUTLIER, _SUSPECT = ("#7d8ca3", ""), ("#4f86c6", ""), ("#b9872f", "."), ("#c2574f", "/")
 MAX_FRAMES = 4000
+#: names of suspects in the picture; all are in the table below it
+MAX_NAMES, MAX_RANKS_NAMED = 4, 4
 _ROW = 24
 
 
 def icicle_chart(
-    nodes: list[dict[str, Any]], outliers: set[int], links: dict[int, str], *, suspects: set[int]
+    nodes: list[dict[str, Any]],
+    outliers: set[int],
+    links: dict[int, str],
+    *,
+    suspects: set[int],
+    machines: dict[int, str] | None = None,
 ) -> dict[str, Any]:
     """``{"data", "layout", "label"}`` of an icicle.
 
@@ -24,12 +31,14 @@ def icicle_chart(
         outliers: ranks that differ from their peers.
         links: from a rank to its raw dump.
         suspects: ranks that are to blame for it, as far as the stacks tell.
+        machines: from a rank to the name of its node, for the names beneath the frames of suspects.
     """
     placed: dict[int, tuple[float, int]] = {}
     used: dict[int, float] = {}
     columns: dict[tuple[str, str], list[tuple[float, float, int, str, str]]] = {}
     total = next((node["value"] for node in nodes if node["parent"] is None), 0)
     deepest = 0
+    accused: list[_Accused] = []
     for node in nodes[:MAX_FRAMES]:
         parent = node["parent"]
         left, depth = (0.0, 0) if parent is None else (used[parent], placed[parent][1] + 1)
@@ -40,22 +49,75 @@ def icicle_chart(
         deepest = max(deepest, depth)
         ranks = unfold(node["ranks"])
         look = _look(set(ranks), suspects, outliers, is_common=node["value"] == total)
+        if look == _SUSPECT:
+            middle = left + node["value"] / 2
+            _accuse(accused, frozenset(ranks), middle, depth)
         lacks = f"<br>lacks {node['lacks']}" if node["lacks"] else ""
         text = f"{node['label']}<br>{node['value']} ranks: {node['ranks']}{lacks}"
         link = next((links[rank] for rank in ranks if rank in links), "")
         columns.setdefault(look, []).append((left, node["value"], depth, text, link))
     data = [_bars(look, rows) for look, rows in columns.items()]
-    height = max(160, _ROW * (deepest + 1) + 40)
+    names = _names(accused, machines or {}, deepest, total)
+    height = max(160, _ROW * (deepest + 1 + len(names)) + 40)
     layout = {
         "barmode": "overlay",
         "bargap": 0.04,
         "showlegend": False,
+        "annotations": names,
         "height": height,
         "margin": {"l": 8, "r": 8, "t": 4, "b": 28},
         "xaxis": {"range": [0, total], "title": {"text": "ranks"}, "fixedrange": True, "zeroline": False},
         "yaxis": {"autorange": "reversed", "visible": False, "fixedrange": True},
     }
     return {"data": data, "layout": layout, "label": f"Icicle of the stacks of {total} ranks"}
+
+
+class _Accused(NamedTuple):
+    """Suspects that share their frames: where the lowest of these is."""
+
+    ranks: frozenset[int]
+    middle: float
+    depth: int
+
+
+def _accuse(accused: list[_Accused], ranks: frozenset[int], middle: float, depth: int) -> None:
+    """Add a frame of suspects: of frames above each other the one of most ranks names them."""
+    for n, known in enumerate(accused):
+        if ranks <= known.ranks:
+            accused[n] = known._replace(depth=max(depth, known.depth))
+            return
+    if len(accused) < MAX_NAMES:
+        accused.append(_Accused(ranks, middle, depth))
+
+
+def _names(accused: list[_Accused], machines: dict[int, str], deepest: int, total: int) -> list[dict[str, Any]]:
+    """Rank and node of the suspects, each in a row beneath all frames, with a line to its frames."""
+    return [
+        {
+            "x": one.middle,
+            "y": one.depth + 0.5,
+            "axref": "x",
+            "ayref": "y",
+            "ax": one.middle,
+            "ay": deepest + 1 + row,
+            "text": f"<b>{_who(sorted(one.ranks), machines)}</b>",
+            "font": {"color": _SUSPECT[0], "size": 12},
+            "xanchor": "right" if one.middle > total / 2 else "left",
+            "arrowcolor": _SUSPECT[0],
+            "arrowhead": 0,
+            "arrowwidth": 1,
+        }
+        for row, one in enumerate(accused)
+    ]
+
+
+def _who(ranks: list[int], machines: dict[int, str]) -> str:
+    shown = ", ".join(str(rank) for rank in ranks[:MAX_RANKS_NAMED])
+    more = f" and {len(ranks) - MAX_RANKS_NAMED} more" if len(ranks) > MAX_RANKS_NAMED else ""
+    known = [machines[rank] for rank in ranks[:MAX_RANKS_NAMED] if rank in machines]
+    where = f" on {', '.join(dict.fromkeys(known))}" if known else ""
+    text = f"rank{'s' if len(ranks) > 1 else ''} {shown}{more}{where}"
+    return text.replace("<", "&lt;")
 
 
 def _look(ranks: set[int], suspects: set[int], outliers: set[int], *, is_common: bool) -> tuple[str, str]:

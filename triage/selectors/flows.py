@@ -9,8 +9,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ingest.models import Artifact, Job
-from triage.charts.flows import iso, map_chart, ranks_chart, steps_chart
-from triage.charts.flows_ports import port_chart, ports_chart
+from triage.charts.flows import iso, map_chart, ranks_chart, ranks_height, steps_chart
+from triage.charts.flows_ports import port_chart, ports_chart, ports_height
 from triage.charts.tables import Table, pairs_table, port_table, steps_table
 from triage.diagnosis_tables import table_path
 from triage.models import Activity, Diagnosis
@@ -32,6 +32,11 @@ class PortsView:
     has_table: bool
     table: Table | None = None
 
+    @property
+    def height(self) -> int:
+        """Pixels of the chart of all ports."""
+        return ports_height(len(self.row["ports"]))
+
 
 @dataclass(frozen=True, slots=True)
 class FlowsView:
@@ -50,6 +55,11 @@ class FlowsView:
     #: the data of the charts, for readers without JavaScript
     steps_table: Table | None = None
     pairs_table: Table | None = None
+
+    @property
+    def ranks_height(self) -> int:
+        """Pixels of the chart of ranks × time."""
+        return ranks_height(len((self.job or {}).get("members") or ()))
 
     @property
     def above_limit(self) -> int:

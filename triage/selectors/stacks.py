@@ -49,10 +49,14 @@ def stacks_view(report: dict[str, Any], *, words: str, link: Callable[[str, int]
                     "depth": len(frames),
                 }
             )
+    groups.sort(key=lambda group: not group["is_suspect"])
     rows = stacks.get("icicle") or []
     if search_words:
         rows = _branch(rows, {rank for group in groups for rank in group["ranks"]})
-    chart = icicle_chart(rows, outliers, first, suspects=suspects) if len(rows) > 1 else None
+    machines = {row["rank"]: str(row["node"]) for row in dumps if row.get("node")}
+    chart = None
+    if len(rows) > 1:
+        chart = icicle_chart(rows, outliers, first, suspects=suspects, machines=machines)
     return StacksView(stacks, groups[:MAX_GROUPS], max(0, len(groups) - MAX_GROUPS), chart, dumps)
 
 

@@ -16,7 +16,6 @@ from markdown_it import MarkdownIt
 from diagnosis import taxonomy
 from ingest.models import Job, Run
 from ingest.roles import role_names
-from triage.charts import chart_json
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
@@ -27,28 +26,30 @@ register = template.Library()
 for _filter in (amount, duration, number, percent, ratio, score, size):
     register.filter(_filter.__name__, _filter)
 
+#: the meaning of a state's colour (`static/css/tokens.css`), and its shape
 _STATE = {
-    Incident.State.AWAITING_REVIEW: ("amber", "ring"),
-    Incident.State.CONFIRMED: ("green", "check"),
-    Incident.State.CORRECTED: ("blue", "pen"),
+    Incident.State.AWAITING_REVIEW: ("attention", "ring"),
+    Incident.State.CONFIRMED: ("person", "check"),
+    Incident.State.CORRECTED: ("person", "pen"),
     Incident.State.REJECTED: ("", "cross"),
-    Incident.State.INCONCLUSIVE: ("violet", "question"),
-    Incident.State.ACTIONED: ("green", "flag"),
+    Incident.State.INCONCLUSIVE: ("person", "question"),
+    Incident.State.ACTIONED: ("person", "flag"),
     Incident.State.RESOLVED: ("", "lock"),
-    "succeeded": ("green", "check"),
-    "failed": ("red", "cross"),
-    "running": ("blue", "dot"),
+    "succeeded": ("good", "check"),
+    "failed": ("bad", "cross"),
+    "running": ("active", "dot"),
     "cancelled": ("", "cross"),
     "unknown": ("", "question"),
     "queued": ("", "ring"),
     "received": ("", "ring"),
-    "parsing": ("blue", "dot"),
-    "parsed": ("green", "check"),
-    "skipped": ("amber", "none"),
-    "not_recognised": ("amber", "question"),
+    "parsing": ("active", "dot"),
+    "parsed": ("", "check"),
+    "skipped": ("attention", "none"),
+    "not_recognised": ("attention", "question"),
 }
-_ROLE = {"root": "red", "cascade": "amber", "teardown": "", "confirmation": "blue", "advice": "", "benign": ""}
-_SYMPTOM = {"crash": ("red", "crash"), "hang": ("amber", "hang"), "slow": ("blue", "slow")}
+_ROLE = {"root": "bad", "cascade": "attention", "confirmation": "active"}
+#: a crash and a hang end a job, a slow job goes on; the shape says which
+_SYMPTOM = {"crash": ("bad", "crash"), "hang": ("bad", "hang"), "slow": ("attention", "slow")}
 _COMMENT_TAGS = {
     *("p", "br", "strong", "em", "del", "code", "pre", "blockquote", "ul", "ol", "li", "a", "hr"),
     *("h1", "h2", "h3", "h4", "table", "thead", "tbody", "tr", "th", "td"),
@@ -84,8 +85,9 @@ def act(url: str, *also: str) -> SafeString:
 @register.simple_tag
 def state_chip(state: str) -> SafeString:
     """State by colour, shape and word."""
-    colour, shape = _STATE.get(state, ("", "ring"))
-    return format_html('<span class="chip {}">{} {}</span>', colour, icon(shape, 12), state.replace("_", " "))
+    meaning, shape = _STATE.get(state, ("", "ring"))
+    words = state.replace("_", " ")
+    return format_html('<span class="chip {}">{} {}</span>', meaning, icon(shape, 12), words)
 
 
 @register.simple_tag
@@ -96,12 +98,12 @@ def outcome_chips(job: Job) -> SafeString:
         return standing
     said, found = job.declared_outcome, job.found_outcome
     is_said = job.outcome == said
-    other = ("amber", "mark", f"found {found}") if is_said else ("amber", "person", f"said {said}")
+    shape, words = ("mark", f"found {found}") if is_said else ("person", f"said {said}")
+    meaning = "attention"
     if not job.is_contradicted:
-        other = ("", "person", "as said" if is_said else "no news")
-    colour, shape, words = other
+        meaning, shape, words = "", "person", "as said" if is_said else "no news"
     chip = '{} <span class="chip {}" title="{}">{} {}</span>'
-    return format_html(chip, standing, colour, job.outcome_note, icon(shape, 12), words)
+    return format_html(chip, standing, meaning, job.outcome_note, icon(shape, 12), words)
 
 
 @register.simple_tag
@@ -255,13 +257,6 @@ def markdown(text: str) -> SafeString:
     html = MarkdownIt("commonmark", {"html": False, "linkify": False}).enable("table").render(text)
     clean = nh3.clean(html, tags=_COMMENT_TAGS, attributes={"a": {"href"}}, url_schemes={"http", "https", "mailto"})
     return mark_safe(clean)  # noqa: S308  # cleaned in the line above
-
-
-@register.filter
-def chart_script(figure: dict[str, Any], name: str) -> SafeString:
-    """The figure in a ``<script>`` with this id, from which the page draws it."""
-    body = mark_safe(chart_json(figure))  # noqa: S308  # nothing in it ends a script
-    return format_html('<script id="{}" type="application/json">{}</script>', name, body)
 
 
 @register.simple_tag

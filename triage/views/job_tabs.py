@@ -102,11 +102,12 @@ def _files(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
 
 def _compare(request: HttpRequest, job: Any, view: Any) -> dict[str, Any]:
     compared = comparison(request.user, job, view.diagnosis, request.GET.get("with", ""))
-    lists = (
+    lists = [
         ("Only in this run", compared.only_here, job.slug),
         ("Only in the other run", compared.only_there, compared.other.slug if compared.other else ""),
-        ("In both", [here for here, _ in compared.in_both], job.slug),
-    )
+    ]
+    if compared.in_both:
+        lists.append(("In both", [here for here, _ in compared.in_both], job.slug))
     return {"comparison": compared, "comparison_lists": lists}
 
 

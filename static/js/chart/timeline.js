@@ -126,7 +126,7 @@ export function timeline(data, box) {
       marker: { symbol: "square", size: 11, color: stageColour(name), opacity: STAGE_OPACITY },
       hoverinfo: "skip",
     });
-  const hasIterations = data.iterations.t.length > 1 && Number(box.dataset.height) > 300;
+  const hasIterations = data.iterations.t.length > 1 && "keys" in box.dataset;
   if (hasIterations)
     traces.push({
       type: "scatter",
@@ -139,13 +139,8 @@ export function timeline(data, box) {
       hovertemplate: "iteration %{customdata}<br>%{y:.2f} s<extra></extra>",
       line: { color: colour("accent"), width: 1.5, shape: "vh" },
     }); // an iteration took its seconds until it ended
-  // tall charts grow with their rows; names are as close as they are readable
-  const isWide = box.clientWidth > LEGEND_BENEATH,
-    baseHeight = Number(box.dataset.height) || 320;
-  const height =
-    (baseHeight > 300
-      ? Math.min(640, 160 + Math.max(80, 25 * Math.min(8, data.nodes.length), 13 * data.nodes.length))
-      : baseHeight) + (isWide ? 0 : 64);
+  const isWide = box.clientWidth > LEGEND_BENEATH;
+  const height = Number(box.dataset.height) + (isWide ? 0 : 64); // the page keeps both free (`.chart-room`)
   const lanes = (height - (isWide ? 60 : 124)) * (hasIterations ? 0.68 : 1);
   const step = Math.max(1, Math.ceil((data.nodes.length * 14) / Math.max(lanes, 14)));
   const ticks = data.nodes.map((_, i) => i).filter((i) => i % step === 0);
