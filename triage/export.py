@@ -13,7 +13,7 @@ from diagnosis import taxonomy
 from diagnosis.plain import csv_cell, percent
 from triage.models import Incident
 from triage.selectors.advice import advice_now, tried_acts, tried_words
-from triage.selectors.incident import IncidentView, log_url
+from triage.selectors.incident import IncidentView, SuspectView, log_url
 
 CSV_COLUMNS = (
     *("incident", "headline", "job", "attempt", "cluster", "team", "state", "category", "machine_category"),
@@ -109,7 +109,8 @@ def markdown(view: IncidentView, base_url: str) -> str:
         lines += ["### Suspects", ""]
         for suspect in view.suspects[:10]:
             reasons = "; ".join(_escape_markup(reason) for reason in suspect.row.reasons)
-            lines.append(f"1. **{_escape_markup(suspect.row.entity)}** ({suspect.row.score:.2f}) {reasons}")
+            name = f"**{_escape_markup(suspect.row.entity)}**"
+            lines.append(f"1. {name} ({suspect.row.score:.2f}{_word_of(suspect)}) {reasons}")
         lines.append("")
     if view.findings:
         lines += ["### Evidence", ""]
@@ -126,13 +127,26 @@ def markdown(view: IncidentView, base_url: str) -> str:
     return "\n".join(lines)
 
 
+def _word_of(suspect: SuspectView) -> str:
+    """What a person said of a suspect, after its score."""
+    word = suspect.word
+    if word is None:
+        return ""
+    instead = f" to {_escape_markup(word.value)}" if word.value else ""
+    return f", {word.get_word_display().lower()}{instead} by {word.made_by.get_username()}"
+
+
 def _machine(incident: Incident) -> list[str]:
     """The machine's category and confidence. An imported record is not the machine's."""
     path = " › ".join(taxonomy.load().path(incident.category)) or incident.category
     if incident.is_imported:
         return [f"- Imported record: {path}"]
+    is_current = incident.standing_category == incident.category
+    who = "Machine" if is_current else "Machine's former opinion"
     is_named = incident.category != taxonomy.UNKNOWN
-    return [f"- Machine: {path} ({percent(incident.confidence)})" if is_named else "- Machine: no category was found"]
+    if not is_named:
+        return [f"- {who}: no category was found"]
+    return [f"- {who}: {path} ({percent(incident.confidence)})"]
 
 
 def _advice(view: IncidentView) -> list[str]:

@@ -85,12 +85,6 @@ def timeline_figure(
     }
 
 
-def timeline_height(nodes: int | None) -> int:
-    """Pixels of the picture of so many nodes: names are as close as they are readable."""
-    lanes = nodes or 1
-    return min(640, 160 + max(80, 25 * min(8, lanes), 13 * lanes))
-
-
 def _opening(begin: float, end: float, moment: float | None) -> float:
     """Where a timeline begins at first: at its begin, if it is short or most of it is of interest."""
     if moment is None or end - begin < LONG_S:

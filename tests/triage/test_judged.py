@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import json
+
 import msgspec
 import pytest
 from django.urls import reverse
+from django.utils import timezone
 
 from diagnosis.advice import advise
 from diagnosis.advice_facts import AdviceEvidence
@@ -13,9 +16,14 @@ from tests.factories import make_incident
 from tests.pages import page_text
 from tests.triage.report import sample
 from triage.domain.judged import judged_report
+from triage.domain.route_message import message_of
+from triage.export import markdown
 from triage.selectors.advice import advice_view
 from triage.selectors.incident import incident_view
+from triage.selectors.payloads import incident_payload, job_payload
+from triage.selectors.tickets import node_ticket_payload
 from triage.services.reviewing import decision_make
+from triage.services.tried import tried_record
 
 pytestmark = pytest.mark.django_db
 
@@ -74,6 +82,61 @@ def test_a_corrected_category_gets_the_advice_of_the_category_that_a_person_chos
     assert "After review" in page
     told = client.get(reverse("api-incident", args=[incident.pk])).json()
     assert told["advice"]["action"] == "fix_code"
+
+
+def message_about(incident):
+    incident.refresh_from_db()
+    data = {"incident": incident_payload(incident), "job": job_payload(incident.job)}
+    told = {"type": "incident.decided", "timestamp": "2026-01-01T00:00:00Z", "data": data}
+    return message_of(json.dumps(told), key="k")
+
+
+def test_a_message_advises_what_the_page_advises_after_a_correction(ada, incident):
+    decision_make(incident=incident, claim="category", word="correct", value="user.code.exception", by=ada)
+    facts = dict(message_about(incident).facts)
+    assert facts["What to do"] == "Correct the code"
+    assert facts["Cause"].endswith("corrected by a person")
+
+
+def test_a_message_calls_a_rejected_verdict_the_machines_former_opinion(ada, incident):
+    decision_make(incident=incident, claim="category", word="reject", by=ada)
+    message = message_about(incident)
+    facts = dict(message.facts)
+    assert facts["Cause"].endswith("was the machine's former opinion, rejected by a person")
+    assert facts["What to do"].startswith(advice_of(ada, incident).advice["action_title"])
+
+
+def test_a_message_evicts_no_machine_that_a_person_cleared(ada, incident):
+    decision_make(incident=incident, claim="suspect", subject="node-3", word="reject", by=ada)
+    facts = dict(message_about(incident).facts)
+    assert "node-3" not in facts["What to do"] + facts["Where"]
+
+
+def test_a_message_passes_over_an_action_that_failed_again(ada, incident):
+    tried_record(incident=incident, action="evict", targets="node-3", outcome="failed_again", by=ada)
+    assert "Evict" not in dict(message_about(incident).facts)["What to do"]
+
+
+def test_a_ticket_of_a_node_advises_nothing_for_a_machine_that_a_person_cleared(ada, incident):
+    node = incident.suspects.get(entity="node-3").node
+    assert node_ticket_payload(node, now=timezone.now())["node"]["advice"]["action"] == "evict"
+    decision_make(incident=incident, claim="category", word="correct", value="user.code.exception", by=ada)
+    assert node_ticket_payload(node, now=timezone.now())["node"]["advice"]["action"] is None
+
+
+def test_markdown_says_whose_opinion_each_one_is(ada, incident):
+    decision_make(incident=incident, claim="category", word="correct", value="user.code.exception", by=ada)
+    decision_make(incident=incident, claim="suspect", subject="node-3", word="reject", by=ada)
+    incident.refresh_from_db()
+    text = markdown(incident_view(ada, incident), "https://site")
+    assert "- Machine's former opinion: " in text
+    assert "rejected by ada" in text
+    assert "Correct the code" in text
+
+
+def test_a_message_costs_three_queries_while_nobody_contradicted(incident, django_assert_num_queries):
+    with django_assert_num_queries(3):
+        incident_payload(incident)
 
 
 def test_a_decision_that_was_undone_changes_nothing(ada, incident):

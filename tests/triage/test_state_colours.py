@@ -5,10 +5,10 @@ from pathlib import Path
 
 from django.template import engines
 
+from triage.charts import timeline_height
 from triage.places import ROOT
 from triage.templatetags.charts import chart
 from triage.templatetags.desk import state_chip
-from triage.timeline_figure import timeline_height
 
 MEANINGS = ("good", "bad", "attention", "person", "active")
 

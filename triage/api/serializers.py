@@ -9,7 +9,7 @@ from rest_framework import serializers
 
 from ingest.api.strict import StrictSerializer
 from triage.models import Decision, Incident
-from triage.selectors.advice import advice_now, tried_acts
+from triage.selectors.advice import standing_advice
 
 
 class IncidentSerializer(serializers.ModelSerializer[Incident]):
@@ -92,8 +92,7 @@ class IncidentDetailSerializer(IncidentSerializer):
         }
     )
     def get_advice(self, incident: Incident) -> dict[str, Any]:
-        tried = tried_acts(incident, incident.activities.all())
-        return advice_now(incident.diagnosis.report, tried, incident.decisions.all())
+        return standing_advice(incident)
 
     @extend_schema_field({"type": "object", "additionalProperties": True, "description": "explained at /help/report/"})
     def get_report(self, incident: Incident) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from triage.assistant.bounds import UNTRUSTED, clip, limit_size
 from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.domain.report_facts import suspects_of
 from triage.models import Diagnosis, Incident
-from triage.selectors.advice import advice_now, tried_acts
+from triage.selectors.advice import standing_advice
 from triage.selectors.comparing import comparison
 from triage.selectors.incident import incident_view, log_url
 from triage.selectors.incidents import incident_for, incidents_visible_to
@@ -67,7 +67,7 @@ def describe_incident(user: Any, number: int) -> dict[str, Any]:
     incident = _incident(user, number)
     report = incident.diagnosis.report
     decisions = incident.decisions.select_related("made_by").filter(undone_at=None)
-    advice = advice_now(report, tried_acts(incident, incident.activities.all()), decisions)
+    advice = standing_advice(incident)
     conclusion = report.get("conclusion") or {}
     return limit_size(
         {

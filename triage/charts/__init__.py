@@ -26,6 +26,12 @@ def chart_json(figure: dict[str, Any]) -> str:
     return visible_json(to_json(figure, validate=False))
 
 
+def timeline_height(nodes: int | None) -> int:
+    """Pixels of the timeline of so many nodes: names are as close as they are readable."""
+    lanes = nodes or 1
+    return min(640, 160 + max(80, 25 * min(8, lanes), 13 * lanes))
+
+
 def chart_response(figure: dict[str, Any]) -> HttpResponse:
     """The figure as an HTTP answer."""
     return HttpResponse(chart_json(figure), content_type="application/json")

@@ -57,7 +57,7 @@ def icicle_chart(
         link = next((links[rank] for rank in ranks if rank in links), "")
         columns.setdefault(look, []).append((left, node["value"], depth, text, link))
     data = [_bars(look, rows) for look, rows in columns.items()]
-    names = _names(accused, machines or {}, deepest, total)
+    names = _names(accused, machines or {}, deepest, total / 2)
     height = max(160, _ROW * (deepest + 1 + len(names)) + 40)
     layout = {
         "barmode": "overlay",
@@ -90,8 +90,8 @@ def _accuse(accused: list[_Accused], ranks: frozenset[int], middle: float, depth
         accused.append(_Accused(ranks, middle, depth))
 
 
-def _names(accused: list[_Accused], machines: dict[int, str], deepest: int, total: int) -> list[dict[str, Any]]:
-    """Rank and node of the suspects, each in a row beneath all frames, with a line to its frames."""
+def _names(accused: list[_Accused], machines: dict[int, str], deepest: int, middle: float) -> list[Any]:
+    """Rank and node of the suspects, each in a row beneath all frames, with a line to them."""
     return [
         {
             "x": one.middle,
@@ -102,7 +102,7 @@ def _names(accused: list[_Accused], machines: dict[int, str], deepest: int, tota
             "ay": deepest + 1 + row,
             "text": f"<b>{_who(sorted(one.ranks), machines)}</b>",
             "font": {"color": _SUSPECT[0], "size": 12},
-            "xanchor": "right" if one.middle > total / 2 else "left",
+            "xanchor": "right" if one.middle > middle else "left",
             "arrowcolor": _SUSPECT[0],
             "arrowhead": 0,
             "arrowwidth": 1,

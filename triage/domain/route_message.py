@@ -226,12 +226,18 @@ def _advice_facts(advice: dict[str, Any]) -> list[Fact]:
 def _cause(incident: dict[str, Any]) -> str:
     """The category that stands, with who says so: the machine with its confidence, or people."""
     standing, machine = str(incident.get("standing_category") or ""), str(incident.get("category") or "")
-    tree = taxonomy.load()
-    words = " › ".join(tree.path(standing)) if standing in tree else standing
     state = incident.get("state")
+    if state == "rejected":
+        return f"{_path(machine)} was the machine's former opinion, rejected by a person"
+    words = _path(standing)
     if standing != machine or state in ("confirmed", "corrected"):
         return f"{words}, confirmed by a person" if standing == machine else f"{words}, corrected by a person"
     return f"{words}, {percent(float(incident.get('confidence') or 0))} sure"
+
+
+def _path(category: str) -> str:
+    tree = taxonomy.load()
+    return " › ".join(tree.path(category)) if category in tree else category
 
 
 def _is_released(event: str, act: dict[str, Any]) -> bool:

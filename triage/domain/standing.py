@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from diagnosis import taxonomy
-from triage.models import Decision, Incident
+from triage.models import Decision, Incident, Suspect
 
 _STATE_OF = {
     Decision.Word.CONFIRM: Incident.State.CONFIRMED,
@@ -43,6 +43,21 @@ def suspect_words(decisions: Iterable[Decision]) -> dict[str, str]:
     """The decision that stands on each judged suspect, by its name."""
     last = latest_by_claim(decisions)
     return {subject: word.word for (claim, subject), word in last.items() if claim == Decision.Claim.SUSPECT}
+
+
+def accused_of(machine: Iterable[str], decisions: Iterable[Decision]) -> list[str]:
+    """Who is at fault after review: of the machine's accused whom nobody cleared, and the named."""
+    cleared: set[str] = set()
+    named: list[str] = []
+    for (claim, subject), one in latest_by_claim(decisions).items():
+        if claim != Decision.Claim.SUSPECT:
+            continue
+        if one.word in Suspect.CLEARED:
+            cleared.add(subject)
+        if one.word in (Decision.Word.CONFIRM, Decision.Word.CORRECT):
+            named.append(one.value or subject)
+    accused = [name for name in machine if name not in cleared]
+    return list(dict.fromkeys([*accused, *named]))
 
 
 def category_of(machine: str, decisions: Iterable[Decision]) -> str:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import msgspec
+from django.db.models import Q
 
 from diagnosis import metrics
 from diagnosis.advice import advise
@@ -16,7 +17,7 @@ from diagnosis.tried import ACTIONS, EVICTING_ACTIONS, EXECUTABLE_ACTIONS
 from triage.charts.stacks import unfold
 from triage.domain.judged import changes_the_advice, judged_report
 from triage.domain.report_facts import suspects_of
-from triage.models import Activity, Decision, Incident
+from triage.models import Activity, Decision, Diagnosis, Incident
 
 TRIED_KINDS = ("tried", "untried")
 OUTCOMES = {"failed_again": "failed again", "helped": "helped", "open": "not known yet"}
@@ -140,6 +141,34 @@ def advice_now(report: dict[str, Any], tried: Iterable[TriedAct], decisions: Ite
     advice = advise(decode({**known, "tried": failed}, AdviceEvidence))
     now: dict[str, Any] = msgspec.to_builtins(advice)
     return now
+
+
+def tried_earlier(incident: Incident) -> Q:
+    """Actions on earlier attempts of its job with the same failure."""
+    return Q(
+        job=incident.job_id,
+        kind__in=TRIED_KINDS,
+        incident__attempt__number__lt=incident.attempt.number,
+        incident__standing_category=incident.standing_category,
+        incident__is_withdrawn=False,
+    )
+
+
+def standing_advice(incident: Incident, decisions: Iterable[Decision] | None = None) -> dict[str, Any]:
+    """The advice as on its page, for messages, tickets and programs.
+
+    Three queries, two with its ``decisions`` given; one more reads the whole report, where people
+    contradicted it or an action failed.
+    """
+    which = Q(incident=incident, kind__in=TRIED_KINDS)
+    if incident.attempt.number > 0:
+        which |= tried_earlier(incident)
+    tried = tried_acts(incident, Activity.objects.filter(which).order_by("at", "pk"))
+    words = list(incident.decisions.all() if decisions is None else decisions)
+    if changes_the_advice(words) or any(act.failed for act in tried):
+        return advice_now(incident.diagnosis.report, tried, words)
+    stored = Diagnosis.objects.filter(pk=incident.diagnosis_id)
+    return stored.values_list("report__advice", flat=True).first() or {}
 
 
 def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int) -> list[Eviction]:

@@ -18,7 +18,7 @@ from triage.domain import standing
 from triage.domain.finding_facts import FindingFacts, findings_of
 from triage.domain.judged import judged_report
 from triage.models import Activity, Decision, Incident, Suspect
-from triage.selectors.advice import TRIED_KINDS, tried_words
+from triage.selectors.advice import tried_earlier, tried_words
 from triage.selectors.affected import affected_words
 from triage.selectors.demonstration import comparable_rows
 from triage.selectors.incidents import incidents_visible_to
@@ -120,10 +120,7 @@ class IncidentView:
     @property
     def standing_accused(self) -> list[str]:
         """Who is at fault after review: whom nobody rejected, and those whom people named."""
-        words = {one.row.entity: one.word.word for one in self.suspects if one.word}
-        names = [one.row.entity for one in self.suspects]
-        left = [name for name in names if words.get(name) != Decision.Word.REJECT]
-        return [*left, *(word.value or word.subject for word in self.added)]
+        return standing.accused_of([one.row.entity for one in self.suspects], self.decisions)
 
     @property
     def checks(self) -> list[dict[str, Any]]:
@@ -276,13 +273,7 @@ def _activities_of(incident: Incident) -> list[Activity]:
     """The incident's activities, oldest first, and actions on earlier attempts with the same failure."""
     condition = Q(incident=incident)
     if incident.attempt.number > 0:
-        condition |= Q(
-            job=incident.job_id,
-            kind__in=TRIED_KINDS,
-            incident__attempt__number__lt=incident.attempt.number,
-            incident__standing_category=incident.standing_category,
-            incident__is_withdrawn=False,
-        )
+        condition |= tried_earlier(incident)
     rows = Activity.objects.filter(condition).select_related("actor", "incident__attempt").order_by("at", "pk")
     return list(rows.only("kind", "at", "data", "actor__username", "incident__attempt__number"))
 

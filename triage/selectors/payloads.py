@@ -8,7 +8,9 @@ from urllib.parse import quote, urlencode
 from django.conf import settings
 
 from ingest.models import Job, Node
-from triage.models import Diagnosis, Incident
+from triage.domain.standing import accused_of
+from triage.models import Incident
+from triage.selectors.advice import standing_advice
 
 #: maximum number of machines in an advice
 _MAX_TARGETS = 20
@@ -24,8 +26,8 @@ def job_payload(job: Job) -> dict[str, Any]:
 
 
 def incident_payload(incident: Incident) -> dict[str, Any]:
-    """The incident in a message. One query, which loads only the advice of the report."""
-    advice = Diagnosis.objects.filter(pk=incident.diagnosis_id).values_list("report__advice", flat=True).first()
+    """The incident in a message: accused and advice follow people. At most four queries."""
+    decisions = list(incident.decisions.all())
     return {
         "number": incident.pk,
         "url": link(f"/incidents/{incident.pk}/"),
@@ -38,14 +40,14 @@ def incident_payload(incident: Incident) -> dict[str, Any]:
         "symptom": incident.symptom,
         "stage": incident.stage,
         "iteration": incident.iteration,
-        "accused": incident.accused,
+        "accused": accused_of(incident.accused, decisions),
         "node_count": incident.node_count,
         "gpu_hours": incident.gpu_hours,
         "lost_s": incident.lost_s,
         "happened_at": incident.happened_at.isoformat(),
         "opened_at": incident.opened_at.isoformat(),
         "fingerprint": incident.fingerprint,
-        "advice": advice_payload(advice or {}),
+        "advice": advice_payload(standing_advice(incident, decisions)),
     }
 
 

@@ -13,6 +13,7 @@ from ingest.models import Node
 from triage.destinations import ALL
 from triage.domain.route_message import MAX_EVIDENCE, quoted_evidence
 from triage.models import Delivery, Diagnosis, Incident, Reference, Route
+from triage.selectors.advice import standing_advice
 from triage.selectors.nodes import fleet_row, standing_accusations
 from triage.selectors.payloads import advice_payload, link, node_payload
 from triage.selectors.routes import about_filter, may_receive
@@ -60,12 +61,12 @@ def tickets_of(about: Incident | Node) -> Tickets:
 
 
 def node_ticket_payload(node: Node, *, now: datetime) -> dict[str, Any]:
-    """What a new ticket says of the node: how often it was accused of what, what is advised, and the evidence. Seven
-    queries."""
+    """What a new ticket says of the node: how often it was accused of what, what is advised, and the
+    evidence. At most nineteen queries."""
     row = fleet_row(node, now=now)
     accusations = list(standing_accusations(node)[:_MAX_INCIDENTS])
     reports = [(accusation.incident, _report(accusation.incident)) for accusation in accusations[:_MAX_REPORTS]]
-    advice = [report.get("advice") or {} for _, report in reports]
+    advice = [standing_advice(incident) for incident, _ in reports]
     lines = [
         f"#{accusation.pk} {line}" for accusation, report in reports for line in quoted_evidence(report, node=node.name)
     ]
