@@ -19,12 +19,14 @@ from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, NoReturn
+from typing import TYPE_CHECKING, Any, NoReturn
 
 if TYPE_CHECKING:
     from diagnosis.history import History
     from diagnosis.kinds.logs.meaning.signatures import SignatureSet
     from diagnosis.model import OnStage
+
+    type _Given = tuple[History | None, SignatureSet | None]
 
 EXIT_DIAGNOSED, EXIT_FAILED, EXIT_UNUSABLE, EXIT_SUSPECT = 0, 1, 2, 3
 _COMMANDS = ("learn", "templates", "formats", "diagnose")
@@ -55,6 +57,9 @@ def _parser() -> argparse.ArgumentParser:
     )
     diagnose.add_argument("--time-zone", default="UTC", help="of time stamps that name none (default UTC)")
     diagnose.add_argument("--json", action="store_true", help="print the report as one JSON object")
+    diagnose.add_argument(
+        "--batch", action="store_true", help="each file or directory in PATH is a job of its own; prints a line each"
+    )
     diagnose.add_argument("--fail-on-suspect", action="store_true", help=f"exit {EXIT_SUSPECT} when a suspect is named")
     learn = commands.add_parser("learn", help="add healthy jobs to a history file")
     learn.add_argument("paths", nargs="+", type=Path, metavar="PATH", help="one healthy job each")
@@ -110,47 +115,112 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def _diagnose(options: argparse.Namespace, work: Path) -> int:
-    from diagnosis import gathering, parse_pool
-    from diagnosis.model import ParseHints
-
-    history, rules = _given(options)
-    extra = [path for path in (options.inventory, options.layout) if path is not None]
+    given = _given(options)
+    if options.batch:
+        return _diagnose_batch(options, given, work)
     with _progress() as progress:
-        hints = ParseHints(time_zone=options.time_zone)
-        found = gathering.gather([*options.paths, *extra], work, hints=hints, on_stage=progress, meanwhile=_load_engine)
-        if not any(gathering.is_readable(parsed) for parsed in found.parsed):
-            raise UsageError(_nothing_found(found))
-        from diagnosis import budgets, pipeline, report, runners
-
-        with runners.Processes(parse_pool.processes()) as runner:
-            diagnosis = pipeline.diagnose(
-                found.parsed,
-                history=history,
-                as_of=options.as_of,
-                read=found.read,
-                rules=rules,
-                on_stage=progress,
-                scratch=work / "columns",
-                runner=runner,
-                aside=parse_pool.aside,
-                alarm=budgets.CpuAlarm(),
-            )
-        found.close()
-    data = report.to_json(diagnosis)
-    data["inputs"] += [
-        {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems
-    ]
+        data = _report(options.paths, options, given, work, progress)
     if options.json:
         print(json.dumps(data, ensure_ascii=False, allow_nan=False))  # in one go: dump() writes each word by itself
     else:
         from diagnosis.terminal import summarise
 
         summarise(data)
-    is_accused = any(suspect.get("suspect", True) for suspect in data.get("suspects", []))
+    is_accused = options.fail_on_suspect and _accuses(data)
+    return EXIT_SUSPECT if is_accused else EXIT_DIAGNOSED
+
+
+def _accuses(data: dict[str, Any]) -> bool:
+    """Whether a report names a suspect."""
+    return any(suspect.get("suspect", True) for suspect in data.get("suspects", []))
+
+
+def _diagnose_batch(options: argparse.Namespace, given: _Given, work: Path) -> int:
+    """A line for each job: its name and its sentence, or its report. A job that cannot be read has a line that says
+    why, and the exit code tells that there is one.
+    """
+    from diagnosis.model import ignore_progress
+    from diagnosis.plain import visible
+
+    _load_engine()
+    gc.freeze()  # what is loaded stays: no search for cycles looks at it again
+    is_unusable, is_accused = False, False
+    for number, job in enumerate(_jobs_in(options.paths)):
+        place = work / f"job-{number}"
+        place.mkdir()
+        try:
+            data = _report([job], options, given, place, ignore_progress)
+            is_accused = is_accused or _accuses(data)
+        except BaseException as error:  # one job must not stop the others
+            data = {"headline": _reason(error)}
+            is_unusable = True
+        shutil.rmtree(place, ignore_errors=True)
+        line = json.dumps({"name": job.name, **data}, ensure_ascii=False, allow_nan=False)
+        print(line if options.json else visible(f"{job.name}: {data['headline']}"), flush=True)
+    if is_unusable:
+        return EXIT_UNUSABLE
     return EXIT_SUSPECT if options.fail_on_suspect and is_accused else EXIT_DIAGNOSED
 
 
-def _given(options: argparse.Namespace) -> tuple[History | None, SignatureSet | None]:
+def _reason(error: BaseException) -> str:
+    """Why a job of a batch has no diagnosis. Raises what no job caused."""
+    from diagnosis import faults
+
+    if isinstance(error, (UsageError, FileNotFoundError)):
+        return str(error)
+    if faults.is_of_machine(error) or not faults.is_fault(error):
+        raise error
+    return f"The analysis failed ({faults.error_text(error)}); please report it."
+
+
+def _jobs_in(folders: Sequence[Path]) -> list[Path]:
+    """What is in the folders, by name. Hidden files are no jobs."""
+    for folder in folders:
+        if not folder.is_dir():
+            raise UsageError(f"{folder} is no directory: with --batch, give a directory that holds the jobs")
+    jobs = [path for folder in folders for path in sorted(folder.iterdir()) if not path.name.startswith(".")]
+    if not jobs:
+        raise UsageError("there is no job in the directory: put a file or a directory for each into it")
+    return jobs
+
+
+def _report(
+    paths: Sequence[Path], options: argparse.Namespace, given: _Given, work: Path, on_stage: OnStage
+) -> dict[str, Any]:
+    """The report of one job. Raises ``UsageError`` if nothing of it can be read."""
+    from diagnosis import gathering, parse_pool
+    from diagnosis.model import ParseHints
+
+    history, rules = given
+    extra = [path for path in (options.inventory, options.layout) if path is not None]
+    hints = ParseHints(time_zone=options.time_zone)
+    found = gathering.gather([*paths, *extra], work, hints=hints, on_stage=on_stage, meanwhile=_load_engine)
+    if not any(gathering.is_readable(parsed) for parsed in found.parsed):
+        raise UsageError(_nothing_found(found))
+    from diagnosis import budgets, pipeline, report, runners
+
+    with runners.Processes(parse_pool.processes()) as runner:
+        diagnosis = pipeline.diagnose(
+            found.parsed,
+            history=history,
+            as_of=options.as_of,
+            read=found.read,
+            rules=rules,
+            on_stage=on_stage,
+            scratch=work / "columns",
+            runner=runner,
+            aside=parse_pool.aside,
+            alarm=budgets.CpuAlarm(),
+        )
+    found.close()
+    data = report.to_json(diagnosis)
+    data["inputs"] += [
+        {"path": path, "kind": "other", "sha256": "", "lines": 0, "skipped": why} for path, why in found.problems
+    ]
+    return data
+
+
+def _given(options: argparse.Namespace) -> _Given:
     """The history and the rules that the arguments name."""
     history, rules = None, None
     try:

@@ -7,10 +7,14 @@ import subprocess
 import sys
 import zipfile
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from diagnosis import pipeline
 from diagnosis.__main__ import main
+from diagnosis.model import Parsed
+from diagnosis.report import Diagnosis
 from tests.patience import WORK_S
 
 HEALTHY = (
@@ -74,6 +78,34 @@ def test_nothing_readable_exits_2_and_says_why(tmp_path: Path, capsys: pytest.Ca
     (tmp_path / "a.bin").write_bytes(b"\x7fELF" + bytes(100))
     assert main([str(tmp_path)]) == 2
     assert "ELF" in capsys.readouterr().err
+
+
+def test_a_batch_prints_a_line_for_each_job_and_the_unreadable_one_stops_none(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, text in (("crash", "crash"), ("failed", FAILED), ("healthy", HEALTHY)):
+        job(tmp_path / name, text)
+    (tmp_path / "broken.log").touch()
+    diagnose = pipeline.diagnose
+
+    def crash_once(parsed: list[Parsed], **options: Any) -> Diagnosis:
+        monkeypatch.setattr(pipeline, "diagnose", diagnose)
+        raise ZeroDivisionError
+
+    monkeypatch.setattr(pipeline, "diagnose", crash_once)
+    assert main(["--batch", str(tmp_path)]) == 2
+    broken, crash, failed, healthy = capsys.readouterr().out.splitlines()
+    assert broken.startswith("broken.log: nothing to diagnose: broken.log: The file is empty")
+    assert crash.startswith("crash: The analysis failed (ZeroDivisionError")
+    assert failed.startswith("failed: Exception in the program")
+    assert healthy.startswith("healthy: ")
+    assert "failure" in healthy
+
+
+def test_a_report_of_a_batch_is_that_of_the_job_alone(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    alone = report_of([str(job(tmp_path / "failed", FAILED))], capsys)
+    assert report_of(["--batch", str(tmp_path)], capsys) == {"name": "failed", **alone}
+    assert "name" not in alone
 
 
 def test_learn_makes_and_updates_a_history(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -94,6 +94,12 @@ ELSEWHERE = (
         "The README has the same command",
         "tests/docs/test_guides.py",
     ),
+    Elsewhere(
+        "docs/first-five-minutes.md",
+        ".venv/bin/python -m diagnosis --batch samples",
+        "Seven diagnoses take seconds",
+        "tests/diagnosis/test_cli.py",
+    ),
     *(
         Elsewhere(f"docs/{name}.md", begins, _CLUSTER, "tests/client/test_slurm_guides.py")
         for name, begins in (
