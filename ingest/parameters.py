@@ -6,11 +6,14 @@ from __future__ import annotations
 
 import json
 import math
+import re
 from datetime import UTC, datetime
 from typing import Any
 
 from diagnosis import numbers
 
+#: a digest as callers state it
+SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 MAX_LAYOUT_BYTES = 20_000
 #: the range of nanoseconds in 64 bits
 _FIRST_YEAR, _LAST_YEAR = 1678, 2261

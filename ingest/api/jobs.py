@@ -29,11 +29,14 @@ from ingest.api.serializers import (
 )
 from ingest.bodies import CAN_WAIT
 from ingest.models import Artifact, Job, Run, Upload
+from ingest.parameters import SHA256
 from ingest.refusals import Refused
 
 TAGS = ["jobs"]
 #: proxies end a request without an answer after a minute
 MAX_WAIT_S = 50
+#: the address of a request stays below what proxies take
+MAX_DIGESTS = 50
 
 
 def job_of(request: Any, slug: str) -> Job:
@@ -44,6 +47,14 @@ def job_of(request: Any, slug: str) -> Job:
             f"There is no job “{slug[:120]}” that you may see: check its id, or create it with POST /api/v1/jobs/."
         )
     return job
+
+
+def _digests_of(request: Request) -> list[str]:
+    digests = request.query_params["sha256"].lower().split(",")
+    if len(digests) > MAX_DIGESTS or not all(map(SHA256.fullmatch, digests)):
+        sentence = f"sha256 takes 1 to {MAX_DIGESTS} digests of 64 hexadecimal digits, with commas."
+        raise Refused(sentence, code="bad_digest")
+    return digests
 
 
 def _columns_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
@@ -68,10 +79,20 @@ class JobsView(ApiView):
     queryset = Job.objects.none()
 
     @extend_schema(
-        operation_id="jobs_list", tags=TAGS, summary="Jobs, newest first", responses=JobSerializer(many=True)
+        operation_id="jobs_list",
+        tags=TAGS,
+        summary="Jobs, newest first",
+        description="`sha256` asks before an upload which jobs have all of these files already. It "
+        f"takes at most {MAX_DIGESTS} digests of files or archives as they are sent, separated by "
+        "commas. No job in the answer: the evidence is new.",
+        responses=JobSerializer(many=True),
     )
+    @asks(OpenApiParameter("sha256", {"type": "string"}))
     def get(self, request: Request) -> Response:
-        return self.page_of(selectors.jobs_visible_to(request.user).select_related("cluster", "team"))
+        jobs = selectors.jobs_visible_to(request.user)
+        if "sha256" in request.query_params:
+            jobs = selectors.jobs_with_files(request.user, _digests_of(request))
+        return self.page_of(jobs.select_related("cluster", "team"))
 
     @extend_schema(
         operation_id="jobs_create",

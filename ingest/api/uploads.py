@@ -5,7 +5,6 @@ from __future__ import annotations
 import base64
 import binascii
 import contextlib
-import re
 from typing import Any
 
 from django.conf import settings
@@ -25,6 +24,7 @@ from ingest.api.schema import for_programmers
 from ingest.api.serializers import PROBLEM, CapabilitiesSerializer, ReceiptSerializer
 from ingest.bodies import RECEIVED, GoAhead, receive_body
 from ingest.models import Upload
+from ingest.parameters import SHA256
 from ingest.refusals import Refused, translate_storage_errors
 from ingest.services import receiving, resuming
 from ingest.services.quotas import quota_check
@@ -32,7 +32,6 @@ from ingest.services.quotas import quota_check
 TAGS = ["uploads"]
 TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
-_SHA256 = re.compile(r"[0-9a-fA-F]{64}")
 #: the numbers that `number_of` accepts
 COUNT = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
 _ATTEMPT = {"type": "integer", "minimum": 0, "maximum": 100_000}
@@ -58,7 +57,7 @@ class ArtifactView(ApiView):
     )
     def put(self, request: Request, slug: str, sha256: str) -> HttpResponse:
         job = job_of(request, slug)
-        if not _SHA256.fullmatch(sha256):
+        if not SHA256.fullmatch(sha256):
             raise Refused("The address must end in the file's SHA-256, 64 hexadecimal digits.", code="bad_digest")
         path = receiving.check_path(request.query_params.get("path", ""))
         attempt = number_of(request.query_params.get("attempt", "0"), "attempt")
@@ -139,7 +138,7 @@ class UploadsView(TusView):
             sentence = "Upload-Metadata names no job: send “job ” and the id of one in base64."
             raise Refused(sentence, code="bad_metadata")
         job = job_of(request, said["job"])
-        if said.get("sha256") and not _SHA256.fullmatch(said["sha256"]):
+        if said.get("sha256") and not SHA256.fullmatch(said["sha256"]):
             sentence = "Upload-Metadata: sha256 is not 64 hexadecimal digits: correct it, or leave it out."
             raise Refused(sentence, code="bad_digest")
         upload = resuming.upload_begin(

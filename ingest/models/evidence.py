@@ -214,7 +214,11 @@ class Upload(models.Model):
     class Meta:
         ordering = ("-created_at",)
         # every sweep asks for the growing ones, of all that ever came
-        indexes = (models.Index(fields=("state", "attempt"), name="upload_state_attempt"),)
+        # and who is about to send files asks who has them already
+        indexes = (
+            models.Index(fields=("state", "attempt"), name="upload_state_attempt"),
+            models.Index(fields=("sha256",), name="upload_sha256"),
+        )
         constraints = (
             models.UniqueConstraint(
                 fields=("attempt", "path", "sha256"),

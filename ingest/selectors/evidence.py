@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from pathlib import Path, PurePosixPath
+from typing import Any
 
 import polars as pl
-from django.db.models import Exists, F, Max, OuterRef, QuerySet
+from django.db.models import Count, Exists, F, Max, OuterRef, Q, QuerySet
 
 from diagnosis import JobHints, Parsed, parsed
 from diagnosis import kept_lines as stored_lines
@@ -18,8 +19,17 @@ from diagnosis.live.watches import hang
 from diagnosis.model import LOG_KINDS, AlarmNote, Kind
 from ingest import storage
 from ingest.models import Artifact, Attempt, Job, Run, RunLog, Upload, Watch
+from ingest.selectors.access import jobs_visible_to
 
 _READ_STATES = (Artifact.State.PARSED, Artifact.State.SKIPPED)
+
+
+def jobs_with_files(user: Any, digests: Sequence[str]) -> QuerySet[Job]:
+    """The visible jobs to which all files of these SHA-256 were sent, as files or as archives."""
+    received = Q(uploads__state__in=(Upload.State.RECEIVED, Upload.State.SETTLED))
+    jobs = jobs_visible_to(user).filter(received, uploads__sha256__in=digests)
+    counted = jobs.annotate(files=Count("uploads__sha256", distinct=True))
+    return counted.filter(files=len(set(digests)))
 
 
 def artifacts_of(job: Job) -> QuerySet[Artifact]:

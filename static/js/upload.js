@@ -2,6 +2,7 @@
 // where they stopped. Without this script the form posts everything in one request.
 /** @import { Entry } from "./upload/chosen.js" */
 import { Chosen, wire } from "./upload/chosen.js";
+import { digestsOf } from "./upload/digests.js";
 import { Kept, choiceOf } from "./upload/kept.js";
 import { Failure, SIGNED_OUT, Sending } from "./upload/sending.js";
 import { count, element, left, shortened, size, visible } from "./upload/words.js";
@@ -24,6 +25,8 @@ const PENDING = "pending";
 let job = form.dataset.slug ? { slug: form.dataset.slug, url: form.dataset.url ?? "" } : null;
 let isNamed = false; // the name was typed, not guessed
 let isBusy = false;
+/** The choice of files that a person sends although a job has them. */
+let sentAgain = "";
 /** @type {Sending | null} */
 let sending = null;
 
@@ -127,6 +130,26 @@ async function unendedJob() {
   return answer?.ok ? { slug: pending.slug, url: pending.url } : null;
 }
 
+/** A job that has all chosen files already, for a person who did not say that they are to be sent again. */
+async function jobWithSameFiles() {
+  if (choiceOf(chosen.entries()) === sentAgain) return null;
+  const digests = await digestsOf(chosen.entries()).catch(() => []);
+  if (!digests.length) return null;
+  const answer = await fetch(`${form.dataset.jobs}?sha256=${digests.join(",")}`, { credentials: "same-origin" }).catch(
+    () => null,
+  );
+  return answer?.ok ? ((await answer.json()).results.at(-1) ?? null) : null;
+}
+
+/** @param {{slug: string, name: string}} same */
+function offerSame(same) {
+  sentAgain = choiceOf(chosen.entries());
+  tell([`“${visible(same.name)}” has this evidence already. Open that job, or upload it again as a new one.`]);
+  const href = `/jobs/${encodeURIComponent(same.slug)}/`;
+  errors.append(Object.assign(element("a", "button", "Open that job"), { href }));
+  button.textContent = "Upload again";
+}
+
 /**
  * The job that the form describes; rejects with a Failure, or with what is wrong with its fields.
  * @param {FormData} data
@@ -177,7 +200,14 @@ form.addEventListener("submit", async (event) => {
   const fields = new FormData(form); // before they are disabled: those are not sent
   setBusy(true);
   try {
-    job ??= (await unendedJob()) ?? (await makeJob(fields));
+    job ??= await unendedJob();
+    const same = job ? null : await jobWithSameFiles();
+    if (same) {
+      offerSame(same);
+      setBusy(false);
+      return;
+    }
+    job ??= await makeJob(fields);
   } catch (/** @type {any} */ error) {
     if (error.rows) showErrors(error.rows);
     else tell([error.isFinal ? error.message : `The server cannot be reached: ${error.message}`]);

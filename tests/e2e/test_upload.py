@@ -16,6 +16,11 @@ PATIENCE_MS = WORK_S * 1000
 LINE = "2026-01-02 03:04:05 INFO iteration 1 of many, loss 2.5\n"
 
 
+def new(folder: Path) -> str:
+    """A line that no other test sends: of files that a job has, the page offers that job."""
+    return f"2026-01-02 03:04:04 INFO begins in {folder.name}\n"
+
+
 def choose(page: Page, name: str, *files: Path) -> None:
     page.goto("/upload/")
     page.get_by_test_id("upload-files").set_input_files(list(files))
@@ -27,7 +32,7 @@ def test_an_upload_continues_where_the_connection_broke(
 ) -> None:
     expects_console_errors.append("ERR_FAILED")
     page, log, sent = engineer, tmp_path / "rank0.log", []
-    log.write_text(LINE * 400_000)  # three chunks of 8 MiB
+    log.write_text(new(tmp_path) + LINE * 400_000)  # three chunks of 8 MiB
 
     def breaking(route: Route) -> Any:
         sent.append(int(route.request.headers["upload-offset"]))
@@ -48,7 +53,7 @@ def test_an_upload_continues_where_the_connection_broke(
 
 def test_progress_is_there_again_after_a_reload_and_ends_by_itself(engineer: Page, tmp_path: Path) -> None:
     page, log = engineer, tmp_path / "rank0.log"
-    log.write_text(LINE * 100_000)
+    log.write_text(new(tmp_path) + LINE * 100_000)
     choose(page, "Reloaded", log)
     page.get_by_test_id("upload-submit").click()
     page.wait_for_url(re.compile(r"/jobs/reloaded[^/]*/$"), timeout=PATIENCE_MS)
@@ -61,7 +66,7 @@ def test_a_wrong_field_is_reported_next_to_it_and_the_chosen_files_stay(
 ) -> None:
     expects_console_errors.append("422")
     page, log = engineer, tmp_path / "rank0.log"
-    log.write_text(LINE)
+    log.write_text(new(tmp_path) + LINE)
     choose(page, "Wrong", log)
     page.locator("details.wide > summary").click()
     page.get_by_test_id("upload-time_zone").fill("Mars/Olympus")
@@ -75,7 +80,7 @@ def test_a_wrong_field_is_reported_next_to_it_and_the_chosen_files_stay(
 
 def test_the_form_works_without_javascript(context_of: Any, tmp_path: Path) -> None:
     page, log = context_of("engineer", java_script_enabled=False).new_page(), tmp_path / "rank0.log"
-    log.write_text(LINE)
+    log.write_text(new(tmp_path) + LINE)
     choose(page, "No script", log)
     page.get_by_test_id("upload-submit").click()
     page.wait_for_url(re.compile(r"/jobs/no-script[^/]*/$"), timeout=PATIENCE_MS)
@@ -106,13 +111,13 @@ def a_run(folder: Path) -> Path:
     """A run's directory with a log below each of two nodes."""
     for node in ("n1", "n2"):
         (folder / "run7" / node).mkdir(parents=True)
-        (folder / "run7" / node / "rank.log").write_text(LINE * 10 + node)
+        (folder / "run7" / node / "rank.log").write_text(new(folder) + LINE * 10 + node)
     return folder / "run7"
 
 
 def test_a_dropped_folder_keeps_its_paths_and_names_the_job(engineer: Page, tmp_path: Path) -> None:
     page, alone = engineer, tmp_path / "dmesg.txt"
-    alone.write_text(LINE)
+    alone.write_text(new(tmp_path) + LINE)
     page.goto("/upload/")
     drop(page, a_run(tmp_path))
     expect(page.locator("[data-files] li")).to_have_count(2)
@@ -138,8 +143,8 @@ def test_a_chosen_folder_can_be_thinned_out_before_it_is_sent(engineer: Page, tm
 
 def test_a_stopped_upload_continues_into_the_same_job(engineer: Page, tmp_path: Path) -> None:
     page, small, large = engineer, tmp_path / "a.log", tmp_path / "b.log"
-    small.write_text(LINE)
-    large.write_text(LINE * 400_000)
+    small.write_text(new(tmp_path) + LINE)
+    large.write_text(new(tmp_path) + LINE * 400_000)
 
     def is_held(request: Any) -> bool:
         return bool(request.method == "PATCH" and int(request.headers["upload-offset"]) > 0)
@@ -163,7 +168,7 @@ def test_files_that_were_refused_are_tried_again_without_a_second_job(
 ) -> None:
     expects_console_errors.append("507")
     page, log = engineer, tmp_path / "rank0.log"
-    log.write_text(LINE)
+    log.write_text(new(tmp_path) + LINE)
     full = {"status": 507, "content_type": "application/problem+json", "body": '{"detail": "The disk is full."}'}
     page.route("**/api/v1/uploads/", lambda route: route.fulfill(**full))
     choose(page, "Refused at first", log)
@@ -176,7 +181,7 @@ def test_files_that_were_refused_are_tried_again_without_a_second_job(
 
 def test_an_upload_that_a_reload_broke_off_is_offered_again(engineer: Page, tmp_path: Path) -> None:
     page, log = engineer, tmp_path / "rank0.log"
-    log.write_text(LINE)
+    log.write_text(new(tmp_path) + LINE)
     page.route("**/api/v1/uploads/", lambda route: None)  # it never answers
     choose(page, "Broken off", log)
     page.get_by_test_id("upload-submit").click()
@@ -197,3 +202,25 @@ def test_an_upload_that_a_reload_broke_off_is_offered_again(engineer: Page, tmp_
     expect(page.locator("[data-testid=progress][data-state=active]")).to_have_count(0, timeout=PATIENCE_MS)
     page.goto("/upload/")
     expect(page.locator("[data-upload-resume]")).to_be_hidden()
+
+
+def test_a_second_upload_of_the_same_files_is_offered_the_job_that_has_them(engineer: Page, tmp_path: Path) -> None:
+    page, log = engineer, tmp_path / "twice.log"
+    log.write_text(new(tmp_path) + LINE * 30)
+    choose(page, "Sent once", log)
+    page.get_by_test_id("upload-submit").click()
+    page.wait_for_url(re.compile(r"/jobs/sent-once[^/]*/$"), timeout=PATIENCE_MS)
+    first = page.url
+    choose(page, "Sent twice", log)
+    page.get_by_test_id("upload-submit").click()
+    offer = page.locator("[data-upload-errors]")
+    expect(offer).to_contain_text("“Sent once” has this evidence already.")
+    assert page.request.get("/api/v1/jobs/sent-twice/").status == 404
+    expect(page.get_by_role("button", name="Upload again")).to_be_enabled()
+    offer.get_by_role("link", name="Open that job").click()
+    page.wait_for_url(first)
+    choose(page, "Sent twice", log)
+    for _ in range(2):  # a person who wants a second job gets it
+        page.get_by_test_id("upload-submit").click()
+        expect(page.get_by_test_id("upload-submit")).to_be_enabled()
+    page.wait_for_url(re.compile(r"/jobs/sent-twice[^/]*/$"), timeout=PATIENCE_MS)

@@ -36,6 +36,33 @@ def test_an_archive_is_accepted_and_its_members_become_artifacts(put: Any) -> No
     assert Artifact.objects.count() == 2
 
 
+def test_who_is_about_to_send_files_is_told_which_job_has_them(put: Any, api: Any, job: Any) -> None:
+    archive = tar_of({"n1/a.log": LOG})
+    put("a.log", LOG), put("all.tar.gz", archive)
+
+    def with_files(*digests: str) -> list[str]:
+        answer = api.get("/api/v1/jobs/", {"sha256": ",".join(digests)}).json()
+        return [row["slug"] for row in answer["results"]]
+
+    assert with_files(sha(LOG)) == with_files(sha(LOG), sha(archive)) == [job.slug]
+    assert with_files(sha(LOG).upper()) == [job.slug]
+    assert with_files(sha(LOG), sha(b"new")) == []
+
+
+@pytest.mark.parametrize("digests", ["", "abc", ",".join(["0" * 64] * 51)])
+def test_a_question_for_files_takes_whole_digests_and_not_too_many(api: Any, digests: str) -> None:
+    answer = api.get("/api/v1/jobs/", {"sha256": digests})
+    assert (answer.status_code, answer.json()["type"].rpartition(":")[2]) == (422, "bad_digest")
+
+
+def test_files_of_a_job_that_one_may_not_see_are_new(put: Any, api: Any, job: Any) -> None:
+    put("a.log", LOG)
+    job.cluster = make_cluster("theirs")
+    job.save()
+    make_team("theirs", clusters=[job.cluster])
+    assert api.get("/api/v1/jobs/", {"sha256": sha(LOG)}).json()["results"] == []
+
+
 def test_other_bytes_than_announced_are_refused_with_a_sentence_that_the_job_keeps(
     put: Any, api: Any, job: Any
 ) -> None:
@@ -223,7 +250,7 @@ def test_lists_are_cut_by_a_cursor_that_new_rows_do_not_shift(api: Any) -> None:
 @pytest.mark.parametrize(
     ("address", "said"),
     [
-        ("/api/v1/jobs/?pagesize=2", "“pagesize” here: there are cursor, page_size."),
+        ("/api/v1/jobs/?pagesize=2", "“pagesize” here: there are sha256, cursor, page_size."),
         ("/api/v1/jobs/?page_size=2&page_size=3", "page_size is there 2 times"),
         ("/api/v1/me/?verbose=1", "it takes none"),
     ],

@@ -22,8 +22,8 @@ const job = (nodes) => ({
   last_steps: [],
   iterations: { t: [1000, 2000], seconds: [1, 1], n: [1, 2] },
 });
-/** @param {number} width @param {string} height */
-const box = (width, height = "400") => /** @type {any} */ ({ clientWidth: width, dataset: { height } });
+/** @param {number} width @param {object} data */
+const box = (width, data = { keys: "", height: "400" }) => /** @type {any} */ ({ clientWidth: width, dataset: data });
 
 localStorage.clear(); // times in UTC
 
@@ -44,11 +44,16 @@ Deno.test("root causes are drawn last, and their text is no markup", () => {
   assert.equal(text.split("<br>")[1].includes("<"), false);
 });
 
-Deno.test("iterations need a tall chart, and many nodes name only some lanes", () => {
+Deno.test("iterations are drawn in the chart that can be zoomed, and many nodes name only some lanes", () => {
   const names = (/** @type {any} */ drawn) => drawn[0].map((/** @type {any} */ trace) => trace.name);
   assert.equal(names(timeline(job(2), box(1000))).includes("iteration time"), true);
-  assert.equal(names(timeline(job(2), box(1000, "200"))).includes("iteration time"), false);
-  const [, layout] = timeline(job(1000), box(1000));
+  assert.equal(names(timeline(job(2), box(1000, { height: "190" }))).includes("iteration time"), false);
+  const [, layout] = timeline(job(1000), box(1000, { keys: "", height: "640" }));
   assert.equal(layout.height, 640);
   assert.equal(layout.yaxis.ticktext.length < 50, true);
+});
+
+Deno.test("the chart is as high as the room that the page kept free, and higher where its legend is beneath", () => {
+  assert.equal(timeline(job(2), box(1000))[1].height, 400);
+  assert.equal(timeline(job(2), box(390))[1].height, 464);
 });
