@@ -124,8 +124,8 @@ class FailureFacts(Facts):
 
     @property
     def total(self) -> int:
-        """Nodes of the job."""
-        return len(self.catalogue.nodes)
+        """Nodes of the job: those that write, else those that its lines state."""
+        return len(self.catalogue.nodes or self.roster.nodes)
 
     @property
     def is_few(self) -> pl.Expr:

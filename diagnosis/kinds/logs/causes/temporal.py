@@ -16,6 +16,8 @@ from diagnosis.model import Level
 THRESHOLDS: Final = thresholds.of("temporal")
 #: The rule for the first line of a traceback.
 TRACEBACK: Final = "code.traceback"
+#: The line above a traceback that the interpreter itself caught.
+IGNORED: Final = "Exception ignored in"
 #: Words for problems; a message of a program that it goes on in spite of one.
 EXIT_NOTICE: Final = words.pattern("phrases", "exit_notice")
 
@@ -128,6 +130,35 @@ def _logged_exceptions(catalogue: Catalogue) -> list[int]:
     is_behind = (pl.col("head") < pl.col("first_line")) & (pl.col("n") <= pl.col("heads"))
     logged = own.group_by("event").agg(is_so=is_behind.fill_null(False).all())
     return logged.filter("is_so")["event"].to_list()
+
+
+def ignored_exceptions(catalogue: Catalogue) -> set[int]:
+    """Exceptions all of whose tracebacks stand below a line that says they are ignored.
+    O(cells).
+    """
+    events, cells = catalogue.events, catalogue.cells
+    is_head = pl.col("example").str.contains(IGNORED, literal=True) & ~pl.col("is_exception")
+    heads = cells.filter(pl.col("event").is_in(events.filter(is_head)["event"].implode()))
+    raised = events.filter("is_exception")["event"]
+    own = cells.filter(pl.col("event").is_in(raised.implode()))
+    if heads.is_empty() or own.is_empty():
+        return set()
+    said = heads.group_by("file", "source").agg(
+        head_first=pl.col("first_line").min(),
+        head_last=pl.col("last_line").max(),
+        heads=pl.col("n").sum(),
+    )
+    is_each_below = _is_below("first_line", "head_first") & _is_below("last_line", "head_last")
+    is_below = is_each_below & (pl.col("n") <= pl.col("heads"))
+    placed = own.join(said, on=["file", "source"], how="left").with_columns(is_below=is_below)
+    below = placed.group_by("event").agg(pl.col("is_below").fill_null(False).all())
+    return set(below.filter("is_below")["event"].to_list())
+
+
+def _is_below(line: str, head: str) -> pl.Expr:
+    """Whether a line is in the traceback that begins at a head."""
+    below = pl.col(line).cast(pl.Int64) - pl.col(head).cast(pl.Int64)
+    return below.is_between(1, THRESHOLDS.traceback)
 
 
 def withdrawn_complaints(facts: Facts) -> set[int]:

@@ -20,7 +20,7 @@ from typing import Final
 from diagnosis import inventory as inventories
 from diagnosis import thresholds
 from diagnosis.evidence import Fact, Measure, Result
-from diagnosis.kinds.logs.causes import not_finite
+from diagnosis.kinds.logs.causes import divergence, not_finite
 from diagnosis.kinds.logs.causes.case import Case, open_case
 from diagnosis.kinds.logs.causes.failure_facts import Given
 from diagnosis.kinds.logs.compare import launched, stalled, stated_setups
@@ -245,7 +245,8 @@ def _shown(case: Case) -> tuple[Result, ...]:
     nothing: tuple[Result, ...] = ()
     behind = case.budgets.run("launched collectives", lambda: launched.ranks_behind(case), nothing)
     lost = case.budgets.run("losses", lambda: not_finite.lost_numbers(case), nothing)
-    return (*behind, *lost)
+    risen = case.budgets.run("divergence", lambda: divergence.risen_loss(case), nothing)
+    return (*behind, *(lost or risen))
 
 
 def _read_notes(case: Case) -> dict[str, str]:

@@ -63,7 +63,7 @@ _MEASURES: Final = (
 #: The minutes and seconds that are left.
 _LEFT: Final = words.regex("phrases", "left")
 #: A counter with its planned end.
-_COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)\s*(?:/|\bof\b)\s*(\d+)(?![\d./]| \d\d:)")
+_COUNTER_OF_TOTAL: Final = re.compile(r"(?<![\d./])(\d+)(?:\s*(?:/|\bof\b)\s*|\|)(\d+)(?![\d./]| \d\d:)")
 #: A counter, or the planned number of its unit, in a configuration: "max_steps: 2000", "Epoch:
 #: [30]".
 _UNIT_COUNT: Final = re.compile(

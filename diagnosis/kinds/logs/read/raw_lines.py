@@ -30,6 +30,7 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
     places = list(rows.select(_PLACE).iter_rows())
     spans = [(file, at, at + min(length, limit)) for file, at, length in places]
     ends = [at + length for _, at, length in places]
+    documents: dict[tuple[str, int], list[str]] = {}
     first = 0
     while first < len(spans):
         file, low, high = spans[first]
@@ -42,9 +43,9 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
         data = read_stored(evidence, files[file], low, high - low)
         for row, (_, begin, end) in enumerate(spans[first:last], first):
             line = data[begin - low : end - low]
-            if line[:1] == b"{" or data[begin - low - 1 : begin - low] not in _BEFORE_LINES:
-                lines = record_lines(evidence, files[file], begin, ends[row] - begin)
-                out.append(lines[-1][:limit])
+            if _is_of_record(line, data[begin - low - 1 : begin - low]):
+                text = _line_of_record(evidence, files[file], begin, ends[row], documents)
+                out.append(text[:limit])
                 continue
             if b"\r" in line and end < ends[row]:
                 line = read_stored(evidence, files[file], max(begin, ends[row] - limit), min(limit, ends[row] - begin))
@@ -53,8 +54,46 @@ def read_lines(rows: pl.DataFrame, files: Sequence[str], evidence: ReadRange, li
     return out
 
 
+def _is_of_record(line: bytes, before: bytes) -> bool:
+    """Whether a row is a line of a record, and no line of the file: it begins within one, or
+    spans several. In UTF-16 any byte may be a newline's.
+    """
+    spans_lines = b"\n" in line.rstrip(b"\n") and b"\0" not in line
+    return line[:1] == b"{" or before not in _BEFORE_LINES or spans_lines
+
+
+def _line_of_record(
+    evidence: ReadRange,
+    file: str,
+    begin: int,
+    end: int,
+    documents: dict[tuple[str, int], list[str]],
+) -> str:
+    """The line of a record that begins at a byte. ``documents``: the lines of those read so far, by
+    their file and end: all rows of one end there.
+    """
+    known = documents.get((file, end))
+    if known is not None:
+        return known[min(begin, len(known) - 1)]
+    lines, is_document = _record(evidence, file, begin, end - begin)
+    if not is_document:
+        return lines[-1]
+    documents[file, end] = lines
+    return lines[min(begin, len(lines) - 1)]
+
+
 def record_lines(evidence: ReadRange, file: str, offset: int, length: int) -> list[str]:
-    """The lines of a record up to the one at ``offset`` (:mod:`physical`); of another line its text alone."""
+    """The lines of a record up to the one at ``offset`` (:mod:`physical`); of another line its text
+    alone.
+    """
+    lines, is_document = _record(evidence, file, offset, length)
+    return lines[: offset + 1] if is_document else lines
+
+
+def _record(evidence: ReadRange, file: str, offset: int, length: int) -> tuple[list[str], bool]:
+    """The lines of a record up to the one at ``offset``, or all lines of the document that the file
+    is, and whether it is one.
+    """
     back = read_stored(evidence, file, max(0, offset - MAX_LINES), min(MAX_LINES, offset))
     place = len(back) - (back.rfind(b"\n") + 1)
     if place >= MAX_LINES or place + length > LINE_BYTES:
@@ -62,11 +101,13 @@ def record_lines(evidence: ReadRange, file: str, offset: int, length: int) -> li
     whole = read_stored(evidence, file, offset - place, min(place + length, LINE_BYTES))
     text = decode(whole, encoding_of(whole)[0]).rstrip("\n")
     lines = [clean_line(line) for line in wrapped.unwrap_all([text])[0].split("\n")]
-    if (offset and len(lines) <= place) or (lines == [text] and not offset):
+    is_no_record = len(lines) <= place if offset else lines == [text]
+    if is_no_record or "\n" in text:
         document = read_stored(evidence, file, 0, offset + length) if offset + length <= exported.MAX_BYTES else b""
-        lines = [clean_line(line) for line in wrapped.unwrap_document(document)] or lines
+        if told := [clean_line(line) for line in wrapped.unwrap_document(document)]:
+            return told, True
         place = offset
-    return lines[: place + 1]
+    return lines[: place + 1], False
 
 
 def read_stored(evidence: ReadRange, file: str, offset: int, length: int) -> bytes:

@@ -23,7 +23,7 @@ _NUMBERED: Final = re.compile(r"(?i)(worker|rank|task|proc|process|local|gpu|npu
 
 _MARK: Final = re.compile(r"[^A-Za-z0-9]")
 #: A machine's name behind other words.
-_NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{4,}")
+_NAME: Final = re.compile(r"(?=.*\d)(?=.*[A-Za-z]).{2,}")
 
 
 class _Row(NamedTuple):
@@ -45,7 +45,11 @@ def settle_nodes(
         node_of: rank to machine, from a description; used unless the lines contradict it.
     """
     stated = [_Row(*row) for row in sources.select("file", "node", "rank").iter_rows()]
-    rows = _with_inventory(stated, paths, set(nodes)) if nodes else _without_inventory(stated, paths)
+    rows = (
+        _with_inventory(stated, paths, set(nodes))
+        if nodes
+        else _without_inventory(_with_named_paths(stated, paths), paths)
+    )
     place = _node_by_rank(rows, node_of)
     settled = [row.node or place.get(row.rank) for row in rows]
     return sources.with_columns(node=pl.Series(settled, dtype=pl.String))
@@ -98,7 +102,9 @@ def _pieces(part: str) -> Iterator[str]:
 
 
 def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
-    """Without one: a name in the path of several machines' lines is the job's, a numbered file is its directory's."""
+    """Without one: a name in the path of several machines' lines is the job's, a numbered file is
+    its directory's.
+    """
     is_of_path = {row: row.node is not None and _is_of(row.node, paths[row.file]) for row in rows}
     stated: dict[int, set[str]] = defaultdict(set)
     for row in rows:
@@ -118,6 +124,16 @@ def _without_inventory(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
             node = None if is_of_job else below.get(row.file, node)
         settled.append(row._replace(node=node))
     return settled
+
+
+def _with_named_paths(rows: list[_Row], paths: Sequence[str]) -> list[_Row]:
+    """The writers of a file that names no machine are on the one in its path that the lines of
+    other files name.
+    """
+    told = {row.node for row in rows if row.node is not None and not _is_of(row.node, paths[row.file])}
+    silent = set(range(len(paths))) - {row.file for row in rows if row.node is not None}
+    of_path = {file: component(paths[file], told) for file in silent}
+    return [row._replace(node=row.node or of_path.get(row.file)) for row in rows]
 
 
 def _directories(paths: Sequence[str]) -> dict[int, str]:

@@ -62,3 +62,13 @@ def test_a_launch_that_was_refused_after_one_that_completed_has_failed(tmp_path:
     ]
     assert outcome(tmp_path, *completed, *refused) == "failed"
     assert outcome(tmp_path / "alone", *completed) == "succeeded"
+
+
+def test_an_exception_below_the_line_that_says_it_is_ignored_ends_nothing(tmp_path: Path) -> None:
+    lines = [f"step {n} of 40: loss {3 - n / 50:.3f}" for n in range(1, 41)]
+    raised = [*FRAMES, "OSError: [Errno 9] Bad file descriptor"]
+    ignored = ["Exception ignored in: <function Connection.__del__ at 0x7f12>", *raised]
+    stamped = [f"2026-05-04T09:00:00.{n:06d}Z stderr F {line}" for n, line in enumerate(ignored)]
+    assert outcome(tmp_path, *lines, *stamped) == "succeeded"
+    assert outcome(tmp_path / "raised", *lines[:30], *stamped[1:]) == "failed"
+    assert outcome(tmp_path / "later", *lines[:20], *stamped, *lines[20:30], *WORK * 20, *raised) == "failed"

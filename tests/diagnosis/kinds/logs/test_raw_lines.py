@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import polars as pl
 
 from diagnosis.kinds.logs.read import raw_lines
@@ -21,3 +23,12 @@ def test_a_coloured_line_and_one_of_utf_16_are_cleaned_as_at_first() -> None:
     rows = pl.DataFrame({"file": [0, 0], "offset": [0, size + 1], "length": [size, len(data) - size - 3]})
     texts = raw_lines.read_lines(rows, ["a.log"], lambda _file, offset, length: data[offset : offset + length])
     assert texts == ["step: 10 loss 2.1", "step 11 | loss 2.0"]
+
+
+def test_each_row_of_a_document_has_its_text_wherever_a_newline_is() -> None:
+    history = [{"loss": 2.5, "step": n} for n in range(1, 40)]
+    data = json.dumps({"log_history": history}, indent=1).encode()
+    places = range(len(history))
+    rows = pl.DataFrame({"file": [0] * 39, "offset": places, "length": [len(data) - n for n in places]})
+    texts = raw_lines.read_lines(rows, ["a.json"], lambda _file, offset, size: data[offset : offset + size])
+    assert texts == [f"step {n}: loss: 2.5" for n in range(1, 40)]

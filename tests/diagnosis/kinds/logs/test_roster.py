@@ -9,8 +9,9 @@ from pathlib import Path
 import polars as pl
 import pytest
 
+from diagnosis.kinds.logs.decide.locate import locate
 from diagnosis.kinds.logs.meaning import roster
-from tests.diagnosis.cases import case_of_files
+from tests.diagnosis.cases import case_of_files, case_of_lines
 from tests.patience import no_hang
 
 DATA = tomllib.loads(
@@ -149,3 +150,14 @@ def test_a_statement_is_looked_for_where_a_word_of_it_is(monkeypatch: pytest.Mon
 def test_the_rank_below_a_host_is_read_though_its_line_names_no_host() -> None:
     messages = pl.DataFrame({"masked": [3], "example": ["  rank      : 37 (local_rank: 5)"]})
     assert roster._messages_with_statements(messages) == [3]
+
+
+def test_a_launcher_that_names_the_lost_node_accuses_it_where_no_line_names_its_writer(tmp_path: Path) -> None:
+    lost = [
+        "ORTE has lost communication with a remote daemon.",
+        "  HNP daemon   : [[4811,0],0] on node n010",
+        "  Remote daemon: [[4811,0],3] on node n013",
+    ]
+    case = case_of_lines(tmp_path, *(f"step {n} / 9000 loss {3 - n / 99:.3f}" for n in range(40)), *lost)
+    found = locate(case, "hardware.host.lost")
+    assert [(one.node, one.is_suspect) for one in found.nodes] == [("n013", True)]

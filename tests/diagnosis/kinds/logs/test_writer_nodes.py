@@ -50,6 +50,16 @@ def test_a_file_named_after_one_machine_in_which_another_writes_gives_its_name_t
     assert settled(rows, ["out/run7.8815.cn17.log"], ("cn17", "cn18")) == [None, "cn18"]
 
 
+def test_a_file_whose_lines_name_no_machine_is_of_the_one_in_its_path_that_others_name() -> None:
+    rows = [(0, None, None), (1, None, None), (1, "a7", None), (2, None, None)]
+    assert settled(rows, ["nvsmi-a7.txt", "train.log", "note-b7.txt"]) == ["a7", None, "a7", None]
+
+
+def test_a_short_name_of_a_known_machine_counts_behind_a_mark() -> None:
+    rows = [(0, None, None), (1, None, None)]
+    assert settled(rows, ["dmesg-w3.txt", "dmesg-a.txt"], ("w3", "a")) == ["w3", None]
+
+
 def test_a_rank_stays_where_it_said_it_was() -> None:
     rows = [(0, "cn17", 3), (0, None, 3), (0, None, 4)]
     assert settled(rows, ["all.log"]) == ["cn17", "cn17", None]
