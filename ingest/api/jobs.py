@@ -57,7 +57,7 @@ def _digests_of(request: Request) -> list[str]:
     return digests
 
 
-def _columns_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
+def columns_of(request: Any, said: dict[str, Any]) -> dict[str, Any]:
     """The model's fields for these values. The caller may only name their own teams."""
     fields = dict(said)
     if fields.get("team"):
@@ -109,7 +109,7 @@ class JobsView(ApiView):
         return answer
 
     def _create(self, request: Request, fields: dict[str, Any]) -> tuple[int, Any]:
-        job = services.job_create(user=request.user, **_columns_of(request, fields))
+        job = services.job_create(user=request.user, **columns_of(request, fields))
         return 201, JobSerializer(job).data
 
 
@@ -146,7 +146,7 @@ class JobView(ApiView):
     )
     def put(self, request: Request, slug: str) -> Response:
         fields = self.fields_of(request, JobPutSerializer)
-        job, is_new = services.job_put(user=request.user, slug=slug, **_columns_of(request, fields))
+        job, is_new = services.job_put(user=request.user, slug=slug, **columns_of(request, fields))
         location = {"Location": f"/api/v1/jobs/{job.slug}/"}
         return Response(JobSerializer(job).data, status=201 if is_new else 200, headers=location)
 
@@ -160,7 +160,7 @@ class JobView(ApiView):
     def patch(self, request: Request, slug: str) -> Response:
         job = job_of(request, slug)
         fields = self.fields_of(request, JobChangeSerializer, partial=True)
-        services.job_change(job=job, **_columns_of(request, fields))
+        services.job_change(job=job, **columns_of(request, fields))
         return Response(self.get_serializer(job).data)
 
     @extend_schema(

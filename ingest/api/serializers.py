@@ -279,6 +279,10 @@ class ReceiptSerializer(serializers.Serializer[Any]):
     is_new = serializers.BooleanField()
 
 
+class FileReceiptSerializer(ReceiptSerializer):
+    job = serializers.CharField(help_text="The job's id, with the name of its cluster where that has teams")
+
+
 class RunLogSerializer(serializers.ModelSerializer[RunLog]):
     class Meta:
         model = RunLog

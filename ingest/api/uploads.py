@@ -34,8 +34,8 @@ TUS = "1.0.0"
 CHUNK_BYTES = 8 << 20
 #: the numbers that `number_of` accepts
 COUNT = {"type": "integer", "minimum": 0, "maximum": 10**18 - 1}
-_ATTEMPT = {"type": "integer", "minimum": 0, "maximum": 100_000}
-_RAW = {"application/octet-stream": OpenApiTypes.BINARY}
+ATTEMPT = {"type": "integer", "minimum": 0, "maximum": 100_000}
+RAW = {"application/octet-stream": OpenApiTypes.BINARY}
 
 
 class ArtifactView(ApiView):
@@ -48,12 +48,12 @@ class ArtifactView(ApiView):
         tags=TAGS,
         summary="Send one file or archive by its SHA-256",
         description="Sending it again changes nothing (200). Archives are opened in the background (202).",
-        request=_RAW,
+        request=RAW,
         responses={200: ReceiptSerializer, 201: ReceiptSerializer, 202: ReceiptSerializer, 422: PROBLEM},
     )
     @asks(
         OpenApiParameter("path", str, required=True, description="Name of the file within the job"),
-        OpenApiParameter("attempt", _ATTEMPT, description="Launch of the job, counted from 0"),
+        OpenApiParameter("attempt", ATTEMPT, description="Launch of the job, counted from 0"),
     )
     def put(self, request: Request, slug: str, sha256: str) -> HttpResponse:
         job = job_of(request, slug)

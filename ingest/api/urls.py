@@ -2,7 +2,7 @@
 
 from django.urls import path
 
-from ingest.api import collectors, jobs, me, uploads
+from ingest.api import collectors, job_files, jobs, me, uploads
 
 urlpatterns = [
     path("me/", me.MeView.as_view(), name="api-me"),
@@ -16,6 +16,7 @@ urlpatterns = [
     path("jobs/<slug:slug>/uploads/", jobs.JobUploadsView.as_view(), name="api-job-uploads"),
     path("jobs/<slug:slug>/artifacts/", jobs.ArtifactsView.as_view(), name="api-job-artifacts"),
     path("jobs/<slug:slug>/artifacts/<str:sha256>", uploads.ArtifactView.as_view(), name="api-artifact"),
+    path("jobs/<slug:slug>/files/<path:path>", job_files.JobFileView.as_view(), name="api-job-file"),
     path("jobs/<slug:slug>/diagnose/", jobs.DiagnoseView.as_view(), name="api-job-diagnose"),
     path("lines/", collectors.LinesView.as_view(), name="api-lines"),
     path("node-events/", collectors.NodeEventsView.as_view(), name="api-node-events"),

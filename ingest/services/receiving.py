@@ -60,8 +60,10 @@ def part_receive(
     attempt: Attempt | int = 0,
     expected_sha256: str | None = None,
     user: Any = None,
+    is_diagnosis_wanted: bool = False,
 ) -> Receipt:
-    """Store one file whose bytes are in ``part``, and queue its parsing. The same path and bytes again change nothing.
+    """Store one file whose bytes are in ``part``, and queue its parsing; with ``is_diagnosis_wanted`` it is diagnosed
+    as soon as it is read. The same path and bytes again change nothing.
 
     Raises :class:`Refused` for an impossible name, too many bytes, a digest other than the announced one, a full disk.
     """
@@ -74,10 +76,10 @@ def part_receive(
         if expected_sha256 and sha256 != expected_sha256.lower():
             upload_refuse(job=job, attempt=attempt, path=path, sentence=digest_mismatch(path, sha256, expected_sha256))
         upload = Upload(job=job, attempt=attempt, path=path, size_bytes=part.size_bytes, created_by=user)
-        return upload_take_in(upload=upload, part=part.path, sha256=sha256)
+        return upload_take_in(upload=upload, part=part.path, sha256=sha256, is_diagnosis_wanted=is_diagnosis_wanted)
 
 
-def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
+def upload_take_in(*, upload: Upload, part: Any, sha256: str, is_diagnosis_wanted: bool = False) -> Receipt:
     """Turn a complete part file into a blob, and the blob into an artifact or an unpack run. Moves the part file.
 
     The same upload again changes nothing, unless the stored bytes were lost: then it replaces them.
@@ -91,7 +93,9 @@ def upload_take_in(*, upload: Upload, part: Any, sha256: str) -> Receipt:
         kind = archives.format_of(file.read(archives.HEAD_BYTES), upload.path)
     storage.blob_put(part, sha256)
     try:
-        with transaction.atomic():
+        with transaction.atomic():  # one commit: a small job that is sent at once has no other
+            if is_diagnosis_wanted:
+                Job.objects.filter(pk=upload.job_id).update(is_diagnosis_wanted=True)
             return _record(earlier or upload, IncomingFile(upload.path, sha256, size), is_archive=bool(kind))
     except IntegrityError:  # another connection stored the same file in between
         earlier = _same_upload(upload, sha256)

@@ -281,6 +281,7 @@ def test_uploads_have_receivers_of_their_own(everything: list[dict[str, Any]]) -
     (rule,) = of_kind("Ingress", rendered({"ingress": {"enabled": True, "regexPaths": True}}))["fl"]["spec"]["rules"]
     (pattern,) = (row["path"] for row in rule["http"]["paths"] if row["pathType"] == "ImplementationSpecific")
     assert re.match(pattern, f"/api/v1/jobs/run-17/artifacts/{'0' * 64}")
+    assert re.match(pattern, "/api/v1/jobs/run-17/files/train.log")
 
 
 def test_every_address_that_takes_large_bodies_is_one_of_the_receivers() -> None:

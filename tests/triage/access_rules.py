@@ -169,6 +169,7 @@ RULES: dict[str, Rule] = {
     "jobs_delete": Rule(OWNER, "upload"),
     "jobs_artifacts": Rule(TEAM),
     "artifacts_put": Rule(TEAM, "upload", query="path=b.log"),
+    "files_put": Rule(ALL, "upload"),  # as jobs_put
     "jobs_diagnose": post(TEAM, "upload"),
     "jobs_restart": Rule(TEAM),
     "jobs_runs": Rule(TEAM),

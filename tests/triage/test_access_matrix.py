@@ -91,6 +91,7 @@ def cast(settings: Any, django_capture_on_commit_callbacks: Any) -> dict[str, An
         "sha256": "0" * 64,
         "delivery": outbox.ping(route=route).pk,
         "files.pk": artifact.pk if artifact else 0,
+        "files.path": "x.log",
         "runs.pk": Run.objects.create(job=job, kind="parse", state="failed").pk,
         "rules.pk": CustomRule.objects.create(rule_id="site.x", body="", created_by=admin).pk,
         "routes.pk": route.pk,
@@ -138,7 +139,7 @@ def status_for(who: str, name: str, rule: Rule, cast: dict[str, Any]) -> tuple[i
         if name == "uploads_append":
             options |= {"content_type": "application/offset+octet-stream"}
             options["headers"]["Upload-Offset"] = "0"
-        if name in ("artifacts_put", "uploads_append"):
+        if name in ("artifacts_put", "files_put", "uploads_append"):
             send = b"x"
     elif who in cast["cookies"]:
         client.cookies.load(cast["cookies"][who].output(header=""))

@@ -94,6 +94,7 @@ def rows(kept_rows: None) -> dict[str, Any]:
         "number": incident.pk,
         "decision": decision.pk,
         "sha256": DIGEST,
+        "path": "node-1/train.log",
         "name": "gpu-0412",
         "delivery": str(sent.pk),
         "/api/v1/uploads/": str(upload.pk),
