@@ -82,6 +82,11 @@ def amount(value: float) -> str:
     return f"{value:,.2f}" if value < 10 else f"{value:,.0f}"
 
 
+def counted(count: int, one: str, several: str) -> str:
+    """A number of things: ``1 line``, ``1,204 lines``, ``0 lines``."""
+    return f"1 {one}" if count == 1 else f"{count:,} {several}"
+
+
 def times_as_long(factor: float) -> str:
     """A factor of time in three digits: ``9.96 times as long``."""
     return f"{factor:,.{2 if factor < 9.995 else 1 if factor < 99.95 else 0}f} times as long"

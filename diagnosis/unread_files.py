@@ -7,6 +7,7 @@ from typing import Final
 
 from diagnosis.kinds import documents
 from diagnosis.model import LOG_KINDS, Parsed
+from diagnosis.plain import counted
 from diagnosis.result import LogDiagnosis
 
 #: Files that a sentence each is said of; of others their number.
@@ -54,7 +55,7 @@ def _was(p: Parsed) -> str:
 
 
 def _form(p: Parsed) -> str:
-    lines = "1 line" if p.lines == 1 else f"{p.lines:,} lines"
+    lines = counted(p.lines, "line", "lines")
     form = p.facts.get("form", "text")
     if p.kind == documents.DOCUMENT:
         return f"{form} of {lines}, which reports no event. Nothing was concluded from it."

@@ -22,7 +22,7 @@ from diagnosis.evidence import (
     StackFinding,
 )
 from diagnosis.model import JobHints, Role
-from diagnosis.plain import times_as_long
+from diagnosis.plain import counted, times_as_long
 from diagnosis.quotes import quote
 from diagnosis.result import Attempt, LineRef, LogDiagnosis, LogEvent
 
@@ -90,7 +90,7 @@ def repeated_iterations(attempt: Attempt, following: Attempt) -> int:
 
 def iterations_text(count: int) -> str:
     """A number of iterations in words."""
-    return "1 iteration" if count == 1 else f"{count:,} iterations"
+    return counted(count, "iteration", "iterations")
 
 
 def of_uploader(hints: JobHints) -> list[Finding]:

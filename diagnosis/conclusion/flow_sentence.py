@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 
 from diagnosis import thresholds
 from diagnosis.evidence import FlowFinding, FlowJob, Interval, SlowFinding
-from diagnosis.plain import times_as_long
+from diagnosis.plain import counted, times_as_long
 
 THRESHOLDS: Final = thresholds.of("flow_sentence")
 
@@ -63,17 +63,12 @@ def _slowness(flows: FlowFinding) -> str:
 def _causes(causes: Sequence[_Slow], steps: int, *, many: bool) -> str:
     """The first of the slow groups and switches, and how many more there are."""
     first = min(causes, key=lambda slow: (-slow.row.confidence, -slow.row.factor))
-    more = _and_more(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
-    unexplained = _and_more(steps, "slow step without a cause", "slow steps without a cause")
-    rest = " and ".join(filter(None, (more, unexplained)))
+    more = counted(len(causes) - 1, "more slow group or switch", "more slow groups or switches")
+    unexplained = counted(steps, "slow step without a cause", "slow steps without a cause")
+    numbered = ((len(causes) - 1, more), (steps, unexplained))
+    rest = " and ".join(words for count, words in numbered if count)
     besides = f" Besides: {rest}." if rest else ""
     return _cause(first, many=many) + besides
-
-
-def _and_more(count: int, one: str, several: str) -> str:
-    if count == 0:
-        return ""
-    return f"1 {one}" if count == 1 else f"{count} {several}"
 
 
 def _cause(slow: _Slow, *, many: bool) -> str:
@@ -154,7 +149,7 @@ def _nothing_slow(flows: FlowFinding) -> str:
     if not flows.jobs:
         return _without_jobs(flows)
     members = sum(len(job.members) for job in flows.jobs)
-    jobs = "1 job" if len(flows.jobs) == 1 else f"{len(flows.jobs)} jobs"
+    jobs = counted(len(flows.jobs), "job", "jobs")
     seen = f"Network flows of {jobs} with {members:,} members"
     if not flows.has_timeline:
         reason = flows.why_not.partition(". ")[0].rstrip(".")

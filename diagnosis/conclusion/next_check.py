@@ -11,7 +11,7 @@ from typing import Final
 from diagnosis import thresholds
 from diagnosis.conclusion.model import Fault, OfferedCheck, PossibleOutcome
 from diagnosis.conclusion.weigh import CHECKED_KINDS, posterior
-from diagnosis.evidence import Check, Place, Result
+from diagnosis.evidence import Check, Outcome, Place, Result
 
 THRESHOLDS: Final = thresholds.of("next_check")
 
@@ -105,14 +105,18 @@ def _only_node(seen: Sequence[tuple[Place, str]]) -> list[Place]:
     return nodes if len(nodes) == 1 else []
 
 
+def _possible(outcome: Outcome, before: float) -> PossibleOutcome:
+    """An outcome with the probability that the place is at fault after it."""
+    return PossibleOutcome(outcome.id, outcome.says, round(posterior(before, outcome.ratio), 4))
+
+
 def _offer(check: Check, place: Place, before: float) -> OfferedCheck:
     """A check with its command; ``before``: the probability that the place is at fault."""
     host = place.name if place.kind == "node" else f"<node of rank {place.rank}>"
     rank = "" if place.rank is None else place.rank
     names = {"node": place.name, "rank": rank, "host": host}
     is_link = place.kind in ("switch", "link")
-    command = check.link_command if is_link else check.command
-    cost = check.link_cost if is_link else check.cost
+    command, cost = (check.link_command, check.link_cost) if is_link else (check.command, check.cost)
     return OfferedCheck(
         id=check.id,
         title=check.title,
@@ -121,7 +125,5 @@ def _offer(check: Check, place: Place, before: float) -> OfferedCheck:
         cost_s=check.cost_s,
         target=place,
         is_recognised=check.id == STACK_DUMPS or check.sign is not None,
-        outcomes=tuple(
-            PossibleOutcome(one.id, one.says, round(posterior(before, one.ratio), 4)) for one in check.outcomes
-        ),
+        outcomes=tuple(_possible(outcome, before) for outcome in check.outcomes),
     )

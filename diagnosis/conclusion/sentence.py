@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import re
 from collections.abc import Callable, Sequence
 from itertools import pairwise
 from typing import Final
@@ -13,7 +14,7 @@ from diagnosis.conclusion.condition import Situation
 from diagnosis.conclusion.findings import iterations_text, repeated_iterations, slowdown_text
 from diagnosis.conclusion.model import EPSILON, Fault, Slowdown
 from diagnosis.evidence import FactSummary, Place
-from diagnosis.plain import amount
+from diagnosis.plain import amount, counted
 from diagnosis.result import LogDiagnosis
 
 THRESHOLDS: Final = thresholds.of("sentence")
@@ -91,12 +92,12 @@ def _reports_sentence(known: Situation, fault: Sequence[Fault]) -> str:
 
 
 def _facts_text(facts: FactSummary) -> str:
-    places = "1 place" if facts.places == 1 else f"{facts.places:,} places"
-    count = "1 fact" if facts.facts == 1 else f"{facts.facts:,} facts"
+    places = counted(facts.places, "place", "places")
+    count = counted(facts.facts, "fact", "facts")
     read = f"{count} of {places}. None of them is known to be bad"
     if not facts.odd:
         return f"{read}."
-    differ = "1 value differs" if facts.odd == 1 else f"{facts.odd:,} values differ"
+    differ = counted(facts.odd, "value differs", "values differ")
     return f"{read}, but {differ} from what most places state."
 
 
@@ -182,18 +183,7 @@ def place_text(place: Place) -> str:
 
 def contains_name(text: str, name: str) -> bool:
     """Whether a name occurs in a text as a separate word."""
-    at = text.find(name)
-    while at >= 0:
-        end = at + len(name)
-        neighbours = text[max(0, at - 1) : at] + text[end : end + 1]
-        if not any(map(_is_of_a_word, neighbours)):
-            return True
-        at = text.find(name, at + 1)
-    return False
-
-
-def _is_of_a_word(character: str) -> bool:
-    return character.isalnum() or character in "_-"
+    return re.search(rf"(?<![\w-]){re.escape(name)}(?![\w-])", text) is not None
 
 
 #: What the sentence tells, by situation and condition: the first row that holds.

@@ -19,7 +19,7 @@ import sys
 import tempfile
 import time
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from pathlib import Path
@@ -27,7 +27,7 @@ from typing import Any
 
 import polars as pl
 
-from diagnosis import report
+from diagnosis import pipeline, report
 from diagnosis.history import History
 from diagnosis.kinds.logs.causes import case
 from diagnosis.kinds.logs.causes.failure_facts import Facts, Given
@@ -60,6 +60,7 @@ class Ready:
     read: ReadRange
     known: History
     facts: dict[tuple[str, ...], Facts | None] = field(default_factory=dict)
+    flows: list[Any] = field(default_factory=list)
 
 
 class Bench:
@@ -120,6 +121,7 @@ class Bench:
             switches.used_steps(watched) as used,
             switches.used_detectors() as spoke,
             switches.read_thresholds() if not group else nullcontext(set[str]()) as read,
+            flows_once(ready, group),
             gather_once(ready, is_late, lambda: early.update(read, (s.id for s in used))),
         ):
             try:
@@ -171,12 +173,44 @@ def gather_once(ready: Ready, is_late: bool, done: Callable[[], None]) -> Iterat
         yield
 
 
+@contextmanager
+def flows_once(ready: Ready, group: Sequence[Switch]) -> Iterator[None]:
+    """The flows of a job are analysed once: among the switches, only thresholds may act on them."""
+    analyse = pipeline._flows
+
+    def act(*args: Any) -> Any:
+        if not ready.flows:
+            ready.flows.append(analyse(*args))
+        return ready.flows[0]
+
+    is_shared = not any(switch.kind == "threshold" for switch in group)
+    with switches.patched("diagnosis.pipeline", "_flows", act) if is_shared else nullcontext():
+        yield
+
+
 def _families(parsed: Sequence[Parsed]) -> set[str]:
     """Families of which a rule matches a message."""
-    texts = pl.concat([pl.read_parquet(p.uniques, columns=["masked", "example"]) for p in parsed if p.uniques])
-    rules = load()
+    tables = [pl.read_parquet(p.uniques, columns=["masked", "example"]) for p in parsed if p.uniques]
+    if not tables:
+        return set()
+    texts, rules = pl.concat(tables), load()
     orders = rules.match(texts.unique("masked"), every=True)["order"].unique().to_list()
     return {rules.signatures[order].id.partition(".")[0] for order in orders}
+
+
+def worse_jobs(bench: Bench, jobs: Iterable[Ready], switch: Switch, enough: int) -> list[Ready]:
+    """The jobs whose answer a switch changes, in order, until ``enough`` more of them are worse than better."""
+    different: list[Ready] = []
+    balance = 0
+    for ready in jobs:
+        usual, other = bench.answer(ready, ()), bench.answer(ready, [switch])
+        if usual["said"] == other["said"]:
+            continue
+        different.append(ready)
+        balance += (other["quality"] < usual["quality"] - 0.001) - (other["quality"] > usual["quality"] + 0.001)
+        if balance >= enough:
+            break
+    return different
 
 
 def changed_jobs(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -> dict[Switch, list[Ready]]:
@@ -193,7 +227,12 @@ def changed_jobs(bench: Bench, jobs: Sequence[Ready], group: Sequence[Switch]) -
 
 
 def tried_switches(
-    bench: Bench, jobs: Sequence[Ready], kinds: Sequence[str], only: Sequence[str], factors: Sequence[float]
+    bench: Bench,
+    jobs: Sequence[Ready],
+    kinds: Sequence[str],
+    only: Sequence[str],
+    factors: Sequence[float],
+    enough: int,
 ) -> Iterator[tuple[Switch, list[Ready]]]:
     """Every switch whose id contains one of ``only``, with the jobs whose answer it changes."""
 
@@ -209,7 +248,8 @@ def tried_switches(
     )
     for kind, found, key in candidates:
         for switch in wanted(found) if kind in kinds else ():
-            yield from changed_jobs(bench, [r for r in jobs if switch.id in bench.answer(r, ())[key]], [switch]).items()
+            acting = [r for r in jobs if switch.id in bench.answer(r, ())[key]]
+            yield switch, worse_jobs(bench, acting, switch, enough)
     read_ids = {x for r in jobs for x in bench.answer(r, ())["read"]} if "threshold" in kinds else set()
     for factor in factors if "threshold" in kinds else ():
         groups: dict[str, list[Switch]] = defaultdict(list)
@@ -252,6 +292,13 @@ def main() -> None:
     options.add_argument("--kind", nargs="+", choices=KINDS, default=KINDS)
     options.add_argument("--only", nargs="+", default=[""], help="switches whose id contains one of these")
     options.add_argument("--factor", nargs="+", type=float, default=[0.7, 1.3], help="what thresholds are moved by")
+    options.add_argument(
+        "--enough",
+        type=int,
+        default=sys.maxsize,
+        metavar="N",
+        help="leave a switch once N more jobs are worse",
+    )
     options.add_argument("--show", action="store_true", help="name the jobs whose answer changed (of open sets)")
     options.add_argument(
         "--sizes", action="store_true", help="print only the size of each deciding module, and the sums"
@@ -274,7 +321,7 @@ def main() -> None:
     idle: dict[str, list[str]] = defaultdict(list)
     used_ids = {x for r in jobs for key in ("used", "families", "spoke", "read") for x in bench.answer(r, ())[key]}
     rows, moving = [], set[str]()
-    for switch, apart in tried_switches(bench, jobs, chosen.kind, chosen.only, chosen.factor):
+    for switch, apart in tried_switches(bench, jobs, chosen.kind, chosen.only, chosen.factor, chosen.enough):
         if not apart:
             is_silent = switch.kind != "comparison" and switch.id not in used_ids
             idle[f"{switch.kind}, never heard in these jobs" if is_silent else switch.kind].append(switch.id)

@@ -10,6 +10,7 @@ from types import ModuleType
 from typing import Any
 
 from lab.exams.job import Job
+from lab.measure import public, recordings
 from lab.measure.evidence import SHARED
 
 #: Figures of one diagnosed job and their goals; None: no goal yet.
@@ -39,15 +40,28 @@ GOALS: dict[str, float | None] = {
 FLAWS = ("node_false_accusation", "false_alarm", "brier", "overconfident", "contradictions")
 #: Figures that are not right or wrong for one job.
 CONFIDENCE = ("brier", "overconfident")
+#: Figures of public logs under the names of :data:`GOALS`.
+_PUBLIC_FIGURES = {
+    "seen": "detected",
+    "outcome": "outcome_ok",
+    "category": "category_ok",
+    "leaf": "subcategory_ok",
+    "root first": "root_first",
+}
 #: Real logs that say too little for an outcome.
 _NOT_COUNTED = ("helper_log", "unlabelled_fragment", "truncated")
 
 
-@cache
 def scorer() -> ModuleType:
     """The scoring program as a module."""
-    path = SHARED / "tools" / "score.py"
-    spec = importlib.util.spec_from_file_location("score", path)
+    return _program("score")
+
+
+@cache
+def _program(name: str) -> ModuleType:
+    """A program of the reference evidence as a module."""
+    path = SHARED / "tools" / f"{name}.py"
+    spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None or not path.exists():
         raise SystemExit(f"the scorer was not found at {path}; set FAULTLINE_SHARED")
     module = importlib.util.module_from_spec(spec)
@@ -95,6 +109,30 @@ def testbed_row(job: Job, told: dict[str, Any]) -> dict[str, Any]:
     if faulty := job.truth["faulty_nodes"]:
         return {"node_top1": int(bool(nodes) and nodes[0]["entity"] in faulty)}
     return {"node_false_accusation": int(any(s["suspect"] for s in nodes))}
+
+
+def public_row(job: Job, told: dict[str, Any]) -> dict[str, Any]:
+    """Of a public log: the figures of :mod:`lab.measure.public` under the names of :data:`GOALS`."""
+    figures = public.row(job.truth["label"], told)
+    found = {name: figures[of] for of, name in _PUBLIC_FIGURES.items() if of in figures}
+    if "quiet" in figures:
+        found["false_alarm"] = 1 - figures["quiet"]
+    return found
+
+
+def case_row(job: Job, told: dict[str, Any]) -> dict[str, Any]:
+    """Of a small input: whether its program finds a fault in the answer."""
+    faults, _ = _program("check_cases").judge(job.truth, told, "")
+    return {"detected": int(not faults)}
+
+
+def recording_row(job: Job, told: dict[str, Any]) -> dict[str, Any]:
+    """Of a recording: its condition, and whether who is named is at fault."""
+    totals = recordings.Totals()
+    recordings.judge(job.truth["recording"], told, totals)
+    right = {name: int(all(values)) for name, values in totals.rows.items()}
+    named = [right[name] for name in ("slow", "hung", "other", "uplink", "nobody", "above") if name in right]
+    return {"outcome_ok": right["condition"], "node_top1": int(all(named))}
 
 
 def quality(found: dict[str, Any]) -> float:

@@ -7,10 +7,10 @@ import importlib
 import json
 import tarfile
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Container, Iterable, Iterator
 from dataclasses import dataclass
 from functools import partial
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Any
 
 from diagnosis.model import Kind
@@ -19,7 +19,7 @@ from lab.exams.clusters import exam as clusters
 from lab.exams.courses import exam as courses
 from lab.exams.job import Job
 from lab.exams.logs import exam as logs
-from lab.measure import score, single_file
+from lab.measure import public, recorded, score, single_file
 from lab.measure.evidence import SHARED, members
 
 type Jobs = Callable[[int], Iterator[Job]]
@@ -27,6 +27,8 @@ type Jobs = Callable[[int], Iterator[Job]]
 PRACTICE = SHARED / "data" / "practice"
 REAL = SHARED / "data" / "real_jobs"
 TESTBED = SHARED / "data" / "testbed"
+CASES = SHARED / "data" / "cases"
+RECORDINGS = SHARED / "data" / "recordings3"
 #: Names every set that is still sealed.
 SEALED = "sealed"
 FAILURES = (
@@ -104,6 +106,40 @@ def real(_: int, *, is_healthy: bool = False) -> Iterator[Job]:
             yield Job(file, label["group"], {file: held[file]}, truth)
 
 
+def public_logs(_: int, *, part: str) -> Iterator[Job]:
+    """The labelled jobs of public logs of one part (:mod:`lab.measure.public`)."""
+    chosen = {label.name: label for label in public.jobs(part)}
+    files: dict[str, dict[str, bytes]] = {name: {} for name in chosen}
+    with tarfile.open(public.PUBLIC / "logs.tar.xz") as archive:
+        for member in archive:
+            path = member.name.removeprefix("./")
+            name = _job_of_path(path, files)
+            stream = archive.extractfile(member) if name and member.isfile() else None
+            if stream is not None:
+                inside = PurePosixPath(path).name if path == name else path.removeprefix(f"{name}/")
+                files[name][inside] = stream.read()
+    for name, label in chosen.items():
+        yield Job(name, "", files[name], {"label": label})
+
+
+def _job_of_path(path: str, names: Container[str]) -> str:
+    """The name of the job that a path belongs to; empty if there is none."""
+    above = (path, *map(str, PurePosixPath(path).parents))
+    return next((name for name in above if name in names), "")
+
+
+def cases(_: int) -> Iterator[Job]:
+    """Small inputs with a known answer."""
+    for name, expected in json.loads((CASES / "expected.json").read_text()).items():
+        yield Job(name, "", dict(members(CASES / name)), expected)
+
+
+def recorded_jobs(_: int) -> Iterator[Job]:
+    """Recordings of real training by another recorder."""
+    for recording in recorded.recordings(RECORDINGS):
+        yield Job(recording.name, "", recording.files, {"recording": recording})
+
+
 def no_jobs(_: int) -> Iterator[Job]:
     """No healthy jobs."""
     return iter(())
@@ -140,6 +176,12 @@ def load() -> dict[str, JobSet]:
             JobSet("courses-held-out", "the held-out half", partial(courses.jobs, held_out=True), courses.successes),
             JobSet("clusters", "larger clusters, by another author", clusters.jobs, clusters.successes),
             JobSet("single-file", "512 ranks in one file", single_file.jobs, no_jobs, single_file.job_row),
+            *(
+                JobSet(f"public-{part}", "public logs", partial(public_logs, part=part), no_jobs, score.public_row)
+                for part in public.PARTS
+            ),
+            JobSet("cases", "small inputs with a known answer", cases, no_jobs, score.case_row),
+            JobSet("recordings", "recordings by another recorder", recorded_jobs, no_jobs, score.recording_row),
             *_sealed(),
         )
     }

@@ -236,12 +236,12 @@ def without_family(family: str) -> SignatureSet:
 
 @cache
 def steps() -> list[Switch]:
-    """Public functions of deciding modules whose neutral answer is known."""
+    """Functions of deciding modules whose neutral answer is known."""
     found = []
     for module in deciding_modules():
         short = module.removeprefix("diagnosis.").removeprefix("kinds.logs.")
         for node in (_tree(module) or ast.Module([], [])).body:
-            if isinstance(node, ast.FunctionDef) and not node.name.startswith("_"):
+            if isinstance(node, ast.FunctionDef):
                 function = getattr(importlib.import_module(module), node.name)
                 if inspect.isfunction(inspect.unwrap(function)) and _neutral(function) is not None:
                     found.append(Switch("step", f"{short}.{node.name}", module, node.name))
@@ -381,6 +381,8 @@ def used_detectors() -> Iterator[set[str]]:
 def _same(one: Any, other: Any) -> bool:
     if one is other:
         return True
+    if type(one) is not type(other):
+        return False
     if hasattr(one, "equals"):
         return bool(one.equals(other))
     try:

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import itertools
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import replace
 from pathlib import PurePosixPath
 from typing import Final
 
-from diagnosis.evidence.check_results import Result
+from diagnosis.evidence.check_results import Check, Result
 from diagnosis.kinds.checks.check_table import load
 from diagnosis.model import LOG_KINDS, Kind, Parsed, ReadRange
 
@@ -24,8 +24,6 @@ SIGN_LINES: Final = 12
 MIN_LOG_SHARE: Final = 0.2
 #: Maximum number of results of one job.
 MAX_RESULTS: Final = 256
-#: The folder in which the desk keeps pasted output: ``checks/<machine>/<name>``.
-FOLDER: Final = "checks"
 _CLOCK: Final = re.compile(r"\b\d\d:\d\d:\d\d\b")
 _READ_KINDS: Final = (*LOG_KINDS, Kind.STATE, Kind.OTHER)
 #: Lines that name the machine: a prompt, a hostname, a launcher's prefix.
@@ -37,15 +35,27 @@ _HOST_PATTERNS: Final = (
 
 def recognise_output(text: str, path: str = "") -> Result | None:
     """The result in a text that is the output of a check; None for any other text. Linear."""
+    signed = _signed_checks(text)
+    if not signed or _is_log(text):
+        return None
+    results = (_result_of(check, text, path) for check in signed)
+    return next(filter(None, results), None)
+
+
+def _signed_checks(text: str) -> list[Check]:
+    """The checks whose sign occurs in the beginning of a text."""
     begin = _beginning(text)
-    for check in load():
-        if check.sign is None or not check.sign.search(begin) or _is_log(text):
-            continue
-        for outcome in check.outcomes:
-            found = outcome.pattern.search(text) if outcome.pattern is not None else None
-            if found is not None:
-                words = " ".join(found[0].replace("|", " ").split())[:160]
-                return Result(check, outcome, path, text.count("\n", 0, found.start()) + 1, words, _host(text))
+    return [check for check in load() if check.sign is not None and check.sign.search(begin)]
+
+
+def _result_of(check: Check, text: str, path: str) -> Result | None:
+    """The first outcome of a check whose pattern occurs in the text."""
+    for outcome in check.outcomes:
+        found = outcome.pattern.search(text) if outcome.pattern is not None else None
+        if found is not None:
+            words = " ".join(found[0].replace("|", " ").split())[:160]
+            line = text.count("\n", 0, found.start()) + 1
+            return Result(check, outcome, path, line, words, _host(text))
     return None
 
 
@@ -53,48 +63,54 @@ def read_results(parsed: Iterable[Parsed], read_: ReadRange) -> list[Result]:
     """The results among the artifacts, in the order of their paths. Reads the head of each small
     text.
     """
-    found: list[Result] = []
-    for part in sorted(parsed, key=lambda p: p.path):
-        if part.kind not in _READ_KINDS or not 0 < part.bytes <= MAX_OUTPUT_BYTES or len(found) >= MAX_RESULTS:
-            continue
-        begin = _beginning(read_(part.path, 0, HEAD_BYTES).decode("utf-8", "replace"))
-        if not any(check.sign is not None and check.sign.search(begin) for check in load()):
-            continue
-        result = recognise_output(read_(part.path, 0, MAX_OUTPUT_BYTES).decode("utf-8", "replace"), part.path)
-        if result is not None:
-            found.append(result)
-    return found
+    readable = [part for part in parsed if part.kind in _READ_KINDS]
+    small = [part for part in readable if 0 < part.bytes <= MAX_OUTPUT_BYTES]
+    results = (_result_of_file(part.path, read_) for part in sorted(small, key=lambda part: part.path))
+    return list(itertools.islice(filter(None, results), MAX_RESULTS))
+
+
+def _result_of_file(path: str, read_: ReadRange) -> Result | None:
+    """The result in one file, of which only the head is read where that has no sign of a check."""
+    head = read_(path, 0, HEAD_BYTES).decode("utf-8", "replace")
+    if not _signed_checks(head):
+        return None
+    return recognise_output(read_(path, 0, MAX_OUTPUT_BYTES).decode("utf-8", "replace"), path)
 
 
 def with_targets(results: Iterable[Result], known: Mapping[str, str]) -> list[Result]:
     """The results with their targets: from the path, then from the text, among the ``known`` names
     with their kinds. Where no machine is known, the name that the text or the path states stands.
     """
-    names = known.keys()
-    out = []
-    for result in results:
-        parts = PurePosixPath(result.path).parts
-        own = [part for part in parts if part in names or PurePosixPath(part).stem in names]
-        if own:
-            name = own[-1] if own[-1] in names else PurePosixPath(own[-1]).stem
-        elif result.target in names:
-            name = result.target
-        else:
-            short = {n for n in names if result.target and n.partition(".")[0] == result.target.partition(".")[0]}
-            name = short.pop() if len(short) == 1 else "" if names else result.target
-        out.append(replace(result, target=name, kind=known.get(name, "node")))
-    return out
+    named = [replace(result, target=_target_of(result, known)) for result in results]
+    return [replace(result, kind=known.get(result.target, "node")) for result in named]
+
+
+def _target_of(result: Result, known: Collection[str]) -> str:
+    """The known name in the path, else the one that the text states, in full or without its domain."""
+    parts = PurePosixPath(result.path).parts
+    stems = [PurePosixPath(part).stem for part in parts]
+    for of_path in (*reversed(parts), *reversed(stems)):
+        if of_path in known:
+            return of_path
+    if result.target in known or not known:
+        return result.target
+    host = result.target.partition(".")[0]
+    alike = [name for name in known if host and name.partition(".")[0] == host]
+    return alike[0] if len(alike) == 1 else ""
 
 
 def _beginning(text: str) -> str:
-    lines = (line for line in text[:HEAD_BYTES].splitlines() if line.strip())
+    lines = filter(str.strip, text[:HEAD_BYTES].splitlines())
     return "\n".join(itertools.islice(lines, SIGN_LINES))
 
 
 def _is_log(text: str) -> bool:
-    lines = [line for line in text.splitlines() if line.strip()]
-    return sum(_CLOCK.search(line) is not None for line in lines) > max(3.0, MIN_LOG_SHARE * len(lines))
+    lines = list(filter(str.strip, text.splitlines()))
+    timed = filter(_CLOCK.search, lines)
+    return sum(1 for _ in timed) > max(3.0, MIN_LOG_SHARE * len(lines))
 
 
 def _host(text: str) -> str:
-    return next((found[1] for pattern in _HOST_PATTERNS if (found := pattern.search(text[:HEAD_BYTES]))), "")
+    """The machine that the head of a text names; empty if it names none."""
+    found = (pattern.search(text[:HEAD_BYTES]) for pattern in _HOST_PATTERNS)
+    return next((host[1] for host in found if host), "")

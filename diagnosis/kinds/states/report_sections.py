@@ -15,6 +15,7 @@ from diagnosis.kinds.states.formats import Format, Series, format_of, load
 from diagnosis.kinds.states.pieces_of_text import SHAPES_WITH_TIMES, Piece, cut, without_title
 from diagnosis.kinds.states.shapes import Entry, entries
 from diagnosis.model import Kind, Parsed
+from diagnosis.plain import counted
 
 #: Larger files are no report of one machine.
 MAX_BYTES: Final = 64 << 20
@@ -181,12 +182,12 @@ def _notes(parts: Sequence[Section]) -> tuple[str, ...]:
 
 
 def _of_section(part: Section) -> str:
-    lines = "1 line" if part.lines == 1 else f"{part.lines:,} lines"
+    lines = counted(part.lines, "line", "lines")
     if part.is_log:
         return f"{lines} of a log."
     if part.form is None:
         return f"not recognised, {lines}; nothing was concluded from them."
-    facts = "1 fact was" if part.facts == 1 else f"{part.facts:,} facts were"
+    facts = counted(part.facts, "fact was", "facts were")
     return f"{part.form.title}: {facts} read."
 
 

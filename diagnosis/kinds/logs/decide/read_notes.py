@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 import polars as pl
 
 from diagnosis.kinds.logs.causes.case import Case
+from diagnosis.plain import counted
 
 _NS: Final = 1_000_000_000
 #: Times that are further apart are hardly those of one run.
@@ -69,7 +70,7 @@ def _sentence(read: _Read, steps: str) -> str:
 
 
 def _parts(read: _Read, steps: str) -> Iterator[str]:
-    writers = "1 writer" if read.writers == 1 else f"{read.writers:,} writers"
+    writers = counted(read.writers, "writer", "writers")
     yield f"{_lines(read.lines)} of {writers}"
     if read.first_at is None or read.last_at is None:
         yield "no line states a time"
@@ -83,7 +84,7 @@ def _parts(read: _Read, steps: str) -> Iterator[str]:
 
 
 def _lines(count: int) -> str:
-    return "1 line" if count == 1 else f"{count:,} lines"
+    return counted(count, "line", "lines")
 
 
 def _times(first_at: int, last_at: int) -> str:

@@ -16,7 +16,7 @@ from diagnosis.kinds.logs.causes.phase import Moment
 from diagnosis.kinds.logs.decide.locate import Place
 from diagnosis.kinds.logs.meaning.signatures import Signature, Strength
 from diagnosis.kinds.logs.rows import messages
-from diagnosis.plain import times_as_long
+from diagnosis.plain import counted, times_as_long
 from diagnosis.result import LogEvent
 
 LIMITS: Final = thresholds.limits("sentences")
@@ -83,7 +83,7 @@ def _root_sentence(case: Case, same: Sequence[LogEvent]) -> str:
     """
     lead = same[0]
     count = sum(event.count for event in same)
-    lines = "1 line" if count == 1 else f"{count:,} lines"
+    lines = counted(count, "line", "lines")
     wordings = f" in {len(same)} wordings" if len(same) > 1 else ""
     meaning = case.meaning(lead.signature, lead.example, lead.template)
     named = f"{meaning}: " if meaning else ""
@@ -184,7 +184,7 @@ def _history(case: Case) -> list[str]:
     if jobs:
         out.append(f"Messages that healthy jobs print too were left out ({jobs} jobs of {_SCOPES[case.pool.scope]}).")
     if older:
-        print_ = "1 healthy job prints" if older == 1 else f"{older} healthy jobs print"
+        print_ = counted(older, "healthy job prints", "healthy jobs print")
         out.append(f"{print_} other messages, as before an upgrade or a change of the log format, and did not count.")
     return out
 

@@ -20,7 +20,7 @@ from diagnosis.kinds.stacks.blame.collectives import State, compare, parallel_gr
 from diagnosis.kinds.stacks.blame.stack_report import StackReport, report_of
 from diagnosis.kinds.stacks.blame.voting import Outcome, decide, judge_round
 from diagnosis.kinds.stacks.ranks.dump_sources import find_layout, keep_one_job, node_names, with_world
-from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, with_ranks
 from diagnosis.kinds.stacks.ranks.identify import census, host_directories, rank_and_node
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.ranks.threads import odd_threads, odd_workers
@@ -149,8 +149,8 @@ def _with_recorded_groups(plan: Layout, states: Sequence[State]) -> Layout:
 
 def _by_rank_and_round(trainers: Iterable[Process]) -> list[Process]:
     """The trainers with a rank."""
-    ranked = [(p.rank, p.round, p) for p in trainers if p.rank is not None]
-    return [p for _, _, p in sorted(ranked, key=lambda row: row[:2])]
+    ordered = sorted(with_ranks(trainers), key=lambda row: (row[0], row[1].round))
+    return [p for _, p in ordered]
 
 
 def _accuse_by_ras(found: Findings, artifacts: Iterable[Parsed]) -> None:
@@ -180,7 +180,7 @@ def _note_unnamed(trainers: Sequence[Process], notes: list[str]) -> None:
 
 def _nodes_of(trainers: Iterable[Process], recorders: Iterable[_Recorder], plan: Layout) -> dict[int, str]:
     """Node of each rank; of a rank without a dump, the node of the dumped ranks around it."""
-    node_of = {p.rank: p.node for p in trainers if p.rank is not None and p.node}
+    node_of = {rank: p.node for rank, p in with_ranks(trainers) if p.node}
     node_of |= plan.node_of
     node_of |= {recorder.rank: recorder.node for recorder in recorders if recorder.node}
     return _nodes_of_blocks(node_of, plan.world_size or 0) | node_of

@@ -10,7 +10,7 @@ from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks, ranks_text
 from diagnosis.kinds.stacks.blame.accusations import Accusation, Findings, ShownRound
 from diagnosis.kinds.stacks.blame.collectives import Verdict
-from diagnosis.kinds.stacks.ranks.dumped_processes import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks
 from diagnosis.kinds.stacks.read.stack_frames import TRUNCATED
 
 #: Ranks that are missing are judged alike everywhere.
@@ -109,7 +109,7 @@ def _note_on_absent(shown: ShownRound, world_size: int | None) -> str:
 
 def _note_on_cut(processes: Iterable[Process]) -> str:
     every = list(processes)
-    cut = {p.rank for p in every if p.dump.status == TRUNCATED and p.rank is not None}
+    cut = {rank for rank, p in with_ranks(every) if p.dump.status == TRUNCATED}
     if not cut:
         return ""
     total = len({p.rank for p in every})

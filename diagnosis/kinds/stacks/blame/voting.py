@@ -17,7 +17,7 @@ from diagnosis.evidence.rank_names import fold_ranks, ranks_text
 from diagnosis.kinds.stacks.blame import evict
 from diagnosis.kinds.stacks.blame.blame import Blame, accuse_nobody, blame
 from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank, group_ranks
-from diagnosis.kinds.stacks.ranks.dumped_processes import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout
 
 #: Ranks that are missing are judged alike everywhere.
@@ -78,7 +78,7 @@ class Outcome:
 def judge_round(processes: Sequence[Process], layout: Layout) -> Round:
     """Groups, absences and blame of one round. Linear, see :func:`~diagnosis.kinds.stacks.blame.blame.blame`."""
     groups, failed, empty = group_ranks(processes)
-    seen = {p.rank for p in processes if p.rank is not None}
+    seen = {rank for rank, _ in with_ranks(processes)}
     world_size = layout.world_size or 0
     absent = world_size - sum(rank < world_size for rank in seen)
     unseen = (rank for rank in range(world_size) if rank not in seen)

@@ -16,7 +16,7 @@ import msgspec
 
 from diagnosis import thresholds
 from diagnosis.evidence.rank_names import fold_ranks
-from diagnosis.kinds.stacks.ranks.dumped_processes import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks
 from diagnosis.kinds.stacks.ranks.waits import COMM, Activity, activity, call_site
 from diagnosis.kinds.stacks.read.stack_frames import EMPTY, FAILED, OK, Dump, Frame, comparable_frames
 
@@ -104,9 +104,8 @@ def group_ranks(processes: Iterable[Process]) -> tuple[list[Group], list[int], l
     that first).
     """
     grouping = _Grouping()
-    for p in processes:
-        if p.rank is not None:
-            grouping.add(p.rank, p.dump)
+    for rank, p in with_ranks(processes):
+        grouping.add(rank, p.dump)
     for stack in grouping.cut:
         grouping.add_cut(stack)
     groups = sorted(_merge(grouping.groups), key=lambda group: (-len(group.ranks), min(group.ranks), group.key))

@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import replace
+from pathlib import Path
 from typing import Any, Final
 
 from diagnosis import numbers
 from diagnosis.evidence.rank_names import fold_ranks
 from diagnosis.json_values import Json, JsonObject
-from diagnosis.kinds.stacks.ranks.dumped_processes import Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import Process, with_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout, build, from_json, from_text
 from diagnosis.model import Kind, Parsed
 
@@ -93,15 +94,11 @@ def _configuration_lines(parsed: Iterable[Parsed], *, limit: int = 400) -> list[
 
     found: list[str] = []
     tables = dict.fromkeys(p.uniques for p in parsed if p.kind == Kind.LOG and p.uniques is not None)
-    for table in tables:
-        if table.exists() and len(found) < limit:
-            rows = (
-                pl.scan_parquet(table)
-                .filter(pl.col("example").str.contains(r"(?i)parallel|world[_ -]?size"))
-                .select("example")
-            )
-            found += rows.head(limit).collect()["example"].to_list()
-    return found[:limit]
+    states_sizes = pl.col("example").str.contains(r"(?i)parallel|world[_ -]?size")
+    for table in filter(Path.exists, tables):
+        rows = pl.scan_parquet(table).filter(states_sizes).select("example")
+        found += rows.head(limit - len(found)).collect()["example"].to_list()
+    return found
 
 
 def node_names(parsed: Iterable[Parsed], given: Sequence[str]) -> list[str]:
@@ -166,29 +163,24 @@ def _note_on_jobs(kept: Sequence[Process], dump_count: int, double_count: int) -
 
 
 def _first_of_each_rank(trainers: Iterable[Process]) -> list[Process]:
-    kept: list[Process] = []
-    seen: set[tuple[int, int]] = set()
+    kept: dict[object, Process] = {}
     for p in trainers:
-        if p.rank is None:
-            kept.append(p)
-        elif (p.round, p.rank) not in seen:
-            kept.append(p)
-            seen.add((p.round, p.rank))
-    return kept
+        is_of = id(p) if p.rank is None else (p.round, p.rank)
+        kept.setdefault(is_of, p)
+    return list(kept.values())
 
 
 def _shared_ranks(trainers: Iterable[Process]) -> set[tuple[int, int]]:
     """(round, rank) that were dumped on more than one node."""
-    holders: dict[tuple[int, int], set[str]] = {}
-    for p in trainers:
-        if p.rank is not None and p.node:
-            holders.setdefault((p.round, p.rank), set()).add(p.node)
+    holders: dict[tuple[int, int], set[str]] = defaultdict(set)
+    for rank, p in with_ranks(trainers):
+        holders[p.round, rank].update(filter(None, [p.node]))
     return {key for key, nodes in holders.items() if len(nodes) > 1}
 
 
 def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int] = ()) -> Layout:
     """Take the world size from the dumps if nothing states it; missing ranks at the end are then not noticed."""
-    dumped = [p.rank for p in trainers if p.rank is not None]
+    dumped = [rank for rank, _ in with_ranks(trainers)]
     ranks = max([*dumped, *recorded], default=-1) + 1
     if plan.world_size and ranks <= plan.world_size:
         return plan
@@ -212,7 +204,8 @@ def with_world(plan: Layout, trainers: Sequence[Process], recorded: Sequence[int
 
 def _dumped_world_size(trainers: Iterable[Process], ranks: int) -> int:
     """As many ranks on each node as on the fullest, ``ranks`` at least."""
-    per_node = Counter(p.node for p in trainers if p.node and p.rank is not None and p.round == 0)
+    first_round = [p for _, p in with_ranks(trainers) if p.round == 0]
+    per_node = Counter(filter(None, [p.node for p in first_round]))
     full = max(per_node.values(), default=0) * len(per_node)
     size = max(ranks, full)
     # one full node among very many does not represent the others

@@ -37,6 +37,11 @@ class Process:
     how: str = ""
 
 
+def with_ranks(processes: Iterable[Process]) -> list[tuple[int, Process]]:
+    """The processes whose rank is known, with it."""
+    return [(p.rank, p) for p in processes if p.rank is not None]
+
+
 def role_of(dump: Dump, path: str) -> str:
     """Trainer, launcher's agent, data-loader worker, process that saves checkpoints, or helper."""
     frames = list(chain.from_iterable(thread.frames for thread in dump.threads))

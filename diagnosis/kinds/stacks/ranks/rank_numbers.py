@@ -8,7 +8,7 @@ from collections import Counter, defaultdict
 from collections.abc import Container, Iterable, Sequence
 
 from diagnosis import numbers
-from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, stem_of
+from diagnosis.kinds.stacks.ranks.dumped_processes import TRAINER, Process, stem_of, with_ranks
 from diagnosis.kinds.stacks.ranks.layout import Layout
 from diagnosis.kinds.stacks.read.stack_frames import FAILED, OK
 
@@ -48,11 +48,8 @@ def make_local_ranks_global(found: list[Process], layout: Layout, notes: list[st
 
 def _ranks_by_name(found: Iterable[Process]) -> list[tuple[int, str, int]]:
     """Round, node and rank of each trainer whose rank stands in a name or a command."""
-    return [
-        (p.round, p.node, p.rank)
-        for p in found
-        if p.role == TRAINER and p.rank is not None and p.node and p.how in _HOW_BY_NAME
-    ]
+    by_name = [p for p in found if p.role == TRAINER and p.how in _HOW_BY_NAME]
+    return [(p.round, p.node, rank) for rank, p in with_ranks(by_name) if p.node]
 
 
 def _are_local_ranks(named: Sequence[tuple[int, str, int]]) -> bool:

@@ -12,7 +12,7 @@ from typing import Final
 
 from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.cluster import key_of
-from diagnosis.kinds.stacks.ranks.dumped_processes import LOADER, SAVER, TRAINER, Process
+from diagnosis.kinds.stacks.ranks.dumped_processes import LOADER, SAVER, TRAINER, Process, with_ranks
 from diagnosis.kinds.stacks.read.stack_frames import Thread, frame_text
 
 THRESHOLDS: Final = thresholds.of("threads")
@@ -63,13 +63,11 @@ def odd_threads(processes: Sequence[Process], ranks: Iterable[int], *, limit: in
     """Sentences by rank. A thread is odd if most of at least three ranks agree on another stack. Linear in
     threads."""
     compared = _ThreadComparison(ranks)
-    for p in processes:
-        if p.rank is None:
-            continue
+    for rank, p in with_ranks(processes):
         for name, thread in _other_threads(p):
             key = key_of(thread.frames)
             if key:
-                compared.add(p.rank, name, key)
+                compared.add(rank, name, key)
     found: dict[int, list[str]] = defaultdict(list)
     for (rank, name), key in sorted(compared.stack_of.items()):
         usual = compared.usual(name)
@@ -100,10 +98,9 @@ def odd_workers(processes: Sequence[Process]) -> dict[int, str]:
 def _ranks_by_stack(processes: Iterable[Process], role: str) -> dict[tuple[str, ...], set[int]]:
     """The ranks of the processes of one role, by the stack of their main thread."""
     ranks_at: dict[tuple[str, ...], set[int]] = defaultdict(set)
-    for p in processes:
-        if p.role != role or p.rank is None:
-            continue
+    own = (p for p in processes if p.role == role)
+    for rank, p in with_ranks(own):
         main = p.dump.main()
         if main is not None and main.frames:
-            ranks_at[key_of(main.frames)].add(p.rank)
+            ranks_at[key_of(main.frames)].add(rank)
     return ranks_at

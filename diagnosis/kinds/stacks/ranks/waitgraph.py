@@ -12,6 +12,8 @@ from dataclasses import dataclass, field
 from itertools import chain
 from typing import Final
 
+import numpy as np
+
 from diagnosis import thresholds
 from diagnosis.kinds.stacks.ranks.cluster import Group, group_of_rank
 from diagnosis.kinds.stacks.ranks.layout import Layout
@@ -87,45 +89,20 @@ def _is_within(group: Group, sets: Iterable[set[int]]) -> bool:
     return any(ranks.issuperset(group.ranks) for ranks in sets)
 
 
-def components(edges: Iterable[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
+def components(edges: Sequence[tuple[int, int]], size: int) -> tuple[list[int], list[bool]]:
     """Strongly connected components: the component of each vertex, and whether no edge leaves a component.
-
-    Tarjan's algorithm without recursion (a pipeline of thousands of ranks is a path as long); O(vertices + edges).
+    O(vertices + edges).
     """
-    after: list[list[int]] = [[] for _ in range(size)]
-    for a, b in edges:
-        after[a].append(b)
-    order, low, label = [-1] * size, [0] * size, [-1] * size
-    is_end: list[bool] = []
-    open_ones: list[int] = []
-    clock = 0
-    for root in range(size):
-        work = [(root, 0)] if order[root] < 0 else []
-        while work:
-            at, nth = work.pop()
-            if nth == 0:
-                order[at] = low[at] = clock
-                clock += 1
-                open_ones.append(at)
-            elif label[after[at][nth - 1]] < 0:
-                low[at] = min(low[at], low[after[at][nth - 1]])
-            for i in range(nth, len(after[at])):
-                to = after[at][i]
-                if order[to] < 0:
-                    work += [(at, i + 1), (to, 0)]
-                    break
-                if label[to] < 0:
-                    low[at] = min(low[at], order[to])
-            else:
-                if low[at] == order[at]:
-                    own = len(is_end)
-                    is_end.append(True)
-                    while label[at] < 0:
-                        label[open_ones.pop()] = own
-    for at, targets in enumerate(after):
-        if any(label[to] != label[at] for to in targets):
-            is_end[label[at]] = False
-    return label, is_end
+    from scipy.sparse import coo_array  # noqa: PLC0415 (heavy; web processes import this module)
+    from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
+
+    begins, ends = np.array(edges, np.int64).reshape(-1, 2).T
+    graph = coo_array((np.ones(len(edges), np.bool_), (begins, ends)), shape=(size, size))
+    count, label = connected_components(graph, connection="strong")
+    is_leaving = label[begins] != label[ends]
+    is_end = np.ones(count, np.bool_)
+    is_end[label[begins[is_leaving]]] = False
+    return label.tolist(), is_end.tolist()
 
 
 def _failed_peers(ends: Sequence[int], of: Mapping[int, Group], layout: Layout, failed: Sequence[int]) -> list[int]:

@@ -15,6 +15,7 @@ from diagnosis.kinds.logs.meaning import roster
 from diagnosis.kinds.logs.meaning.catalogue import failure_events
 from diagnosis.kinds.logs.read import raw_lines
 from diagnosis.model import Role
+from diagnosis.plain import counted
 
 LIMITS: Final = thresholds.limits("complaints")
 THRESHOLDS: Final = thresholds.of("complaints")
@@ -47,6 +48,6 @@ def look(case: Case) -> Iterator[Clue]:
         return
     for node in silent:
         of = len(complain[node])
-        nodes = "1 other node complains" if of == 1 else f"{of} other nodes complain"
+        nodes = counted(of, "other node complains", "other nodes complain")
         reason = f"{nodes} about {node}, which complains about nobody"
         yield Clue(node, WEIGHTS.likely / len(silent) ** 0.5, reason)
