@@ -9,7 +9,7 @@ T0 = 1_795_226_000.0
 LOG = "logs/gpu-0412.log"
 
 _REPORT: dict[str, Any] = {
-    "version": 1,
+    "version": 2,
     "engine": "0.1.0",
     "headline": "GPU 5 of gpu-0412 fell off the bus at iteration 18,204.",
     "inputs": [{"path": LOG, "kind": "log", "sha256": "ab" * 32, "lines": 900, "skipped": None}],
@@ -19,6 +19,40 @@ _REPORT: dict[str, Any] = {
         "nodes": 4,
         "world_size": 32,
         "layout": {"tp": 8, "pp": 2, "dp": 2},
+    },
+    "conclusion": {
+        "condition": "failed",
+        "outcome": "failed",
+        "id": "hardware.gpu.off_bus",
+        "category": "hardware",
+        "subcategory": "gpu_off_bus",
+        "confidence": 0.93,
+        "sentence": "GPU 5 of gpu-0412 fell off the bus at iteration 18,204.",
+        "alternatives": [{"id": "hardware.gpu.off_bus", "p": 0.93}, {"id": "hardware.gpu.ecc", "p": 0.04}],
+        "seen": [{"kind": "node", "name": "gpu-0412", "rank": None, "why": "Xid 79 only here"}],
+        "fault": [
+            {
+                "kind": "node",
+                "name": "gpu-0412",
+                "rank": None,
+                "p": 0.97,
+                "reasons": ["Xid 79 only here"],
+                "why": "Xid 79 only here",
+                "from": ["logs"],
+            }
+        ],
+        "moment": {
+            "t": T0 + 500,
+            "until": None,
+            "stage": "training",
+            "iteration": 18204,
+            "how": "the first root event",
+            "why": "a root event",
+        },
+        "chain": [],
+        "checks": [],
+        "disagreements": [],
+        "slowdowns": [],
     },
     "suspects": [
         {
@@ -145,6 +179,17 @@ def healthy() -> dict[str, Any]:
         "events": [],
         "nodes": [],
         "symptom": "none",
+    }
+    report["conclusion"] |= {
+        "condition": "healthy",
+        "outcome": "succeeded",
+        "id": "none",
+        "category": "none",
+        "subcategory": "none",
+        "alternatives": [{"id": "none", "p": 0.93}],
+        "seen": [],
+        "fault": [],
+        "moment": None,
     }
     report["suspects"], report["headline"] = [], "The job completed; no failure found."
     return report

@@ -13,7 +13,7 @@ from ingest.refusals import Refused
 from ingest.signals import swept
 from tests.factories import make_attempt, make_cluster, make_job, make_team, make_user
 from tests.triage.chats import SECRET, chatting
-from tests.triage.report import sample
+from tests.triage.report import healthy, sample
 from triage.destinations import ALL, Address
 from triage.domain.route_message import message_of
 from triage.models import Delivery, Route
@@ -131,10 +131,9 @@ def test_an_incident_that_matches_only_after_a_new_diagnosis_is_told_then_and_it
     attempt = make_attempt()
     diagnosed(attempt)
     assert not chats.got
-    logs = {**sample()["logs"], "id": "hardware.gpu.ecc", "subcategory": "gpu_ecc"}
-    diagnosed(attempt, revision=2, logs=logs)
+    diagnosed(attempt, revision=2, conclusion={**sample()["conclusion"], "id": "hardware.gpu.ecc"})
     assert len(chats.got) == 1
-    diagnosed(attempt, revision=3, logs={**logs, "is_failure": False, "id": "none"}, suspects=[])
+    diagnosed(attempt, revision=3, conclusion=healthy()["conclusion"], suspects=[])
     assert chats.bodies("/slack")[-1]["text"].startswith("A later diagnosis found no failure")
 
 

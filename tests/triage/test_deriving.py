@@ -139,7 +139,7 @@ def test_a_resolved_incident_whose_moment_moves_has_another_time_to_repair():
     incident.set_resolved(NOW)
     incident.save()
     moved = sample()
-    moved["logs"]["events"][0]["first_at"] = T0 + 100
+    moved["conclusion"]["moment"]["t"] = T0 + 100
     diagnosis_store(attempt=attempt, revision=2, report=moved, now=NOW)
     again = attempt.incidents.get()
     assert again.repaired_s == incident.repaired_s + 400

@@ -80,17 +80,9 @@ def test_of_an_error_that_spread_the_page_shows_who_printed_it_first(client, ada
 
 def test_many_accused_are_folded_and_the_same_reasons_are_said_once(client, ada):
     report = sample()
-    report["suspects"] = [
-        {
-            "entity": f"gpu-{n}",
-            "kind": "node",
-            "score": 0.9,
-            "suspect": True,
-            "from": ["logs"],
-            "reasons": ["fell silent"],
-        }
-        for n in range(12)
-    ]
+    accused = {"kind": "node", "rank": None, "p": 0.9, "from": ["logs"], "reasons": ["fell silent"]}
+    report["conclusion"]["fault"] = [{**accused, "name": f"gpu-{n}"} for n in range(12)]
+    report["suspects"] = []
     attempt = make_attempt()
     diagnosis_store(attempt=attempt, revision=1, report=report)
     page = budget(client, f"/incidents/{attempt.incidents.get().pk}/", INCIDENT_QUERIES)

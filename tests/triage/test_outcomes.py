@@ -24,7 +24,7 @@ NOW = datetime(2026, 11, 20, tzinfo=UTC)
 def diagnosed(said: str, found: str) -> Job:
     """A job of which people say one thing, and its report another."""
     report = sample() if found == "failed" else healthy()
-    report["logs"]["outcome"] = found
+    report["conclusion"]["outcome"] = found
     attempt = make_attempt(make_job("told", declared_outcome=said, revision=1))
     diagnosis_store(attempt=attempt, revision=1, report=report)
     return Job.objects.get()

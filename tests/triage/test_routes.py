@@ -14,7 +14,7 @@ from ingest.signals import artifact_ready, run_failed, swept, tidied
 from tests.factories import make_attempt, make_cluster, make_incident, make_job, make_team, make_user
 from tests.patience import wait_for
 from tests.triage.receiver import verify
-from tests.triage.report import sample
+from tests.triage.report import healthy, sample
 from triage.models import Activity, Decision, Delivery, Route
 from triage.services import outbox, reviewing, reviewing_many, routes
 from triage.services.diagnosing import diagnosis_store
@@ -98,9 +98,7 @@ def test_a_failure_that_comes_back_is_reported_as_a_regression_and_one_that_goes
     regressed = next(json.loads(b) for b in receiver.bodies() if b"incident.regressed" in b)
     assert regressed["data"]["regressed_from"] == old.pk
     receiver.got.clear()
-    healthy = sample()
-    healthy["logs"] = {**healthy["logs"], "is_failure": False, "category": "none"}
-    diagnosis_store(attempt=again, revision=2, report=healthy)
+    diagnosis_store(attempt=again, revision=2, report=healthy())
     assert sorted(told(receiver)) == ["incident.withdrawn", "job.diagnosed"]
 
 

@@ -27,7 +27,8 @@ def stored():
     """Two jobs: one diagnosed from the report that all tests share, one with lines of its own."""
     report = sample()
     report["logs"]["events"][0]["lines"][0]["rank"] = 5
-    report["suspects"].append({"entity": "rank 12", "kind": "rank", "score": 0.5, "suspect": True, "ranks": [12, 13]})
+    ranks = [{"kind": "rank", "name": str(rank), "rank": rank, "p": 0.5, "from": ["stacks"]} for rank in (12, 13)]
+    report["conclusion"]["fault"] += ranks
     diagnosis_store(attempt=make_attempt(make_job("llama", name="Llama 70B retraining")), revision=1, report=report)
     make_incident(
         make_job("other"),

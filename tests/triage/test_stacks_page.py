@@ -1,17 +1,12 @@
 """The Stacks tab of a job and the replay planner."""
 
-from dataclasses import replace
-
 import pytest
 from django.urls import reverse
 
-from tests.diagnosis.kinds.reports import stacks_json
-from tests.diagnosis.kinds.stacks import simulate
 from tests.factories import make_attempt, make_job, make_user
 from tests.pages import page_text
 from triage.charts import stacks
 from triage.charts.stacks import _OUTLIER, _SUSPECT, icicle_chart, unfold
-from triage.domain.report_facts import incident_of
 from triage.models import Diagnosis
 from triage.selectors.stacks import stacks_view
 
@@ -175,15 +170,3 @@ def test_sizes_that_do_not_fit_are_explained(planner, given, said):
 
 def test_a_machine_listed_twice_is_named(client, planner):
     assert "listed twice" in page_text(client.get(reverse("replay"), {"machines": "a a"}))
-
-
-def test_a_hang_whose_stacks_name_nobody_is_an_open_incident_and_not_a_healthy_job():
-    case = simulate.hang({"tp": 1, "pp": 1, "dp": 8}, "tp-dp-pp", {3}, "kernel")
-    alike = dict.fromkeys(case.stacks, simulate.FRAMES["megatron"]["dp"])
-    stacks = stacks_json(simulate.dumps(replace(case, stacks=alike, culprits=set())))
-    report = {"version": 1, "engine": "t", "headline": stacks["reason"], "stacks": stacks, "suspects": []}
-    found = incident_of(report)
-    assert (found.category, found.symptom) == ("unknown", "hang")
-    assert found.headline.startswith("All 8 ranks are in the same collective")
-    assert incident_of({**report, "stacks": {**stacks, "is_moving": True}}) is None
-    assert incident_of({**report, "logs": {"is_failure": False}}) is None

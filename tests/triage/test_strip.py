@@ -318,7 +318,7 @@ def test_texts_of_the_strip_are_data_and_never_markup(client, ada):
 
 
 @pytest.mark.django_db
-def test_a_report_of_version_1_keeps_the_timeline(client, ada):
+def test_a_report_with_an_empty_chain_shows_the_timeline(client, ada):
     page = page_of(client, sample())
     assert "data-chart-url" in page
     assert 'id="strip"' not in page

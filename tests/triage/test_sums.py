@@ -93,7 +93,7 @@ def test_a_new_diagnosis_moves_an_incident_to_another_week_and_one_without_failu
     diagnosis_store(attempt=attempt, revision=1, report=sample())
     assert kept.look()
     moved = sample()
-    moved["logs"]["events"][0]["first_at"] = T0 - 9 * 86_400
+    moved["conclusion"]["moment"]["t"] = T0 - 9 * 86_400
     diagnosis_store(attempt=attempt, revision=2, report=moved)
     assert kept.look()
     diagnosis_store(attempt=attempt, revision=3, report=healthy())

@@ -83,9 +83,8 @@ def test_what_failed_on_an_earlier_attempt_counts_for_the_next_of_the_same_kind(
     page = page_text(client.get(reverse("incident", args=[later.pk])))
     assert f"attempt 0, #{incident.pk}" in page
     assert "<b>Stop-time checks</b>" in advice_on(client, incident)
-    other = sample()
-    other["logs"] |= {"category": "user", "subcategory": "type_error", "id": "user.exception"}
-    different = incident_of(incident.job, number=2, logs=other["logs"])
+    code = {"category": "user", "subcategory": "type_error", "id": "user.exception"}
+    different = incident_of(incident.job, number=2, conclusion=sample()["conclusion"] | code)
     assert "Already tried" not in advice_on(client, different)
 
 
@@ -134,11 +133,10 @@ def hang():
 
 
 def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
-    suspects = [
-        {"entity": "node-002", "kind": "node", "score": 0.9, "suspect": True, "from": ["stacks"], "reasons": []}
-    ]
+    accused = {"kind": "node", "name": "node-002", "rank": None, "p": 0.9, "from": ["stacks"], "reasons": []}
+    conclusion = sample()["conclusion"] | {"fault": [accused]}
     advice = {"action": "over_evict", "targets": ["node-000", "node-002"], "rule": "over_evict.hang_group"}
-    found = incident_of(make_job("hung"), stacks=hang(), suspects=suspects, advice=advice)
+    found = incident_of(make_job("hung"), stacks=hang(), conclusion=conclusion, advice=advice)
     page = page_text(client.get(reverse("incident", args=[found.pk])))
     table = page.partition('data-testid="eviction"')[2].partition("</table>")[0]
     rows = table.split("<tr>")[2:]
@@ -155,9 +153,9 @@ def test_each_candidate_group_shows_what_evicting_it_takes_out(client, ada):
 
 
 def test_without_anything_to_evict_there_is_no_table(client, ada):
-    nobody = {**sample()["logs"], "nodes": []}
+    nobody = sample()["conclusion"] | {"fault": []}
     advice = {"action": "fix_input", "rule": "fix.input"}
-    found = incident_of(make_job("plain"), logs=nobody, suspects=[], advice=advice)
+    found = incident_of(make_job("plain"), conclusion=nobody, suspects=[], advice=advice)
     assert 'data-testid="eviction"' not in page_text(client.get(reverse("incident", args=[found.pk])))
 
 

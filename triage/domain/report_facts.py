@@ -14,8 +14,6 @@ from triage.domain.finding_facts import FindingFacts, findings_of
 #: more rows than people read; the report has all
 MAX_SUSPECTS = 40
 MAX_HEADLINE = 500
-#: the kinds that make an incident from flows alone, and the category of each
-_SLOW_KINDS = {"slow_group": "performance.network", "slow_switch": "performance.network"}
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,55 +60,36 @@ def incident_of(report: dict[str, Any], stated_outcome: str = "") -> IncidentFac
     evidence ends well: nobody would see it otherwise. Its category and its cost are unknown.
     """
     logs = report.get("logs") or {}
-    conclusion = report.get("conclusion")
-    condition = str((conclusion or {}).get("condition") or "")
-    category, confidence = _category_and_confidence(report, logs, conclusion)
-    headline = report.get("headline") or logs.get("headline") or ""
-    suspects = suspects_of(report)
-    is_only_stated = not category and stated_outcome == "failed"
-    if is_only_stated:
-        category, conclusion, suspects = "unknown", {}, [row for row in suspects if not row.is_accused]
-        headline = headline if headline.startswith("Reported as") else f"Reported as failed: {headline}"
-    if not category:
+    conclusion = report.get("conclusion") or {}
+    condition = str(conclusion.get("condition") or "")
+    is_problem = condition in PROBLEM_CONDITIONS
+    if not is_problem and stated_outcome != "failed":
         return None
-    runner_up = logs.get("runner_up") or {}
-    if conclusion is not None:  # shares of one whole, unlike those of a report of version 1
-        runner_up = next(
-            ({"id": a["id"], "confidence": a["p"]} for a in (conclusion.get("alternatives") or [])[1:]), {}
-        )
-    start = (conclusion or {}).get("moment") or {}
+    suspects, headline = suspects_of(report), str(report.get("headline") or "")
+    if not is_problem:
+        suspects = [row for row in suspects if not row.is_accused]
+        headline = headline if headline.startswith("Reported as") else f"Reported as failed: {headline}"
+    answer = conclusion if is_problem else {}
+    moment = answer.get("moment") or {}
+    category = str(answer.get("id") or "unknown")
+    second = next(iter((answer.get("alternatives") or [])[1:]), {})
     return IncidentFacts(
-        headline=(headline or _plain_headline(category, suspects))[:MAX_HEADLINE],
+        headline=headline[:MAX_HEADLINE],
         category=category,
-        confidence=confidence,
-        runner_up=runner_up.get("id") or "",
-        runner_up_confidence=runner_up.get("confidence"),
+        confidence=float(answer.get("confidence") or 0),
+        runner_up=second.get("id") or "",
+        runner_up_confidence=second.get("p"),
         condition=condition,
-        symptom="" if is_only_stated else _symptom(report, logs, category),
-        stage=str(start.get("stage") or logs.get("stage") or ""),
-        iteration=logs.get("iteration") if conclusion is None else start.get("iteration"),
+        symptom=_symptom(report, logs, category) if is_problem else "",
+        stage=str(moment.get("stage") or logs.get("stage") or ""),
+        iteration=moment.get("iteration"),
         fingerprint=logs.get("fingerprint") or "",
         node_count=node_count_of(report),
         happened_at=_happened_at(report, logs),
-        lost_s=None if is_only_stated else _lost_s(report, logs),
+        lost_s=_lost_s(report, logs) if is_problem else None,
         findings=findings_of(report),
         suspects=suspects,
     )
-
-
-def _category_and_confidence(
-    report: dict[str, Any], logs: dict[str, Any], conclusion: dict[str, Any] | None
-) -> tuple[str, float]:
-    """Category and confidence of what the evidence shows; an empty category where it shows nothing."""
-    if conclusion:
-        return (
-            (conclusion["id"], float(conclusion["confidence"]))
-            if conclusion["condition"] in PROBLEM_CONDITIONS
-            else ("", 0.0)
-        )
-    if logs.get("is_failure"):
-        return logs.get("id") or "unknown", float(logs.get("confidence") or 0)
-    return _category_without_logs(report)
 
 
 def evidence_digest_of(report: dict[str, Any]) -> str:
@@ -128,9 +107,8 @@ def is_steady(report: dict[str, Any]) -> bool:
 
 
 def outcome_of(report: dict[str, Any]) -> str:
-    """How the job ended, as the conclusion says; as the logs say in older reports."""
-    conclusion = report.get("conclusion") or {}
-    return str(conclusion.get("outcome") or (report.get("logs") or {}).get("outcome") or "unknown")
+    """How the job ended, as the conclusion says."""
+    return str((report.get("conclusion") or {}).get("outcome") or "unknown")
 
 
 def node_count_of(report: dict[str, Any]) -> int | None:
@@ -180,53 +158,20 @@ def utc_time(seconds: float | None) -> datetime | None:
         return None
 
 
-def _category_without_logs(report: dict[str, Any]) -> tuple[str, float]:
-    """Category of an episode that only flows or stacks show.
-
-    A single slow step is no incident: healthy runs have them. A slow group or switch is one, and so is an accused
-    suspect.
-    """
-    flows = report.get("flows") or {}
-    rows = [row for job in flows.get("jobs") or [] for row in job.get("diagnoses") or []] + (
-        flows.get("diagnoses") or []
-    )
-    slow = [row for row in rows if row.get("kind") in _SLOW_KINDS]
-    is_accused = any(row.get("suspect", True) for row in report.get("suspects") or [])
-    if slow and (is_accused or not report.get("logs")):
-        return _SLOW_KINDS[slow[0]["kind"]], float(slow[0].get("confidence") or 0.5)
-    stacks = report.get("stacks") or {}
-    # Stacks are dumped from jobs that hang: if they name nobody and no log says more, the cause of the hang is unknown.
-    if stacks and (is_accused or not (report.get("logs") or stacks.get("is_moving"))):
-        return "unknown", 0.0
-    return "", 0.0
-
-
 def _symptom(report: dict[str, Any], logs: dict[str, Any], category: str) -> str:
-    named_symptom = str(logs.get("symptom") or "")
-    plain = named_symptom if named_symptom not in ("", "none") else _plain_symptom(report, category)
-    return symptom_of(decode(report.get("conclusion"), Answer), plain)
-
-
-def _plain_symptom(report: dict[str, Any], category: str) -> str:
-    if category.startswith("performance"):
-        return "slow"
+    """The symptom of a job with a problem; where its logs name none, what category and stacks imply."""
+    symptom = str(logs.get("symptom") or "none")
     stacks = report.get("stacks")
-    return "" if not stacks else "slow" if stacks.get("is_moving") else "hang"
-
-
-def _plain_headline(category: str, suspects: list[SuspectFacts]) -> str:
-    where = next((f" on {suspect.entity}" for suspect in suspects if suspect.is_accused), "")
-    return f"{category.replace('.', ' › ')}{where}"
+    if symptom == "none":
+        is_slow = category.startswith("performance") or bool(stacks and stacks.get("is_moving"))
+        symptom = "slow" if is_slow else "hang" if stacks else ""
+    return symptom_of(decode(report.get("conclusion"), Answer), symptom)
 
 
 def _happened_at(report: dict[str, Any], logs: dict[str, Any]) -> datetime | None:
     start = utc_time(((report.get("conclusion") or {}).get("moment") or {}).get("t"))
     if start is not None:
         return start
-    times = [event.get("first_at") for event in logs.get("events") or [] if event.get("role") == "root"]
-    known_times = [t for t in times if t is not None]
-    if known_times:
-        return utc_time(min(known_times))
     return utc_time((logs.get("timeline") or {}).get("t1"))
 
 
@@ -262,11 +207,9 @@ def _lost_s(report: dict[str, Any], logs: dict[str, Any]) -> float | None:
 
 def suspects_of(report: dict[str, Any]) -> list[SuspectFacts]:
     """The suspects that the conclusion accuses, most probable first, then those that are only ranked."""
-    conclusion = report.get("conclusion")
-    if not conclusion:
-        return _suspects_of_version_1(report, report.get("logs") or {})
-    facts = [_accused_suspect(row) for row in conclusion["fault"]]
-    accused = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in conclusion["fault"]}  # each once
+    fault = (report.get("conclusion") or {}).get("fault") or []
+    facts = [_accused_suspect(row) for row in fault]
+    accused = {fact.entity for fact in facts} | {f"rank {row.get('rank')}" for row in fault}
     for row in report.get("suspects") or []:
         if str(row.get("entity") or "") in accused:
             continue
@@ -294,35 +237,3 @@ def _accused_suspect(row: dict[str, Any]) -> SuspectFacts:
         reasons=list(row.get("reasons") or []),
         sources=list(row.get("from") or ["logs"]),
     )
-
-
-def _suspects_of_version_1(report: dict[str, Any], logs: dict[str, Any]) -> list[SuspectFacts]:
-    ranked = {row.get("node"): row for row in logs.get("nodes") or []}
-    facts = []
-    for row in report.get("suspects") or []:
-        entity = str(row.get("entity") or "")
-        node_row = ranked.pop(entity, {})
-        accused = row.get("suspect", node_row.get("suspect", True))
-        facts.append(
-            SuspectFacts(
-                entity=entity[:200],
-                kind=(row.get("kind") or "node")[:10],
-                score=float(row.get("score") or 0),
-                is_accused=bool(accused),
-                reasons=row.get("reasons") or node_row.get("reasons") or [],
-                sources=row.get("from") or ["logs"],
-            )
-        )
-    for name, row in ranked.items():
-        facts.append(
-            SuspectFacts(
-                entity=str(name)[:200],
-                kind="node",
-                score=float(row.get("score") or 0),
-                is_accused=bool(row.get("suspect")) and not report.get("suspects"),
-                reasons=row.get("reasons") or [],
-                sources=["logs"],
-            )
-        )
-    facts.sort(key=lambda s: (not s.is_accused, -s.score))
-    return facts[:MAX_SUSPECTS]

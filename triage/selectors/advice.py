@@ -176,8 +176,6 @@ def evictions(report: dict[str, Any], advice: dict[str, Any], gpus_per_node: int
     stacks = report.get("stacks") or {}
     node_of = {row["rank"]: row["node"] for row in stacks.get("ranks") or [] if row.get("node")}
     accused = {row.entity for row in suspects_of(report) if row.is_accused and row.kind == "node"}
-    if not report.get("conclusion"):
-        accused |= set(stacks.get("suspect_nodes") or [])
     advised = set(advice.get("targets") or []) if advice.get("action") in EVICTING_ACTIONS else set()
     on: dict[str, int] = {}
     for node in node_of.values():

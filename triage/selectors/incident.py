@@ -129,12 +129,10 @@ class IncidentView:
 
     @property
     def answer(self) -> str:
-        """Why nobody is accused: where it was seen; for a report of version 1 the logs' own words."""
-        conclusion = self.report.get("conclusion")
-        if conclusion is None:
-            return str((self.report.get("logs") or {}).get("answer") or "")
-        nodes = [str(row["name"]) for row in conclusion["seen"] if row["kind"] == "node"]
-        ranks = [str(row["name"]) for row in conclusion["seen"] if row["kind"] == "rank"]
+        """Why nobody is accused: where it was seen."""
+        seen = (self.report.get("conclusion") or {}).get("seen") or []
+        nodes = [str(row["name"]) for row in seen if row["kind"] == "node"]
+        ranks = [str(row["name"]) for row in seen if row["kind"] == "rank"]
         parts = [", ".join(nodes[:3]) + (f" and {len(nodes) - 3} more" if len(nodes) > 3 else "")] if nodes else []
         if ranks:
             word = "rank" if len(ranks) == 1 else "ranks"

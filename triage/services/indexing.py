@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections import defaultdict
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from itertools import batched, groupby
@@ -20,13 +19,12 @@ from triage.search import word_rules
 BATCH_SIZE = 500
 #: maximum number of ranks in one entry
 MAX_RANKS = 512
-_RANK = re.compile(r"(?:^|\brank[ _:-]*)(\d{1,9})$")
 
 
 def search_entry_write(*, incident: Incident, job: Job, facts: IncidentFacts) -> None:
     """Write the words of an incident from its latest diagnosis. Call it in the transaction that stores it."""
     findings = [(row.role, row.template, row.example, row.lines, row.signature) for row in facts.findings]
-    ranks = _accused_ranks(*(incident.diagnosis.report.get(key) for key in ("conclusion", "suspects")))
+    ranks = _accused_ranks(incident.diagnosis.report.get("conclusion"))
     remarks = remarks_of([incident.pk])[incident.pk]
     fields = _fields([facts.headline, job.name, job.slug, *remarks], findings, ranks)
     SearchEntry.objects.update_or_create(incident=incident, defaults=fields)
@@ -108,8 +106,7 @@ def search_entries_build(
         for number, group in groupby(rows, key=itemgetter(0)):
             findings_by_incident[number] = [row[1:] for row in group]
         heads = incidents.objects.filter(pk__in=numbers).values_list(
-            *("pk", "headline", "job__name", "job__slug"),
-            *("diagnosis__report__conclusion", "diagnosis__report__suspects"),
+            "pk", "headline", "job__name", "job__slug", "diagnosis__report__conclusion"
         )
         said = remarks(numbers)
         entries.objects.bulk_create(
@@ -118,10 +115,10 @@ def search_entries_build(
                 **_fields(
                     [headline, name, slug, *said.get(pk, ())],
                     findings_by_incident.get(pk, []),
-                    _accused_ranks(*accused),
+                    _accused_ranks(conclusion),
                 ),
             )
-            for pk, headline, name, slug, *accused in heads
+            for pk, headline, name, slug, conclusion in heads
         )
         written += len(numbers)
         yield written
@@ -149,13 +146,7 @@ def _fields(about: Iterable[str], findings: Iterable[tuple[Any, ...]], accused: 
     }
 
 
-def _accused_ranks(conclusion: dict[str, Any] | None, suspects: list[dict[str, Any]] | None) -> list[int]:
-    """The ranks that the conclusion accuses; for a report of version 1, its suspects."""
-    if conclusion:
-        return [row["rank"] for row in conclusion.get("fault") or [] if isinstance(row.get("rank"), int)]
-    ranks: list[int] = []
-    for suspect in suspects or []:
-        if suspect.get("suspect", True):
-            match = _RANK.search(str(suspect.get("entity") or "")) if suspect.get("kind") == "rank" else None
-            ranks += [*([int(match[1])] if match else []), *(suspect.get("ranks") or [])]
-    return ranks
+def _accused_ranks(conclusion: dict[str, Any] | None) -> list[int]:
+    """The ranks that the conclusion accuses."""
+    fault = (conclusion or {}).get("fault") or []
+    return [row["rank"] for row in fault if isinstance(row.get("rank"), int)]
