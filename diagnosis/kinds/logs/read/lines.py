@@ -10,7 +10,6 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from typing import BinaryIO, Final
 
 import numpy as np
@@ -178,14 +177,24 @@ def _newlines(raw: bytes, encoding: str) -> npt.NDArray[np.int64]:
 
 
 def _clean_lines(block: Block, count: int) -> tuple[list[str], npt.NDArray[np.int64]]:
-    """The lines of ``count`` physical lines, and how many each of these has."""
+    """The text of each of ``count`` physical lines, and how many lines each text has."""
     split = decode(block.raw, block.encoding).split("\n")[:count]
     split += [""] * (count - len(split))
     if not block.is_wrapped:
         return [clean_line(line) for line in split], np.ones(count, np.int64)
-    records = [text.split("\n") for text in wrapped.unwrap_all(split)]
-    lines = list(map(clean_line, chain.from_iterable(records)))
-    return lines, np.array([len(record) for record in records], np.int64)
+    texts = [text if _is_clean(text) else _clean_text(text) for text in wrapped.unwrap_all(split)]
+    return texts, np.array([text.count("\n") + 1 for text in texts], np.int64)
+
+
+def _is_clean(text: str) -> bool:
+    """Whether :func:`clean_line` changes no line of a text."""
+    if any(char in text for char in "\r\x1b\0"):
+        return False
+    return len(text) <= LINE_CHARS or max(map(len, text.split("\n"))) <= LINE_CHARS
+
+
+def _clean_text(text: str) -> str:
+    return "\n".join(map(clean_line, text.split("\n")))
 
 
 def clean_line(line: str) -> str:
@@ -271,7 +280,8 @@ def blocks(
     while not is_last:
         chunk = _read_full(stream, block_bytes)
         is_last = len(chunk) < block_bytes
-        piece_bytes = _BLOCK_LINES if chunk.count(b"\n") > _BLOCK_LINES else block_bytes
+        lines_inside = chunk.count(b"\n") + (chunk.count(rb"\n") if is_wrapped else 0)
+        piece_bytes = _BLOCK_LINES if lines_inside > _BLOCK_LINES else block_bytes
         pieces = [chunk[at : at + piece_bytes] for at in range(0, len(chunk), piece_bytes)] or [b""]
         for piece in pieces[:-1]:
             yield from cutter.blocks(piece, last=False)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import io
+import json
 from pathlib import Path
 
 import pytest
@@ -61,6 +62,14 @@ def test_a_block_of_many_empty_lines_is_cut_into_several(monkeypatch: pytest.Mon
     found = list(lines.blocks(io.BytesIO(data), encoding=encoding))
     assert b"".join(block.raw for block in found) == data
     assert max(block.raw.count(b"\n") for block in found) <= 1 << 10
+
+
+def test_a_block_of_records_with_many_lines_is_cut_into_several(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(lines, "_BLOCK_LINES", 1 << 10)
+    data = b"".join(json.dumps({"level": "info", "msg": "a\n" * 100}).encode() + b"\n" for _ in range(40))
+    found = list(lines.blocks(io.BytesIO(data), is_wrapped=True))
+    assert b"".join(block.raw for block in found) == data
+    assert max(lines.read(block).start.size for block in found) <= 1 << 10
 
 
 def test_of_a_log_of_empty_lines_only_so_many_are_read_as_its_bytes_allow(

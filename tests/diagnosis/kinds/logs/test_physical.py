@@ -6,6 +6,7 @@ import json
 from pathlib import Path
 
 import polars as pl
+import pytest
 
 from diagnosis.kinds.logs.read import physical, raw_lines
 from diagnosis.model import Parsed, ReadRange
@@ -38,7 +39,11 @@ def test_rows_of_one_physical_line_end_together_and_begin_one_byte_apart(tmp_pat
     assert (rows["offset"] + rows["length"]).n_unique() == 5
 
 
-def test_the_table_of_physical_lines_has_the_lines_of_the_file(tmp_path: Path) -> None:
+@pytest.mark.parametrize("rows_at_a_time", [1, 2, 5, 100])
+def test_the_table_of_physical_lines_has_the_lines_of_the_file(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rows_at_a_time: int
+) -> None:
+    monkeypatch.setattr(physical, "_ROWS_AT_A_TIME", rows_at_a_time)
     log, _ = _read(tmp_path)
     printed = physical.of(log)
     assert printed.columns is not None
@@ -46,6 +51,7 @@ def test_the_table_of_physical_lines_has_the_lines_of_the_file(tmp_path: Path) -
     texts = [DATA[at : at + size] for at, size in rows.select("offset", "length").iter_rows()]
     assert texts == DATA.splitlines()
     assert rows["line"].to_list() == [1, 2, 3, 4, 5]
+    assert rows["record"].to_list() == [1, 2, 3, 4, 5]
     assert rows["level"].to_list()[3] == rows["level"].max()
     assert physical.lines(log) == printed.lines == 5
 
