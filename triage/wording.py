@@ -84,6 +84,11 @@ def score(value: float | None) -> str:
     return "–" if value is None else f"{value:.2f}".removeprefix("0")
 
 
+def gigabytes(count: int | None) -> str:
+    """The number of GB (10^9 bytes), as a field shows it; empty for none."""
+    return "" if count is None else f"{count / 1e9:.9f}".rstrip("0").rstrip(".")
+
+
 def size(count: int | None) -> str:
     """A number of bytes for people."""
     value = float(count or 0)

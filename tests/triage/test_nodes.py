@@ -13,7 +13,7 @@ from tests.factories import make_attempt, make_cluster, make_incident, make_job,
 from tests.pages import page_text
 from tests.triage.report import sample
 from triage.models import Activity, Incident, Suspect
-from triage.selectors.nodes import fleet_page, node_page
+from triage.selectors.nodes import SORTS, fleet_page, node_page
 from triage.services.diagnosing import diagnosis_store
 from triage.services.importing import Fault, faults_import
 from triage.services.reviewing import decision_make, decision_undo
@@ -67,6 +67,22 @@ def test_the_pages_of_an_order_follow_each_other_and_equals_are_distinguished(en
     assert told == {
         name: (len(was), sum(days < 28 for days, _ in was), pytest.approx(1.5 * len(was))) for name, was in past.items()
     }
+
+
+def test_the_most_accused_are_ordered_by_what_still_counts(engineer):
+    make_incident(accused=("twice",)), make_incident(accused=("twice",))
+    first = make_incident(accused=("thrice",))
+    for fields in ({"is_withdrawn": True}, {"state": "rejected"}, {"duplicate_of": first}):
+        make_incident(accused=("thrice",), **fields)
+    make_incident(accused=("never",), state="rejected")
+    assert fleet(engineer, sort="accused", is_accused_only=False) == ["twice", "thrice", "never"]
+
+
+def test_a_machine_that_was_not_accused_lately_comes_after_those_that_were(engineer):
+    now = timezone.now()
+    for name, days in (("old", 90), ("older", 200), ("new", 1)):
+        make_incident(accused=(name,), at=now - timedelta(days=days))
+    assert fleet(engineer, sort="latest") == ["new", "old", "older"]
 
 
 @pytest.mark.parametrize("sort", ["recent", "accused", "name"])
@@ -207,8 +223,9 @@ def test_viewers_read_and_do_not_write(client):
 def test_the_pages_need_few_queries(client, engineer, django_assert_max_num_queries):
     for n in range(20):
         make_incident(accused=(f"n{n}", "n0"))
-    with django_assert_max_num_queries(8):
-        assert client.get(reverse("nodes")).status_code == 200
+    for n, sort in enumerate(SORTS):
+        with django_assert_max_num_queries(8 + (n == 0)):
+            assert client.get(reverse("nodes"), {"sort": sort, "all": "1"}).status_code == 200
     with django_assert_max_num_queries(10):
         assert client.get(reverse("node", args=["n0"])).status_code == 200
 

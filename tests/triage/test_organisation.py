@@ -91,9 +91,13 @@ def test_teams_have_clusters_and_a_quota(client, admin):
     client.post(reverse("teams"), given)
     red = Team.objects.get(slug="red")
     assert (red.title, red.max_bytes, [one.slug for one in red.clusters.all()]) == ("Red team", 500 * 10**9, ["north"])
+    assert 'value="500"' in page_text(client.get(reverse("teams")))
+    client.post(reverse("teams"), {**given, "title": "Reds", "quota_gb": "1.5"})
+    red.refresh_from_db()
+    assert (red.title, red.max_bytes) == ("Reds", 1_500_000_000)
     client.post(reverse("teams"), {**given, "title": "Reds", "quota_gb": ""})
     red.refresh_from_db()
-    assert (red.title, red.max_bytes) == ("Reds", 500 * 10**9)
+    assert red.max_bytes is None, "an empty field gives the quota of the installation back"
     assert client.post(reverse("teams"), {**given, "quota_gb": "much"}).status_code == 422
     assert "Seen by Reds" in page_text(client.get(reverse("clusters")))
 

@@ -53,7 +53,8 @@ class WantedTeam(Entry):
     slug: Slug
     title: Line | UnsetType = UNSET
     clusters: Slugs | UnsetType = UNSET
-    max_bytes: Annotated[int, Meta(ge=0, le=_MAX_BIGINT)] | UnsetType = UNSET
+    #: null: the quota of the installation
+    max_bytes: Annotated[int, Meta(ge=0, le=_MAX_BIGINT)] | UnsetType | None = UNSET
 
 
 class WantedPerson(Entry):

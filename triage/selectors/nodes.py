@@ -91,8 +91,8 @@ def fleet_page(
 ) -> Fleet:
     """Machines with their accusations, optionally of these clusters. Five queries.
 
-    Summing all accusations of every machine is slow. The default order uses only the last 28 days, so only the machines
-    of the page are summed.
+    Summing all accusations of every machine is slow. A cheaper figure ranks the machines, so that
+    only those are summed that the page may show.
     """
     since = now - timedelta(days=LEMON_DAYS)
     nodes = nodes_visible_to(user).filter(name__icontains=text) if text else nodes_visible_to(user)
@@ -107,13 +107,20 @@ def fleet_page(
         page_ids = sorted(names, key=lambda pk: natural_key(names[pk]))[low:high]
         tallies = _tallies(page_ids, since)
     else:
-        ranks = {} if sort in {"accused", "latest"} else _recent_counts(since)
+        ranks = _ranks(sort, since)
         skipped, candidates = _page_candidates(sorted(names, key=lambda pk: -ranks.get(pk, 0)), ranks, low, high)
-        tallies = _tallies(candidates if len(candidates) < len(names) else nodes.order_by().values("pk"), since)
-        ordered = sorted(
-            candidates, key=lambda pk: (*_sort_key(sort, tallies.get(pk, _NO_ACCUSATIONS)), natural_key(names[pk]))
-        )
-        page_ids = ordered[low - skipped : high - skipped]
+        if sort == "accused":  # its rank is the whole order
+            ordered = sorted(candidates, key=lambda pk: (-ranks.get(pk, 0), natural_key(names[pk])))
+            page_ids = ordered[low - skipped : high - skipped]
+            tallies = _tallies(page_ids, since)
+        else:
+            are_all = len(candidates) == len(names)
+            tallies = _tallies(nodes.order_by().values("pk") if are_all else candidates, since)
+            ordered = sorted(
+                candidates,
+                key=lambda pk: (*_sort_key(sort, tallies.get(pk, _NO_ACCUSATIONS)), natural_key(names[pk])),
+            )
+            page_ids = ordered[low - skipped : high - skipped]
     nodes_by_id = Node.objects.select_related("cluster").in_bulk(page_ids)
     sole_counts = _sole_accusations(page_ids, since)
     rows = [
@@ -127,12 +134,10 @@ def fleet_page(
 def _sort_key(sort: str, tally: _Tally) -> tuple[float, float]:
     if sort == "latest":
         return (0.0, 0.0) if tally.last_at is None else (-1.0, -tally.last_at.timestamp())
-    if sort == "accused":
-        return -tally.accusations, 0.0
     return -tally.recent, -tally.accusations
 
 
-def _page_candidates(ordered: list[int], ranks: dict[int, int], low: int, high: int) -> tuple[int, list[int]]:
+def _page_candidates(ordered: list[int], ranks: dict[int, float], low: int, high: int) -> tuple[int, list[int]]:
     """The machines that any order of equals may place in ``low:high``, and how many come before."""
     page = ordered[low:high]
     if not page:
@@ -155,16 +160,39 @@ def _valid_accusations(nodes: Any) -> QuerySet[Suspect]:
     return accused.filter(incident__duplicate_of=None).exclude(incident__state=Incident.State.REJECTED)
 
 
-def _recent_counts(since: datetime) -> dict[int, int]:
-    """How often each machine was accused since then, without those that never were."""
+def _ranks(sort: str, since: datetime) -> dict[int, float]:
+    """What orders the machines, without those of rank 0. One query.
+
+    By the latest accusation only those since then have a rank: the others come after them.
+    """
+    if sort == "accused":
+        return _accusation_counts()
+    accusations = _recent_accusations(since).values_list("node")
+    if sort == "latest":
+        times = accusations.annotate(at=Max("incident__happened_at"))
+        return {node: at.timestamp() for node, at in times}
+    return dict(accusations.annotate(n=Count("pk")))
+
+
+def _accusation_counts() -> dict[int, float]:
+    """How often each machine was ever accused. The few incidents that do not count are left out, so
+    that the rest is counted in one index.
+    """
+    is_void = Q(is_withdrawn=True) | Q(duplicate_of__isnull=False) | Q(state=Incident.State.REJECTED)
+    void = Incident.objects.filter(is_void).order_by().values("pk")
+    counted = _accusations().exclude(incident__in=void).values_list("node")
+    return dict(counted.annotate(n=Count("pk")))
+
+
+def _recent_accusations(since: datetime) -> QuerySet[Suspect]:
+    """The accusations since then that stand."""
     recent = Incident.objects.filter(
         is_withdrawn=False,
         duplicate_of=None,
         happened_at__gte=since,
         week__gte=since.date() - timedelta(days=since.weekday()),  # the index begins with the week
     ).exclude(state=Incident.State.REJECTED)
-    accusations = _accusations().filter(incident__in=recent.order_by().values("pk"))
-    return dict(accusations.values_list("node").annotate(n=Count("pk")))
+    return _accusations().filter(incident__in=recent.order_by().values("pk"))
 
 
 def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:

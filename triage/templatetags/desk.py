@@ -19,11 +19,11 @@ from ingest.roles import role_names
 from triage.models import Incident
 from triage.selectors.incident import log_url
 from triage.templatetags.icons import PATHS
-from triage.wording import ago, amount, duration, elapsed, number, percent, ratio, score, size
+from triage.wording import ago, amount, duration, elapsed, gigabytes, number, percent, ratio, score, size
 from triage.wording import surety as surety_words
 
 register = template.Library()
-for _filter in (amount, duration, number, percent, ratio, score, size):
+for _filter in (amount, duration, gigabytes, number, percent, ratio, score, size):
     register.filter(_filter.__name__, _filter)
 
 #: the meaning of a state's colour (`static/css/tokens.css`), and its shape

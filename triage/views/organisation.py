@@ -13,7 +13,7 @@ from django.shortcuts import redirect, render
 from django.views.decorators.http import require_http_methods
 
 from ingest.models import Team, Token
-from ingest.parameters import whole
+from ingest.parameters import seconds, whole
 from ingest.refusals import Refused
 from ingest.roles import ABILITIES, can
 from triage.domain.wanted_setup import setup_of
@@ -79,14 +79,21 @@ def teams(request: HttpRequest) -> HttpResponse:
         given = request.POST
         names = {name: given.get(name, "").strip() for name in ("slug", "title")}
         wanted: dict[str, Any] = {**names, "clusters": given.getlist("clusters")}
-        quota = given.get("quota_gb", "").strip()
-        if quota:
-            wanted["max_bytes"] = whole(quota, -1) * GB
+        if "quota_gb" in given:
+            wanted["max_bytes"] = _quota_bytes(given["quota_gb"].strip())
         error = _done_or_error(request, {"teams": [wanted]})
         if not error:
             return redirect("teams")
     context = {**_shared("teams"), "rows": organisation.teams_with_people(), "error": error}
     return render(request, "triage/organisation/teams.html", context, status=422 if error else 200)
+
+
+def _quota_bytes(gigabytes: str) -> int | None:
+    """Without a number the quota of the installation; -1 for anything else, which is refused."""
+    value = seconds(gigabytes)
+    if not gigabytes:
+        return None
+    return -1 if value is None else round(value * GB)
 
 
 @require_http_methods(["GET", "HEAD", "POST"])
