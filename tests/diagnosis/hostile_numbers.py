@@ -15,9 +15,9 @@ import resource
 import sys
 import tempfile
 import traceback
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from diagnosis import ParseHints, parse
 from diagnosis.pipeline import diagnose
@@ -28,7 +28,19 @@ HUGE = (str(10**12), str(2**18 - 1))
 #: the same for four bytes of a binary file, whichever end comes first
 HUGE_BYTES = (b"\xff\xff\xff\x7f", b"\x7f\xff\xff\xff", b"\xff\xff\x03\x00", b"\xff" * 4, bytes(4))
 MEMORY_BYTES = 3 << 30
+#: so many numbers of texts are made huge at a time
+TOGETHER = 3
 _NUMBER = re.compile(r"\d+")
+
+
+class Change(NamedTuple):
+    """A number of a file's contents or path, from ``begin`` to ``end``."""
+
+    name: str
+    begin: int
+    end: int
+    is_path: bool = False
+
 
 _STACK = """Process {pid}: python pretrain_gpt.py --rank {rank} --tensor-model-parallel-size 2
 Python v3.12.3 (/usr/bin/python3)
@@ -163,41 +175,59 @@ SCENES: dict[str, dict[str, bytes]] = {
 
 
 def variants(files: dict[str, bytes], most: int = 24) -> Iterator[tuple[str, dict[str, bytes]]]:
-    """The files with one number made huge: one of each kind, in paths and in contents, and ``most`` of a binary file's,
-    in which every four bytes may be one. Which of the huge values it gets goes in turn.
+    """The files with numbers made huge: one of each kind, in paths and in contents, and ``most`` of a binary file's,
+    in which every four bytes may be one. Which of the huge values it gets goes in turn. :data:`TOGETHER` numbers of
+    texts change at a time, because a diagnosis costs the same for each.
     """
-    text, binary = HUGE, HUGE_BYTES
-    for turn, (name, begin, end, is_path) in enumerate([*_kinds(files), *_words(files, most)]):
-        huge = binary[turn % len(binary)] if _is_binary(files[name]) and not is_path else text[turn % len(text)]
-        changed = dict(files)
-        if is_path:
-            changed[f"{name[:begin]}{huge!s}{name[end:]}"] = changed.pop(name)
+    texts: list[Change] = []
+    for turn, place in enumerate([*_kinds(files), *_words(files, most)]):
+        if place.is_path:
+            yield _changed(files, [place], [HUGE[turn % len(HUGE)]])
+        elif _is_binary(files[place.name]):
+            yield _changed(files, [place], [HUGE_BYTES[turn % len(HUGE_BYTES)]])
+        else:
+            texts.append(place)
+    for at in range(0, len(texts), TOGETHER):
+        places = texts[at : at + TOGETHER]
+        yield _changed(files, places, [HUGE[turn % len(HUGE)] for turn in range(len(places))])
+
+
+def _changed(
+    files: dict[str, bytes], places: Sequence[Change], values: Sequence[str | bytes]
+) -> tuple[str, dict[str, bytes]]:
+    """What is changed, and the files with it. The last place of a file comes first, so that the others stay."""
+    changed = dict(files)
+    for place, huge in sorted(zip(places, values, strict=True), reverse=True):
+        if place.is_path:
+            changed[f"{place.name[: place.begin]}{huge!s}{place.name[place.end :]}"] = changed.pop(place.name)
         else:
             more = huge if isinstance(huge, bytes) else huge.encode()
-            changed[name] = files[name][:begin] + more + files[name][end:]
-        yield f"{name}, {'path' if is_path else 'content'} at {begin}: {huge!r}", changed
+            data = changed[place.name]
+            changed[place.name] = data[: place.begin] + more + data[place.end :]
+    told = "; ".join(f"{place.name}, {'path' if place.is_path else 'content'} at {place.begin}" for place in places)
+    return f"{told}: {values!r}", changed
 
 
-def _kinds(files: dict[str, bytes]) -> list[tuple[str, int, int, bool]]:
+def _kinds(files: dict[str, bytes]) -> list[Change]:
     """A place of each kind of number: the same one in lines that differ in nothing but numbers, or in such paths."""
-    drawn: dict[tuple[str, str, int], list[tuple[str, int, int, bool]]] = {}
+    drawn: dict[tuple[str, str, int], list[Change]] = {}
     for name, data in files.items():
         alike = _NUMBER.sub("0", name)
         for order, found in enumerate(_NUMBER.finditer(name)):
-            drawn.setdefault(("", alike, order), []).append((name, *found.span(), True))
+            drawn.setdefault(("", alike, order), []).append(Change(name, *found.span(), is_path=True))
         at = 0
         for line in [] if _is_binary(data) else data.decode().splitlines(keepends=True):
             for order, found in enumerate(_NUMBER.finditer(line)):
-                place = (name, at + found.start(), at + found.end(), False)
+                place = Change(name, at + found.start(), at + found.end())
                 drawn.setdefault((alike, _NUMBER.sub("0", line), order), []).append(place)
             at += len(line)
     draw = random.Random(7)
     return [draw.choice(places) for places in drawn.values()]
 
 
-def _words(files: dict[str, bytes], most: int) -> list[tuple[str, int, int, bool]]:
+def _words(files: dict[str, bytes], most: int) -> list[Change]:
     places = [
-        (name, at, at + 4, False) for name, data in files.items() if _is_binary(data) for at in range(len(data) - 3)
+        Change(name, at, at + 4) for name, data in files.items() if _is_binary(data) for at in range(len(data) - 3)
     ]
     return random.Random(7).sample(places, min(most, len(places)))
 
