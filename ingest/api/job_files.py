@@ -1,4 +1,4 @@
-"""One file of a job in one request, without its digest: ``curl -T train.log …/jobs/my-job/files/``."""
+"""One file of a job in one request: ``curl -T train.log …/jobs/my-job/files/``."""
 
 from __future__ import annotations
 
@@ -34,9 +34,10 @@ class JobFileView(ApiView):
         operation_id="files_put",
         tags=["uploads"],
         summary="Send one file or archive by its name, make its job and ask for the diagnosis",
-        description="All that a small job needs, in one request. The job is made if there is none with this id. The "
-        "same bytes again change nothing (200). Archives are opened in the background (202). A program that sends "
-        "many files sends their digests, too: `PUT …/artifacts/SHA256`.",
+        description="All that a small job needs, in one request. The job is made if there is none "
+        "with this id. The same bytes again change nothing (200). Archives are opened in the "
+        "background (202). A program that sends many files sends their digests, too: "
+        "`PUT …/artifacts/SHA256`.",
         request=RAW,
         responses={
             200: FileReceiptSerializer,
@@ -48,7 +49,9 @@ class JobFileView(ApiView):
     @asks(
         OpenApiParameter("attempt", ATTEMPT, description="Launch of the job, counted from 0"),
         OpenApiParameter(
-            "cluster", _SLUG, description="Slug of a cluster; needed if your teams do not have exactly one"
+            "cluster",
+            _SLUG,
+            description="Slug of a cluster; needed if your teams do not have exactly one",
         ),
         OpenApiParameter(
             "diagnose",
@@ -100,7 +103,7 @@ def _wants_diagnosis(request: Request) -> bool:
 
 
 def _job_of(request: Request, slug: str) -> Job:
-    """The job with this id, made or changed by the first of the two requests that the server makes of one."""
+    """The job with this id. The server makes two requests of one; the first makes or changes the job."""
     if RECEIVED in request.META:
         return job_of(request, slug)
     said = {name: request.query_params[name] for name in _OF_JOB if name in request.query_params}
