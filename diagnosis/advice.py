@@ -121,7 +121,7 @@ def _commands(rule: Rule, targets: Sequence[str], job: JobPart, ladder: Ladder) 
     """
     safe = [name for name in targets if SAFE_NAME.fullmatch(name)]
     unsafe = [name for name in targets if name not in safe]
-    if rule.targets == "switches":
+    if rule.targets == "switches" or not rule.has_commands:
         return {}, unsafe
     every = "" if safe or f"{rule.action}_all" not in ladder.commands else "_all"
     filled = {}

@@ -121,6 +121,11 @@ class Known:
         return self.stacks.has_evidence if self.logs.is_failure is None else self.logs.is_failure
 
     @property
+    def is_course_unknown(self) -> bool:
+        """Whether no failure was seen, and nothing shows how the job went or ended."""
+        return self.conclusion is not None and self.conclusion.condition == "unknown"
+
+    @property
     def symptom(self) -> str:
         """People dump stacks of hung or slow jobs: without logs this alone shows the symptom."""
         shown = ""
@@ -264,6 +269,7 @@ def _is_user_error(known: Known) -> bool:
 #: Each fact of :data:`diagnosis.ladder.FACTS`, which says what it means.
 TABLE: Final[dict[str, Callable[[Known], FactValue]]] = {
     "is_failure": lambda k: k.is_failure,
+    "is_course_unknown": lambda k: k.is_course_unknown,
     "has_stacks": lambda k: k.stacks.has_evidence,
     "stack_reason": lambda k: k.stacks.reason,
     "symptom": lambda k: k.symptom,

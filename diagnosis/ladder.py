@@ -17,6 +17,7 @@ from diagnosis.tried import ACTIONS
 #: Every fact that a rule may test, with its meaning.
 FACTS = {
     "is_failure": "the attempt failed, hung or slowed down",
+    "is_course_unknown": "nothing shows a failure, and nothing how the job went or ended",
     "symptom": "launch_failure, crash, hang, slow or none",
     "category": "first level of the taxonomy",
     "subcategory": "leaf of the taxonomy",
@@ -98,6 +99,8 @@ class Rule:
     restart: str
     targets: str = ""
     checks: tuple[str, ...] = ()
+    #: whether the commands of the action do what ``next`` says
+    has_commands: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,6 +141,7 @@ def parse(text: str) -> Ladder:
                 row["restart"],
                 row.get("targets", ""),
                 tuple(row.get("checks", ())),
+                row.get("has_commands", True),
             )
         )
     leaves = {k: frozenset(v) for k, v in data.items() if isinstance(v, list) and k != "rule"}

@@ -52,6 +52,11 @@ class Situation:
         return self.outcome == "cancelled"
 
     @property
+    def has_stated_success(self) -> bool:
+        """Whether people or the scheduler say that the job ended well."""
+        return self.stated_outcome == "succeeded"
+
+    @property
     def is_slow(self) -> bool:
         """Stretches of slow steps; or a slow group or switch, without logs about the end of the
         job.
@@ -139,8 +144,8 @@ class Situation:
 
     @property
     def has_only_calm_flows(self) -> bool:
-        """Flows without logs, and no member stopped in the middle of an exchange: the job may have
-        died there.
+        """Flows without logs, and no member stopped in the middle of an exchange. Traffic ends in the
+        same way whether the job completed or died between two exchanges.
         """
         ceased = chain.from_iterable(job.ceased for job in self.flows.jobs)
         owes = any(member.owes for member in ceased)
@@ -169,7 +174,7 @@ TABLE: Final[tuple[tuple[str, Callable[[Situation], bool], str], ...]] = (
     ("cancelled", lambda s: s.is_cancelled, "a person or the scheduler ended the job"),
     ("running", lambda s: s.outcome == "running", "the logs continue to the last moment"),
     ("healthy", lambda s: s.outcome == "succeeded", "the job reports a good end"),
-    ("healthy", lambda s: s.has_only_calm_flows, "the flows show no slow step"),
+    ("healthy", lambda s: s.has_only_calm_flows and s.has_stated_success, "people say that it ended well"),
 )
 
 

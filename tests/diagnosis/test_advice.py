@@ -98,6 +98,11 @@ def test_each_kind_of_failure_gets_its_rung(more, action):
     assert advise({"logs": logs(**more)})["action"] == action
 
 
+def test_where_nothing_shows_how_the_job_went_more_evidence_is_asked_for_and_no_command_given():
+    got = advise({"conclusion": {"condition": "unknown", "category": "none"}})
+    assert (got["rule"], got["action"], got["commands"]) == ("collect.course", "collect", {})
+
+
 def test_nan_adds_the_bitwise_alignment_test_to_the_checks():
     ids = [c["id"] for c in advise({"logs": logs(category="user", subcategory="nan_divergence")})["checks"]]
     assert ids[-1] == "bitwise_alignment"
