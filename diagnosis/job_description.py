@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from msgspec import UNSET
+
 from diagnosis.evidence import Fact, FlowFinding, FlowJob
 from diagnosis.gpu_count import GpuCount, GpuEvidence, count_gpus, devices_of
 from diagnosis.inventory import Inventory
@@ -15,6 +17,8 @@ from diagnosis.result import NO_LOGS, LogDiagnosis
 
 #: Nodes that a report names.
 MAX_NODE_NAMES: Final = 4096
+#: Characters of the name of a switch.
+MAX_SWITCH_NAME: Final = 100
 
 
 def describe_job(
@@ -46,8 +50,15 @@ def describe_job(
         layout=dict(known.layout) or shown_layout or None,
         scheduler=from_logs.scheduler,
         said_outcome=hints.outcome or None,
+        switch_of=_switches(known, names) or UNSET,
         attempts=[AttemptRow(a.number, a.t0, a.t1, a.outcome, a.first, a.last) for a in from_logs.attempts],
     )
+
+
+def _switches(known: Inventory, names: Sequence[str]) -> dict[str, str]:
+    """The switch of each machine that the report names."""
+    named = names[:MAX_NODE_NAMES]
+    return {name: known.leaf_of[name][:MAX_SWITCH_NAME] for name in named if name in known.leaf_of}
 
 
 def _gpus(

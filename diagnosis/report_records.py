@@ -41,7 +41,8 @@ class AttemptRow(msgspec.Struct, frozen=True):
 class JobRow(msgspec.Struct, frozen=True):
     """What is known of the job. ``nodes`` counts its machines; ``gpus``: of all nodes together,
     None if no evidence tells; ``gpus_from``: stated, ranks or devices; ``layout``: the sizes as
-    they are stated; ``said_outcome``: how it ended, as the uploader says.
+    they are stated; ``said_outcome``: how it ended, as the uploader says; ``switch_of``: the switch
+    of each named machine, where a description states it.
     """
 
     id: str
@@ -58,6 +59,7 @@ class JobRow(msgspec.Struct, frozen=True):
     attempts: list[AttemptRow]
     gpus: int | None = None
     gpus_from: str | None = None
+    switch_of: dict[str, str] | UnsetType = UNSET
 
 
 class HistoryRow(msgspec.Struct, frozen=True):

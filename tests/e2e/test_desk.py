@@ -184,6 +184,12 @@ def test_statistics_are_printed_dark_on_white_and_no_wider_than_paper(
     page.wait_for_function("document.querySelector('[data-chart=chart-weeks] svg').clientWidth < 700")
     expect(tick).not_to_have_css("fill", fill)
     expect(page.locator("#meaning")).to_have_attribute("open", "")
+    page.emulate_media(media="print")
+    expect(chart).to_have_css("break-inside", "avoid")
+    expect(page.locator("section:has(#offenders-title)")).to_have_css("break-inside", "avoid")
+    tiles = page.locator("[data-testid=figures] > div").evaluate_all("all => all.map(one => one.offsetTop)")
+    assert len(tiles) == 3 and len(set(tiles)) == 1, "the three figures stand in one row of the paper"
+    page.emulate_media(media="screen", color_scheme="dark")
     page.evaluate("dispatchEvent(new Event('afterprint'))")
     assert width
     page.wait_for_function(

@@ -195,6 +195,12 @@ def _recent_accusations(since: datetime) -> QuerySet[Suspect]:
     return _accusations().filter(incident__in=recent.order_by().values("pk"))
 
 
+def accusations_since(nodes: Collection[int], since: datetime) -> dict[int, int]:
+    """How often each of these machines was accused since then, if ever. One query."""
+    recent = _valid_accusations(nodes).filter(incident__happened_at__gte=since)
+    return dict(recent.values_list("node").annotate(n=Count("pk")))
+
+
 def _tallies(nodes: Any, since: datetime) -> dict[int, _Tally]:
     """The tally of each accused machine among ``nodes`` (ids, or a query of them)."""
     is_recent = Q(incident__happened_at__gte=since)

@@ -14,6 +14,7 @@ from ingest.parameters import whole
 from ingest.roles import can
 from triage.selectors.demonstration import counted_clusters, notice_of_machines
 from triage.selectors.memory import cached_result
+from triage.selectors.node_parts import node_parts
 from triage.selectors.nodes import SORTS, fleet_page, node_page
 from triage.services.nodes import node_note
 from triage.views.common import demonstration
@@ -65,5 +66,11 @@ def node(request: HttpRequest, name: str) -> HttpResponse:
         messages.success(request, f"Noted on {shown.row.node.name}.")
         return redirect(f"{request.path}?{urlencode({'cluster': shown.row.node.cluster.slug})}")
     notice = notice_of_machines(request.user, [shown.row.node.cluster_id], shown.row.node.cluster.slug)
-    context = {"nav": "nodes", "shown": shown, **demonstration(request, notice, name="cluster")}
+    parts = node_parts(shown.row.node, shown.accusations, now=timezone.now())
+    context = {
+        "nav": "nodes",
+        "shown": shown,
+        "parts": parts,
+        **demonstration(request, notice, name="cluster"),
+    }
     return render(request, "triage/nodes/node.html", context)
