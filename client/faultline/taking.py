@@ -7,6 +7,7 @@ caller allowed it with ``--take``.
 from __future__ import annotations
 
 import os
+import random
 import shutil
 import subprocess
 import tempfile
@@ -20,8 +21,10 @@ from faultline.files import Source
 from faultline.site import Denied, Problem, Site, Unreachable
 
 KINDS = ("stacks",)
-#: seconds between two questions to the site while it asks for nothing, and between the two dumps of one request
-_IDLE_S, _EVERY_S = 60.0, 15.0
+#: seconds between two questions to a site that does not say when to ask again, and the limits of what it may say
+_IDLE_S, _SOONEST_S, _LATEST_S = 60.0, 5.0, 300.0
+#: seconds between the two dumps of one request
+_EVERY_S = 15.0
 #: dumps for one request: two of them show what does not move
 _DUMPS = 2
 #: processes and bytes of one dump; seconds for one process and for all, in which no log is sent
@@ -51,8 +54,8 @@ class Taker:
     def sources(self) -> Iterable[Source]:
         """The files that were taken, to be followed; asks the site when it is time."""
         if (now := time.monotonic()) >= self._next_at:
-            requests = self._requests()
-            self._next_at = now + (_EVERY_S if requests else _IDLE_S)
+            requests, again_s = self._requests()
+            self._next_at = now + (_EVERY_S if requests else again_s)
             for since in requests:
                 if self._taken_counts.get(since, 0) < _DUMPS:
                     self._taken_counts[since] = self._taken_counts.get(since, 0) + 1
@@ -60,18 +63,22 @@ class Taker:
         for path in sorted(self._folder.glob("*/*.txt")):
             yield Source(path, self._folder, f"{self._prefix}stacks/{path.parent.name}/{path.name}")
 
-    def _requests(self) -> list[str]:
-        """The moments since which stacks are wanted."""
+    def _requests(self) -> tuple[list[str], float]:
+        """The moments since which stacks are wanted, and the seconds until the next question."""
         try:
-            rows = self._site.get(f"/jobs/{self._slug}/wanted/").data["wanted"]
+            answer = self._site.get(f"/jobs/{self._slug}/wanted/").data
+            rows = answer["wanted"]
+            again_s = float(answer.get("ask_again_s", _IDLE_S))
         # an older site, a token that may not read, or no site: the logs are sent all the same
-        except (Problem, Denied, Unreachable, KeyError, TypeError):
-            return []
-        return [
+        except (Problem, Denied, Unreachable, KeyError, TypeError, ValueError):
+            return [], _IDLE_S
+        moments = [
             str(row.get("since"))
             for row in rows
             if isinstance(row, dict) and row.get("kind") == "stacks" and row.get("attempt") == self._attempt
         ]
+        again_s = min(max(again_s, _SOONEST_S), _LATEST_S)
+        return moments, again_s * random.uniform(0.8, 1.2)  # noqa: S311  # not all nodes at the same time
 
     def _stacks(self) -> None:
         program = shutil.which("py-spy")

@@ -11,8 +11,9 @@ from diagnosis.live.watches import TABLE
 
 #: Maximum number of former alarms that a job keeps.
 MAX_FORMER_ALARMS: Final = 12
-#: Ages of an alarm, in seconds, at which its incident is written again.
-REPEAT_AGES_S: Final = (60.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
+#: Ages of an alarm, in seconds, at which its incident is written again. Two rounds of stacks, which
+#: followers take of a job that hangs, are there at the first two.
+REPEAT_AGES_S: Final = (30.0, 60.0, 300.0, 1_800.0, 7_200.0, 28_800.0)
 
 
 def judge(job: JobState, now: float) -> list[Alarm]:

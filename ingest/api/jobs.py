@@ -181,6 +181,7 @@ class JobView(ApiView):
 
 class WantedView(ApiView):
     serializer_class = WantedListSerializer
+    rate = "UPLOADS_PER_MINUTE"  # all followers of a job have one token
 
     @extend_schema(
         operation_id="jobs_wanted",
@@ -189,8 +190,9 @@ class WantedView(ApiView):
         description="`stacks` while the job hangs. `FAULTLINE_FOLLOWERS_TAKE` says which kinds the site asks for.",
     )
     def get(self, request: Request, slug: str) -> Response:
-        wanted = selectors.wanted_evidence(job_of(request, slug))
-        return Response(self.get_serializer({"wanted": wanted}).data)
+        job = job_of(request, slug)
+        answer = {"wanted": selectors.wanted_evidence(job), "ask_again_s": selectors.ask_again_s(job)}
+        return Response(self.get_serializer(answer).data)
 
 
 class RunsView(ApiView):

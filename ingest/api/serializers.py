@@ -324,6 +324,7 @@ class WantedSerializer(serializers.Serializer[Any]):
 
 class WantedListSerializer(serializers.Serializer[Any]):
     wanted = WantedSerializer(many=True)
+    ask_again_s = serializers.IntegerField(help_text="When a follower should ask again; longer for more followers")
 
 
 class DiagnoseOutSerializer(serializers.Serializer[Any]):

@@ -26,13 +26,14 @@ from ingest.selectors.evidence import (
 )
 from ingest.selectors.progress import Progress, busy_jobs, progress
 from ingest.selectors.quotas import Quota, quota_of, quotas_of
-from ingest.selectors.wanted import wanted_evidence
+from ingest.selectors.wanted import ask_again_s, wanted_evidence
 
 __all__ = [
     "CLUSTER_SEPARATOR",
     "Progress",
     "Quota",
     "artifacts_of",
+    "ask_again_s",
     "busy_jobs",
     "clusters_visible_to",
     "has_whole_evidence",

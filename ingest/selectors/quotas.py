@@ -6,15 +6,14 @@ minute at most: several uploads at once may pass a quota by what they bring mean
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import Callable, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 from django.conf import settings
-from django.core.cache import cache
 from django.db.models import Sum
 
 from ingest.models import Artifact, Job, Team, Upload
+from ingest.selectors.short_memory import cached
 
 _CACHED_S: Final = 20
 _ARRIVING_STATES: Final = (Upload.State.RECEIVING, Upload.State.RECEIVED)
@@ -35,7 +34,7 @@ def quota_of(job_id: int) -> Quota | None:
         team = Team.objects.filter(jobs=job_id).first()
         return (team.pk, str(team), _limit_of(team)) if team is not None and _limit_of(team) else ()
 
-    team_row = _cached(f"quota:job:{job_id}", read)
+    team_row = cached(f"quota:job:{job_id}", read, _CACHED_S)
     return Quota(team_row[1], _cached_size(team_row[0]), team_row[2]) if team_row else None
 
 
@@ -49,7 +48,7 @@ def _limit_of(team: Team) -> int:
 
 
 def _cached_size(team_id: int) -> int:
-    return int(_cached(f"quota:team:{team_id}", lambda: _count_bytes(team_id)))
+    return int(cached(f"quota:team:{team_id}", lambda: _count_bytes(team_id), _CACHED_S))
 
 
 def _count_bytes(team_id: int) -> int:
@@ -58,14 +57,3 @@ def _count_bytes(team_id: int) -> int:
     coming = Upload.objects.filter(job__in=jobs, state__in=_ARRIVING_STATES)
     sums = files.aggregate(n=Sum("blob__size_bytes")), coming.aggregate(n=Sum("offset_bytes"))
     return sum(row["n"] or 0 for row in sums)
-
-
-def _cached(key: str, read: Callable[[], Any]) -> Any:
-    """What was read within the last seconds. Without a cache it is read again."""
-    with contextlib.suppress(Exception):  # any error of the cache's client
-        if (cached := cache.get(key)) is not None:
-            return cached
-    value = read()
-    with contextlib.suppress(Exception):
-        cache.set(key, value, _CACHED_S)
-    return value

@@ -7,9 +7,15 @@ from typing import Any
 from django.conf import settings
 
 from ingest.models import Job, Upload, Watch
+from ingest.selectors.short_memory import cached
 
 #: the alarm that asks for each kind. A hung job prints nothing: the stacks of its ranks show who is waited for
 _ALARMS = {"stacks": "hang"}
+#: so often all followers of a job together may ask, in questions a second
+_QUESTIONS_PER_S = 20
+#: A hang should have a name within a minute of its alarm: asking, two dumps and the diagnosis take their part of it.
+_SOONEST_S, _LATEST_S = 5, 60
+_COUNTED_FOR_S = 30
 
 
 def wanted_evidence(job: Job) -> list[dict[str, Any]]:
@@ -23,3 +29,15 @@ def wanted_evidence(job: Job) -> list[dict[str, Any]]:
                 row = {"kind": kind, "attempt": watch.attempt.number}
                 rows.append({**row, "since": watch.alarm_since, "reason": watch.alarm_text})
     return rows
+
+
+def ask_again_s(job: Job) -> int:
+    """Seconds until a follower should ask again, the longer the more of them there are. One query in half a minute."""
+    followers = cached(f"followers:{job.pk}", lambda: _followers(job), _COUNTED_FOR_S)
+    return int(min(max(_SOONEST_S, followers / _QUESTIONS_PER_S), _LATEST_S))
+
+
+def _followers(job: Job) -> int:
+    """How many follow the job: each names its files by a folder of its own."""
+    growing = Upload.objects.filter(job=job, state=Upload.State.RECEIVING, size_bytes=None)
+    return len({path.partition("/")[0] for path in growing.values_list("path", flat=True)})

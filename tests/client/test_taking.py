@@ -14,10 +14,10 @@ import pytest
 from django.utils import timezone
 
 from faultline import taking
-from faultline.site import Denied, Site
+from faultline.site import Denied, Reply, Site
 from faultline.taking import Taker, processes
-from ingest import services
-from ingest.models import Watch
+from ingest import selectors, services
+from ingest.models import Upload, Watch
 from ingest.services import resuming
 from tests.factories import make_user
 
@@ -61,7 +61,7 @@ def job(db: None) -> Any:
 def take(job: Any, live_server: Any, monkeypatch: pytest.MonkeyPatch, ranks: subprocess.Popen[bytes]) -> Any:
     """What the taker of the launcher's processes has after it asked the site again."""
     monkeypatch.setenv("no_proxy", "*")
-    for name in ("_EVERY_S", "_IDLE_S"):
+    for name in ("_EVERY_S", "_IDLE_S", "_SOONEST_S", "_LATEST_S"):
         monkeypatch.setattr(taking, name, 0.0)
     engineer = make_user("engineer", "engineer")
     _, secret = services.token_create(user=engineer, name="side-car", scopes=["upload", "read"])
@@ -156,3 +156,31 @@ def test_a_process_that_cannot_be_traced_is_named_with_the_reason(job: Any, take
     py_spy.write_text("#!/bin/sh\necho 'Permission denied: try sudo' >&2; exit 1\n")
     hangs(job)
     assert take()[1] == ["the job hangs: stacks of 0 processes were taken; of others not: Permission denied: try sudo"]
+
+
+@pytest.mark.parametrize(("nodes", "seconds"), [(1, 5), (512, 25), (4096, 60)])
+def test_the_more_nodes_follow_a_job_the_less_often_each_asks(job: Any, nodes: int, seconds: int) -> None:
+    attempt = services.attempt_get(job=job)
+    paths = [f"node-{node}/rank{rank}.log" for node in range(nodes) for rank in range(2)]
+    Upload.objects.bulk_create(Upload(job=job, attempt=attempt, path=path, size_bytes=None) for path in paths)
+    assert selectors.ask_again_s(job) == seconds
+
+
+@pytest.mark.parametrize(
+    ("answer", "earliest", "latest"),
+    [
+        ({"wanted": [], "ask_again_s": 25}, 20, 30),
+        ({"wanted": [], "ask_again_s": 0}, 4, 6),
+        ({"wanted": [], "ask_again_s": 1e9}, 240, 360),
+        ({"wanted": [], "ask_again_s": "soon"}, 60, 60),
+        ({"wanted": []}, 48, 72),
+    ],
+)
+def test_a_follower_asks_again_when_the_site_says_within_limits(
+    job: Any, monkeypatch: pytest.MonkeyPatch, answer: dict[str, Any], earliest: float, latest: float
+) -> None:
+    site = Site("http://localhost", "fl_x")
+    monkeypatch.setattr(Site, "get", lambda *_: Reply(200, {}, answer))
+    taker = Taker(site, job.slug, attempt=0, prefix="n1/", root=None, note=print)
+    _, again_s = taker._requests()
+    assert earliest <= again_s <= latest
