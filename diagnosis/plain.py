@@ -36,8 +36,8 @@ _ESCAPES = re.compile(r"(?<!\\)((?:\\\\)*)((?:\\u[0-9a-fA-F]{4})+)")
 
 
 def plain(value: Any) -> Any:
-    """JSON without NaN, tuples or NumPy scalars, its strings as :func:`text` gives them; unknown objects become their
-    text. O(values).
+    """JSON without NaN, tuples or NumPy scalars, its strings as :func:`text` gives them; unknown
+    objects become their text. O(values).
     """
     if isinstance(value, str):
         return text(value)
@@ -56,8 +56,8 @@ def plain(value: Any) -> Any:
 
 
 def text(value: str) -> str:
-    """``value`` with symbols in place of invalid characters: NUL, which PostgreSQL refuses, and halves of surrogate
-    pairs, which JSON can represent and UTF-8 cannot.
+    """``value`` with symbols in place of invalid characters: NUL, which PostgreSQL refuses, and
+    halves of surrogate pairs, which JSON can represent and UTF-8 cannot.
     """
     if not value.isascii():
         value = value.encode("utf-8", "replace").decode()
@@ -74,8 +74,8 @@ def percent(share: float, digits: int = 0) -> str:
 
 
 def amount(value: float) -> str:
-    """A number of hours as all pages show it: a whole number, two digits below 10. What two digits would hide is
-    ``<0.01``.
+    """A number of hours as all pages show it: a whole number, two digits below 10. What two digits
+    would hide is ``<0.01``.
     """
     if 0 < value < 0.005:
         return "<0.01"
@@ -93,9 +93,9 @@ def times_as_long(factor: float) -> str:
 
 
 def visible(value: str) -> str:
-    """``value`` in which no character is hidden, or acts on a terminal, a page or the direction of reading: ESC becomes
-    its symbol ``␛``, U+202E becomes ``[U+202E]``. Tabs and line ends stay, and what joins letters or pictures that
-    need it. A second call changes nothing. O(length).
+    """``value`` in which no character is hidden, or acts on a terminal, a page or the direction of
+    reading: ESC becomes its symbol ``␛``, U+202E becomes ``[U+202E]``. Tabs and line ends stay, and
+    what joins letters or pictures that need it. A second call changes nothing. O(length).
     """
     if value.isascii() and value.isprintable():  # almost every line
         return value
@@ -103,7 +103,9 @@ def visible(value: str) -> str:
 
 
 def visible_json(value: str) -> str:
-    """A JSON document without such characters in its strings, written out or as ``\\u202e``; ends of lines stay."""
+    """A JSON document without such characters in its strings, written out or as ``\\u202e``; ends
+    of lines stay.
+    """
     return visible(_ESCAPES.sub(_visible_escapes, value))
 
 
@@ -114,8 +116,8 @@ def _visible_escapes(found: re.Match[str]) -> str:
 
 
 def csv_cell(value: Any) -> Any:
-    """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet reads as a formula,
-    and no character that is hidden or acts.
+    """A cell of a CSV file without active content: an apostrophe before text that a spreadsheet
+    reads as a formula, and no character that is hidden or acts.
     """
     if not isinstance(value, str):
         return value

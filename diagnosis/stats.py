@@ -32,8 +32,8 @@ def is_nearly_all(count: int, total: int) -> bool:
 
 
 def fuse(weights: Iterable[float]) -> float:
-    """Independent hints joined by noisy or: each weight in [0, 1] is the probability that its hint alone is right.
-    O(n).
+    """Independent hints joined by noisy or: each weight in [0, 1] is the probability that its hint
+    alone is right. O(n).
     """
     missed = 1.0
     for weight in weights:
@@ -54,8 +54,9 @@ def median_and_spread(values: npt.ArrayLike) -> tuple[float, float]:
 
 
 def change_point(values: npt.NDArray[np.float64], least: int, *, is_mean: bool = False) -> int | None:
-    """The point where the level changes: the split with the least distance to the medians of its two sides, each of
-    ``least`` values or more; None if there are too few. ``is_mean``: least squares to the means instead. O(n²).
+    """The point where the level changes: the split with the least distance to the medians of its
+    two sides, each of ``least`` values or more; None if there are too few. ``is_mean``: least
+    squares to the means instead. O(n²).
     """
     cuts = range(least, len(values) - least + 1)
 

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from functools import reduce
+from itertools import compress
 from operator import or_
 from typing import Final
 
@@ -47,8 +48,11 @@ class Ending:
 def end_messages(messages: pl.DataFrame) -> dict[str, list[int]]:
     """The messages (``masked``) of each meaning."""
     texts = messages.select(pl.coalesce("example", "text")).to_series()
-    rows = list(zip(messages["masked"], _END_MEANINGS.of(texts), strict=True))
-    return {meaning: [masked for masked, has in rows if has[place]] for place, meaning in enumerate(_MEANINGS)}
+    found: dict[str, list[int]] = {meaning: [] for meaning in _MEANINGS}
+    for masked, has_meanings in zip(messages["masked"], _END_MEANINGS.of(texts), strict=True):
+        for meaning in compress(_MEANINGS, has_meanings):
+            found[meaning].append(masked)
+    return found
 
 
 def _end_meanings(texts: pl.Series) -> list[tuple[bool | None, ...]]:

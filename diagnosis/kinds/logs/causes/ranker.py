@@ -57,7 +57,10 @@ def reasons(candidates: pl.DataFrame, event: int) -> tuple[str, ...]:
     """What adds most to the score of an event, the largest first; nothing of an event that is no
     candidate.
     """
-    rows = list(candidates.filter(pl.col("event") == event).iter_rows(named=True))
-    added = {name: row[name] * weight for row in rows for name, weight in weights().items()}
+    own = candidates.filter(pl.col("event") == event)
+    if own.is_empty():
+        return ()
+    row = own.row(-1, named=True)
+    added = {name: row[name] * weight for name, weight in weights().items()}
     largest = sorted((name for name in added if added[name] > 0), key=lambda name: -added[name])
     return tuple(MEANINGS[name] for name in largest[: LIMITS.reasons])

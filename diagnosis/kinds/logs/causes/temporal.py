@@ -181,13 +181,14 @@ def stage_spans(facts: Facts) -> list[tuple[str, int, int]]:
     progress.
     """
     marked = facts.catalogue.cells.join(facts.marks, on="masked").drop_nulls("first_at")
-    rows = [(at, stage, is_end) for at, stage, is_end in marked.select("first_at", "stage", "is_end").iter_rows()]
+    rows = list(marked.select("first_at", "stage", "is_end").iter_rows())
     beats = facts.pace.beats["at"].drop_nulls().sort()
     if beats.len():
         # training goes on with the first progress after an interruption
         marks_at = pl.Series([at for at, _, _ in rows], dtype=pl.Int64)
         after = beats.search_sorted(marks_at, side="right").to_list()
-        rows += [(int(beats[k]), "training", False) for k in {0, *(k for k in after if k < beats.len())}]
+        going_on = {0, *after} - {beats.len()}
+        rows += [(int(beats[place]), "training", False) for place in going_on]
     begun: list[tuple[str, int]] = []
     trained = False
     for at, stage, is_end in sorted(rows):

@@ -34,13 +34,17 @@ def fuse(clues: Iterable[Clue]) -> list[tuple[str, float, tuple[str, ...]]]:
     """Nodes with joined weight and reasons, heaviest first. Of clues with the same words the heaviest counts: two lines
     of one fault prove no more than one. O(n log n).
     """
-    by_node: dict[str, list[Clue]] = {}
-    for clue in {(c.node, c.reason): c for c in sorted(clues, key=lambda c: c.weight)}.values():
-        by_node.setdefault(clue.node, []).append(clue)
-    scores = {node: stats.fuse(c.weight for c in found) for node, found in by_node.items()}
-    ranked = sorted(by_node, key=lambda node: (-round(scores[node], 6), node))
-    ordered = {node: sorted(found, key=lambda c: (-c.weight, c.reason)) for node, found in by_node.items()}
-    return [(node, scores[node], tuple(c.reason for c in ordered[node])) for node in ranked]
+    weights_of: dict[str, dict[str, float]] = {}
+    for clue in sorted(clues, key=lambda clue: clue.weight):
+        weights_of.setdefault(clue.node, {})[clue.reason] = clue.weight
+    scores = {node: stats.fuse(weights.values()) for node, weights in weights_of.items()}
+    ranked = sorted(scores, key=lambda node: (-round(scores[node], 6), node))
+    return [(node, scores[node], _heaviest_first(weights_of[node])) for node in ranked]
+
+
+def _heaviest_first(weights: Mapping[str, float]) -> tuple[str, ...]:
+    """Reasons by their weight, those of one weight in the order of their words."""
+    return tuple(sorted(weights, key=lambda reason: (-weights[reason], reason)))
 
 
 def rank(clues: Iterable[Clue], *, may_accuse: bool) -> tuple[NodeSuspect, ...]:

@@ -12,6 +12,7 @@ import tomllib
 from collections.abc import Iterator
 from functools import cache, lru_cache
 from importlib import resources
+from itertools import chain, product, starmap
 from typing import Final, NamedTuple
 
 from diagnosis import thresholds
@@ -126,7 +127,8 @@ def _name(before: str) -> str:
     behind another number.
     """
     clause = _CLAUSE.split(before)[-1].rstrip()
-    tokens = [token for part in clause.split() for token in part.rstrip("=:").split("=")]
+    parts = [part.rstrip("=:").split("=") for part in clause.split()]
+    tokens = list(chain.from_iterable(parts))
     if clause.endswith(("=", ":")):
         return tokens[-1].strip("-.<>*#")
     kept: list[str] = []
@@ -175,6 +177,9 @@ def _words() -> dict[str, frozenset[str]]:
 def _units() -> dict[str, float]:
     """Seconds of each unit of time, also of one step (``s/it``)."""
     rows = {"unit_s": 1.0, "unit_ms": 1e-3, "unit_us": 1e-6, "unit_ns": 1e-9}
-    units = {unit: factor for row, factor in rows.items() for unit in _words()[row]}
-    per_step = {f"{unit}/{step}": factor for unit, factor in units.items() for step in _words()["step_name"]}
-    return units | per_step
+    found: dict[str, float] = {}
+    for row, factor in rows.items():
+        units = _words()[row]
+        per_step = starmap("{}/{}".format, product(units, _words()["step_name"]))
+        found |= dict.fromkeys([*units, *per_step], factor)
+    return found

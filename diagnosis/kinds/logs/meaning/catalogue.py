@@ -5,11 +5,11 @@ messages: if two rules match different messages of one template, these are two e
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, fields, replace
 from functools import cached_property
 from itertools import chain
-from typing import Final
+from typing import Any, Final
 
 import polars as pl
 
@@ -75,8 +75,12 @@ _FIELDS: Final = tuple(field.name for field in fields(EventRow))
 def rows_of(events: pl.DataFrame) -> list[EventRow]:
     """Rows of ``events`` as records. O(rows)."""
     names = [name for name in _FIELDS if name in events.columns]
-    rows = events.select(names).iter_rows(named=True)
-    return [EventRow(**{name: value for name, value in row.items() if value is not None}) for row in rows]
+    return [_event_row(row) for row in events.select(names).iter_rows(named=True)]
+
+
+def _event_row(row: Mapping[str, Any]) -> EventRow:
+    """A record of the fields that the row has."""
+    return EventRow(**{name: value for name, value in row.items() if value is not None})
 
 
 @dataclass(frozen=True)
@@ -262,11 +266,8 @@ def resolve_roles(catalogue: Catalogue, rules: SignatureSet, survived: Collectio
             is_cause = rule.strength is not Strength.WEAK or "death" in tree.get(rule.category).traits
             if is_cause and when is not None and when < at:
                 roles[signature] = role
-        roles |= {
-            s: role
-            for s, role in rules.resolve(s for s, t in first.items() if t is None or t <= at).items()
-            if s in stops
-        }
+        until_stop = rules.resolve(s for s, t in first.items() if t is None or t <= at)
+        roles |= {s: role for s, role in until_stop.items() if s in stops}
     other_rule = pl.col("signature").replace_strict(
         {k: v.value for k, v in roles.items()}, default=None, return_dtype=pl.String
     )

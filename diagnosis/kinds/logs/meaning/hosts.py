@@ -49,5 +49,8 @@ def names_in(text: str, nodes: Mapping[str, str]) -> set[str]:
     """
     words = WORD.findall(text)
     words += [word.strip(".:[]") for word in _ADDRESS.findall(text)]
-    named = (next((nodes[name] for name in (word, word.partition(".")[0]) if name in nodes), None) for word in words)
-    return {node for node in named if node is not None}
+    found = set[str]()
+    for word in words:
+        node = nodes.get(word) or nodes.get(word.partition(".")[0])
+        found.update([node] if node else [])
+    return found

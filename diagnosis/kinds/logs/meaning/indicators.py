@@ -136,15 +136,18 @@ def _rule_span(text: str, rule_id: str, rules: SignatureSet) -> Span | None:
     return _trim(text, start, end)
 
 
+def _fault_weight(text: str, clause: Span) -> float:
+    """The sum of the weights of the indicating words in a clause."""
+    return sum(THRESHOLDS.weights[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause))
+
+
 def _best_clause(text: str) -> Span | None:
     """The clause with the largest weight of indicating words; ties go to the earlier one. A single word is joined with
     the next clause.
     """
     begin = header.end() if (header := _HEADER.match(text)) else 0
     clauses = list(_clauses(text, begin))
-    scores = [
-        sum(THRESHOLDS.weights[hit.lastgroup or "one"] for hit in _FAULT.finditer(text, *clause)) for clause in clauses
-    ]
+    scores = [_fault_weight(text, clause) for clause in clauses]
     if not any(scores):
         return None
     best = scores.index(max(scores))

@@ -14,6 +14,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cache
 from importlib import resources
+from itertools import chain
 from typing import Any, Final
 
 import polars as pl
@@ -288,7 +289,7 @@ def _messages_with_statements(messages: pl.DataFrame) -> list[int]:
     rank below may be without one.
     """
     known = statements().every
-    words = list(dict.fromkeys(word for one in known for word in one.needs))
+    words = list(dict.fromkeys(chain.from_iterable(one.needs for one in known)))
     sought = [(frozenset(one.needs), one.pattern) for one in known]
     sought += [(frozenset(words), one.rank_below) for one in known if one.rank_below]
     held = pl.col("example").str.to_lowercase().str.extract_many(words, overlapping=True)

@@ -58,7 +58,10 @@ def stage_of_frames(lines: list[str]) -> str | None:
     innermost frames first if equal.
     """
     rows = words.load("frames")
-    return next((r.id for r in rows if any(re.search(r.pattern, line, re.IGNORECASE) for line in lines)), None)
+    for row in rows:
+        if any(re.search(row.pattern, line, re.IGNORECASE) for line in lines):
+            return row.id
+    return None
 
 
 def stage_after_end(stage: str, trained: bool) -> str:

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
+from itertools import chain
 from typing import Final, Protocol
 
 from diagnosis.kinds.logs.causes.case import Case
@@ -43,9 +44,10 @@ def all_clues(detectors: Sequence[Detector], case: Case) -> list[Clue]:
     """The clues of all of them, each with its detector's id; those switched off (``case.without``)
     are skipped.
     """
-    active = [d for d in detectors if d.id not in case.without]
-    return [replace(clue, detector=d.id) for d in active for clue in _clues_of(d, case)]
+    active = [detector for detector in detectors if detector.id not in case.without]
+    return list(chain.from_iterable(_clues_of(detector, case) for detector in active))
 
 
 def _clues_of(detector: Detector, case: Case) -> list[Clue]:
-    return case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])
+    found = case.budgets.run(f"detector {detector.id}", lambda: list(detector.look(case)), [])
+    return [replace(clue, detector=detector.id) for clue in found]

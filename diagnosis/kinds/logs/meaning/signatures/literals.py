@@ -72,15 +72,21 @@ def stored_ways() -> dict[str, tuple[Way, ...]]:
     text = (
         resources.files("diagnosis.kinds.logs.meaning.signatures").joinpath("literals.json").read_text(encoding="utf-8")
     )
-    return {
-        pattern: tuple(frozenset(map(frozenset, way)) for way in found) for pattern, found in json.loads(text).items()
-    }
+    return {pattern: tuple(map(_stored_way, found)) for pattern, found in json.loads(text).items()}
+
+
+def _stored_way(sets: Iterable[Iterable[str]]) -> Way:
+    return frozenset(map(frozenset, sets))
 
 
 def as_json(patterns: Iterable[str]) -> str:
     """The text for :func:`stored_ways`: a line for each pattern."""
-    rows = {pattern: sorted(sorted(map(sorted, way)) for way in ways(pattern)) for pattern in sorted(set(patterns))}
-    return "{\n" + ",\n".join(f"{json.dumps(p)}: {json.dumps(row)}" for p, row in rows.items()) + "\n}\n"
+    return "{\n" + ",\n".join(map(_json_row, sorted(set(patterns)))) + "\n}\n"
+
+
+def _json_row(pattern: str) -> str:
+    row = sorted(sorted(map(sorted, way)) for way in ways(pattern))
+    return f"{json.dumps(pattern)}: {json.dumps(row)}"
 
 
 def _alternation(tokens: _Tokens) -> _Part:
@@ -127,7 +133,7 @@ def _any_of(branches: Iterable[tuple[Way, ...]]) -> tuple[Way, ...]:
     found = list(chain.from_iterable(branches))
     if not all(found):
         return _ANYTHING
-    single = frozenset[str]().union(*(words for way in found if len(way) == 1 for words in way))
+    single = frozenset[str]().union(*chain.from_iterable(way for way in found if len(way) == 1))
     several = [way for way in found if len(way) > 1]
     return (*([frozenset({single})] if single else []), *several)
 
@@ -137,9 +143,19 @@ def _all_of(parts: list[tuple[Way, ...]]) -> tuple[Way, ...]:
     all their ways share counts.
     """
     forked = max((part for part in parts if len(part) > 1), key=lambda part: _worth(_best(part)), default=_ANYTHING)
-    sets = {words for part in parts if part is not forked for words in (part[0] if len(part) == 1 else {_best(part)})}
-    needed = ((words for words in sets | way if words) for way in forked)
-    return _any_of([(frozenset(sorted(found, key=_worth, reverse=True)[:MAX_SETS]),) for found in needed])
+    sets = chain.from_iterable(_shared_needs(part) for part in parts if part is not forked)
+    shared = frozenset(sets)
+    return _any_of([(_rarest(shared | way),) for way in forked])
+
+
+def _shared_needs(part: tuple[Way, ...]) -> Way:
+    """What a text needs in each way of a part."""
+    return part[0] if len(part) == 1 else frozenset({_best(part)})
+
+
+def _rarest(way: Way) -> Way:
+    """The sets of a way that say most, few enough to search for."""
+    return frozenset(sorted(filter(None, way), key=_worth, reverse=True)[:MAX_SETS])
 
 
 def _best(found: tuple[Way, ...]) -> frozenset[str]:

@@ -113,8 +113,8 @@ def builtin() -> tuple[Signature, ...]:
     folder = resources.files("diagnosis.kinds.logs.meaning.signatures")
     files = {entry.name: entry for entry in folder.iterdir()}
     tables = {name: entry.read_text(encoding="utf-8") for name, entry in files.items() if name.endswith(".csv")}
-    areas = [(area, files[f"{area}.toml"]) for area in AREAS if f"{area}.toml" in files]
-    return tuple(rule for area, file in areas for rule in parse(file.read_text(encoding="utf-8"), area, tables))
+    texts = {area: files[f"{area}.toml"].read_text(encoding="utf-8") for area in AREAS if f"{area}.toml" in files}
+    return tuple(chain.from_iterable(parse(text, area, tables) for area, text in texts.items()))
 
 
 @cache

@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from functools import cached_property
+from itertools import count
+from typing import Any
 
 import polars as pl
 
@@ -41,6 +43,14 @@ _LEAST_MATCHED_BYTES = 1024
 _TEXTS_AT_A_TIME = 1 << 13
 
 
+def _literal_rows(way: Way, number: int, order: int) -> list[tuple[str, int, int, int, int]]:
+    """The literals of the way with this number, each with its set, of how many sets, and the rule ``order``."""
+    rows: list[tuple[str, int, int, int, int]] = []
+    for part, texts in enumerate(sorted(way, key=sorted)):
+        rows += [(text, part, len(way), number, order) for text in sorted(texts)]
+    return rows
+
+
 class SignatureSet:
     """Ordered rules, ready to be matched. Immutable; the first rule that matches a message decides."""
 
@@ -62,13 +72,11 @@ class SignatureSet:
     def _literals(self) -> pl.DataFrame:
         """Which literal may announce which rule: ``literal``, its set (``part``) of the ``parts`` of a ``way`` of the
         rule ``order``. Rules without literals are in ``_always``."""
-        needed = [(order, way) for order, found in enumerate(self._ways) if all(found) for way in found]
-        rows = [
-            (text, part, len(way), number, order)
-            for number, (order, way) in enumerate(needed)
-            for part, texts in enumerate(sorted(way, key=sorted))
-            for text in sorted(texts)
-        ]
+        rows: list[tuple[str, int, int, int, int]] = []
+        number = count()
+        for order, found in enumerate(self._ways):
+            for way in found if all(found) else ():
+                rows += _literal_rows(way, next(number), order)
         names = ("part", "parts", "way", "order")
         return pl.DataFrame(rows, schema={"literal": pl.String, **dict.fromkeys(names, pl.UInt32)}, orient="row")
 
@@ -94,8 +102,10 @@ class SignatureSet:
         """
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
         heads = heads_of(uniques.select(pl.coalesce(columns)).to_series())
-        found = zip(uniques["masked"], self._known.of(heads), strict=True)
-        rows = [(key, *hit) for key, hits in found for hit in (hits if every else hits[:1])]
+        most = None if every else 1
+        rows: list[tuple[Any, ...]] = []
+        for key, hits in zip(uniques["masked"], self._known.of(heads), strict=True):
+            rows += [(key, *hit) for hit in hits[:most]]
         return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("masked", "order")
 
     def match_texts(self, texts: Iterable[str]) -> list[str | None]:
@@ -155,17 +165,11 @@ class SignatureSet:
             return
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
         words = self._literals["literal"].unique(maintain_order=True)
-        found = [
-            self._ways_found(
-                rows.select(
-                    "row", literal=pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
-                )
-                .explode("literal")
-                .drop_nulls("literal")
-                .unique()
-            )
-            for rows in (frame.slice(first, _TEXTS_AT_A_TIME) for first in range(0, len(texts), _TEXTS_AT_A_TIME))
-        ]
+        literal = pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
+        found = []
+        for rows in frame.iter_slices(_TEXTS_AT_A_TIME):
+            hits = rows.select("row", literal=literal).explode("literal").drop_nulls("literal").unique()
+            found.append(self._ways_found(hits))
         pairs = pl.concat(found or [frame.select(order="row", row="row")])
         pairs = pairs.group_by("order").agg(pl.col("row").unique().sort()).sort("order")
         yield from zip(pairs["order"], pairs["row"], strict=True)
