@@ -34,6 +34,7 @@ HANG = AlarmNote("hang", "no progress", 50.0)
 NODE = (Place("node", "n1"),)
 CHECK = Check("memory", "Memory", "", "", 0.0, "node", (), (), ())
 BROKEN = Result(CHECK, Outcome("bad", "has bad memory", 1000.0, adds="hardware.gpu.ecc"), "gpu.txt", 1, "bad")
+BEHIND = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="framework.collective.timeout"))
 OTHER_VERSION = replace(BROKEN, check=replace(CHECK, id=SETUP_CHECK))
 SLOW_PLACE = replace(BROKEN, outcome=replace(BROKEN.outcome, adds="performance.straggler"))
 STILL = StackFinding(reason="they wait")
@@ -69,6 +70,9 @@ def slow(t: float, until: float, **more: Any) -> Finding:
         (situation(ENDED, alarms=(replace(HANG, ended_at=60.0),)), "healthy", "succeeded"),
         (situation(shown("running"), alarms=(replace(HANG, kind="disk"),)), "degraded", "running"),
         (situation(ENDED, alarms=(replace(HANG, kind="disk", ended_at=60.0),)), "healthy", "succeeded"),
+        (situation(replace(FAILED, symptom="hang", outcome="cancelled")), "hung", "cancelled"),
+        (situation(None, results=(BEHIND,)), "hung", "failed"),
+        (situation(ENDED, results=(BEHIND,)), "degraded", "succeeded"),
         (situation(None, stacks=STILL), "hung", "failed"),
         (situation(None, stacks=MOVING), "degraded", "unknown"),
         (situation(ENDED, stacks=STILL), "healthy", "succeeded"),
@@ -286,6 +290,11 @@ def test_without_logs_the_stacks_give_the_category() -> None:
 def test_how_sure_no_failure_is_has_four_digits() -> None:
     sure = replace(ENDED, verdict=replace(ENDED.verdict, confidence=0.956789))
     assert category.shares("healthy", sure, [], StackFinding()) == [("none", 0.9568)]
+
+
+def test_a_result_that_speaks_against_a_part_is_a_doubt_and_one_that_clears_it_is_none() -> None:
+    clear = replace(BROKEN, outcome=replace(BROKEN.outcome, ratio=0.1, adds=""))
+    assert situation(None, results=(clear, BROKEN)).doubts == [BROKEN]
 
 
 def test_flows_alone_show_no_good_end() -> None:
