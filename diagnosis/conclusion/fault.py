@@ -78,12 +78,12 @@ def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> 
     nodes = [suspect for suspect in named if suspect.kind == "node"]
     others = [suspect for suspect in named if suspect.kind != "node"]
     group_of = {node.entity: [node] for node in nodes}
-    home = dict(node_of)
+    machine_of_rank = dict(node_of)
     for node in nodes:
-        home |= dict.fromkeys(node.ranks, node.entity)
+        machine_of_rank |= dict.fromkeys(node.ranks, node.entity)
     alone: list[list[Suspect]] = []
     for suspect in others:
-        group = group_of.get(_home_of(suspect, home))
+        group = group_of.get(_machine_of(suspect, machine_of_rank))
         if group is None:
             alone.append([suspect])
         else:
@@ -91,12 +91,12 @@ def _groups_by_culprit(named: Sequence[Suspect], node_of: Mapping[int, str]) -> 
     return [*group_of.values(), *alone]
 
 
-def _home_of(suspect: Suspect, home: Mapping[int, str]) -> str:
+def _machine_of(suspect: Suspect, machine_of_rank: Mapping[int, str]) -> str:
     """The node of an accused rank; empty for other suspects."""
     rank = _place(suspect).rank
     if suspect.kind != "rank" or rank is None:
         return ""
-    return home.get(rank, "")
+    return machine_of_rank.get(rank, "")
 
 
 def _merged_fault(same: Sequence[Suspect], wrote: Mapping[str, set[int]]) -> Fault:

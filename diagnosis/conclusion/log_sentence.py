@@ -170,10 +170,10 @@ def _aftermath(logs: LogDiagnosis, roots: Sequence[LogEvent]) -> str:
     widest = max(consequences, key=lambda event: (event.nodes, event.count), default=None)
     if not starts or widest is None:
         return ""
-    home = set(itertools.chain.from_iterable(root.node_names for root in roots))
+    root_nodes = set(itertools.chain.from_iterable(root.node_names for root in roots))
     # Only some node names are listed; the number of others cannot exceed that of the job.
-    followers = widest.nodes - len(home.intersection(widest.node_names))
-    others = min(followers, widest.of_nodes - len(home))
+    followers = widest.nodes - len(root_nodes.intersection(widest.node_names))
+    others = min(followers, widest.of_nodes - len(root_nodes))
     if others < 2 or widest.first_at is None:
         return ""
     return f" {others:,} other nodes followed{_delay(widest.first_at - min(starts))}."

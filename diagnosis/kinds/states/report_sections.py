@@ -127,11 +127,11 @@ def facts_of(parsed: Parsed) -> list[Fact]:
 
 def homes_of_pods(parsed: Iterable[Parsed]) -> dict[str, str]:
     """Pod to the node that it runs on, as listings of pods say. O(facts)."""
-    homes: dict[str, str] = {}
+    node_of: dict[str, str] = {}
     for one in parsed:
         if one.kind == Kind.STATE and not _POD_FORMATS.isdisjoint(one.facts.get("formats") or ()):
-            homes |= {fact.part: fact.place.name for fact in facts_of(one) if _is_of_pod(fact)}
-    return homes
+            node_of |= {fact.part: fact.place.name for fact in facts_of(one) if _is_of_pod(fact)}
+    return node_of
 
 
 def _is_of_pod(fact: Fact) -> bool:

@@ -82,17 +82,17 @@ def choose(
     lead = max(ranked, key=lambda row: scores.get(row.event, 0.0))
     by_event[lead.event] = lead.weight
     others = [row for row in ranked if row.event != lead.event]
-    home = _home_nodes(lead, others, places)
-    is_narrow = stats.is_minority(len(home), facts.total)
-    joining = [row.event for row in others if _joins(row, lead, home, places[row.event], facts.total)]
+    lead_nodes = _nodes_of_lead(lead, others, places)
+    is_narrow = stats.is_minority(len(lead_nodes), facts.total)
+    joining = [row.event for row in others if _joins(row, lead, lead_nodes, places[row.event], facts.total)]
     members = _without_summaries(facts.catalogue, [lead.event, *joining])
     times = [row.first_at for row in candidates if row.event in members]
     return Roots(
         leader=lead.event,
         members=tuple(members),
         weights=by_event,
-        nodes=tuple(sorted(home)) if is_narrow else (),
-        is_wide=len(home) > 1 and not is_narrow,
+        nodes=tuple(sorted(lead_nodes)) if is_narrow else (),
+        is_wide=len(lead_nodes) > 1 and not is_narrow,
         t0=min((at for at in times if at is not None), default=None),
         by=by,
         scores=scores,
@@ -113,21 +113,21 @@ def _best_rival(
     return [replace(first, weight=max(row.weight for row in candidates))]
 
 
-def _joins(row: EventRow, lead: EventRow, home: Set[str], here: Set[str], total: int) -> bool:
+def _joins(row: EventRow, lead: EventRow, lead_nodes: Set[str], here: Set[str], total: int) -> bool:
     """Whether a candidate is of the leader's cause: of its kind, or on its few nodes. ``here``: the
-    candidate's nodes, ``home``: the leader's.
+    candidate's nodes, ``lead_nodes``: the leader's.
     """
     is_light = row.weight < THRESHOLDS.share * lead.weight
     if is_light or not _is_near(row, lead):
         return False
     is_same_kind = _subject(row) == _subject(lead)
-    if not stats.is_minority(len(home), total):
+    if not stats.is_minority(len(lead_nodes), total):
         return is_same_kind
     if not here:
         return is_same_kind
     # a weak error of most nodes is the echo of a cause on few nodes
     is_of_few = stats.is_minority(len(here), total)
-    return not here.isdisjoint(home) and (is_of_few or is_same_kind)
+    return not here.isdisjoint(lead_nodes) and (is_of_few or is_same_kind)
 
 
 def has_wide_echo(facts: FailureFacts, nodes: int) -> bool:
@@ -136,17 +136,17 @@ def has_wide_echo(facts: FailureFacts, nodes: int) -> bool:
     return bool((found >= THRESHOLDS.wide * nodes).any())
 
 
-def _home_nodes(lead: EventRow, others: Sequence[EventRow], places: Mapping[int, set[str]]) -> set[str]:
+def _nodes_of_lead(lead: EventRow, others: Sequence[EventRow], places: Mapping[int, set[str]]) -> set[str]:
     """The nodes of the leader's rule, over all wordings that share nodes: variants of one message
     must not look like events of few nodes.
     """
-    home = set(places[lead.event])
+    lead_nodes = set(places[lead.event])
     same_rule = [row for row in others if row.signature is not None and row.signature == lead.signature]
     apart = [places[row.event] for row in same_rule if _is_near(row, lead)]
-    while touching := [here for here in apart if not here.isdisjoint(home)]:
-        home = home.union(*touching)
+    while touching := [here for here in apart if not here.isdisjoint(lead_nodes)]:
+        lead_nodes = lead_nodes.union(*touching)
         apart = [here for here in apart if here not in touching]
-    return home
+    return lead_nodes
 
 
 def _without_summaries(catalogue: Catalogue, members: list[int]) -> list[int]:

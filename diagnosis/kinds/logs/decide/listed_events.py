@@ -69,11 +69,11 @@ def list_events(case: Case, roots: Sequence[int], roles: dict[int, str], accused
     is_told = pl.col("event").is_in(sorted(roles))
     weightiest = sorted(rows_of(case.events.filter(is_told)), key=by_weight)[: LIMITS.events]
     rows = [row for row in sorted(weightiest, key=by_time) if row.event in rank or not _is_frame(row)]
-    home = set(case.roots.nodes)
-    if not home and not case.roots.is_wide:
-        home = accused
+    cause_nodes = set(case.roots.nodes)
+    if not cause_nodes and not case.roots.is_wide:
+        cause_nodes = accused
     cells = dating.cells_with_times(case.catalogue, case.pace, roles)
-    return _without_repeats([_event(case, row, roles[row.event], home, cells) for row in rows])
+    return _without_repeats([_event(case, row, roles[row.event], cause_nodes, cells) for row in rows])
 
 
 def _is_frame(row: EventRow) -> bool:
@@ -95,11 +95,13 @@ def _without_repeats(events: list[LogEvent]) -> list[LogEvent]:
     return list(kept.values())
 
 
-def _event(case: Case, row: EventRow, role: str, home: set[str], cells: pl.DataFrame) -> LogEvent:
+def _event(case: Case, row: EventRow, role: str, cause_nodes: set[str], cells: pl.DataFrame) -> LogEvent:
     own = cells.filter(pl.col("event") == row.event)
     names = sorted(own["node"].drop_nulls().unique().to_list())
     first_at: int | None = own["stated_at"].min()  # type: ignore[assignment]
-    lines = _root_lines(case, row, home, own) if role == Role.ROOT else _lines(case, row, own, LIMITS.other_lines)
+    lines = (
+        _root_lines(case, row, cause_nodes, own) if role == Role.ROOT else _lines(case, row, own, LIMITS.other_lines)
+    )
     firsts = first_lines(case, own)
     return LogEvent(
         id=tables.event_id(row.template, row.signature or ""),
@@ -140,24 +142,26 @@ def _not_before(at: int | None, first_at: int | None) -> int | None:
     return None if at is None else max(at, first_at or at)
 
 
-def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, home: Collection[str] = ()) -> pl.DataFrame:
-    """Some lines of an event, those of the nodes ``home`` if there are any, with the best guess of
+def _lines(case: Case, row: EventRow, own: pl.DataFrame, most: int, cause_nodes: Collection[str] = ()) -> pl.DataFrame:
+    """Some lines of an event, those of the nodes ``cause_nodes`` if there are any, with the best guess of
     their times.
     """
     rows = case.placed(case.table.rows(case.catalogue.masked(row.event), limit=most))
     # the same words elsewhere are the echo of the fault, not the fault
-    at_home = rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(home))) if home else rows
-    dated = case.clocks.correct(rows if at_home.is_empty() else at_home, "at")
+    of_cause = (
+        rows.filter(pl.col("node").is_null() | pl.col("node").is_in(sorted(cause_nodes))) if cause_nodes else rows
+    )
+    dated = case.clocks.correct(rows if of_cause.is_empty() else of_cause, "at")
     undated = own.filter(~pl.col("is_stamped")).select("file", "source", "masked", "stated_at")
     guessed = dated.join(undated, on=["file", "source", "masked"], how="left", maintain_order="left")
     return guessed.with_columns(at=pl.max_horizontal("at", "stated_at"))
 
 
-def _root_lines(case: Case, row: EventRow, home: Collection[str], own: pl.DataFrame) -> pl.DataFrame:
+def _root_lines(case: Case, row: EventRow, cause_nodes: Collection[str], own: pl.DataFrame) -> pl.DataFrame:
     """The lines of a root event. A scheduler's decision that is repeated for every step counts
     once.
     """
-    lines = _lines(case, row, own, LIMITS.root_lines, home)
+    lines = _lines(case, row, own, LIMITS.root_lines, cause_nodes)
     if not (row.category or "").startswith("platform.scheduler"):
         return lines
     of_job = _of_last_job(case, lines)

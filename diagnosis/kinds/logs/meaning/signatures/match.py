@@ -18,7 +18,7 @@ from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
 from diagnosis.kinds.logs.meaning.signatures.literals import Way, stored_ways, ways
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
-from diagnosis.kinds.logs.meaning.signatures.quotations import Heard
+from diagnosis.kinds.logs.meaning.signatures.quotations import RuleTexts
 from diagnosis.kinds.logs.read import patterns
 from diagnosis.model import Role
 
@@ -142,11 +142,11 @@ class SignatureSet:
         """All hits of each text, in the order of the rules. The built-in rules hear what a text says itself
         (:mod:`quotations`), users' rules the whole text.
         """
-        heard = Heard.of(heads)
+        texts_of = RuleTexts.of(heads)
         hits: list[list[_Hit]] = [[] for _ in heads]
         for order, rows in sorted(self._candidates(heads), key=lambda found: found[0]):
             sig = self.signatures[order]
-            lines = heard.by(sig).gather(rows)
+            lines = texts_of.by(sig).gather(rows)
             form = patterns.unchanged if sig.area in USER_AREAS else patterns.form_for(lines)
             is_hit = lines.str.contains(form(sig.pattern)).fill_null(False)
             if not is_hit.any():  # compiling another pattern takes longer than most matches

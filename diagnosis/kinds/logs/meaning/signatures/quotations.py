@@ -53,8 +53,8 @@ PROGRAM: Final = ("user.", "framework.")
 
 
 @dataclass(frozen=True, slots=True)
-class Heard:
-    """The same texts as each kind of rule hears them. ``whole``: rules of users; ``certain``: rules
+class RuleTexts:
+    """The same texts as each kind of rule reads them. ``whole``: rules of users; ``certain``: rules
     about programs, and of harmless words; ``of_machines``: rules about anything else that is wrong.
     """
 
@@ -75,11 +75,11 @@ class Heard:
         unquoted = unnamed.str.replace_all(form(_QUOTED_WORDS), "'x'")
         unnamed = pl.when(text.str.contains(form(VALUE_ERROR))).then(unquoted).otherwise(unnamed)
         own = pl.when(text.str.contains(form(EXCEPTION))).then(unnamed).otherwise(text)
-        heard = pl.DataFrame({"text": texts}).with_columns(certain=certain)
-        return cls(texts, heard["certain"], heard.select(text="certain").select(own).to_series())
+        read = pl.DataFrame({"text": texts}).with_columns(certain=certain)
+        return cls(texts, read["certain"], read.select(text="certain").select(own).to_series())
 
     def by(self, sig: Signature) -> pl.Series:
-        """The texts as one rule hears them. A rule that itself spells a name in quotes means that
+        """The texts as one rule reads them. A rule that itself spells a name in quotes means that
         name.
         """
         if sig.area in USER_AREAS:
