@@ -72,7 +72,7 @@ def incident_of(report: dict[str, Any], stated_outcome: str = "") -> IncidentFac
     answer = conclusion if is_problem else {}
     moment = answer.get("moment") or {}
     category = str(answer.get("id") or "unknown")
-    second = next(iter((answer.get("alternatives") or [])[1:]), {})
+    second: dict[str, Any] = next(iter((answer.get("alternatives") or [])[1:]), {})
     return IncidentFacts(
         headline=headline[:MAX_HEADLINE],
         category=category,

@@ -97,7 +97,7 @@ def components(edges: Sequence[tuple[int, int]], size: int) -> tuple[list[int], 
     from scipy.sparse.csgraph import connected_components  # noqa: PLC0415
 
     begins, ends = np.array(edges, np.int64).reshape(-1, 2).T
-    graph = coo_array((np.ones(len(edges), np.bool_), (begins, ends)), shape=(size, size))
+    graph = coo_array((np.ones(len(edges), np.int8), (begins, ends)), shape=(size, size))
     count, label = connected_components(graph, connection="strong")
     is_leaving = label[begins] != label[ends]
     is_end = np.ones(count, np.bool_)
