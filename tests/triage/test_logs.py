@@ -56,6 +56,12 @@ def test_a_window_holds_the_lines_as_an_editor_numbers_them(artifact):
     assert found.has_before and found.has_after
 
 
+def test_the_header_of_a_line_is_dimmed_and_the_whole_line_is_there(page):
+    shown = page_text(page(line=10))
+    row = shown.partition('<tr id="L10"')[2].partition("</tr>")[0]
+    assert f'<span class="prefix">{LINES[9][:29]}</span>{LINES[9][29:]}' in row
+
+
 @pytest.mark.parametrize(
     ("paths", "who", "how"),
     [

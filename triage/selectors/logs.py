@@ -13,6 +13,7 @@ from datetime import UTC, datetime
 import polars as pl
 
 from diagnosis import Source, numbers
+from diagnosis.kinds.logs.read import headers
 from diagnosis.kinds.logs.read.sources import PathScheme, with_scheme
 from diagnosis.kinds.logs.rows import stored_rows
 from diagnosis.kinds.logs.rows.stored_rows import Rows
@@ -59,6 +60,13 @@ class LogLine:
     is_evidence: bool = False
     how: str = ""
     gap: int = 0
+    #: characters of its header: time, writer, level
+    header: int = 0
+
+    @property
+    def parts(self) -> tuple[str, str]:
+        """The header, which a page shows less strongly, and the message. Together they are the text."""
+        return self.text[: self.header], self.text[self.header :]
 
     @property
     def level_word(self) -> str:
@@ -188,7 +196,12 @@ def lines_of(
                 is_evidence=row["line"] in marked,
             )
         )
-    return lines
+    return _with_headers(lines)
+
+
+def _with_headers(lines: list[LogLine]) -> list[LogLine]:
+    lengths = headers.lengths([line.text for line in lines])
+    return [replace(line, header=length) for line, length in zip(lines, lengths, strict=True)]
 
 
 def visible_text(raw: bytes, encoding: str = "utf-8") -> str:
@@ -312,6 +325,7 @@ def _condensed_window(
         )
         for row in shown_rows.head(count).iter_rows(named=True)
     ]
+    lines = _with_headers(lines)
     names = sorted(name for name in table["who"].unique() if name)[:MAX_WRITERS]
     total, is_all = artifact.lines, len(shown_rows) <= count
     after = total - (lines[-1].no if lines else 0) if is_all and not only else 0

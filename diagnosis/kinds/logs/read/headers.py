@@ -6,7 +6,8 @@ there are few; the recognised pattern then reads the values from the raw lines.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import re
+from collections.abc import Mapping, Sequence
 
 import polars as pl
 
@@ -116,6 +117,7 @@ _DATE = rf"0[-/]0[-/]0|{_MONTH}"
 _LEVEL_REACH = 120  # number of characters from the start of a line in which its level is searched
 _STYLE_REACH = 200  # and in which its time is searched
 _DATE_REACH = 40  # and in which a date follows a time of day at once
+_RUN_OF_DIGITS = re.compile("[0-9]+")
 
 
 def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
@@ -124,14 +126,7 @@ def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
     """
     is_labelled = _is_labelled(normal, form)
     is_syslog = normal.str.contains(form(_SYSLOG))
-    header = (
-        pl.when(is_syslog)
-        .then(normal.str.extract(form(_SYSLOG), 0))
-        .when(is_labelled)
-        .then(normal.str.extract(form(_AFTER_LABEL), 0))
-        .otherwise(normal.str.extract(form(_HEADER), 0))
-        .fill_null("")
-    )
+    header = _header(normal, form)
     message = _first_record(normal.str.slice(header.str.len_chars()), form)
     start = normal.str.head(_LEVEL_REACH)
     names_writer = {
@@ -152,6 +147,31 @@ def split(normal: pl.Expr, form: Form = unchanged) -> dict[str, pl.Expr]:
         "style": _style(normal, form),
         "who": _bits(names_writer),
     }
+
+
+def lengths(lines: Sequence[str]) -> list[int]:
+    """How many characters of each line are its header, which a viewer shows less strongly."""
+    starts = [line[:_STYLE_REACH] for line in lines]
+    normal = pl.Series(starts, dtype=pl.String).str.replace_all(_RUN_OF_DIGITS.pattern, "0")
+    headers = normal.to_frame("normal").select(_header(pl.col("normal"), unchanged)).to_series()
+    return [_length(header, start) for header, start in zip(headers, starts, strict=True)]
+
+
+def _length(header: str, start: str) -> int:
+    """The length of a normalised header in its line: each ``0`` stands for a run of digits."""
+    runs = _RUN_OF_DIGITS.findall(start)[: header.count("0")]
+    return len(header) + sum(len(run) - 1 for run in runs)
+
+
+def _header(normal: pl.Expr, form: Form) -> pl.Expr:
+    return (
+        pl.when(normal.str.contains(form(_SYSLOG)))
+        .then(normal.str.extract(form(_SYSLOG), 0))
+        .when(_is_labelled(normal, form))
+        .then(normal.str.extract(form(_AFTER_LABEL), 0))
+        .otherwise(normal.str.extract(form(_HEADER), 0))
+        .fill_null("")
+    )
 
 
 def _is_labelled(normal: pl.Expr, form: Form) -> pl.Expr:
