@@ -35,6 +35,10 @@ _NO_TIME: Final = "No line has a time stamp: order was taken from line numbers, 
 _NO_PROGRESS: Final = (
     "No progress lines (iteration, step, epoch) were found: hangs and slowdowns cannot be seen in the logs."
 )
+_IN_PART: Final = (
+    "{count:,} long messages hold the words of very many rules: only the first of these rules were tried. "
+    "Leave out the files that are no logs."
+)
 _CUT: Final = (
     "The logs hold more different messages than can be compared. Of those with a code, a warning or an error "
     "{most:,} were, and as many of the others: those with most lines. Leave out the files that are no logs."
@@ -214,6 +218,8 @@ def missing_evidence(case: Case) -> tuple[str, ...]:
     out = [*_absent_logs(case), *_comparison(case), *told, *_earlier_launches(case)]
     if table.is_cut:
         out.append(_CUT.format(most=messages.MAX_MESSAGES))
+    if case.catalogue.in_part:
+        out.append(_IN_PART.format(count=case.catalogue.in_part))
     if len(nodes) > 1 and not has_kernel:
         out.append("No kernel logs: faults of GPUs, links and memory that processes do not report stay unseen.")
     return tuple(out)

@@ -86,12 +86,14 @@ def _event_row(row: Mapping[str, Any]) -> EventRow:
 @dataclass(frozen=True)
 class Catalogue:
     """``events``: one row an event, see :func:`build`; ``of``: ``masked`` to ``event``; ``cells``: corrected cells
-    with ``event``, ``node``, ``rank``."""
+    with ``event``, ``node``, ``rank``; ``in_part``: the number of messages that were not tried with all rules.
+    """
 
     events: pl.DataFrame
     of: pl.DataFrame
     cells: pl.DataFrame
     nodes: tuple[str, ...]
+    in_part: int = 0
 
     def masked(self, *events: int) -> list[int]:
         """The messages of some events."""
@@ -145,7 +147,8 @@ def build(
     Cost: O(messages × rules that may match) plus O(cells).
     """
     nodes = tuple(sorted(table.sources["node"].drop_nulls().unique().to_list()))
-    matched = _with_inner_causes(rules.match(without_hosts), table.messages, rules)
+    matches = rules.match_counted(without_hosts)
+    matched = _with_inner_causes(matches.rows, table.messages, rules)
     template_of = mined()
     messages = table.messages.with_columns(text=without_hosts["text"])
     of_example, of_text = (patterns.form_for(messages[name]) for name in ("example", "text"))
@@ -192,7 +195,7 @@ def build(
     )
     found = crossjob.frequencies(template_of, pool)
     events = crossjob.weigh(described.join(where, on="event").sort("event"), found, len(pool.jobs), _node_hours(table))
-    return Catalogue(event_words.with_words(events), of, placed, nodes)
+    return Catalogue(event_words.with_words(events), of, placed, nodes, matches.in_part)
 
 
 def _traceback_ends(messages: pl.DataFrame, cells: pl.DataFrame) -> pl.Series:

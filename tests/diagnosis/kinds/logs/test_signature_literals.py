@@ -90,4 +90,4 @@ def test_the_literals_of_every_built_in_rule_are_stored() -> None:
 def test_a_rule_of_two_words_is_not_tried_where_only_one_of_them_stands() -> None:
     """A pattern costs milliseconds to compile, more than a small job's whole reading."""
     line = "rank 3 of the gpu group: loss 2.5, next checkpoint in 17 s"
-    assert list(signatures.load()._candidates(pl.Series([line]))) == []
+    assert signatures.load()._candidates(pl.Series([line])) == ([], frozenset())

@@ -2,7 +2,8 @@
 
 One multi-string search over all messages finds the rules that can match; only for those pairs the regular expression is
 tried. Both searches take linear time for every pattern, so no user's rule can hang the engine. Cost: O(bytes of
-messages) for the search plus O(bytes) for each candidate pair. The hits of lines of small jobs are kept.
+messages) for the search plus O(bytes) for each candidate pair, whose bytes are bounded (:mod:`candidate_pairs`). The
+hits of lines of small jobs are kept.
 """
 
 from __future__ import annotations
@@ -10,12 +11,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from functools import cached_property
 from itertools import count
-from typing import Any
+from typing import Any, NamedTuple
 
 import polars as pl
 
 from diagnosis import taxonomy
 from diagnosis.kinds.logs.meaning.remembered import RememberedAnswers
+from diagnosis.kinds.logs.meaning.signatures.candidate_pairs import CandidatePairs, within_budget
 from diagnosis.kinds.logs.meaning.signatures.literals import Way, stored_ways, ways
 from diagnosis.kinds.logs.meaning.signatures.model import USER_AREAS, Signature, Strength
 from diagnosis.kinds.logs.meaning.signatures.quotations import RuleTexts
@@ -49,6 +51,22 @@ def _literal_rows(way: Way, number: int, order: int) -> list[tuple[str, int, int
     for part, texts in enumerate(sorted(way, key=sorted)):
         rows += [(text, part, len(way), number, order) for text in sorted(texts)]
     return rows
+
+
+class Matches(NamedTuple):
+    """``rows`` as :data:`SCHEMA` says; ``in_part``: the number of messages that were tried with some of the rules whose
+    words they hold.
+    """
+
+    rows: pl.DataFrame
+    in_part: int
+
+
+class _Answer(NamedTuple):
+    """The hits of a text, in the order of the rules; ``is_whole``: all rules that may match were tried."""
+
+    hits: list[_Hit]
+    is_whole: bool
 
 
 class SignatureSet:
@@ -100,18 +118,24 @@ class SignatureSet:
         Returns:
             A frame as :data:`SCHEMA` says, sorted by ``masked`` and ``order``.
         """
+        return self.match_counted(uniques, every=every).rows
+
+    def match_counted(self, uniques: pl.DataFrame, *, every: bool = False) -> Matches:
+        """The same, with the number of messages that were not tried with all rules."""
         columns = [pl.col(name).cast(pl.String) for name in ("example", "text") if name in uniques.columns]
         heads = heads_of(uniques.select(pl.coalesce(columns)).to_series())
+        answers = self._known.of(heads)
         most = None if every else 1
         rows: list[tuple[Any, ...]] = []
-        for key, hits in zip(uniques["masked"], self._known.of(heads), strict=True):
-            rows += [(key, *hit) for hit in hits[:most]]
-        return pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("masked", "order")
+        for key, answer in zip(uniques["masked"], answers, strict=True):
+            rows += [(key, *hit) for hit in answer.hits[:most]]
+        found = pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("masked", "order")
+        return Matches(found, sum(not answer.is_whole for answer in answers))
 
     def match_texts(self, texts: Iterable[str]) -> list[str | None]:
         """The id of the deciding rule of each text, or None."""
         heads = heads_of(pl.Series(list(texts), dtype=pl.String))
-        return [hits[0][0] if hits else None for hits in self._known.of(heads)]
+        return [answer.hits[0][0] if answer.hits else None for answer in self._known.of(heads)]
 
     def resolve(self, present: Iterable[str]) -> dict[str, Role]:
         """The role of each rule given which others are present in the same failure.
@@ -138,13 +162,14 @@ class SignatureSet:
                 roles[rule.id] = Role.ROOT
         return roles
 
-    def _hits(self, heads: pl.Series) -> list[list[_Hit]]:
+    def _hits(self, heads: pl.Series) -> list[_Answer]:
         """All hits of each text, in the order of the rules. The built-in rules hear what a text says itself
         (:mod:`quotations`), users' rules the whole text.
         """
         texts_of = RuleTexts.of(heads)
         hits: list[list[_Hit]] = [[] for _ in heads]
-        for order, rows in sorted(self._candidates(heads), key=lambda found: found[0]):
+        tried, in_part = self._candidates(heads)
+        for order, rows in tried:
             sig = self.signatures[order]
             lines = texts_of.by(sig).gather(rows)
             form = patterns.unchanged if sig.area in USER_AREAS else patterns.form_for(lines)
@@ -155,24 +180,31 @@ class SignatureSet:
                 is_hit &= ~lines.str.contains(form(sig.unless)).fill_null(False)
             for row, rule in zip(rows.filter(is_hit), self._rules_of(sig, lines.filter(is_hit)), strict=True):
                 hits[row].append((rule.id, order, rule.role.value, rule.strength.value, rule.category))
-        return hits
+        return [_Answer(found, row not in in_part) for row, found in enumerate(hits)]
 
-    def _candidates(self, texts: pl.Series) -> Iterable[tuple[int, pl.Series]]:
-        """Rules that may match, each with the numbers of the rows."""
+    def _candidates(self, texts: pl.Series) -> tuple[list[tuple[int, pl.Series]], frozenset[int]]:
+        """Rules that may match, each with the numbers of the rows, in order; and the rows that are tried with some of
+        theirs.
+        """
         every = pl.int_range(len(texts), dtype=pl.UInt32, eager=True)
-        yield from ((order, every) for order in self._always)
+        pairs, in_part = self._announced(texts)
+        by_rule = pairs.group_by("order").agg(pl.col("row").sort())
+        found = [*((order, every) for order in self._always), *zip(by_rule["order"], by_rule["row"], strict=True)]
+        return sorted(found, key=lambda pair: pair[0]), in_part
+
+    def _announced(self, texts: pl.Series) -> CandidatePairs:
+        """The rules (``order``) whose literals are in a text (``row``)."""
+        nothing = pl.DataFrame(schema={"order": pl.UInt32, "row": pl.UInt32})
         if self._literals.is_empty():
-            return
+            return CandidatePairs(nothing)
         frame = pl.DataFrame({"text": texts}).with_row_index("row")
         words = self._literals["literal"].unique(maintain_order=True)
         literal = pl.col("text").str.to_lowercase().str.extract_many(words.implode(), overlapping=True)
-        found = []
+        found = [nothing]
         for rows in frame.iter_slices(_TEXTS_AT_A_TIME):
             hits = rows.select("row", literal=literal).explode("literal").drop_nulls("literal").unique()
             found.append(self._ways_found(hits))
-        pairs = pl.concat(found or [frame.select(order="row", row="row")])
-        pairs = pairs.group_by("order").agg(pl.col("row").unique().sort()).sort("order")
-        yield from zip(pairs["order"], pairs["row"], strict=True)
+        return within_budget(pl.concat(found).unique(), texts)
 
     def _ways_found(self, hits: pl.DataFrame) -> pl.DataFrame:
         """The ``order`` of each way whose parts are all in a ``row``; ``hits``: row and literal. Begins with the part
