@@ -49,8 +49,9 @@ name?.addEventListener("input", () => {
 
 // ---- telling
 
-/** @param {string[]} sentences */
-function tell(sentences) {
+/** @type {(sentences: string[], how?: "error" | "warning") => void} */
+function tell(sentences, how = "error") {
+  errors.className = `notice ${how}`;
   errors.replaceChildren(...sentences.map((sentence) => element("p", "", sentence)));
   errors.hidden = !sentences.length;
   if (sentences.length) errors.scrollIntoView({ block: "nearest" });
@@ -144,7 +145,8 @@ async function jobWithSameFiles() {
 /** @param {{slug: string, name: string}} same */
 function offerSame(same) {
   sentAgain = choiceOf(chosen.entries());
-  tell([`“${visible(same.name)}” has this evidence already. Open that job, or upload it again as a new one.`]);
+  const sentence = `“${visible(same.name)}” has this evidence already. Open that job, or upload it again as a new one.`;
+  tell([sentence], "warning");
   const href = `/jobs/${encodeURIComponent(same.slug)}/`;
   errors.append(Object.assign(element("a", "button", "Open that job"), { href }));
   button.textContent = "Upload again";
