@@ -34,6 +34,11 @@ class FaultRow:
     ratio: float
     says: str
 
+    @property
+    def has_limit(self) -> bool:
+        """Whether it judges numbers."""
+        return (self.above, self.below_peers) != (None, None)
+
     def is_about(self, format_ids: frozenset[str], name: str) -> bool:
         """Whether the row judges this property of a report of these formats."""
         return (not self.formats or bool(self.formats & format_ids)) and self.name.fullmatch(name) is not None

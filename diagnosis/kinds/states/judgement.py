@@ -70,16 +70,22 @@ def _category(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float])
         whole_part = fact.value.split(".")[0]
         code = numbers.whole(whole_part)
         return _category_of_text(_XID_LINE.format(code=code)) if code else ""
-    number = _number(row, fact.value)
-    if row.above is not None and (number is None or number <= row.above):
+    if row.has_limit and not _is_beyond(row, fact, greatest):
         return ""
-    if row.below_peers is not None:
-        peer = greatest[fact.place.name, fact.name]
-        if number is None or number >= row.below_peers * peer:
-            return ""
     if row.value is not None and row.value.match(fact.value) is None:
         return ""
     return row.category
+
+
+def _is_beyond(row: FaultRow, fact: Fact, greatest: dict[tuple[str, str], float]) -> bool:
+    """Whether the number of a value is above what is usual, or far below its peers."""
+    number = _number(row, fact.value)
+    if number is None:
+        return False
+    if row.above is not None:
+        return number > row.above
+    peer = greatest[fact.place.name, fact.name]
+    return number < (row.below_peers or 0.0) * peer
 
 
 def _number(row: FaultRow, value: str) -> float | None:

@@ -15,7 +15,6 @@ from typing import Any, Final, NamedTuple
 from xml.parsers import expat
 
 from diagnosis.evidence import MAX_FACTS
-from diagnosis.json_values import Json
 from diagnosis.kinds.states import profiles
 from diagnosis.kinds.states.formats import Format, ObjectHeader
 
@@ -44,6 +43,8 @@ _DEVICE_COLUMNS: Final = ("index", "gpu", "pci.bus_id", "uuid", "gpu_uuid")
 #: Columns of a table of several machines that name each.
 _HOST_COLUMNS: Final = ("hostname", "host", "node")
 _TIME_COLUMN: Final = "timestamp"
+#: Where an object of Kubernetes states the node that it runs on.
+_NODE_OF_POD: Final = ("spec", "nodeName")
 #: Names of keys by which an object of a JSON list is called.
 _NAME_KEYS: Final = ("name", "id", "gpu_id", "device", "metadata.name")
 
@@ -300,7 +301,7 @@ def _json(text: str, form: Format) -> Iterator[Entry]:
     while pending:
         path, value, part, node, depth = pending.pop()
         if isinstance(value, dict) and depth < MAX_DEPTH:
-            node = _node_name(value) or node
+            node = _at(value, _NODE_OF_POD) or node
             pending += [((*path, str(key)), one, part, node, depth + 1) for key, one in reversed(value.items())]
         elif isinstance(value, list) and depth < MAX_DEPTH:
             pending += [(path, one, _name_of(one) or part, node, depth + 1) for one in reversed(value)]
@@ -340,18 +341,10 @@ def _at(record: Any, path: Sequence[str]) -> str:
     return str(record) if isinstance(record, (str, int, float)) else ""
 
 
-def _node_name(value: dict[str, Json]) -> str:
-    """The node that an object of Kubernetes runs on."""
-    spec = value.get("spec")
-    return str(spec.get("nodeName") or "") if isinstance(spec, dict) else ""
-
-
 def _name_of(value: Any) -> str:
-    if not isinstance(value, dict):
-        return ""
-    metadata = value.get("metadata")
-    named = {**value, "metadata.name": metadata.get("name") if isinstance(metadata, dict) else None}
-    return next((str(named[key])[:100] for key in _NAME_KEYS if named.get(key)), "")
+    """What an object of a JSON list is called by; empty for anything else."""
+    names = (_at(value, key.split(".")) for key in _NAME_KEYS)
+    return next(filter(None, names), "")[:100]
 
 
 _SHAPES: Final[dict[str, Callable[[str, Format], Iterator[Entry]]]] = {
