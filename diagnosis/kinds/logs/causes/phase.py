@@ -24,12 +24,10 @@ THRESHOLDS: Final = thresholds.of("phase")
 _DEATH: Final = words.regex("phrases", "process_died")
 _START_FAILED: Final = words.regex("phrases", "start_failed")
 _WAIT_ENDS: Final = words.pattern("phrases", "wait_ended")
-_BROKEN: Final = words.pattern("phrases", "connection_broke")
 #: The stated wait of a watchdog, and the number of seconds from which it is a hang.
 _WAITED: Final = words.regex("phrases", "waited")
 _STATED: Final = words.regex("phrases", "iteration")
 _FRAME: Final = re.compile(r'File "|, line \d+')
-_PATH_OF_RANK: Final = re.compile(r"/\d+/(stdout|stderr)|(?:^|/)rank[-_.]?\d+")
 #: Stages of a job that has begun to train.
 _STAGES_OF_TRAINING: Final = ("training", "evaluation", "checkpoint_save")
 
@@ -155,9 +153,7 @@ class _End:
 
 
 def _find_end(case: Case) -> _End:
-    """The first event that ends a job, other than the cause. Errors caused by a broken connection or a dead peer end no
-    wait.
-    """
+    """The first event that ends a job, other than the cause."""
     every = case.events.filter(
         pl.col("role").is_in([Role.CASCADE, Role.TEARDOWN]) | pl.col("is_exception"),
         ~pl.col("event").is_in(list(case.roots.members)),
@@ -173,12 +169,9 @@ def _find_end(case: Case) -> _End:
     if beat_at is None:
         # workers without any times: their lines may be as old as those of a launcher with times
         first_events = pl.concat([first_events, every.filter(pl.col("first_at").is_null())])
-    waits = first_events.filter(pl.col("example").str.contains(_WAIT_ENDS))
-    broken = first_events.filter(pl.col("example").str.contains(_BROKEN))
-    if waits.is_empty():
+    if not first_events["example"].str.contains(_WAIT_ENDS).any():
         return _End(first)
-    is_wait = broken.is_empty() or _earliest_first(waits) <= _earliest_first(broken)
-    return _End(None if first is None else max(first, beat_at or 0), is_wait)
+    return _End(None if first is None else max(first, beat_at or 0), is_wait=True)
 
 
 def _first_time(dated: pl.DataFrame) -> int | None:
@@ -199,13 +192,6 @@ def _events_of_end(dated: pl.DataFrame, first: int | None) -> pl.DataFrame:
 def _may_be_as_late_as(at: int) -> pl.Expr:
     """Events without a time of their own that may come as late as this."""
     return ~pl.col("is_stamped") & (pl.col("until_at").is_null() | (pl.col("until_at") >= at))
-
-
-def _earliest_first(rows: pl.DataFrame) -> tuple[int, int]:
-    """Sorts groups of events by their first time, those on more nodes first."""
-    first = int(rows["first_at"].min() or 0)  # type: ignore[arg-type]
-    at_first = rows.filter((pl.col("first_at") == first) | pl.col("first_at").is_null())
-    return first, -int(at_first["n_nodes"].max())  # type: ignore[arg-type]
 
 
 def _has_death(case: Case) -> bool:
@@ -311,9 +297,6 @@ def _last_mark(case: Case, text: RootText) -> str | None:
         return _stage_of_mark(marks, has_progress=last_beat > 0)
     if last_beat:
         return "training"
-    if marks.is_empty() and not case.has_progress and _is_workers_own(case, text.file):
-        # a worker that fails before its first message of a stage fails at launch
-        return "launch"
     return _stage_at(case, case.roots.t0 if text.at is None else text.at)
 
 
@@ -331,16 +314,6 @@ def _stage_at(case: Case, at: int | None) -> str | None:
     spans = temporal.stage_spans(case)
     begun = [stage for stage, low, _ in spans if at is None or low <= at]
     return begun[-1] if begun else None
-
-
-def _is_workers_own(case: Case, file: int) -> bool:
-    """Whether one rank alone wrote this file. The only file may be an excerpt, which one rank's lines do not rule out:
-    then its path must name the rank.
-    """
-    if _PATH_OF_RANK.search(case.table.files[file]):
-        return True
-    ranks = case.table.sources.filter(pl.col("file") == file)["rank"].drop_nulls()
-    return len(case.table.files) > 1 and ranks.n_unique() == 1
 
 
 def _iteration(case: Case, symptom: str, stage: str | None, texts: list[RootText]) -> int | None:
