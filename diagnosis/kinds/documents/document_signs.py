@@ -9,7 +9,7 @@ import tomllib
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
-from typing import Final
+from typing import Any, Final
 
 #: Characters at the beginning of a text in which the signs of its form must occur.
 SIGN_CHARS: Final = 4_096
@@ -28,24 +28,26 @@ _EVENT: Final = re.compile(
 @dataclass(frozen=True, slots=True)
 class DocumentForm:
     """One form of documents. All ``signs`` occur at its beginning; ``line`` matches at least the
-    share ``share`` of its lines; ``counter`` occurs nowhere in its head.
+    share ``share`` of its lines; ``counter`` occurs nowhere in its head. These are patterns, which
+    are compiled when a text has the signs before them: compiling all takes longer than reading a
+    small log.
     """
 
     title: str
-    signs: tuple[re.Pattern[str], ...]
-    line: re.Pattern[str] | None
+    signs: tuple[str, ...]
+    line: str
     share: float
-    counter: re.Pattern[str] | None
+    counter: str
     example: str
 
     def fits(self, text: str) -> bool:
         """Whether a text that begins so has this form. O(len(text))."""
         begin = text[:SIGN_CHARS]
-        if not all(sign.search(begin) for sign in self.signs):
+        if not all(re.search(sign, begin, re.MULTILINE) for sign in self.signs):
             return False
-        if self.counter is not None and self.counter.search(text):
+        if self.counter and re.search(self.counter, text, re.MULTILINE):
             return False
-        return self.line is None or _has_lines(text, self.line, self.share)
+        return not self.line or _has_lines(text, re.compile(self.line), self.share)
 
 
 @cache
@@ -67,15 +69,12 @@ def _has_lines(text: str, pattern: re.Pattern[str], share: float) -> bool:
     return len(lines) >= _MIN_LINES and matched >= share * len(lines)
 
 
-def _form(row: dict[str, object]) -> DocumentForm:
-    line, counter = row.get("line"), row.get("counter")
-    signs = row.get("signs", [])
-    assert isinstance(signs, list)
+def _form(row: dict[str, Any]) -> DocumentForm:
     return DocumentForm(
-        title=str(row["title"]),
-        signs=tuple(re.compile(sign, re.MULTILINE) for sign in signs),
-        line=re.compile(str(line)) if line else None,
-        share=float(str(row.get("share", 0))),
-        counter=re.compile(str(counter), re.MULTILINE) if counter else None,
-        example=str(row["example"]),
+        title=row["title"],
+        signs=tuple(row.get("signs", ())),
+        line=row.get("line", ""),
+        share=float(row.get("share", 0)),
+        counter=row.get("counter", ""),
+        example=row["example"],
     )

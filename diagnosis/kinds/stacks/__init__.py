@@ -32,6 +32,8 @@ def diagnose_stacks(parsed: Iterable[Parsed], **options: Any) -> StackReport | N
 
 def finding_of(report: ReportPart) -> StackFinding:
     """What other evidence is joined with, of the report of :func:`diagnose_stacks`, or its JSON."""
+    if report is None:
+        return StackFinding()
     from diagnosis.kinds.stacks.blame import stack_cause  # noqa: PLC0415  # heavy, see above
 
     found = decode(report, StackFinding)

@@ -6,7 +6,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from functools import cache
+from functools import cache, cached_property
 from importlib import resources
 from typing import Any, Final
 
@@ -45,11 +45,10 @@ class Series:
     of: tuple[tuple[str, ...], ...]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Format:
-    """One tool's report. ``rows``: patterns with the groups ``name``, ``value`` and, if they have
-    it, ``part`` or ``node``, for the shape of the same name. ``concludes``: what is judged, in
-    words.
+    """One tool's report. ``concludes``: what is judged, in words. Its patterns are compiled at the
+    first such report, its sign with those of all others: few files are reports.
     """
 
     id: str
@@ -57,8 +56,10 @@ class Format:
     shape: str
     sign: re.Pattern[str]
     concludes: str
-    objects: tuple[ObjectHeader, ...] = ()
-    rows: tuple[re.Pattern[str], ...] = ()
+    #: pairs of kind and pattern of :attr:`objects`
+    object_patterns: tuple[tuple[str, str], ...] = ()
+    #: patterns of :attr:`rows`
+    row_patterns: tuple[str, ...] = ()
     #: the name of what a pattern of ``rows`` finds that names nothing
     property: str = ""
     example: str = ""
@@ -68,6 +69,18 @@ class Format:
     is_run: bool = False
     #: what it measures, for the shapes ``records`` and ``profile``
     series: tuple[Series, ...] = ()
+
+    @cached_property
+    def objects(self) -> tuple[ObjectHeader, ...]:
+        """What begins an object."""
+        return tuple(ObjectHeader(kind, re.compile(pattern)) for kind, pattern in self.object_patterns)
+
+    @cached_property
+    def rows(self) -> tuple[re.Pattern[str], ...]:
+        """Patterns with the groups ``name``, ``value`` and, if they have it, ``part`` or ``node``,
+        for the shape of the same name.
+        """
+        return tuple(map(re.compile, self.row_patterns))
 
 
 @cache
@@ -84,15 +97,14 @@ def format_of(text: str) -> Format | None:
 
 
 def _format(row: Mapping[str, Any]) -> Format:
-    headers = tuple(ObjectHeader(one["kind"], re.compile(one["pattern"])) for one in row.get("object", ()))
     return Format(
         id=row["id"],
         title=row["title"],
         shape=row["shape"],
         sign=re.compile(row["sign"], re.MULTILINE),
         concludes=row["concludes"],
-        objects=headers,
-        rows=tuple(re.compile(pattern) for pattern in row.get("rows", ())),
+        object_patterns=tuple((one["kind"], one["pattern"]) for one in row.get("object", ())),
+        row_patterns=tuple(row.get("rows", ())),
         property=row.get("property", row["id"]),
         example=row.get("example", ""),
         check=row.get("check", ""),
