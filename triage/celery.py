@@ -1,10 +1,11 @@
 """The Celery application with the queues ``parse``, ``diagnose`` and ``notify``. Messages contain only ids."""
 
+import gc
 import os
 from typing import Any
 
 from celery import Celery
-from celery.signals import setup_logging
+from celery.signals import setup_logging, worker_init
 
 os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
 # Django's checks import every page. They run before the workers start, in `manage.py prepare`; here they would only
@@ -17,6 +18,12 @@ app = Celery("faultline")
 @setup_logging.connect
 def keep_logging(**_: Any) -> None:
     """Celery configures no logging if this signal has a receiver: the site's configuration holds in workers as well."""
+
+
+@worker_init.connect
+def keep_loaded(**_: Any) -> None:
+    """What is loaded stays, and is shared with the pool's processes until a search for cycles writes into it."""
+    gc.freeze()
 
 
 app.config_from_object("django.conf:settings", namespace="CELERY")

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import gc
 import importlib
 import os
 import resource
@@ -36,7 +37,10 @@ _NICENESS: Final = 10
 
 def main(descriptor: int, module: str) -> None:
     """Serve one worker until it ends. ``module`` has the calls; it loads the engine, once for all readers."""
+    gc.disable()
     inside = importlib.import_module(module)
+    gc.freeze()  # readers share its memory until a search for cycles writes into it
+    gc.enable()
     worker = socket.socket(fileno=descriptor)
     reader = 0
     warnings.filterwarnings("ignore", category=DeprecationWarning, message=".*fork.*")  # idle threads of BLAS

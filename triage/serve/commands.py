@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import os
 import signal
 import sys
@@ -14,6 +15,8 @@ from triage.serve.children import ServiceError
 
 #: commands of Django with a name of their own; all others are behind ``manage``
 SHORT = ("doctor", "backup", "restore", "mcp")
+#: Django and the engine make 340,000 objects that stay: searching them for cycles takes a third of a short command.
+_OBJECTS_BETWEEN_SEARCHES = 100_000
 USAGE = f"""usage: faultline [serve [PART]] | alive PART | manage COMMAND … | {" | ".join(SHORT)}
 
   faultline              everything on this machine: web server, worker, queue, database
@@ -78,6 +81,7 @@ def _become(argv: list[str]) -> NoReturn:
 def manage(arguments: list[str]) -> int:
     """Run a command of Django. Whoever reads its output may have enough of it, as `head` has."""
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "triage.settings")
+    gc.set_threshold(_OBJECTS_BETWEEN_SEARCHES)
     from django.core.management import execute_from_command_line  # noqa: PLC0415  # heavy: other commands need no Django
 
     try:
@@ -86,4 +90,6 @@ def manage(arguments: list[str]) -> int:
     except BrokenPipeError:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # for what Python flushes at its end
         return 128 + signal.SIGPIPE
+    finally:
+        gc.freeze()  # else Python's end searches all modules for cycles
     return 0
