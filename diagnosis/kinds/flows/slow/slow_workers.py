@@ -10,7 +10,6 @@ sequences, slow clocks) is in neither. O(stages · replicas · steps).
 from __future__ import annotations
 
 import math
-import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -179,7 +178,8 @@ def _median_of_others(rows: Floats) -> Floats:
     """Of each row the median of the others in each step. Of many rows one more changes nothing."""
     if len(rows) > THRESHOLDS.few:
         return np.broadcast_to(_median(rows), rows.shape)
-    return np.array([_median(np.delete(rows, row, axis=0)) for row in range(len(rows))])
+    order = np.argsort(rows, axis=0)  # unknown values come last
+    return _median_sorted(np.take_along_axis(rows, order, axis=0), without=np.argsort(order, axis=0))
 
 
 def _middle(values: Floats) -> float:
@@ -195,7 +195,26 @@ def _middle_rows(rows: Floats) -> Floats:
 
 
 def _median(rows: Floats) -> Floats:
-    """The median of each step; NaN where nothing is known."""
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", RuntimeWarning)  # a step in which none of them was seen
-        return np.asarray(np.nanmedian(rows, axis=0)) if len(rows) else np.full(rows.shape[1], np.nan)
+    """The median of each step; NaN where nothing is known. NumPy's own takes twenty times as long for few rows."""
+    if not len(rows):
+        return np.full(rows.shape[1], np.nan)
+    return _median_sorted(np.sort(rows, axis=0))
+
+
+def _median_sorted(ordered: Floats, without: Ints | None = None) -> Floats:
+    """The median of the known values of each column, which stand first and in order; or several of them: each
+    ``without`` the value at one place.
+    """
+    known = np.count_nonzero(~np.isnan(ordered), axis=0)
+    if without is None:
+        low, high = (known - 1) // 2, known // 2
+        places = np.stack([low, high])
+    else:
+        known = known - (without < known)
+        low, high = (known - 1) // 2, known // 2
+        places = np.concatenate([low + (low >= without), high + (high >= without)])
+    values = np.take_along_axis(ordered, np.clip(places, 0, len(ordered) - 1), axis=0)
+    first, second = np.split(values, 2)
+    middle = (first + second) / 2.0
+    found = np.where(known > 0, middle, np.nan)
+    return found if without is not None else found[0]

@@ -12,7 +12,7 @@ import pytest
 
 from diagnosis.kinds.flows.capture.capture import Floats
 from diagnosis.kinds.flows.slow.moving import _moving_waits, that_stay
-from diagnosis.kinds.flows.slow.slow_workers import shared_share, slow_workers
+from diagnosis.kinds.flows.slow.slow_workers import _median, _median_of_others, shared_share, slow_workers
 from diagnosis.kinds.flows.slow.slowness import SlowReport
 from diagnosis.kinds.flows.steps.pipeline_stages import StageTimes
 from diagnosis.kinds.flows.steps.steps import Steps
@@ -124,3 +124,18 @@ def test_what_one_is_always_later_by_is_no_moving_wait() -> None:
     assert _moving_waits(begins).max() == pytest.approx(0.0)
     begins[np.arange(20) % 4, np.arange(20)] += 0.2
     assert _moving_waits(begins).max(axis=0) == pytest.approx(0.15, abs=0.06)
+
+
+@pytest.mark.parametrize("rows", [1, 2, 3, 8])
+def test_each_row_is_compared_with_the_median_of_what_the_others_are_known_to_need(rows: int) -> None:
+    rng = np.random.default_rng(rows)
+    table = rng.normal(size=(rows, 60)).round(1)
+    table[rng.random(table.shape) < 0.4] = np.nan
+
+    def middle(values: Floats) -> list[float]:
+        columns = [column[~np.isnan(column)] for column in values.T]
+        return [float(np.median(column)) if len(column) else np.nan for column in columns]
+
+    np.testing.assert_array_equal(_median(table), middle(table))
+    others = [middle(np.delete(table, row, axis=0)) for row in range(rows)]
+    np.testing.assert_array_equal(_median_of_others(table), others)
